@@ -1,0 +1,3 @@
+//! The `pagecast` command.
+
+fn main() {}

@@ -1,0 +1,19 @@
+//! What a policy may ask about the future.
+
+use crate::{PageId, Tick};
+
+/// Knows, exactly or by estimate, when a page will be wanted next.
+pub trait Oracle {
+    /// Ticks from `now` until `page` is next accessed; `None` when nobody is known to want it.
+    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick>;
+}
+
+/// Knows of no scan: for pools and traces without registrations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoScans;
+
+impl Oracle for NoScans {
+    fn next_access(&self, _page: PageId, _now: Tick) -> Option<Tick> {
+        None
+    }
+}

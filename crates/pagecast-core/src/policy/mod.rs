@@ -1,0 +1,112 @@
+//! Replacement policies: who leaves when a page must come in and no frame is free.
+//!
+//! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its hit is nothing or one
+//! atomic in the frame's own header line, and victims are chosen in parallel. A [`SequentialPolicy`] keeps ordered
+//! lists and works through `&mut self`. [`Locked`] makes the second into the first.
+//!
+//! A policy proposes candidates, and the owner of the frames *claims* one for it, so that no victim is looked at first
+//! and taken later. What a policy remembers of a resident page it keeps by frame index; what it remembers of a page
+//! that left (a ghost) it keeps by page id.
+//!
+//! The order of calls, for one frame: `admit`, any number of `hit`, then either a claim inside `evict` that was
+//! answered [`Claim::Taken`], or `forget`. After `Taken` the policy has already dropped the frame: no `forget` follows.
+
+use crate::sync::atomic::AtomicU64;
+use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};
+
+/// One request for a page, as a policy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The page that is asked for.
+    pub page: PageId,
+    /// The registered scan that asks, if one does.
+    pub scan: Option<ScanId>,
+    /// Whether the page will be written.
+    pub write: bool,
+    /// When, in the owner's unit: nanoseconds in a pool, the request's index from 0 in a replay.
+    pub at: Tick,
+}
+
+/// What became of a claim on a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// The frame belongs to the claimer: its page is gone from the page table.
+    Taken,
+    /// Somebody uses the frame (a pin, a load in progress), or it holds another page than the one proposed.
+    Pinned,
+    /// The page must be written before it can leave. The owner has been told to see to it.
+    Dirty,
+}
+
+/// The frames, as their owner (the pool, a replay) shows them to a concurrent policy.
+pub trait Frames {
+    /// How many frames there are; constant.
+    fn count(&self) -> u32;
+
+    /// The 8 bytes of the frame's header line that are the policy's own. 0 when a page is admitted.
+    fn word(&self, frame: FrameId) -> &AtomicU64;
+
+    /// The page in the frame if it is resident and nobody holds it at this moment; it may be gone right after.
+    fn evictable(&self, frame: FrameId) -> Option<PageId>;
+
+    /// Takes the frame if it still holds `page` and nobody holds it.
+    fn claim(&self, frame: FrameId, page: PageId) -> Claim;
+}
+
+/// What a policy wants done at a hit, so that the pool can do it without a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HitNeed {
+    /// Nothing at all: [`ConcurrentPolicy::hit`] need not be called.
+    Nothing,
+    /// The frame's word counts hits up to `max`; equal to what [`ConcurrentPolicy::hit`] does.
+    Count {
+        /// The largest value; at it, a hit writes nothing.
+        max: u64,
+    },
+    /// A call of [`ConcurrentPolicy::hit`], which touches only the frame's word.
+    Word,
+    /// A call of [`ConcurrentPolicy::hit`], which keeps an order and takes a lock.
+    Order,
+}
+
+/// A policy whose hits need no lock and whose victims are chosen in parallel.
+pub trait ConcurrentPolicy: Send + Sync {
+    /// What a hit costs. Constant.
+    fn hit_need(&self) -> HitNeed;
+
+    /// `access` found its page in `frame`.
+    fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
+
+    /// Claims a victim to make room for `incoming`. `None` after a bounded search in which nothing could be claimed.
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
+
+    /// `frame`, claimed before or free, now holds the page of `access`.
+    fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
+
+    /// The page `page` left `frame` other than by eviction (its relation was dropped, say).
+    fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId);
+}
+
+/// A policy that keeps an order and is used by one thread at a time.
+pub trait SequentialPolicy: Send {
+    /// `access` found its page in `frame`.
+    fn hit(&mut self, frame: FrameId, access: &Access);
+
+    /// Claims a victim to make room for `incoming`: proposes `(frame, page)` to `claim` until one is taken. `None` after
+    /// a bounded number of proposals. A page that is refused keeps its place in the order.
+    fn evict(
+        &mut self,
+        incoming: &Access,
+        oracle: &dyn Oracle,
+        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+    ) -> Option<FrameId>;
+
+    /// `frame`, claimed before or free, now holds the page of `access`.
+    fn admit(&mut self, frame: FrameId, access: &Access);
+
+    /// The page `page` left `frame` other than by eviction.
+    fn forget(&mut self, frame: FrameId, page: PageId);
+
+    /// Panics if an invariant of the policy's own structures is broken. For tests; may cost O(frames).
+    fn check(&self);
+}

@@ -1,0 +1,1 @@
+//! Scans on their progress axis, and when they will next read a page.

@@ -1,0 +1,10 @@
+//! The atomics that core uses, exchanged for a schedule explorer's under test.
+//!
+//! Build with `--cfg pagecast_shuttle` or `--cfg pagecast_loom` to run the concurrency models.
+
+#[cfg(not(any(pagecast_shuttle, pagecast_loom)))]
+pub(crate) use core::sync::atomic;
+#[cfg(pagecast_loom)]
+pub(crate) use loom::sync::atomic;
+#[cfg(all(pagecast_shuttle, not(pagecast_loom)))]
+pub(crate) use shuttle::sync::atomic;

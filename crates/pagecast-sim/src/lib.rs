@@ -1,0 +1,1 @@
+//! Replays page traces through pagecast's policies.

@@ -1,0 +1,1 @@
+//! A buffer pool that knows what queries will read next.

@@ -1,0 +1,1 @@
+//! pagecast under DataFusion.
