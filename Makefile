@@ -1,0 +1,49 @@
+# Everything that a person or CI runs. Build artefacts live in the user's cache folder, so a fresh clone reuses them.
+XDG_CACHE_HOME ?= $(HOME)/.cache
+export CARGO_TARGET_DIR ?= $(XDG_CACHE_HOME)/pagecast/target
+PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
+# The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
+EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
+
+.PHONY: help build demo test test-core test-host explore no-std lint deny bench-pool bench-sim clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: ## the pagecast command, optimized
+	cargo build --release --locked -p pagecast-cli
+	@echo "built $(PAGECAST)"
+
+demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device; writes target/demo.{json,html}
+	@mkdir -p target
+	$(PAGECAST) bench --json target/demo.json --html target/demo.html
+
+test: test-core explore no-std test-host ## every test that this machine can run
+
+test-core: ## predictor, policies, pool, simulator: the quick loop
+	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
+
+explore: ## the concurrency protocols under a schedule explorer
+	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle
+	$(EXPLORE) cargo test --locked -p pagecast --test protocol_shuttle
+
+no-std: ## the predictor links without std and without an allocator
+	bash ci/core-no-std.sh
+
+test-host: ## DataFusion host and command
+	cargo test --locked -p pagecast-datafusion -p pagecast-cli
+
+lint: ## formatting, clippy, and the command without DataFusion
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
+
+deny: ## licences, sources and duplicate crates
+	bash ci/deny.sh
+
+bench-pool: ## hit path and eviction cost against other caches; writes target/bench/pool.json
+	@mkdir -p target/bench
+	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json
+
+clean: ## removes the cached build artefacts
+	cargo clean

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# cargo-deny over licences, sources and bans. Advisories need a database that is fetched from the network: left to a
+# machine that has one. The tool is built once and kept in the user's cache folder.
+set -euo pipefail
+tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
+export PATH="$tools/bin:$PATH"
+command -v cargo-deny >/dev/null || CARGO_TARGET_DIR="$tools/build" cargo install --quiet --locked --root "$tools" cargo-deny
+cargo deny --all-features check bans licenses sources
