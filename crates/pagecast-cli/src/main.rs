@@ -1,3 +1,58 @@
-//! The `pagecast` command.
+//! The `pagecast` command: one file or folder per verb, and what they share.
 
-fn main() {}
+#[cfg(feature = "sql")]
+mod bench;
+mod failure;
+mod output;
+mod simulate;
+#[cfg(feature = "sql")]
+mod sql;
+#[cfg(feature = "sql")]
+mod tables;
+mod trace;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A database buffer manager that knows what your queries will read next.
+#[derive(Parser)]
+#[command(name = "pagecast", version)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run concurrent query streams over Parquet through the pool, once per policy, and show what each read
+    #[cfg(feature = "sql")]
+    Bench(bench::Args),
+    /// Run one SQL statement, or a shell, over a folder of Parquet files
+    #[cfg(feature = "sql")]
+    Sql(sql::Args),
+    /// Replay page traces through replacement policies
+    Simulate(simulate::Args),
+    /// Look at, convert, generate and draw traces
+    Trace(trace::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::of_arguments(&error),
+    };
+    let done = match cli.verb {
+        #[cfg(feature = "sql")]
+        Verb::Bench(args) => bench::run(args),
+        #[cfg(feature = "sql")]
+        Verb::Sql(args) => sql::run(args),
+        Verb::Simulate(args) => simulate::run(args),
+        Verb::Trace(args) => trace::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -1,0 +1,74 @@
+//! How the command fails: one line on stderr and the exit status, 2 when the user's words were wrong, 1 otherwise.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The command line asks for something that cannot be done; names the flag and what to write instead.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Shorthand for an error that is a [`Usage`].
+pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
+    Usage(message.into()).into()
+}
+
+/// Prints `error` and gives the exit status that belongs to it.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    // The reader of our output has gone (`| head`): there is nobody to tell, and nothing went wrong.
+    let gone = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(gone) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("pagecast: {}", one_line(&format!("{error:#}")));
+    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+}
+
+/// Prints what clap found wrong (status 2), or the help or version that was asked for (status 0).
+pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match error.print() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let text = error.render().to_string();
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{text}");
+        return ExitCode::from(2);
+    }
+    let complaint = text.lines().take_while(|line| !line.starts_with("Usage:")).collect::<Vec<_>>().join(" ");
+    let complaint = complaint.trim_start_matches("error: ").trim_end_matches("For more information, try '--help'. ");
+    eprintln!("pagecast: {}", one_line(complaint));
+    ExitCode::from(2)
+}
+
+/// `text` with every run of white space, line ends included, made one blank.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(one_line("a\n  b\tc\n"), "a b c");
+    }
+
+    #[test]
+    fn usage_survives_context() {
+        use anyhow::Context;
+        let error = Err::<(), _>(usage("--pool: too small")).context("while starting").unwrap_err();
+        assert!(error.is::<Usage>());
+        assert_eq!(format!("{error:#}"), "while starting: --pool: too small");
+    }
+}
