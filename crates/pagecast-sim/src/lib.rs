@@ -1,1 +1,3 @@
 //! Replays page traces through pagecast's policies.
+
+pub mod report;
