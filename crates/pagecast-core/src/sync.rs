@@ -1,4 +1,4 @@
-//! The atomics that core uses, exchanged for a schedule explorer's under test.
+//! The atomics and the mutex that core uses, exchanged for a schedule explorer's under test.
 //!
 //! Build with `--cfg pagecast_shuttle` or `--cfg pagecast_loom` to run the concurrency models.
 
@@ -8,3 +8,10 @@ pub(crate) use core::sync::atomic;
 pub(crate) use loom::sync::atomic;
 #[cfg(all(pagecast_shuttle, not(pagecast_loom)))]
 pub(crate) use shuttle::sync::atomic;
+
+#[cfg(all(feature = "std", pagecast_loom))]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(all(feature = "std", pagecast_shuttle, not(pagecast_loom)))]
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+#[cfg(all(feature = "std", not(any(pagecast_shuttle, pagecast_loom))))]
+pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -11,8 +11,28 @@
 //! The order of calls, for one frame: `admit`, any number of `hit`, then either a claim inside `evict` that was
 //! answered [`Claim::Taken`], or `forget`. After `Taken` the policy has already dropped the frame: no `forget` follows.
 
+pub mod belady;
+mod catalog;
+mod clock;
+mod list;
+#[cfg(feature = "std")]
+mod locked;
+mod parameters;
+mod recency;
+mod sampling;
+
+pub use belady::{Belady, NextUses};
+pub use catalog::{PolicySpec, Visitor, names};
+pub use clock::ClockSweep;
+#[cfg(feature = "std")]
+pub use locked::Locked;
+pub use parameters::PolicyError;
+pub use recency::Lru;
+pub use sampling::{MAX_SAMPLES, PbmSampling, RandomChoice};
+
 use crate::sync::atomic::AtomicU64;
 use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};
+use alloc::boxed::Box;
 
 /// One request for a page, as a policy sees it.
 #[derive(Clone, Copy, Debug)]
@@ -109,4 +129,50 @@ pub trait SequentialPolicy: Send {
 
     /// Panics if an invariant of the policy's own structures is broken. For tests; may cost O(frames).
     fn check(&self);
+}
+
+impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
+    fn hit(&mut self, frame: FrameId, access: &Access) {
+        (**self).hit(frame, access);
+    }
+
+    fn evict(
+        &mut self,
+        incoming: &Access,
+        oracle: &dyn Oracle,
+        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+    ) -> Option<FrameId> {
+        (**self).evict(incoming, oracle, claim)
+    }
+
+    fn admit(&mut self, frame: FrameId, access: &Access) {
+        (**self).admit(frame, access);
+    }
+
+    fn forget(&mut self, frame: FrameId, page: PageId) {
+        (**self).forget(frame, page);
+    }
+
+    fn check(&self) {
+        (**self).check();
+    }
+}
+
+/// A policy of either kind, as [`PolicySpec::build`] makes it.
+pub enum Policy {
+    /// Hits and victims in parallel.
+    Concurrent(Box<dyn ConcurrentPolicy>),
+    /// One caller at a time.
+    Sequential(Box<dyn SequentialPolicy>),
+}
+
+#[cfg(feature = "std")]
+impl Policy {
+    /// The policy for use by many threads; a sequential one goes behind a mutex.
+    pub fn into_concurrent(self) -> Box<dyn ConcurrentPolicy> {
+        match self {
+            Policy::Concurrent(policy) => policy,
+            Policy::Sequential(policy) => Box::new(Locked::new(policy)),
+        }
+    }
 }

@@ -1,0 +1,261 @@
+//! Every policy by name, with its parameters: the one place that a new policy is entered in.
+
+use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split_list};
+use super::{ClockSweep, ConcurrentPolicy, Lru, MAX_SAMPLES, PbmSampling, Policy, RandomChoice, SequentialPolicy};
+use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
+use core::{fmt, str::FromStr};
+
+/// Which policy; what [`PolicySpec::visit`] distinguishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Algorithm {
+    Clock,
+    Lru,
+    Opt,
+    Pbm,
+    Random,
+}
+
+/// A policy as the catalog lists it.
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    algorithm: Algorithm,
+    parameters: &'static [Parameter],
+    /// Memory of its own per frame, ghosts included, beside the word in the frame's header.
+    bytes_per_frame: u32,
+}
+
+const fn count(name: &'static str, default: u64, low: u64, high: u64) -> Parameter {
+    Parameter { name, default: default as f64, kind: Kind::Count(low, high) }
+}
+
+const SAMPLES: &[Parameter] = &[count("samples", 10, 1, MAX_SAMPLES as u64)];
+
+/// All policies, by name.
+static CATALOG: &[Entry] = &[
+    Entry {
+        name: "clock",
+        algorithm: Algorithm::Clock,
+        parameters: &[count("max", 5, 0, 255), count("init", 1, 0, 255)],
+        bytes_per_frame: 0,
+    },
+    Entry { name: "lru", algorithm: Algorithm::Lru, parameters: &[], bytes_per_frame: 16 },
+    Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: 0 },
+    Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: SAMPLES, bytes_per_frame: 0 },
+    Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: SAMPLES, bytes_per_frame: 0 },
+    Entry { name: "random", algorithm: Algorithm::Random, parameters: &[], bytes_per_frame: 0 },
+];
+
+/// The names of all policies, in alphabetical order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CATALOG.iter().map(|entry| entry.name)
+}
+
+/// A policy by name and parameters, checked.
+///
+/// ```
+/// use pagecast_core::policy::{Policy, PolicySpec};
+///
+/// let clock: PolicySpec = "clock(max=3)".parse()?;
+/// assert_eq!((clock.name(), clock.params().as_str()), ("clock(max=3)", "max=3,init=1"));
+/// assert!(matches!(clock.build(1024, 42)?, Policy::Concurrent(_)));
+/// # Ok::<(), pagecast_core::policy::PolicyError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PolicySpec {
+    text: String,
+    entry: &'static Entry,
+    values: Vec<f64>,
+}
+
+/// Receives a policy with its own type, so that a replay is compiled for it and its hits cost no virtual call.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// The policy is concurrent.
+    fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Self::Output;
+
+    /// The policy is sequential.
+    fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Self::Output;
+}
+
+impl PolicySpec {
+    /// Reads `name` or `name(parameter=value,...)`; parameters that are not named take their defaults.
+    ///
+    /// # Errors
+    ///
+    /// The name or a parameter is unknown, a value is out of range, or the text has another form.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(PolicyError::Syntax { text: String::new(), reason: "the name is missing" });
+        }
+        let (name, arguments) = split_call(text)?;
+        let entry = CATALOG
+            .iter()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| PolicyError::UnknownPolicy { name: name.to_owned(), known: names().collect() })?;
+        let values = resolve(entry.name, entry.parameters, arguments)?;
+        Ok(Self { text: text.to_owned(), entry, values })
+    }
+
+    /// Reads policies separated by commas; commas inside parentheses do not separate.
+    ///
+    /// # Errors
+    ///
+    /// That of the first which cannot be read; an empty place between commas is one.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, PolicyError> {
+        split_list(text).map(Self::parse).collect()
+    }
+
+    /// The policy as it was given.
+    pub fn name(&self) -> &str {
+        &self.text
+    }
+
+    /// The name without parameters.
+    pub fn algorithm(&self) -> &'static str {
+        self.entry.name
+    }
+
+    /// All parameters with their values, `max=5,init=1`; empty if there are none.
+    pub fn params(&self) -> String {
+        let mut text = String::new();
+        for (parameter, &value) in self.entry.parameters.iter().zip(&self.values) {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            text.push_str(parameter.name);
+            text.push('=');
+            parameter.kind.write(&mut text, value).expect("a String takes any text");
+        }
+        text
+    }
+
+    /// Whether the policy needs to know the future ([`super::Belady`]) and only a replay can run it.
+    pub fn needs_trace(&self) -> bool {
+        self.entry.algorithm == Algorithm::Opt
+    }
+
+    /// Bytes of memory that the policy takes for each frame, ghosts included, beside the frame's own word: what a pool
+    /// sets aside before it is built. Beyond it a policy needs no more than 4 KiB.
+    pub fn bytes_per_frame(&self) -> u32 {
+        self.entry.bytes_per_frame
+    }
+
+    /// The policy for `frames` frames, handed to `visitor` with its type. `seed` decides what it leaves to chance.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NoFrames`] for no frames, [`PolicyError::NeedsTrace`] for `opt`.
+    pub fn visit<V: Visitor>(&self, frames: u32, seed: u64, visitor: V) -> Result<V::Output, PolicyError> {
+        if frames == 0 {
+            return Err(PolicyError::NoFrames);
+        }
+        let value = |name| self.value(name);
+        Ok(match self.entry.algorithm {
+            Algorithm::Clock => visitor.concurrent(ClockSweep::new(value("max") as u64, value("init") as u64)),
+            Algorithm::Lru => visitor.sequential(Lru::new(frames)),
+            Algorithm::Opt => return Err(PolicyError::NeedsTrace { policy: self.entry.name }),
+            Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
+            Algorithm::Random => visitor.concurrent(RandomChoice::new(seed)),
+        })
+    }
+
+    /// The policy for `frames` frames, boxed. `seed` decides what it leaves to chance.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NoFrames`] for no frames, [`PolicyError::NeedsTrace`] for `opt`.
+    pub fn build(&self, frames: u32, seed: u64) -> Result<Policy, PolicyError> {
+        struct Boxed;
+        impl Visitor for Boxed {
+            type Output = Policy;
+            fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Policy {
+                Policy::Concurrent(Box::new(policy))
+            }
+            fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Policy {
+                Policy::Sequential(Box::new(policy))
+            }
+        }
+        self.visit(frames, seed, Boxed)
+    }
+
+    /// The value of a parameter that the policy declares.
+    fn value(&self, name: &str) -> f64 {
+        let i = self.entry.parameters.iter().position(|parameter| parameter.name == name);
+        self.values[i.expect("the catalog declares every parameter that it uses")]
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use alloc::string::ToString;
+
+    fn error(text: &str) -> String {
+        PolicySpec::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn names_are_sorted_and_parse() {
+        assert!(CATALOG.is_sorted_by(|a, b| a.name < b.name));
+        for name in names() {
+            let spec = PolicySpec::parse(name).unwrap();
+            assert_eq!((spec.name(), spec.algorithm()), (name, name));
+            let resolved = alloc::format!("{name}({})", spec.params());
+            assert_eq!(PolicySpec::parse(&resolved).unwrap().params(), spec.params(), "{resolved}");
+        }
+    }
+
+    #[test]
+    fn a_list_splits_outside_parentheses_only() {
+        let list = PolicySpec::parse_list("clock(max=1, init=0), lru,pbm").unwrap();
+        assert_eq!(list.iter().map(PolicySpec::name).collect::<Vec<_>>(), ["clock(max=1, init=0)", "lru", "pbm"]);
+        assert_eq!(list[0].params(), "max=1,init=0");
+        assert!(PolicySpec::parse_list("clock,,lru").is_err());
+        assert!(PolicySpec::parse_list("clock,").is_err());
+    }
+
+    #[test]
+    fn errors_name_what_there_is() {
+        assert!(error("clok").contains("unknown policy `clok`; there are"));
+        assert!(error("clok").contains("clock,"));
+        assert_eq!(error("clock(maks=2)"), "policy `clock` has no parameter `maks`; it has max, init");
+        assert_eq!(error("lru(k=2)"), "policy `lru` takes no parameters, not even `k`");
+        for bad in ["NaN", "-1", "300", "2.5", "", "9999999999999999999999"] {
+            let text = alloc::format!("clock(max={bad})");
+            assert_eq!(
+                error(&text),
+                alloc::format!("policy `clock`: `max={bad}` must be a whole number from 0 to 255")
+            );
+        }
+        for bad in ["", "clock(", "clock)", "clock(max)", "clock(max=1,max=2)", "clock((max=1))", "clock(max=1)x"] {
+            assert!(error(bad).contains("write name or name(parameter=value,...)"), "{bad}: {}", error(bad));
+        }
+    }
+
+    #[test]
+    fn no_frames_and_no_future_are_refused() {
+        assert_eq!(PolicySpec::parse("lru").unwrap().build(0, 1).err(), Some(PolicyError::NoFrames));
+        let opt = PolicySpec::parse("opt").unwrap();
+        assert!(opt.needs_trace());
+        assert_eq!(opt.build(8, 1).err(), Some(PolicyError::NeedsTrace { policy: "opt" }));
+    }
+}
