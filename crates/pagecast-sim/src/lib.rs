@@ -1,3 +1,4 @@
 //! Replays page traces through pagecast's policies.
 
+pub mod replay;
 pub mod report;

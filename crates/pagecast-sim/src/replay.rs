@@ -1,0 +1,368 @@
+//! The replay: page requests, one after the other, through a policy and its page table.
+//!
+//! One loop, compiled for each policy and each kind of page table, so that a hit costs no virtual call. The policies
+//! are the pool's own. Nothing here takes time or reads a page; what a miss costs is the caller's affair (`on_miss`).
+
+use core::sync::atomic::AtomicU64;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use pagecast_core::oracle::{NoScans, Oracle};
+use pagecast_core::policy::{
+    Access, Belady, Claim, ConcurrentPolicy, Frames, NextUses, PolicyError, PolicySpec, SequentialPolicy, Visitor,
+};
+use pagecast_core::{FrameId, PageId};
+
+/// What a replay counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Page requests, each of which is a hit or a miss. The cache starts empty.
+    pub requests: u64,
+    /// Requests that did not find their page.
+    pub misses: u64,
+    /// Requests that write.
+    pub writes: u64,
+    /// Evictions of a page that was written since it came in.
+    pub write_backs: u64,
+}
+
+/// How a trace numbers its pages, and with it which page table is fastest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageIds {
+    /// Any ids: a hash table.
+    Sparse,
+    /// Packed forms below this number: an array of 4 bytes each.
+    Dense(u32),
+}
+
+/// Replays `requests` through the policy of `spec` in a pool of `frames` frames.
+///
+/// `oracle` is asked what policies want to know of running scans; [`NoScans`] for a trace without any. An iterator that
+/// reports progress to the predictor between two requests is a way to keep it informed. `on_miss` sees every request
+/// that misses, before its page comes in.
+///
+/// ```
+/// use pagecast_core::{PageId, oracle::NoScans, policy::PolicySpec};
+/// use pagecast_sim::replay::{PageIds, accesses, replay};
+///
+/// let pages = [1, 2, 3, 1, 4, 1, 2].map(PageId::from_raw);
+/// let lru = PolicySpec::parse("lru")?;
+/// let counts = replay(accesses(&pages), PageIds::Dense(5), &lru, 3, 42, &NoScans, |_| ())?;
+/// assert_eq!((counts.requests, counts.misses), (7, 5));
+/// # Ok::<(), pagecast_core::policy::PolicyError>(())
+/// ```
+///
+/// # Errors
+///
+/// [`PolicyError::NoFrames`] for no frames, [`PolicyError::NeedsTrace`] for `opt`: see [`belady`].
+pub fn replay(
+    requests: impl IntoIterator<Item = Access>,
+    ids: PageIds,
+    spec: &PolicySpec,
+    frames: u32,
+    seed: u64,
+    oracle: &dyn Oracle,
+    on_miss: impl FnMut(&Access),
+) -> Result<Counts, PolicyError> {
+    spec.visit(frames, seed, Replay { requests, ids, frames, oracle, on_miss })
+}
+
+/// Replays `requests` through Belady's MIN; `next` was computed from the same requests in the same order.
+///
+/// # Errors
+///
+/// [`PolicyError::NoFrames`] for no frames.
+pub fn belady(
+    requests: impl IntoIterator<Item = Access>,
+    next: NextUses,
+    ids: PageIds,
+    frames: u32,
+    on_miss: impl FnMut(&Access),
+) -> Result<Counts, PolicyError> {
+    if frames == 0 {
+        return Err(PolicyError::NoFrames);
+    }
+    Ok(Replay { requests, ids, frames, oracle: &NoScans, on_miss }.sequential(Belady::new(frames, next)))
+}
+
+/// The misses of Belady's MIN on `pages`, the fewest that any policy can have; `on_miss` sees each.
+///
+/// # Errors
+///
+/// [`PolicyError::NoFrames`] for no frames.
+pub fn belady_misses(pages: &[PageId], frames: u32, on_miss: impl FnMut(&Access)) -> Result<u64, PolicyError> {
+    Ok(belady(accesses(pages), NextUses::of(pages), PageIds::Sparse, frames, on_miss)?.misses)
+}
+
+/// Reads of `pages` in their order, without scans; the time is the request's index.
+pub fn accesses(pages: &[PageId]) -> impl Iterator<Item = Access> {
+    pages.iter().enumerate().map(|(at, &page)| Access { page, scan: None, write: false, at: at as u64 })
+}
+
+/// A replay that waits to be told its policy.
+struct Replay<'a, I, F> {
+    requests: I,
+    ids: PageIds,
+    frames: u32,
+    oracle: &'a dyn Oracle,
+    on_miss: F,
+}
+
+impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Replay<'_, I, F> {
+    fn run(self, driver: impl Driver) -> Counts {
+        let Self { requests, ids, frames, oracle, on_miss } = self;
+        match ids {
+            PageIds::Sparse => {
+                let table: SparseTable = HashMap::with_capacity_and_hasher(frames as usize, FixedState::default());
+                run(requests, table, frames, driver, oracle, on_miss)
+            }
+            PageIds::Dense(pages) => run(requests, DenseTable::new(pages), frames, driver, oracle, on_miss),
+        }
+    }
+}
+
+impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Visitor for Replay<'_, I, F> {
+    type Output = Counts;
+
+    fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Counts {
+        self.run(Concurrent(policy))
+    }
+
+    fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Counts {
+        self.run(Sequential(policy))
+    }
+}
+
+/// The loop.
+fn run(
+    requests: impl IntoIterator<Item = Access>,
+    mut table: impl PageTable,
+    frames: u32,
+    mut driver: impl Driver,
+    oracle: &dyn Oracle,
+    mut on_miss: impl FnMut(&Access),
+) -> Counts {
+    let mut counts = Counts::default();
+    let mut pool = MemoryFrames::new(frames);
+    for access in requests {
+        counts.requests += 1;
+        let frame = if let Some(frame) = table.find(access.page) {
+            driver.hit(&pool, frame, &access);
+            frame
+        } else {
+            counts.misses += 1;
+            on_miss(&access);
+            let frame = pool.free_frame().unwrap_or_else(|| {
+                let frame = driver.evict(&pool, &access, oracle);
+                table.remove(pool.pages[frame.index()]);
+                counts.write_backs += u64::from(core::mem::take(&mut pool.dirty[frame.index()]));
+                frame
+            });
+            table.insert(access.page, frame);
+            pool.fill(frame, access.page);
+            driver.admit(&pool, frame, &access);
+            frame
+        };
+        if access.write {
+            counts.writes += 1;
+            pool.dirty[frame.index()] = true;
+        }
+    }
+    counts
+}
+
+/// The frames of the replay, without pages' contents. Nobody but the replay holds a frame, so every claim is granted.
+struct MemoryFrames {
+    words: Vec<AtomicU64>,
+    /// By frame; its length is the number of frames that were ever used, and they stay in use.
+    pages: Vec<PageId>,
+    dirty: Vec<bool>,
+    count: u32,
+}
+
+impl MemoryFrames {
+    fn new(count: u32) -> Self {
+        Self { words: Vec::new(), pages: Vec::new(), dirty: Vec::new(), count }
+    }
+
+    fn free_frame(&self) -> Option<FrameId> {
+        let next = self.pages.len() as u32;
+        (next < self.count).then_some(FrameId(next))
+    }
+
+    /// Puts `page` in `frame`, which is empty or the next free one.
+    fn fill(&mut self, frame: FrameId, page: PageId) {
+        match self.pages.get_mut(frame.index()) {
+            Some(slot) => {
+                *slot = page;
+                *self.words[frame.index()].get_mut() = 0;
+            }
+            None => {
+                self.pages.push(page);
+                self.words.push(AtomicU64::new(0));
+                self.dirty.push(false);
+            }
+        }
+    }
+}
+
+impl Frames for MemoryFrames {
+    fn count(&self) -> u32 {
+        self.count
+    }
+
+    #[inline]
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.words[frame.index()]
+    }
+
+    #[inline]
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        self.pages.get(frame.index()).copied()
+    }
+
+    #[inline]
+    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+        debug_assert_eq!(self.evictable(frame), Some(page), "a proposal names the page that is in the frame");
+        Claim::Taken
+    }
+}
+
+/// The two kinds of policy as the loop calls them.
+trait Driver {
+    fn hit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access);
+    fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId;
+    fn admit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access);
+}
+
+const GRANTED: &str = "a policy that is granted every claim finds a victim in a full pool";
+
+struct Sequential<P>(P);
+
+impl<P: SequentialPolicy> Driver for Sequential<P> {
+    #[inline]
+    fn hit(&mut self, _pool: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.hit(frame, access);
+    }
+
+    #[inline]
+    fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId {
+        self.0.evict(incoming, oracle, &mut |frame, page| pool.claim(frame, page)).expect(GRANTED)
+    }
+
+    #[inline]
+    fn admit(&mut self, _pool: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.admit(frame, access);
+    }
+}
+
+struct Concurrent<P>(P);
+
+impl<P: ConcurrentPolicy> Driver for Concurrent<P> {
+    #[inline]
+    fn hit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.hit(pool, frame, access);
+    }
+
+    #[inline]
+    fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId {
+        self.0.evict(pool, incoming, oracle).expect(GRANTED)
+    }
+
+    #[inline]
+    fn admit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.admit(pool, frame, access);
+    }
+}
+
+/// Which frame holds a page.
+trait PageTable {
+    fn find(&self, page: PageId) -> Option<FrameId>;
+    fn insert(&mut self, page: PageId, frame: FrameId);
+    fn remove(&mut self, page: PageId);
+}
+
+type SparseTable = HashMap<PageId, FrameId, FixedState>;
+
+impl PageTable for SparseTable {
+    #[inline]
+    fn find(&self, page: PageId) -> Option<FrameId> {
+        self.get(&page).copied()
+    }
+
+    fn insert(&mut self, page: PageId, frame: FrameId) {
+        HashMap::insert(self, page, frame);
+    }
+
+    fn remove(&mut self, page: PageId) {
+        HashMap::remove(self, &page);
+    }
+}
+
+/// Frames by page id.
+struct DenseTable(Vec<u32>);
+
+/// In [`DenseTable`]: the page is in no frame.
+const ABSENT: u32 = u32::MAX;
+
+impl DenseTable {
+    fn new(pages: u32) -> Self {
+        Self(vec![ABSENT; pages as usize])
+    }
+}
+
+impl PageTable for DenseTable {
+    #[inline]
+    fn find(&self, page: PageId) -> Option<FrameId> {
+        let frame = self.0[page.raw() as usize];
+        (frame != ABSENT).then_some(FrameId(frame))
+    }
+
+    #[inline]
+    fn insert(&mut self, page: PageId, frame: FrameId) {
+        self.0[page.raw() as usize] = frame.0;
+    }
+
+    #[inline]
+    fn remove(&mut self, page: PageId) {
+        self.0[page.raw() as usize] = ABSENT;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn writes_and_write_backs_are_counted() {
+        let request = |at, page, write| Access { page: PageId::from_raw(page), scan: None, write, at };
+        // Page 1 is written twice and evicted once, page 2 is clean, page 3 is dirty and stays.
+        let requests = [(1, true), (1, true), (2, false), (3, true), (4, false), (3, false)];
+        let requests = requests.into_iter().zip(0..).map(|((page, write), at)| request(at, page, write));
+        let lru = PolicySpec::parse("lru").unwrap();
+        let counts = replay(requests, PageIds::Dense(5), &lru, 2, 1, &NoScans, |_| ()).unwrap();
+        assert_eq!(counts, Counts { requests: 6, misses: 4, writes: 3, write_backs: 1 });
+    }
+
+    #[test]
+    fn the_page_table_makes_no_difference() {
+        let pages: Vec<PageId> = (0..5000u64).map(|i| PageId::from_raw(i * i % 251)).collect();
+        for name in ["lru", "clock", "random"] {
+            let spec = PolicySpec::parse(name).unwrap();
+            let run = |ids| replay(accesses(&pages), ids, &spec, 60, 7, &NoScans, |_| ()).unwrap();
+            assert_eq!(run(PageIds::Sparse), run(PageIds::Dense(251)), "{name}");
+        }
+        let misses = belady_misses(&pages, 60, |_| ()).unwrap();
+        let dense = NextUses::of_dense(&pages, 251);
+        assert_eq!(belady(accesses(&pages), dense, PageIds::Dense(251), 60, |_| ()).unwrap().misses, misses);
+    }
+
+    #[test]
+    fn every_miss_is_shown_once() {
+        let pages: Vec<PageId> = (0..100).map(|i| PageId::from_raw(i % 10)).collect();
+        let mut seen = 0;
+        let misses = belady_misses(&pages, 4, |_| seen += 1).unwrap();
+        assert_eq!(seen, misses);
+        assert_eq!(belady_misses(&pages, 0, |_| ()), Err(PolicyError::NoFrames));
+    }
+}
