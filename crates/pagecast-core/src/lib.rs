@@ -20,6 +20,6 @@ pub mod oracle;
 pub mod policy;
 pub mod predictor;
 pub mod random;
-pub(crate) mod sync;
+pub mod sync;
 
 pub use id::{FrameId, PageId, RelationId, ScanId, Tick};

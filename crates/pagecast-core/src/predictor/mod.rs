@@ -1,1 +1,147 @@
-//! Scans on their progress axis, and when they will next read a page.
+//! Scans on a progress axis, and from them the estimate of a page's next access.
+//!
+//! Sources: Świtakowski 2011, §4.3 (`RegisterScan`, `PageNextConsumption`: tuples behind, tuples consumed, speed) and
+//! Khalaji et al., PVLDB 18(13) 2025, §3 (`EstimateNextAccess`: distance over speed, minimum over the page's scans).
+//!
+//! A scan maps pages to *positions* on an axis of its own, from 0 to its length, and reports how far it is. A page is
+//! wanted in `(position of the page - position of the scan) * pace` ticks; pace is ticks per position. What a position
+//! is, only the host knows: blocks for a sequential scan, rows for a column scan, ranks for a bitmap scan.
+//!
+//! Deviations, and why:
+//! * Both sources keep a list of scans per page or per group of 1 MiB. Here a relation has a list of *parts* (one per
+//!   scan that reads it), and a part holds runs of blocks that are searched by bisection. Memory and the cost of
+//!   registration then depend on the number of runs and not on the size of the database, and no block has a record.
+//! * Speed is smoothed over about the last eight reports (see [`Predictor::report`]); the authors' code takes the last
+//!   interval alone, which a scan that reports in bursts turns into noise.
+//! * Between two reports the scan is assumed to go on at its pace, by at most its last step. The sources let it stand
+//!   still, which makes the pages just ahead of a scan look later than they are.
+//! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to 10 s.
+//!
+//! Suits workloads whose queries know what they will read: sequential, bitmap and column scans, alone or many over the
+//! same data. It says nothing about pages that no scan has registered.
+//!
+//! Cost: registration O(runs + words of bitsets); report O(1), lock-free; [`Predictor::next_access`] O(scans of that
+//! relation x log runs), never blocks. Memory: see [`PredictorConfig`]; nothing per block, nothing per frame.
+//!
+//! ```
+//! use pagecast_core::oracle::Oracle;
+//! use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+//! use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+//! use std::sync::Arc;
+//!
+//! let config = PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 0 };
+//! let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+//! let mut registry = Registry::format(memory, config)?;
+//! let predictor = registry.predictor();
+//!
+//! // 100 blocks that hold 5000 rows, 50 in each; the axis is rows.
+//! let table = RelationId(7);
+//! let runs = [Run { first: 0, blocks: 100, position: 0, span: 5000 }];
+//! let parts = [Part { relation: table, pages: Pages::Runs(&runs) }];
+//! let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 5000, parts: &parts }, 0)?;
+//!
+//! predictor.report(scan, 1000, 2000); // 1000 rows in 2000 ticks
+//! assert_eq!(predictor.next_access(PageId::new(table, 60), 2000), Some(4000)); // 2000 rows on, 2 ticks each
+//! assert_eq!(predictor.next_access(PageId::new(table, 5), 2000), None); // behind the scan
+//! registry.finish(scan, 2000);
+//! assert_eq!(predictor.next_access(PageId::new(table, 60), 2000), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod arena;
+mod error;
+mod layout;
+#[cfg(pagecast_shuttle)]
+pub mod mistake;
+mod pages;
+mod reader;
+mod registry;
+mod scan;
+mod words;
+
+pub use error::{FormatError, PagesFault, RegisterError};
+pub use layout::{KINDS, PredictorConfig};
+pub use reader::Predictor;
+pub use registry::Registry;
+pub use scan::MAX_LENGTH;
+
+use crate::{RelationId, ScanId, Tick};
+
+/// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind share the running
+/// estimate of pace that a new one starts from, so their positions should mean the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ScanKind(pub u8);
+
+/// Neighbouring blocks that a scan reads one after the other.
+///
+/// Block `first + i` lies at `position + span * i / blocks`, rounded down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The first block.
+    pub first: u32,
+    /// How many blocks; at least 1, and the last one must have a number.
+    pub blocks: u32,
+    /// The position of the first block.
+    pub position: u64,
+    /// How many positions the blocks cover; 0 when all are read at once. `position + span` is within the axis.
+    pub span: u64,
+}
+
+/// The blocks of one relation that a scan reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Pages<'a> {
+    /// Runs in the order of their first block, ends never falling: of two runs that share blocks none lies inside the
+    /// other's interior. Such runs are meant for neighbouring column chunks that meet in a block; a block in many runs
+    /// costs a look at each of them.
+    Runs(&'a [Run]),
+    /// A set of blocks, each as many positions after `position` as there are blocks of the set before it.
+    Bitset {
+        /// The block of the lowest bit of the first word.
+        first: u32,
+        /// Bit `i` of word `w` stands for block `first + 64 * w + i`.
+        words: &'a [u64],
+        /// The position of the first block of the set.
+        position: u64,
+    },
+}
+
+/// One relation's share of a scan.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The relation. It may occur in several parts.
+    pub relation: RelationId,
+    /// What is read of it.
+    pub pages: Pages<'a>,
+}
+
+/// What a scan says of itself when it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanSpec<'a> {
+    /// Whose running estimate it starts from.
+    pub kind: ScanKind,
+    /// The end of its axis, at most [`MAX_LENGTH`].
+    pub length: u64,
+    /// What it reads. None is allowed: a scan whose pages were all pruned.
+    pub parts: &'a [Part<'a>],
+}
+
+/// A running scan, as seen at one moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ScanView {
+    /// Its name.
+    pub id: ScanId,
+    /// Its kind.
+    pub kind: ScanKind,
+    /// Where it stands: all positions before this one are done.
+    pub position: u64,
+    /// The end of its axis.
+    pub length: u64,
+    /// Ticks per position, above 0.
+    pub pace: f64,
+    /// How many parts it has.
+    pub parts: u32,
+    /// The relation of its first part, if it has one.
+    pub relation: Option<RelationId>,
+    /// When it was registered.
+    pub started: Tick,
+}

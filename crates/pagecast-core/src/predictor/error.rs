@@ -1,0 +1,125 @@
+//! What can be wrong with memory, and with a scan that wants to register.
+
+use super::layout::KINDS;
+use super::scan::MAX_LENGTH;
+use core::fmt;
+
+/// The memory cannot hold a predictor, or does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FormatError {
+    /// Fewer words than the configuration needs.
+    TooSmall {
+        /// Words that were given.
+        given: usize,
+        /// Words that are needed; see [`PredictorConfig::words`](super::PredictorConfig::words).
+        needed: usize,
+    },
+    /// A count of the configuration is 0 where it may not be, or the whole has no size on this machine.
+    BadConfig,
+    /// The memory was not formatted by this version of the predictor.
+    NotFormatted {
+        /// The first word as found.
+        found: u64,
+    },
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooSmall { given, needed } => {
+                write!(f, "the predictor needs {needed} words of memory and was given {given}")
+            }
+            Self::BadConfig => f.write_str(
+                "a predictor needs room for at least one scan and one part, and less than 2^32 words in all",
+            ),
+            Self::NotFormatted { found } => {
+                write!(f, "the memory holds no predictor of this version: its first word is {found:#018x}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FormatError {}
+
+/// Why a scan was not registered. Nothing of it is left behind; the scan may run without predictions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RegisterError {
+    /// As many scans are running as the configuration allows.
+    TooManyScans {
+        /// The configuration's `scans`.
+        limit: u32,
+    },
+    /// The scan's parts and those of the running scans are more than the configuration allows.
+    TooManyParts {
+        /// The parts of this scan.
+        wanted: usize,
+        /// The configuration's `parts`.
+        limit: u32,
+    },
+    /// No stretch of free memory is long enough for the runs or the bitset of a part.
+    NoSpace {
+        /// The part, from 0.
+        part: u32,
+        /// Words (of 8 bytes) that it needs in one stretch.
+        words: u64,
+    },
+    /// The scan's kind is not below [`KINDS`](super::KINDS).
+    BadKind {
+        /// The kind.
+        kind: u8,
+    },
+    /// The axis is longer than [`MAX_LENGTH`](super::MAX_LENGTH).
+    TooLong {
+        /// The length.
+        length: u64,
+    },
+    /// Something is wrong with the pages of a part.
+    BadPages {
+        /// The part, from 0.
+        part: u32,
+        /// The run within the part, from 0; 0 for a bitset.
+        run: u32,
+        /// What is wrong.
+        fault: PagesFault,
+    },
+}
+
+/// What is wrong with a run or a bitset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PagesFault {
+    /// The run has no block.
+    Empty,
+    /// It goes past the largest block number, 2^32 - 1.
+    PastLastBlock,
+    /// It goes past the length of the scan's axis.
+    PastLength,
+    /// The run begins or ends before the one in front of it does.
+    OutOfOrder,
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyScans { limit } => write!(f, "all {limit} places for running scans are taken"),
+            Self::TooManyParts { wanted, limit } => {
+                write!(f, "no room for the scan's {wanted} parts: running scans share {limit}")
+            }
+            Self::NoSpace { part, words } => {
+                write!(f, "part {part} needs {words} words for its runs or bitset, and no free stretch is that long")
+            }
+            Self::BadKind { kind } => write!(f, "scan kind {kind} is not below {KINDS}"),
+            Self::TooLong { length } => write!(f, "an axis of {length} positions is longer than {MAX_LENGTH}"),
+            Self::BadPages { part, run, fault } => {
+                let fault = match fault {
+                    PagesFault::Empty => "has no block",
+                    PagesFault::PastLastBlock => "goes past block 2^32 - 1",
+                    PagesFault::PastLength => "goes past the length of the scan's axis",
+                    PagesFault::OutOfOrder => "begins or ends before the run in front of it does",
+                };
+                write!(f, "part {part}, run {run} {fault}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for RegisterError {}

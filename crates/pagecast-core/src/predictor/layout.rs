@@ -1,0 +1,151 @@
+//! Where everything lies in the memory.
+//!
+//! ```text
+//! header   32 words   magic, configuration, heads of the free lists, a running pace per kind of scan
+//! buckets  1 each     by hash of the relation: version and first part of a chain
+//! scans    16 each    see scan.rs
+//! parts    8 each     see registry.rs
+//! arena    the rest   runs and bitsets, see pages.rs and arena.rs
+//! ```
+
+use super::pages::{RUN_WORDS, SAMPLED_WORDS};
+use super::words::{Words, split};
+use super::{FormatError, RegisterError};
+use crate::RelationId;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// How many kinds of scans there are, each with a running estimate of pace.
+pub const KINDS: u8 = 16;
+
+/// "pagecast" with the version of the layout in the last byte.
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x01");
+
+pub(super) const HEADER_WORDS: usize = 32;
+pub(super) const SCAN_WORDS: usize = 16;
+pub(super) const PART_WORDS: usize = 8;
+
+/// Words of the header.
+pub(super) mod header {
+    pub(in super::super) const MAGIC: usize = 0;
+    pub(in super::super) const SCANS_PARTS: usize = 1;
+    pub(in super::super) const RUNS_BITSETS: usize = 2;
+    pub(in super::super) const FREE_SCAN: usize = 3;
+    pub(in super::super) const FREE_PART: usize = 4;
+    pub(in super::super) const FREE_ARENA: usize = 5;
+    /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
+    pub(in super::super) const PACE: usize = 16;
+}
+
+/// How much a predictor can hold. All of its memory is taken at the start and never grows.
+///
+/// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 8 (their number is a power of two), for
+/// each run 24, for each word of a bitset (64 blocks) 9. A scan of one relation with `r` runs thus takes at most
+/// `208 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PredictorConfig {
+    /// Scans that may run at the same time; at least 1.
+    pub scans: u32,
+    /// Parts (one for each relation that a scan reads) of all running scans; at least 1.
+    pub parts: u32,
+    /// Runs of all running scans.
+    pub runs: u32,
+    /// Words of bitsets of all running scans, 64 blocks each.
+    pub bitset_words: u32,
+}
+
+impl Default for PredictorConfig {
+    /// Half a MiB: 256 scans of 4 relations and 64 runs each on average.
+    fn default() -> Self {
+        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096 }
+    }
+}
+
+impl PredictorConfig {
+    /// The memory it needs, in words of 8 bytes. `usize::MAX` if that has no size on this machine.
+    pub fn words(&self) -> usize {
+        self.layout().map_or(usize::MAX, |layout| layout.end)
+    }
+
+    /// The memory it needs, in bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.words() as u64).saturating_mul(8)
+    }
+
+    pub(super) fn layout(&self) -> Option<Layout> {
+        if self.scans == 0 || self.parts == 0 {
+            return None;
+        }
+        let buckets = (self.parts as usize).checked_next_power_of_two()?;
+        let scans_at = HEADER_WORDS.checked_add(buckets)?;
+        let parts_at = scans_at.checked_add((self.scans as usize).checked_mul(SCAN_WORDS)?)?;
+        let arena_at = parts_at.checked_add((self.parts as usize).checked_mul(PART_WORDS)?)?;
+        let bitset_words = self.bitset_words as usize;
+        let samples = bitset_words.div_ceil(SAMPLED_WORDS);
+        let arena_words =
+            (self.runs as usize).checked_mul(RUN_WORDS)?.checked_add(bitset_words)?.checked_add(samples)?;
+        let end = arena_at.checked_add(arena_words)?;
+        // Half a word must hold any index and have one left over for NIL.
+        u32::try_from(end).ok().filter(|&end| end < u32::MAX)?;
+        Some(Layout { config: *self, bucket_mask: buckets - 1, scans_at, parts_at, arena_at, end })
+    }
+}
+
+/// The places, computed once from the configuration; never read from memory again, where they could change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub(super) config: PredictorConfig,
+    bucket_mask: usize,
+    scans_at: usize,
+    parts_at: usize,
+    pub(super) arena_at: usize,
+    pub(super) end: usize,
+}
+
+impl Layout {
+    /// The layout of memory that was formatted before.
+    pub(super) fn read(words: Words<'_>) -> Result<Self, FormatError> {
+        // Acquire: pairs with the Release at the end of formatting, so the rest of the header is there too.
+        let found = words.load(header::MAGIC, Acquire);
+        if found != MAGIC {
+            return Err(FormatError::NotFormatted { found });
+        }
+        let (scans, parts) = split(words.load(header::SCANS_PARTS, Relaxed));
+        let (runs, bitset_words) = split(words.load(header::RUNS_BITSETS, Relaxed));
+        let config = PredictorConfig { scans, parts, runs, bitset_words };
+        config.layout().ok_or(FormatError::BadConfig)?.fits(words)
+    }
+
+    pub(super) fn fits(self, words: Words<'_>) -> Result<Self, FormatError> {
+        match words.0.len() {
+            given if given < self.end => Err(FormatError::TooSmall { given, needed: self.end }),
+            _ => Ok(self),
+        }
+    }
+
+    /// The word of the bucket of `relation`. Fibonacci hashing: relations are often numbered in sequence.
+    #[inline]
+    pub(super) fn bucket(&self, relation: RelationId) -> usize {
+        let hash = u64::from(relation.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        HEADER_WORDS + ((hash >> 32) as usize & self.bucket_mask)
+    }
+
+    pub(super) fn buckets(&self) -> core::ops::Range<usize> {
+        HEADER_WORDS..self.scans_at
+    }
+
+    /// The first word of a scan, `None` for a slot that does not exist.
+    #[inline]
+    pub(super) fn scan(&self, slot: u32) -> Option<usize> {
+        (slot < self.config.scans).then(|| self.scans_at + slot as usize * SCAN_WORDS)
+    }
+
+    /// The first word of a part, `None` for [`NIL`](super::words::NIL) and any other that does not exist.
+    #[inline]
+    pub(super) fn part(&self, part: u32) -> Option<usize> {
+        (part < self.config.parts).then(|| self.parts_at + part as usize * PART_WORDS)
+    }
+
+    pub(super) fn too_many_parts(&self, wanted: usize) -> RegisterError {
+        RegisterError::TooManyParts { wanted, limit: self.config.parts }
+    }
+}

@@ -1,0 +1,28 @@
+//! Mistakes that the exploration must catch, to show that it would. Only in its builds.
+//!
+//! One at a time for the whole process: tests that set one must not run beside each other.
+
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// A check that is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Mistake {
+    /// A reader does not look whether the scan it read is still the same.
+    NoVersionCheck = 1,
+    /// A reader does not look whether the chain that it followed was changed under it.
+    NoChainCheck = 2,
+    /// A late report is taken for one of the scan that has the slot now.
+    UntaggedReport = 3,
+}
+
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+/// From here on makes `mistake`, or none.
+pub fn make(mistake: Option<Mistake>) {
+    CURRENT.store(mistake.map_or(0, |mistake| mistake as u8), Relaxed);
+}
+
+pub(super) fn made(mistake: Mistake) -> bool {
+    CURRENT.load(Relaxed) == mistake as u8
+}

@@ -1,0 +1,333 @@
+//! The writer's side: scans that begin and end. One writer at a time; the host supplies the lock.
+//!
+//! Invariants, beside those of scan.rs:
+//! * (R1) A part is in the chain of its relation's bucket exactly while its scan is live, but for the moments inside
+//!   `register` (in the chain before the scan is live) and `finish` (still in it after).
+//! * (R2) A bucket's version rises after parts were unlinked and before any of them is used again. A reader that was led
+//!   into another chain by such a part finds the version changed.
+//! * (R3) A refused registration leaves everything as it was.
+
+use super::arena::Arena;
+use super::layout::{HEADER_WORDS, KINDS, Layout, MAGIC, header};
+use super::pages::{self, Extent};
+use super::scan::{MAX_LENGTH, Scan, Slot};
+use super::words::{NIL, Words, join, split};
+use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, ScanSpec};
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+    fence,
+};
+use crate::{RelationId, ScanId, Tick};
+
+/// Words of a part.
+pub(super) mod part {
+    /// The next part in the chain, or the next free one.
+    pub(in super::super) const NEXT: usize = 0;
+    pub(in super::super) const RELATION_FORM: usize = 1;
+    /// Slot and generation of the scan.
+    pub(in super::super) const OWNER: usize = 2;
+    /// First and last block.
+    pub(in super::super) const BLOCKS: usize = 3;
+    /// Where in the arena, and how many runs or words of bits.
+    pub(in super::super) const STRETCH: usize = 4;
+    /// Of a bitset's first block.
+    pub(in super::super) const POSITION: usize = 5;
+    /// The next part of the same scan.
+    pub(in super::super) const SIBLING: usize = 6;
+    /// Words in the arena.
+    pub(in super::super) const SPACE: usize = 7;
+}
+
+pub(super) const RUNS: u32 = 0;
+pub(super) const BITSET: u32 = 1;
+
+/// The share of a kind's running estimate that stays when a scan of the kind ends.
+const KIND_KEEP: f64 = 0.85;
+/// Ticks per position while nothing of a kind was ever measured: it orders the pages of such scans by distance.
+const FIRST_PACE: f64 = 1.0;
+
+/// Registers scans in memory that readers share.
+#[derive(Debug)]
+pub struct Registry<M> {
+    memory: M,
+    layout: Layout,
+}
+
+impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
+    /// Takes `memory`, of at least [`PredictorConfig::words`] words, and makes it a predictor without scans. What it
+    /// held is lost; nobody else may use it during the call.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the memory is too small or the configuration has no size.
+    pub fn format(memory: M, config: PredictorConfig) -> Result<Self, FormatError> {
+        let layout = config.layout().ok_or(FormatError::BadConfig)?.fits(Words(memory.as_ref()))?;
+        let registry = Self { memory, layout };
+        let words = registry.words();
+        for at in 0..HEADER_WORDS {
+            words.store(at, 0, Relaxed);
+        }
+        words.store(header::SCANS_PARTS, join(config.scans, config.parts), Relaxed);
+        words.store(header::RUNS_BITSETS, join(config.runs, config.bitset_words), Relaxed);
+        for at in layout.buckets() {
+            words.store(at, join(0, NIL), Relaxed);
+        }
+        for slot in (0..config.scans).rev() {
+            let next = words.load(header::FREE_SCAN, Relaxed) as u32;
+            let next = if slot + 1 == config.scans { NIL } else { next };
+            if let Some(at) = layout.scan(slot) {
+                Slot { words, at }.clear(next);
+            }
+            words.store(header::FREE_SCAN, u64::from(slot), Relaxed);
+        }
+        words.store(header::FREE_PART, u64::from(NIL), Relaxed);
+        for part in (0..config.parts).rev() {
+            registry.free_part(part);
+        }
+        Arena::new(words, &layout).clear();
+        // Release: pairs with the Acquire in `Layout::read`.
+        words.store(header::MAGIC, MAGIC, Release);
+        Ok(registry)
+    }
+
+    /// The writer's side of memory that was formatted before, perhaps by another process. The host's lock must keep
+    /// all registries of one memory apart.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the memory holds no predictor of this version, or is shorter than it says.
+    pub fn attach(memory: M) -> Result<Self, FormatError> {
+        let layout = Layout::read(Words(memory.as_ref()))?;
+        Ok(Self { memory, layout })
+    }
+
+    /// A reader of the same memory.
+    pub fn predictor(&self) -> Predictor<M> {
+        Predictor::new(self.memory.clone(), self.layout)
+    }
+
+    /// How much it can hold.
+    pub fn config(&self) -> PredictorConfig {
+        self.layout.config
+    }
+
+    /// Registers a scan that stands at position 0 at `now`. All its parts become visible at once.
+    ///
+    /// # Errors
+    /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
+    pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
+        if scan.kind.0 >= KINDS {
+            return Err(RegisterError::BadKind { kind: scan.kind.0 });
+        }
+        if scan.length > MAX_LENGTH {
+            return Err(RegisterError::TooLong { length: scan.length });
+        }
+        let words = self.words();
+        let slot = words.load(header::FREE_SCAN, Relaxed) as u32;
+        let full = RegisterError::TooManyScans { limit: self.layout.config.scans };
+        let at = self.layout.scan(slot).ok_or(full)?;
+        let record = Slot { words, at };
+        let id = ScanId { slot, generation: record.generation() };
+        // What was freed under another registry's `retract` is written below; see `Scan::unchanged`.
+        fence(Release);
+        let (first_part, count) = self.place_parts(scan, id)?;
+        words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
+        record.fill(scan, (first_part, count), self.kind_pace(scan), now);
+        for part in self.siblings(first_part) {
+            self.link(part);
+        }
+        record.publish();
+        Ok(id)
+    }
+
+    /// Ends a scan: nobody waits for its pages any more, its memory is free, and its average pace counts for its kind.
+    /// Whether it was running: a scan that has ended already is left alone, also if its slot is in use again.
+    pub fn finish(&mut self, scan: ScanId, now: Tick) -> bool {
+        let words = self.words();
+        let Some(at) = self.layout.scan(scan.slot) else { return false };
+        let Some(running) = Scan::open(words, at, scan) else { return false };
+        self.learn_pace(&running, now);
+        let first_part = running.first_part();
+        let record = Slot { words, at };
+        record.retract();
+        // Pairs with the fence in `Scan::unchanged`: whoever sees a write below sees that the scan has ended.
+        fence(Release);
+        for part in self.siblings(first_part) {
+            self.unlink(part);
+        }
+        self.free_parts(first_part);
+        record.set_next_free(words.load(header::FREE_SCAN, Relaxed) as u32);
+        words.store(header::FREE_SCAN, u64::from(scan.slot), Relaxed);
+        true
+    }
+
+    fn words(&self) -> Words<'_> {
+        Words(self.memory.as_ref())
+    }
+
+    fn arena(&self) -> Arena<'_> {
+        Arena::new(self.words(), &self.layout)
+    }
+
+    fn kind_pace(&self, scan: &ScanSpec<'_>) -> f64 {
+        let pace = f64::from_bits(self.words().load(header::PACE + usize::from(scan.kind.0), Relaxed));
+        if pace > 0.0 && pace.is_finite() { pace } else { FIRST_PACE }
+    }
+
+    /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors do: 0.85 of the old
+    /// and 0.15 of the new.
+    fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
+        let (positions, ticks) = (scan.position(), now.saturating_sub(scan.started()));
+        if positions == 0 || ticks == 0 {
+            return;
+        }
+        let at = header::PACE + usize::from(scan.kind().0 % KINDS);
+        let pace = ticks as f64 / positions as f64;
+        let old = f64::from_bits(self.words().load(at, Relaxed));
+        let new = if old > 0.0 && old.is_finite() { KIND_KEEP * old + (1.0 - KIND_KEEP) * pace } else { pace };
+        self.words().store(at, new.to_bits(), Relaxed);
+    }
+
+    /// Takes memory for the parts and writes them, not linked yet: the first one, and how many have pages. On an error
+    /// all is given back (R3).
+    fn place_parts(&self, scan: &ScanSpec<'_>, id: ScanId) -> Result<(u32, u32), RegisterError> {
+        let (mut first_part, mut count) = (NIL, 0);
+        // In reverse, so that the chain of siblings is in the order given.
+        for (index, part) in scan.parts.iter().enumerate().rev() {
+            match self.place_part(part, index as u32, first_part, scan, id) {
+                Ok(None) => {}
+                Ok(Some(placed)) => (first_part, count) = (placed, count + 1),
+                Err(error) => {
+                    self.free_parts(first_part);
+                    return Err(error);
+                }
+            }
+        }
+        Ok((first_part, count))
+    }
+
+    /// Writes one part in front of `sibling`; `None` if it has no pages.
+    fn place_part(
+        &self,
+        given: &Part<'_>,
+        index: u32,
+        sibling: u32,
+        scan: &ScanSpec<'_>,
+        id: ScanId,
+    ) -> Result<Option<u32>, RegisterError> {
+        let Some(extent) = check(given, index, scan.length)? else { return Ok(None) };
+        let words = self.words();
+        let number = words.load(header::FREE_PART, Relaxed) as u32;
+        let at = self.layout.part(number).ok_or(self.layout.too_many_parts(scan.parts.len()))?;
+        let space = u32::try_from(extent.words).ok().and_then(|count| Some((self.arena().allocate(count)?, count)));
+        let (stretch, space) = space.ok_or(RegisterError::NoSpace { part: index, words: extent.words })?;
+        words.store(header::FREE_PART, words.load(at + part::NEXT, Relaxed), Relaxed);
+        let (form, position, count) = match given.pages {
+            Pages::Runs(runs) => {
+                pages::write_runs(words, stretch, runs);
+                (RUNS, 0, runs.len() as u32)
+            }
+            Pages::Bitset { words: bits, position, .. } => {
+                let count = (extent.last - extent.first) / 64 + 1;
+                pages::write_bitset(words, stretch, bits, count);
+                (BITSET, position, count)
+            }
+        };
+        words.store(at + part::RELATION_FORM, join(given.relation.0, form), Relaxed);
+        words.store(at + part::OWNER, join(id.slot, id.generation), Relaxed);
+        words.store(at + part::BLOCKS, join(extent.first, extent.last), Relaxed);
+        words.store(at + part::STRETCH, join(stretch, count), Relaxed);
+        words.store(at + part::POSITION, position, Relaxed);
+        words.store(at + part::SIBLING, u64::from(sibling), Relaxed);
+        words.store(at + part::SPACE, u64::from(space), Relaxed);
+        Ok(Some(number))
+    }
+
+    /// Gives back the parts of a scan, from `first_part` on, that are in no chain.
+    fn free_parts(&self, first_part: u32) {
+        let mut next = first_part;
+        for _ in 0..self.layout.config.parts {
+            let Some(at) = self.layout.part(next) else { break };
+            let (stretch, _) = split(self.words().load(at + part::STRETCH, Relaxed));
+            self.arena().release(stretch, self.words().load(at + part::SPACE, Relaxed) as u32);
+            let number = next;
+            next = self.words().load(at + part::SIBLING, Relaxed) as u32;
+            self.free_part(number);
+        }
+    }
+
+    fn free_part(&self, number: u32) {
+        let words = self.words();
+        let Some(at) = self.layout.part(number) else { return };
+        // Release: as in `link`, a reader that stands on this part sees that its bucket's version has changed (R2).
+        words.store(at + part::NEXT, words.load(header::FREE_PART, Relaxed), Release);
+        words.store(header::FREE_PART, u64::from(number), Relaxed);
+    }
+
+    /// The parts of one scan, in order. Bounded, whatever the links say.
+    fn siblings(&self, first_part: u32) -> impl Iterator<Item = u32> + '_ {
+        let sibling = |&number: &u32| {
+            let at = self.layout.part(number)?;
+            Some(self.words().load(at + part::SIBLING, Relaxed) as u32)
+        };
+        core::iter::successors(Some(first_part), sibling)
+            .take_while(|&number| self.layout.part(number).is_some())
+            .take(self.layout.config.parts as usize)
+    }
+
+    fn bucket_of(&self, at: usize) -> usize {
+        let (relation, _) = split(self.words().load(at + part::RELATION_FORM, Relaxed));
+        self.layout.bucket(RelationId(relation))
+    }
+
+    /// Puts a part in front of its bucket's chain.
+    fn link(&self, number: u32) {
+        let words = self.words();
+        let Some(at) = self.layout.part(number) else { return };
+        let bucket = self.bucket_of(at);
+        let (version, head) = split(words.load(bucket, Relaxed));
+        // Release twice: pair with the readers' Acquire of the bucket and of links. Whoever comes to this part, by the
+        // bucket or still standing on it from its last use, sees what was written before.
+        words.store(at + part::NEXT, u64::from(head), Release);
+        words.store(bucket, join(version, number), Release);
+    }
+
+    /// Takes a part out of its bucket's chain. Its own link stays, for readers that stand on it.
+    fn unlink(&self, number: u32) {
+        let words = self.words();
+        let Some(at) = self.layout.part(number) else { return };
+        let bucket = self.bucket_of(at);
+        let (version, head) = split(words.load(bucket, Relaxed));
+        let after = words.load(at + part::NEXT, Relaxed) as u32;
+        let mut new_head = head;
+        if head == number {
+            new_head = after;
+        } else if let Some(before) = self.before(head, number) {
+            words.store(before + part::NEXT, u64::from(after), Release);
+        }
+        words.store(bucket, join(version.wrapping_add(1), new_head), Release);
+    }
+
+    /// The part in front of `number` in the chain from `head`.
+    fn before(&self, head: u32, number: u32) -> Option<usize> {
+        let mut next = head;
+        for _ in 0..self.layout.config.parts {
+            let at = self.layout.part(next)?;
+            next = self.words().load(at + part::NEXT, Relaxed) as u32;
+            if next == number {
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+/// The extent of a part's pages, `None` if it has none.
+fn check(given: &Part<'_>, part: u32, length: u64) -> Result<Option<Extent>, RegisterError> {
+    let bad = |(run, fault): (u32, PagesFault)| RegisterError::BadPages { part, run, fault };
+    match given.pages {
+        Pages::Runs(runs) => pages::check_runs(runs, length).map_err(bad),
+        Pages::Bitset { first, words, position } => {
+            pages::check_bitset(first, words, position, length).map_err(|fault| bad((0, fault)))
+        }
+    }
+}

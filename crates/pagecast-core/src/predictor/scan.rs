@@ -1,0 +1,308 @@
+//! One running scan: its record in memory, and how readers and reporters use it together.
+//!
+//! Invariants:
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`), its parts and its runs are written only while its version says
+//!   that it is not live. A reader that finds the same live version before and after has read one registration.
+//! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is changed only by a
+//!   compare-exchange against a value with these bits. A reporter that was held up while its scan finished and the slot
+//!   was taken again finds other bits and changes nothing. (It would have to sleep through a multiple of 4096 uses of
+//!   the slot, and find the very value it had read, to do harm.)
+//! * (I3) The position never falls while the scan lives.
+//! * (I4) `ANCHOR`, `ANCHOR_TIME`, `STEP`, `PACE` and `WEIGHT` are changed only by who made `MEASURE` odd, and a reader
+//!   that finds the same even `MEASURE` before and after has read one measurement. Nobody waits for an odd one: other
+//!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
+//!   them a true value of this scan.
+
+use super::layout::{KINDS, header};
+use super::words::{NIL, Words, join, split};
+use super::{ScanKind, ScanSpec};
+use crate::sync::atomic::{
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+use crate::{ScanId, Tick};
+
+/// The longest axis: 2^52 - 1 positions. What is left of a word beside a position holds the generation's low bits.
+pub const MAX_LENGTH: u64 = (1 << VALUE_BITS) - 1;
+
+const VALUE_BITS: u32 = 52;
+
+/// How often a reader starts over when it meets a measurement being written.
+const TRIES: u32 = 4;
+
+/// How much of the past a report keeps: of 1, 8 reports back, 0.34 are left. Few enough to follow a scan that turns
+/// from memory to disk, and enough to make one rate of the uneven reports of several workers.
+const KEEP: f64 = 0.875;
+
+// Words of a record; 13 to 15 only fill it up to two cache lines.
+const VERSION: usize = 0;
+const STARTED: usize = 1;
+const LENGTH: usize = 2;
+const KIND_PART: usize = 3;
+const PARTS: usize = 4;
+const POSITION: usize = 5;
+const MEASURE: usize = 6;
+const ANCHOR: usize = 7;
+const ANCHOR_TIME: usize = 8;
+const STEP: usize = 9;
+const PACE: usize = 10;
+const WEIGHT: usize = 11;
+/// The next free slot while the scan is not live; only the writer reads it.
+const LINK: usize = 12;
+
+/// Where a scan stands and how fast it goes.
+#[derive(Clone, Copy)]
+pub(super) struct Progress {
+    /// As reported: what lies before is done.
+    pub(super) position: u64,
+    /// Where it probably is by now; not before `position`.
+    pub(super) expected: u64,
+    /// Ticks per position.
+    pub(super) pace: f64,
+}
+
+/// The record of a scan that was live, under the name given, when it was looked up.
+#[derive(Clone, Copy)]
+pub(super) struct Scan<'a> {
+    words: Words<'a>,
+    at: usize,
+    generation: u32,
+}
+
+const fn live(generation: u32) -> u64 {
+    ((generation as u64) << 1) | 1
+}
+
+impl<'a> Scan<'a> {
+    /// The scan `id` whose record is at `at`, if it is live.
+    #[inline]
+    pub(super) fn open(words: Words<'a>, at: usize, id: ScanId) -> Option<Self> {
+        // Acquire: pairs with the Release in `publish`; all that the registration wrote is seen after this.
+        let version = words.load(at + VERSION, Acquire);
+        (version == live(id.generation)).then_some(Self { words, at, generation: id.generation })
+    }
+
+    /// The generation of the live scan at `at`, if there is one.
+    pub(super) fn live_generation(words: Words<'_>, at: usize) -> Option<u32> {
+        let version = words.load(at + VERSION, Relaxed);
+        (version & 1 == 1).then_some((version >> 1) as u32)
+    }
+
+    /// Whether all that was read since `open` belongs to this registration (I1).
+    #[inline]
+    pub(super) fn unchanged(&self) -> bool {
+        #[cfg(pagecast_shuttle)]
+        if super::mistake::made(super::mistake::Mistake::NoVersionCheck) {
+            return true;
+        }
+        // The fence pairs with the one in `retract`'s callers: a reader that saw a word written after the scan ended
+        // sees here that it ended.
+        fence(Acquire);
+        self.words.load(self.at + VERSION, Relaxed) == live(self.generation)
+    }
+
+    pub(super) fn started(&self) -> Tick {
+        self.get(STARTED)
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.get(LENGTH)
+    }
+
+    pub(super) fn kind(&self) -> ScanKind {
+        ScanKind(split(self.get(KIND_PART)).0 as u8)
+    }
+
+    pub(super) fn first_part(&self) -> u32 {
+        split(self.get(KIND_PART)).1
+    }
+
+    pub(super) fn parts(&self) -> u32 {
+        self.get(PARTS) as u32
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        value(self.get(POSITION))
+    }
+
+    #[inline]
+    pub(super) fn progress(&self, now: Tick) -> Progress {
+        let mut measure = self.words.load(self.at + MEASURE, Acquire);
+        let mut tries = TRIES;
+        loop {
+            let (anchor, then, step) =
+                (value(self.get(ANCHOR)), value(self.get(ANCHOR_TIME)), value(self.get(STEP)) as f64);
+            let pace = real(self.get(PACE));
+            // Pairs with the fence in `measure`, as in `unchanged` (I4).
+            fence(Acquire);
+            let after = self.words.load(self.at + MEASURE, Acquire);
+            tries -= 1;
+            if (after == measure && after.is_multiple_of(2)) || tries == 0 {
+                let elapsed = now.saturating_sub(self.started()).saturating_sub(then);
+                let ahead = (elapsed as f64 / pace).min(step) as u64;
+                let position = self.position();
+                return Progress { position, expected: position.max(anchor.saturating_add(ahead)), pace };
+            }
+            measure = after;
+        }
+    }
+
+    /// Moves the scan to `position` if that is further than it was, and measures its pace.
+    pub(super) fn report(&self, position: u64, now: Tick) {
+        if self.advance(position.min(self.length())) {
+            self.measure(now.saturating_sub(self.started()).min(MAX_LENGTH));
+        }
+    }
+
+    /// Whether the position rose (I2, I3). Lock-free: a try fails only when another reporter moved the position.
+    fn advance(&self, position: u64) -> bool {
+        let wanted = self.tagged(position);
+        let mut found = self.get(POSITION);
+        while self.is_ours(found) && value(found) < position {
+            // Relaxed: nothing else is published by the position.
+            if self.words.exchange(self.at + POSITION, found, wanted, Relaxed) {
+                return true;
+            }
+            found = self.get(POSITION);
+        }
+        false
+    }
+
+    /// Takes the positions and ticks since the last measurement into the pace: the quotient of two sums in which each
+    /// report weighs [`KEEP`] of the one after it. The sums miss nothing of what several workers report in bursts, in any
+    /// order, and at a clock that stands still, which the mean of quotients would.
+    fn measure(&self, now: u64) {
+        let measure = self.get(MEASURE);
+        let (generation, count) = split(measure);
+        let odd = join(generation, count.wrapping_add(1));
+        if generation != self.generation || count % 2 == 1 {
+            return;
+        }
+        // Acquire: pairs with the Release at the end; the words are those of the last measurement.
+        if !self.words.exchange(self.at + MEASURE, measure, odd, Acquire) {
+            return;
+        }
+        // Readers that see a word written below see the odd count, too (I4).
+        fence(Release);
+        let (position, anchor) = (self.position(), value(self.get(ANCHOR)));
+        let (step, ticks) = (position.saturating_sub(anchor), now.saturating_sub(value(self.get(ANCHOR_TIME))));
+        // While the clock stands still the anchor stays, and a later report has the sum of the steps.
+        if step > 0 && ticks > 0 {
+            let (weight, pace) = (real(self.get(WEIGHT)) * KEEP, real(self.get(PACE)));
+            let sum = weight + step as f64;
+            let pace = (weight * pace + ticks as f64) / sum;
+            self.set(ANCHOR, position);
+            self.set(ANCHOR_TIME, now);
+            self.set(STEP, step);
+            self.set(WEIGHT, bits(sum));
+            self.set(PACE, bits(pace));
+            let kind = header::PACE + usize::from(self.kind().0 % KINDS);
+            if self.words.load(kind, Relaxed) == 0 && self.unchanged() {
+                // The first measurement of its kind serves until a scan of the kind has ended.
+                self.words.exchange(kind, 0, pace.to_bits(), Relaxed);
+            }
+        }
+        // Fails, rightly, if the scan has ended and another began in its slot.
+        self.words.exchange(self.at + MEASURE, odd, join(generation, count.wrapping_add(2)), Release);
+    }
+
+    #[inline]
+    fn get(&self, field: usize) -> u64 {
+        self.words.load(self.at + field, Relaxed)
+    }
+
+    /// Stores what is measured, unless the word belongs to another registration (I2).
+    fn set(&self, field: usize, new: u64) {
+        let found = self.get(field);
+        if self.is_ours(found) {
+            self.words.exchange(self.at + field, found, self.tagged(new), Relaxed);
+        }
+    }
+
+    fn tagged(&self, value: u64) -> u64 {
+        tag(self.generation) | value.min(MAX_LENGTH)
+    }
+
+    fn is_ours(&self, word: u64) -> bool {
+        #[cfg(pagecast_shuttle)]
+        if super::mistake::made(super::mistake::Mistake::UntaggedReport) {
+            return true;
+        }
+        word & !MAX_LENGTH == tag(self.generation)
+    }
+}
+
+const fn tag(generation: u32) -> u64 {
+    (generation as u64) << VALUE_BITS
+}
+
+const fn value(word: u64) -> u64 {
+    word & MAX_LENGTH
+}
+
+/// A number in 52 bits: an `f64` without the last 12 bits of its fraction, right to one part in 2^40.
+const fn bits(number: f64) -> u64 {
+    number.to_bits() >> (64 - VALUE_BITS)
+}
+
+const fn real(word: u64) -> f64 {
+    f64::from_bits(value(word) << (64 - VALUE_BITS))
+}
+
+/// What the writer does with a record. It holds the host's lock.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    pub(super) words: Words<'a>,
+    pub(super) at: usize,
+}
+
+impl Slot<'_> {
+    /// Makes the slot free at the start: generation 0, not live.
+    pub(super) fn clear(self, next_free: u32) {
+        self.words.store(self.at + VERSION, 0, Relaxed);
+        self.set_next_free(next_free);
+    }
+
+    pub(super) fn next_free(self) -> u32 {
+        self.words.load(self.at + LINK, Relaxed) as u32
+    }
+
+    pub(super) fn set_next_free(self, next_free: u32) {
+        self.words.store(self.at + LINK, u64::from(next_free), Relaxed);
+    }
+
+    /// The generation that the next registration here gets.
+    pub(super) fn generation(self) -> u32 {
+        (self.words.load(self.at + VERSION, Relaxed) >> 1) as u32
+    }
+
+    /// Writes all of a new scan's record but that it is live.
+    pub(super) fn fill(self, spec: &ScanSpec<'_>, parts: (u32, u32), pace: f64, now: Tick) {
+        let generation = self.generation();
+        let (first_part, count) = parts;
+        let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
+        store(STARTED, now);
+        store(LENGTH, spec.length);
+        store(KIND_PART, join(u32::from(spec.kind.0), first_part));
+        store(PARTS, u64::from(count));
+        for field in [POSITION, ANCHOR, ANCHOR_TIME, STEP, WEIGHT] {
+            store(field, tag(generation));
+        }
+        store(PACE, tag(generation) | bits(pace));
+        store(MEASURE, join(generation, 0));
+        store(LINK, u64::from(NIL));
+    }
+
+    /// Makes the scan visible, with all its parts at once.
+    pub(super) fn publish(self) {
+        // Release: pairs with the Acquire in `open`.
+        self.words.store(self.at + VERSION, live(self.generation()), Release);
+    }
+
+    /// Makes the scan invisible, with all its parts at once. The caller puts a Release fence behind it before it writes
+    /// anything that belonged to the scan.
+    pub(super) fn retract(self) {
+        let next = self.generation().wrapping_add(1);
+        self.words.store(self.at + VERSION, u64::from(next) << 1, Relaxed);
+    }
+}
