@@ -1,0 +1,189 @@
+//! A pool without pages' contents, for tests of policies: it grants and refuses claims and checks what it is told.
+
+use pagecast_core::oracle::Oracle;
+use pagecast_core::policy::{Access, Claim, Frames, Policy, PolicySpec, names};
+use pagecast_core::{FrameId, PageId};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Every policy that runs without a trace, with its defaults.
+pub(crate) fn specs() -> impl Iterator<Item = PolicySpec> {
+    names().map(|name| PolicySpec::parse(name).unwrap()).filter(|spec| !spec.needs_trace())
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    page: Option<PageId>,
+    held: bool,
+    dirty: bool,
+}
+
+/// The frames, as a policy sees them.
+struct Slots {
+    slots: RefCell<Vec<Slot>>,
+    words: Vec<AtomicU64>,
+    /// Claims tried since the last request began.
+    claims: Cell<u32>,
+    refuse_dirty: Cell<bool>,
+}
+
+impl Frames for Slots {
+    fn count(&self) -> u32 {
+        self.words.len() as u32
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.words[frame.index()]
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        let slot = self.slots.borrow()[frame.index()];
+        slot.page.filter(|_| !slot.held)
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+        self.claims.set(self.claims.get() + 1);
+        let slot = &mut self.slots.borrow_mut()[frame.index()];
+        assert_eq!(slot.page, Some(page), "{frame:?} is proposed with a page that it does not hold");
+        if slot.held {
+            Claim::Pinned
+        } else if slot.dirty && self.refuse_dirty.get() {
+            Claim::Dirty
+        } else {
+            *slot = Slot::default();
+            Claim::Taken
+        }
+    }
+}
+
+/// The pool.
+pub(crate) struct ModelPool {
+    policy: Policy,
+    frames: Slots,
+    table: HashMap<PageId, FrameId>,
+    free: Vec<FrameId>,
+    at: u64,
+}
+
+impl ModelPool {
+    pub(crate) fn new(spec: &PolicySpec, frames: u32, seed: u64) -> Self {
+        Self {
+            policy: spec.build(frames, seed).unwrap(),
+            frames: Slots {
+                slots: RefCell::new(vec![Slot::default(); frames as usize]),
+                words: (0..frames).map(|_| AtomicU64::new(0)).collect(),
+                claims: Cell::new(0),
+                refuse_dirty: Cell::new(false),
+            },
+            table: HashMap::new(),
+            free: (0..frames).rev().map(FrameId).collect(),
+            at: 0,
+        }
+    }
+
+    /// Requests a page and returns its frame, or `None` if it is not resident and nothing could be evicted.
+    pub(crate) fn request(&mut self, page: PageId, write: bool, oracle: &dyn Oracle) -> Option<FrameId> {
+        let access = Access { page, scan: None, write, at: self.at };
+        self.at += 1;
+        self.frames.claims.set(0);
+        let frame = match self.table.get(&page) {
+            Some(&frame) => {
+                match &mut self.policy {
+                    Policy::Concurrent(policy) => policy.hit(&self.frames, frame, &access),
+                    Policy::Sequential(policy) => policy.hit(frame, &access),
+                }
+                frame
+            }
+            None => self.load(&access, oracle)?,
+        };
+        self.frames.slots.get_mut()[frame.index()].dirty |= write;
+        Some(frame)
+    }
+
+    fn load(&mut self, access: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        let frame = match self.free.pop() {
+            Some(frame) => frame,
+            None => self.evict(access, oracle)?,
+        };
+        let slot = &mut self.frames.slots.get_mut()[frame.index()];
+        assert_eq!(slot.page, None, "{frame:?} was given as a victim but not claimed");
+        slot.page = Some(access.page);
+        self.table.insert(access.page, frame);
+        self.frames.words[frame.index()].store(0, Relaxed);
+        match &mut self.policy {
+            Policy::Concurrent(policy) => policy.admit(&self.frames, frame, access),
+            Policy::Sequential(policy) => policy.admit(frame, access),
+        }
+        Some(frame)
+    }
+
+    fn evict(&mut self, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        let frames = &self.frames;
+        let victim = match &mut self.policy {
+            Policy::Concurrent(policy) => policy.evict(frames, incoming, oracle),
+            Policy::Sequential(policy) => policy.evict(incoming, oracle, &mut |frame, page| frames.claim(frame, page)),
+        }?;
+        self.table.retain(|_, frame| *frame != victim);
+        Some(victim)
+    }
+
+    /// Holds a resident page, so that claims on it are refused.
+    pub(crate) fn hold(&mut self, page: PageId) {
+        if let Some(frame) = self.table.get(&page) {
+            self.frames.slots.get_mut()[frame.index()].held = true;
+        }
+    }
+
+    pub(crate) fn release_all(&mut self) {
+        self.frames.slots.get_mut().iter_mut().for_each(|slot| slot.held = false);
+    }
+
+    /// From now on a claim on a written page is answered with [`Claim::Dirty`].
+    pub(crate) fn refuse_dirty(&mut self) {
+        self.frames.refuse_dirty.set(true);
+    }
+
+    /// Drops a resident page that nobody holds, other than by eviction.
+    pub(crate) fn forget(&mut self, page: PageId) {
+        let Some(&frame) = self.table.get(&page) else { return };
+        let slot = &mut self.frames.slots.get_mut()[frame.index()];
+        if slot.held {
+            return;
+        }
+        *slot = Slot::default();
+        self.table.remove(&page);
+        self.free.push(frame);
+        match &mut self.policy {
+            Policy::Concurrent(policy) => policy.forget(&self.frames, frame, page),
+            Policy::Sequential(policy) => policy.forget(frame, page),
+        }
+    }
+
+    pub(crate) fn held(&self) -> u32 {
+        self.frames.slots.borrow().iter().filter(|slot| slot.held).count() as u32
+    }
+
+    /// Claims that the last request tried.
+    pub(crate) fn claims(&self) -> u32 {
+        self.frames.claims.get()
+    }
+
+    pub(crate) fn frame_of(&self, page: PageId) -> Option<FrameId> {
+        self.table.get(&page).copied()
+    }
+
+    /// Panics if frames, page table and free list disagree, or the policy's own structures are broken.
+    pub(crate) fn check(&self) {
+        let slots = self.frames.slots.borrow();
+        for (page, frame) in &self.table {
+            assert_eq!(slots[frame.index()].page, Some(*page), "the page table leads to {frame:?}");
+        }
+        let used = slots.iter().filter(|slot| slot.page.is_some()).count();
+        assert_eq!(used, self.table.len(), "a page is in two frames");
+        assert_eq!(used + self.free.len(), slots.len(), "a frame is lost");
+        if let Policy::Sequential(policy) = &self.policy {
+            policy.check();
+        }
+    }
+}

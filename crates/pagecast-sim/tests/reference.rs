@@ -1,0 +1,147 @@
+//! Our miss counts beside those of independent simulators, on the real traces in `../shared/traces`.
+//!
+//! The table is printed (`cargo test --release -p pagecast-sim --test reference -- --nocapture`). A debug build takes
+//! the traces below 200,000 requests, a release build all. Without the folder the test says so and passes.
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::PageId;
+use pagecast_core::oracle::NoScans;
+use pagecast_core::policy::{NextUses, PolicySpec};
+use pagecast_sim::replay::{PageIds, accesses, belady, replay};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// What must hold between us and the references.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// Equal to each of them.
+    Equal,
+    /// Between the smallest and the largest of them, both widened by this part.
+    Within(f64),
+}
+
+/// Our policy, the references' names for the same algorithm at the same parameters, and the rule.
+const PAIRS: &[(&str, &[&str], Rule)] = &[
+    ("lru", &["LRU"], Rule::Equal),
+    ("opt", &["Belady"], Rule::Equal),
+    ("clock(max=1,init=0)", &["Clock", "Clock(bits=1)"], Rule::Within(0.01)),
+    ("clock(max=3,init=0)", &["Clock(bits=2)"], Rule::Within(0.01)),
+    ("clock(max=7,init=1)", &["Clock(bits=3,init=1)"], Rule::Within(0.01)),
+];
+
+/// Below this size a single page is worth percents: shown, not judged, unless the rule is equality.
+const JUDGED_FROM_PAGES: u32 = 100;
+
+fn folder() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    folder.join("REFERENCE.tsv").exists().then_some(folder)
+}
+
+struct Reference {
+    simulator: String,
+    policy: String,
+    misses: u64,
+}
+
+/// The references by trace and size.
+fn references(folder: &Path) -> BTreeMap<String, BTreeMap<u32, Vec<Reference>>> {
+    let mut all: BTreeMap<String, BTreeMap<u32, Vec<Reference>>> = BTreeMap::new();
+    for line in fs::read_to_string(folder.join("REFERENCE.tsv")).unwrap().lines().skip(1) {
+        let [simulator, trace, policy, size, _requests, misses, _trust] =
+            line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+        let reference =
+            Reference { simulator: simulator.into(), policy: policy.into(), misses: misses.parse().unwrap() };
+        all.entry(trace.into()).or_default().entry(size.parse().unwrap()).or_default().push(reference);
+    }
+    all
+}
+
+/// The pages of a trace, numbered in the order of their first request, and how many there are.
+fn pages(folder: &Path, trace: &str) -> (Vec<PageId>, u32) {
+    let name = |suffix| folder.join("open").join(format!("{trace}.{suffix}"));
+    let path = [name("txt.gz"), name("rw.txt.gz")].into_iter().find(|path| path.exists()).unwrap();
+    let mut numbers: HashMap<u64, u64> = HashMap::new();
+    let lines = BufReader::new(flate2::read::GzDecoder::new(fs::File::open(path).unwrap())).lines();
+    let pages = lines
+        .map(|line| {
+            let id = line.unwrap().split(' ').next().unwrap().parse().unwrap();
+            let next = numbers.len() as u64;
+            PageId::from_raw(*numbers.entry(id).or_insert(next))
+        })
+        .collect();
+    (pages, numbers.len() as u32)
+}
+
+fn misses(policy: &PolicySpec, pages: &[PageId], unique: u32, frames: u32) -> u64 {
+    let ids = PageIds::Dense(unique);
+    let counts = if policy.needs_trace() {
+        belady(accesses(pages), NextUses::of_dense(pages, unique), ids, frames, |_| ())
+    } else {
+        replay(accesses(pages), ids, policy, frames, 42, &NoScans, |_| ())
+    };
+    counts.unwrap().misses
+}
+
+fn requests_of(folder: &Path, trace: &str) -> u64 {
+    let manifest = fs::read_to_string(folder.join("MANIFEST.tsv")).unwrap();
+    let line = manifest.lines().find(|line| line.split('\t').next() == Some(trace)).unwrap();
+    line.split('\t').nth(1).unwrap().parse().unwrap()
+}
+
+/// Prints one line and returns it if it breaks the rule.
+fn judge(trace: &str, size: u32, ours: &str, misses: u64, rule: Rule, references: &[&Reference]) -> Option<String> {
+    let low = references.iter().map(|reference| reference.misses).min().unwrap();
+    let high = references.iter().map(|reference| reference.misses).max().unwrap();
+    let (holds, judged) = match rule {
+        Rule::Equal => (misses == low && misses == high, true),
+        Rule::Within(part) => {
+            let holds = misses as f64 >= low as f64 * (1.0 - part) && misses as f64 <= high as f64 * (1.0 + part);
+            (holds, size >= JUDGED_FROM_PAGES)
+        }
+    };
+    let nearest = if misses < low { low } else { misses.min(high) };
+    let off = (misses as f64 / nearest as f64 - 1.0) * 100.0;
+    let theirs: Vec<String> = references
+        .iter()
+        .map(|reference| format!("{} {} {}", &reference.simulator[..8], reference.policy, reference.misses))
+        .collect();
+    let verdict = match (judged, holds) {
+        (true, false) => "BREAKS",
+        (true, true) => "holds",
+        (false, _) => "shown",
+    };
+    let line = format!("{trace:17} {size:8} {ours:30} {misses:9} {off:+7.2}% {verdict:6} {}", theirs.join(", "));
+    if !cfg!(debug_assertions) || verdict != "holds" {
+        println!("{line}");
+    }
+    (judged && !holds).then_some(line)
+}
+
+#[test]
+fn miss_counts_agree_with_independent_simulators() {
+    let Some(folder) = folder() else {
+        println!("skipped: ../shared/traces is not there");
+        return;
+    };
+    let mut broken = Vec::new();
+    for (trace, sizes) in references(&folder) {
+        if cfg!(debug_assertions) && requests_of(&folder, &trace) > 200_000 {
+            continue;
+        }
+        let (pages, unique) = pages(&folder, &trace);
+        for (ours, theirs, rule) in PAIRS {
+            let spec = PolicySpec::parse(ours).unwrap();
+            for (&size, references) in &sizes {
+                let references: Vec<&Reference> =
+                    references.iter().filter(|reference| theirs.contains(&reference.policy.as_str())).collect();
+                if !references.is_empty() {
+                    let misses = misses(&spec, &pages, unique, size);
+                    broken.extend(judge(&trace, size, ours, misses, *rule, &references));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} rules broken:\n{}", broken.len(), broken.join("\n"));
+}
