@@ -39,8 +39,9 @@ pub(super) mod header {
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
 ///
 /// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 8 (their number is a power of two), for
-/// each run 24, for each word of a bitset (64 blocks) 9. A scan of one relation with `r` runs thus takes at most
-/// `208 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space.
+/// each run 24, for each eight words of a bitset (512 blocks) 72. A scan of one relation with `r` runs thus takes at most
+/// `208 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
+/// free stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PredictorConfig {
     /// Scans that may run at the same time; at least 1.

@@ -90,9 +90,8 @@ pub struct Run {
 /// The blocks of one relation that a scan reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Pages<'a> {
-    /// Runs in the order of their first block, ends never falling: of two runs that share blocks none lies inside the
-    /// other's interior. Such runs are meant for neighbouring column chunks that meet in a block; a block in many runs
-    /// costs a look at each of them.
+    /// Runs in the order of their first block, no run ending before the one in front of it does. They may overlap, as
+    /// neighbouring column chunks do that meet inside a block; a block in many runs costs a look at each of them.
     Runs(&'a [Run]),
     /// A set of blocks, each as many positions after `position` as there are blocks of the set before it.
     Bitset {

@@ -129,7 +129,11 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let id = ScanId { slot, generation: record.generation() };
         // What was freed under another registry's `retract` is written below; see `Scan::unchanged`.
         fence(Release);
-        let (first_part, count) = self.place_parts(scan, id)?;
+        let (first_part, count) = self.place_parts(scan, id).inspect_err(|_| {
+            // Parts that were given back bear the id already. Nobody may get it any more: a reader that still stands on
+            // such a part from its use before would take it for one of that scan.
+            record.retract();
+        })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
         record.fill(scan, (first_part, count), self.kind_pace(scan), now);
         for part in self.siblings(first_part) {

@@ -1,0 +1,215 @@
+//! The predictor against a model that keeps a position for every block of every scan, over random histories.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::oracle::Oracle;
+use pagecast_core::predictor::{Pages, Part, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const RELATIONS: u32 = 5;
+const BLOCKS: u32 = 700;
+const CONFIG: PredictorConfig = PredictorConfig { scans: 6, parts: 12, runs: 40, bitset_words: 32 };
+
+#[derive(Clone, Debug)]
+enum Shape {
+    /// Gap to the run in front (-1: they share a block), blocks, position and span in thousandths of the axis.
+    Runs(Vec<(i8, u32, u64, u64)>),
+    Bitset(u32, Vec<u64>),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Register { kind: u8, length: u64, parts: Vec<(u32, Shape)> },
+    Report { scan: usize, thousandth: u64, ticks: u64 },
+    Finish { scan: usize, ticks: u64 },
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let runs = vec((-1i8..20, 1u32..60, 0u64..=500, 0u64..=500), 0..8);
+    let bits = vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)], 0..11);
+    prop_oneof![3 => runs.prop_map(Shape::Runs), 1 => (0u32..40, bits).prop_map(|(first, bits)| Shape::Bitset(first, bits))]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let parts = vec((0..RELATIONS, shape()), 0..4);
+    prop_oneof![
+        2 => (0u8..3, 1000u64..50_000, parts).prop_map(|(kind, length, parts)| Step::Register { kind, length, parts }),
+        5 => (0usize..6, 0u64..1100, 0u64..3000)
+            .prop_map(|(scan, thousandth, ticks)| Step::Report { scan, thousandth, ticks }),
+        1 => (0usize..6, 0u64..3000).prop_map(|(scan, ticks)| Step::Finish { scan, ticks }),
+    ]
+}
+
+/// Pages as the predictor is told them, and block by block.
+#[derive(Default)]
+struct Written {
+    runs: Vec<Run>,
+    bits: Option<(u32, Vec<u64>)>,
+    positions: Vec<(u32, u64)>,
+}
+
+fn write(shape: &Shape, length: u64) -> Written {
+    let mut written = Written::default();
+    match shape {
+        Shape::Runs(runs) => {
+            let mut end: u32 = 1;
+            for &(gap, blocks, position, span) in runs {
+                let first = end.strict_add_signed(i32::from(gap));
+                let (position, span) = (length * position / 1000, length * span / 1000);
+                written.runs.push(Run { first, blocks, position, span });
+                for i in 0..blocks {
+                    written.positions.push((first + i, position + span * u64::from(i) / u64::from(blocks)));
+                }
+                end = first + blocks;
+            }
+        }
+        Shape::Bitset(first, bits) => {
+            for (rank, bit) in (0..64 * bits.len()).filter(|bit| bits[bit / 64] >> (bit % 64) & 1 == 1).enumerate() {
+                written.positions.push((first + bit as u32, rank as u64));
+            }
+            written.bits = Some((*first, bits.clone()));
+        }
+    }
+    written
+}
+
+struct ModelScan {
+    id: ScanId,
+    kind: u8,
+    length: u64,
+    started: u64,
+    pages: HashMap<(u32, u32), Vec<u64>>,
+    position: u64,
+    anchor: (u64, u64),
+    step: u64,
+    pace: f64,
+    weight: f64,
+}
+
+impl ModelScan {
+    fn report(&mut self, position: u64, now: u64) -> bool {
+        let position = position.min(self.length);
+        if position <= self.position {
+            return false;
+        }
+        self.position = position;
+        let (step, ticks) = (position - self.anchor.0, now - self.anchor.1);
+        if ticks == 0 {
+            return false;
+        }
+        let weight = self.weight * 7.0 / 8.0;
+        self.pace = (weight * self.pace + ticks as f64) / (weight + step as f64);
+        self.weight = weight + step as f64;
+        self.step = step;
+        self.anchor = (position, now);
+        true
+    }
+
+    /// The estimate, and how far one position moves it: the predictor may round to the next one.
+    fn next_access(&self, page: (u32, u32), now: u64) -> Option<(f64, f64)> {
+        let position = self.pages.get(&page)?.iter().filter(|&&position| position >= self.position).min()?;
+        let ahead = ((now - self.anchor.1) as f64 / self.pace).min(self.step as f64) as u64;
+        let expected = self.position.max(self.anchor.0 + ahead);
+        Some((position.saturating_sub(expected) as f64 * self.pace, self.pace))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn estimates_are_those_of_the_model(steps in vec(step(), 1..60)) {
+        let memory: Arc<[AtomicU64]> = (0..CONFIG.words()).map(|_| AtomicU64::new(0)).collect();
+        let mut registry = Registry::format(memory, CONFIG).unwrap();
+        let predictor = registry.predictor();
+        let mut scans: Vec<ModelScan> = Vec::new();
+        let mut kinds: HashMap<u8, f64> = HashMap::new();
+        let mut now = 0;
+        for step in &steps {
+            match step {
+                Step::Register { kind, length, parts } => {
+                    let written: Vec<Written> = parts.iter().map(|(_, shape)| write(shape, *length)).collect();
+                    let given: Vec<Part<'_>> = parts.iter().zip(&written).map(|((relation, _), written)| Part {
+                        relation: RelationId(*relation),
+                        pages: match &written.bits {
+                            Some((first, words)) => Pages::Bitset { first: *first, words, position: 0 },
+                            None => Pages::Runs(&written.runs),
+                        },
+                    }).collect();
+                    match registry.register(&ScanSpec { kind: ScanKind(*kind), length: *length, parts: &given }, now) {
+                        Ok(id) => {
+                            let mut pages: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+                            for ((relation, _), written) in parts.iter().zip(&written) {
+                                for &(block, position) in &written.positions {
+                                    pages.entry((*relation, block)).or_default().push(position);
+                                }
+                            }
+                            let pace = kinds.get(kind).copied().unwrap_or(1.0);
+                            scans.push(ModelScan {
+                                id, kind: *kind, length: *length, started: now, pages, position: 0, anchor: (0, now),
+                                step: 0, pace, weight: 0.0,
+                            });
+                        }
+                        // Whether memory is in one piece is not the model's business; that it all comes back is, below.
+                        Err(error) => prop_assert!(matches!(error, RegisterError::TooManyScans { .. }
+                            | RegisterError::TooManyParts { .. } | RegisterError::NoSpace { .. }), "{error}"),
+                    }
+                }
+                Step::Report { scan, thousandth, ticks } => if let Some(scan) = scans.get_mut(*scan) {
+                    now += ticks;
+                    let position = scan.length * thousandth / 1000;
+                    predictor.report(scan.id, position, now);
+                    if scan.report(position, now) {
+                        kinds.entry(scan.kind).or_insert(scan.pace);
+                    }
+                }
+                Step::Finish { scan, ticks } => if *scan < scans.len() {
+                    now += ticks;
+                    let scan = scans.remove(*scan);
+                    prop_assert!(registry.finish(scan.id, now));
+                    prop_assert!(predictor.scan(scan.id).is_none());
+                    if scan.position > 0 && now > scan.started {
+                        let pace = (now - scan.started) as f64 / scan.position as f64;
+                        kinds.entry(scan.kind).and_modify(|old| *old = 0.85 * *old + 0.15 * pace).or_insert(pace);
+                    }
+                }
+            }
+            for block in (0..BLOCKS).step_by(3).chain([1, 61, 64]) {
+                for relation in 0..RELATIONS {
+                    let found = predictor.next_access(PageId::new(RelationId(relation), block), now);
+                    let estimates: Vec<(f64, f64)> =
+                        scans.iter().filter_map(|scan| scan.next_access((relation, block), now)).collect();
+                    let wanted = estimates.iter().map(|&(ticks, _)| ticks).min_by(f64::total_cmp);
+                    match (found, wanted) {
+                        (None, None) => {}
+                        (Some(found), Some(wanted)) => {
+                            let slack = estimates.iter().map(|&(_, pace)| pace).fold(0.0, f64::max) + 2.0;
+                            let error = (found as f64 - wanted).abs();
+                            prop_assert!(error <= slack + 1e-8 * wanted, "{relation}:{block} {found} {wanted}");
+                        }
+                        _ => prop_assert!(false, "{relation}:{block} {found:?} {wanted:?}"),
+                    }
+                }
+            }
+            let mut seen = 0;
+            predictor.scans(|_| seen += 1);
+            prop_assert_eq!(seen, scans.len());
+        }
+        for scan in scans {
+            prop_assert!(registry.finish(scan.id, now));
+        }
+        // All memory is there again, and in one piece.
+        let runs: Vec<Run> =
+            (0..(40 * 3 + 36) / 3).map(|first| Run { first, blocks: 1, position: 0, span: 0 }).collect();
+        let part = Part { relation: RelationId(0), pages: Pages::Runs(&runs) };
+        let all = registry.register(&ScanSpec { kind: ScanKind(0), length: 1, parts: &[part] }, now).unwrap();
+        registry.finish(all, now);
+        let one = Part { relation: RelationId(0), pages: Pages::Runs(&runs[..1]) };
+        let twelve = registry.register(&ScanSpec { kind: ScanKind(0), length: 1, parts: &[one; 12] }, now);
+        prop_assert!(twelve.is_ok(), "{twelve:?}");
+    }
+}
