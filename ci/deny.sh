@@ -4,5 +4,8 @@
 set -euo pipefail
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
 export PATH="$tools/bin:$PATH"
-command -v cargo-deny >/dev/null || CARGO_TARGET_DIR="$tools/build" cargo install --quiet --locked --root "$tools" cargo-deny && rm -rf "$tools/build"
+if ! command -v cargo-deny >/dev/null; then
+    CARGO_TARGET_DIR="$tools/build" cargo install --quiet --locked --root "$tools" cargo-deny
+    rm -rf "$tools/build"
+fi
 cargo deny --all-features check bans licenses sources
