@@ -2,3 +2,5 @@
 
 pub mod replay;
 pub mod report;
+pub mod simulation;
+pub mod trace;

@@ -353,7 +353,8 @@ mod tests {
             assert_eq!(run(PageIds::Sparse), run(PageIds::Dense(251)), "{name}");
         }
         let misses = belady_misses(&pages, 60, |_| ()).unwrap();
-        let dense = NextUses::of_dense(&pages, 251);
+        let numbers: Vec<u32> = pages.iter().map(|page| page.block()).collect();
+        let dense = NextUses::of_dense(&numbers, 251);
         assert_eq!(belady(accesses(&pages), dense, PageIds::Dense(251), 60, |_| ()).unwrap().misses, misses);
     }
 

@@ -77,7 +77,7 @@ fn pages(folder: &Path, trace: &str) -> (Vec<PageId>, u32) {
 fn misses(policy: &PolicySpec, pages: &[PageId], unique: u32, frames: u32) -> u64 {
     let ids = PageIds::Dense(unique);
     let counts = if policy.needs_trace() {
-        belady(accesses(pages), NextUses::of_dense(pages, unique), ids, frames, |_| ())
+        belady(accesses(pages), NextUses::of(pages), ids, frames, |_| ())
     } else {
         replay(accesses(pages), ids, policy, frames, 42, &NoScans, |_| ())
     };

@@ -42,11 +42,11 @@ impl NextUses {
     ///
     /// # Panics
     ///
-    /// If a page's packed form is `unique` or more, or there are 2^31 requests or more.
-    pub fn of_dense(pages: &[PageId], unique: u32) -> Self {
+    /// If a number is `unique` or more, or there are 2^31 requests or more.
+    pub fn of_dense(pages: &[u32], unique: u32) -> Self {
         let mut seen = alloc::vec![NEVER; unique as usize];
         Self::backward(pages.len(), |at| {
-            let next = core::mem::replace(&mut seen[pages[at].raw() as usize], at as u32);
+            let next = core::mem::replace(&mut seen[pages[at] as usize], at as u32);
             (next != NEVER).then_some(next)
         })
     }

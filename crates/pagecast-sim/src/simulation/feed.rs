@@ -1,0 +1,185 @@
+//! The requests of a trace in the order in which a replay makes them, with what happens between them.
+
+use super::numbered;
+use super::scans::Scans;
+use crate::trace::{LoadedEvent, StreamNumber, Trace};
+use pagecast_core::policy::Access;
+use pagecast_core::{PageId, Tick};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Requests of numbered pages, outside scans.
+pub(super) struct Plain<'a> {
+    trace: &'a Trace,
+    requests: std::iter::Enumerate<std::slice::Iter<'a, u32>>,
+}
+
+impl<'a> Plain<'a> {
+    pub(super) fn new(trace: &'a Trace) -> Self {
+        Self { trace, requests: trace.requests().iter().enumerate() }
+    }
+}
+
+impl Iterator for Plain<'_> {
+    type Item = Access;
+
+    #[inline]
+    fn next(&mut self) -> Option<Access> {
+        let (at, &page) = self.requests.next()?;
+        Some(dense_access(page, self.trace.is_write(at), at as Tick))
+    }
+}
+
+pub(super) fn dense_access(page: u32, write: bool, at: Tick) -> Access {
+    Access { page: numbered(page), scan: None, write, at }
+}
+
+/// Requests in the order of the trace; scans register and report in between.
+pub(super) struct Fixed<'a> {
+    trace: &'a Trace,
+    scans: &'a RefCell<Scans>,
+    at: usize,
+    event: usize,
+}
+
+impl<'a> Fixed<'a> {
+    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>) -> Self {
+        Self { trace, scans, at: 0, event: 0 }
+    }
+}
+
+impl Iterator for Fixed<'_> {
+    type Item = Access;
+
+    fn next(&mut self) -> Option<Access> {
+        let mut scans = self.scans.borrow_mut();
+        while let Some(event) = self.trace.events().get(self.event).filter(|event| event.before as usize <= self.at) {
+            self.event += 1;
+            if !scans.apply(&event.event, self.at as Tick) {
+                return None;
+            }
+        }
+        let access = access(self.trace, &scans, self.at, self.at as Tick)?;
+        self.at += 1;
+        Some(access)
+    }
+}
+
+/// Request `at` of the trace, made at `now`.
+fn access(trace: &Trace, scans: &Scans, at: usize, now: Tick) -> Option<Access> {
+    let page: PageId = trace.pages()[*trace.requests().get(at)? as usize];
+    let scan = trace.scan(at).and_then(|scan| scans.id(scan));
+    Some(Access { page, scan, write: trace.is_write(at), at: now })
+}
+
+/// A step of a stream: a request's index, or with the upper bit an event's.
+#[derive(Clone, Copy)]
+struct Step(u32);
+
+const EVENT: u32 = 1 << 31;
+
+/// A stream in logical time.
+struct Stream {
+    steps: Vec<Step>,
+    done: usize,
+    pace: u32,
+}
+
+/// Requests in the order of logical time. Ties go to the lower stream.
+pub(super) struct Logical<'a> {
+    trace: &'a Trace,
+    scans: &'a RefCell<Scans>,
+    missed: &'a Cell<bool>,
+    latency: u32,
+    streams: Vec<Stream>,
+    ready: BinaryHeap<Reverse<(Tick, StreamNumber)>>,
+    /// Who made the last request, and when.
+    last: Option<(Tick, StreamNumber)>,
+    end: Tick,
+    order: Vec<u32>,
+}
+
+impl<'a> Logical<'a> {
+    /// `missed` is set by the replay when a request misses, and read here before the next one is made.
+    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>, missed: &'a Cell<bool>, latency: u32) -> Self {
+        let streams = streams_of(trace);
+        let ready = (0..streams.len() as StreamNumber).map(|stream| Reverse((0, stream))).collect();
+        Self { trace, scans, missed, latency, streams, ready, last: None, end: 0, order: Vec::new() }
+    }
+
+    /// When the last stream was done, and the pages' numbers in the order of the requests.
+    pub(super) fn finish(mut self) -> (Tick, Vec<u32>) {
+        self.settle();
+        (self.end, self.order)
+    }
+
+    /// Lets the time pass that the last request took.
+    fn settle(&mut self) {
+        if let Some((at, stream)) = self.last.take() {
+            let wait = if self.missed.replace(false) { self.latency } else { 0 };
+            let done = at.saturating_add(u64::from(self.streams[stream as usize].pace) + u64::from(wait));
+            self.end = self.end.max(done);
+            self.ready.push(Reverse((done, stream)));
+        }
+    }
+
+    /// The next request of `stream`, which is at `now`; `Err` when it waits until later, or has no more.
+    fn advance(&mut self, stream: StreamNumber, now: Tick) -> Result<usize, Option<Tick>> {
+        let state = &mut self.streams[stream as usize];
+        while let Some(step) = state.steps.get(state.done) {
+            state.done += 1;
+            if step.0 & EVENT == 0 {
+                return Ok(step.0 as usize);
+            }
+            match &self.trace.events()[(step.0 & !EVENT) as usize].event {
+                LoadedEvent::Pace(ticks) => state.pace = *ticks,
+                LoadedEvent::Wait(until) if *until > now => return Err(Some(*until)),
+                event => {
+                    if !self.scans.borrow_mut().apply(event, now) {
+                        // The whole replay ends: nobody has anything more to do.
+                        self.ready.clear();
+                        return Err(None);
+                    }
+                }
+            }
+        }
+        Err(None)
+    }
+}
+
+impl Iterator for Logical<'_> {
+    type Item = Access;
+
+    fn next(&mut self) -> Option<Access> {
+        self.settle();
+        while let Some(Reverse((now, stream))) = self.ready.pop() {
+            match self.advance(stream, now) {
+                Ok(at) => {
+                    self.last = Some((now, stream));
+                    self.order.push(self.trace.requests()[at]);
+                    return access(self.trace, &self.scans.borrow(), at, now);
+                }
+                Err(Some(later)) => self.ready.push(Reverse((later, stream))),
+                Err(None) => self.end = self.end.max(now),
+            }
+        }
+        None
+    }
+}
+
+/// What each stream does, in its order.
+fn streams_of(trace: &Trace) -> Vec<Stream> {
+    let new = || Stream { steps: Vec::new(), done: 0, pace: 1 };
+    let mut streams: Vec<Stream> = (0..trace.stream_count()).map(|_| new()).collect();
+    let mut events = trace.events().iter().enumerate().peekable();
+    for at in 0..=trace.requests().len() {
+        while let Some((number, event)) = events.next_if(|(_, event)| event.before as usize <= at) {
+            streams[event.stream as usize].steps.push(Step(EVENT | number as u32));
+        }
+        if at < trace.requests().len() {
+            streams[trace.stream(at) as usize].steps.push(Step(at as u32));
+        }
+    }
+    streams
+}

@@ -1,0 +1,160 @@
+//! One trace through one policy: the interleaving, the running scans, and the counts that come of it.
+//!
+//! A trace's requests are replayed in the order in which they stand ([`Interleaving::Fixed`]), or each stream goes at
+//! its own speed in logical time ([`Interleaving::Logical`]): a request takes the stream's own work, a miss the declared
+//! latency beside it, and whichever stream is earliest goes next. A scan that hits then moves faster than one that
+//! misses, as in a real system, and policies see different orders. Scans register with the predictor that the pool uses,
+//! and report to it as the trace says.
+
+mod feed;
+mod scans;
+
+use crate::replay::{Counts, PageIds, belady, replay};
+use crate::trace::Trace;
+use feed::{Fixed, Logical, Plain};
+use pagecast_core::oracle::NoScans;
+use pagecast_core::policy::{Access, NextUses, PolicyError, PolicySpec};
+use pagecast_core::{PageId, Tick};
+use scans::Scans;
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+/// Which request comes next when several streams have one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interleaving {
+    /// The order of the trace; time is the request's index.
+    Fixed,
+    /// The earliest in logical time.
+    Logical {
+        /// Ticks that a miss takes beside the stream's own work.
+        latency: u32,
+    },
+}
+
+/// What a simulation counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Requests, misses, writes, write-backs.
+    pub counts: Counts,
+    /// The wall time of the replay.
+    pub wall: Duration,
+    /// Logical interleaving only: when the last stream was done, and the misses of Belady's MIN on the order that came
+    /// about. The order depends on the policy, so that each row has a floor of its own.
+    pub logical: Option<LogicalOutcome>,
+}
+
+/// What only a logical interleaving has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogicalOutcome {
+    /// When the last stream was done, in ticks.
+    pub ticks: Tick,
+    /// The fewest misses that the same order of requests allows.
+    pub opt_misses: u64,
+}
+
+/// Why a simulation could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The policy cannot be built for this pool.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The predictor refuses a scan that the trace registers.
+    #[error("{trace}: scan {scan} cannot be registered: {cause}")]
+    Scan {
+        /// The trace.
+        trace: String,
+        /// The scan's number in it.
+        scan: u32,
+        /// What the predictor says.
+        cause: String,
+    },
+    /// `opt` needs an order of requests that does not depend on the policy.
+    #[error(
+        "policy `opt` has no order of requests to look ahead in when time is logical; see opt_misses of the other rows"
+    )]
+    OptInLogicalTime,
+}
+
+/// Replays `trace` through the policy of `spec` in a pool of `frames` frames. `seed` decides what the policy leaves to
+/// chance.
+///
+/// ```
+/// use pagecast_sim::simulation::{Interleaving, simulate};
+/// use pagecast_sim::trace::{Format, Trace, read_from};
+///
+/// let text: &[u8] = b"1\n2\n3\n1\n4\n1\n2\n";
+/// let mut source = read_from(text, "example".as_ref(), &Format::Text)?;
+/// let trace = Trace::load("example", source.as_mut())?;
+/// let outcome = simulate(&trace, &"lru".parse()?, 3, 42, Interleaving::Fixed)?;
+/// assert_eq!(outcome.counts.misses, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`SimulationError`]: no frames, a registration that the predictor refuses, `opt` in logical time.
+pub fn simulate(
+    trace: &Trace,
+    spec: &PolicySpec,
+    frames: u32,
+    seed: u64,
+    interleaving: Interleaving,
+) -> Result<Outcome, SimulationError> {
+    // A pool with a frame for every page never evicts; more frames would only cost memory.
+    let frames = frames.min(trace.unique());
+    let started = Instant::now();
+    let mut outcome = match interleaving {
+        Interleaving::Fixed if spec.needs_trace() => opt(trace, frames)?,
+        Interleaving::Fixed if trace.has_scans() => fixed(trace, spec, frames, seed)?,
+        Interleaving::Fixed => {
+            // Dense numbers stand for pages here: no policy but the predictive ones asks what a page is.
+            let dense = PageIds::Dense(trace.unique());
+            of(replay(Plain::new(trace), dense, spec, frames, seed, &NoScans, |_| ())?)
+        }
+        Interleaving::Logical { .. } if spec.needs_trace() => return Err(SimulationError::OptInLogicalTime),
+        Interleaving::Logical { latency } => return logical(trace, spec, frames, seed, latency),
+    };
+    outcome.wall = started.elapsed();
+    Ok(outcome)
+}
+
+fn of(counts: Counts) -> Outcome {
+    Outcome { counts, ..Outcome::default() }
+}
+
+fn opt(trace: &Trace, frames: u32) -> Result<Outcome, SimulationError> {
+    let next = NextUses::of_dense(trace.requests(), trace.unique());
+    Ok(of(belady(Plain::new(trace), next, PageIds::Dense(trace.unique()), frames, |_: &Access| ())?))
+}
+
+fn fixed(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Outcome, SimulationError> {
+    let scans = RefCell::new(Scans::of(trace));
+    let oracle = scans.borrow().oracle();
+    let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
+    scans.into_inner().fault()?;
+    Ok(of(counts))
+}
+
+fn logical(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64, latency: u32) -> Result<Outcome, SimulationError> {
+    let started = Instant::now();
+    let scans = RefCell::new(Scans::of(trace));
+    let oracle = scans.borrow().oracle();
+    let missed = Cell::new(false);
+    let mut feed = Logical::new(trace, &scans, &missed, latency);
+    let counts = replay(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, |_| missed.set(true))?;
+    let wall = started.elapsed();
+    let (ticks, order) = feed.finish();
+    scans.into_inner().fault()?;
+    let next = NextUses::of_dense(&order, trace.unique());
+    let requests = order.iter().zip(0..).map(|(&page, at)| feed::dense_access(page, false, at));
+    let opt_misses = belady(requests, next, PageIds::Dense(trace.unique()), frames, |_| ())?.misses;
+    Ok(Outcome { counts, wall, logical: Some(LogicalOutcome { ticks, opt_misses }) })
+}
+
+/// The page with this dense number, as replays without scans name it.
+fn numbered(number: u32) -> PageId {
+    PageId::from_raw(u64::from(number))
+}
+
+#[cfg(test)]
+mod tests;

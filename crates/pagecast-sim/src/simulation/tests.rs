@@ -1,0 +1,121 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::trace::{Action, Record, Registration, Source, TraceError};
+use pagecast_core::RelationId;
+use pagecast_core::predictor::Run;
+
+struct Records(std::vec::IntoIter<Record>);
+
+impl Source for Records {
+    fn next(&mut self) -> Result<Option<Record>, TraceError> {
+        Ok(self.0.next())
+    }
+}
+
+fn trace(records: Vec<Record>) -> Trace {
+    Trace::load("test", &mut Records(records.into_iter())).unwrap()
+}
+
+fn read(stream: u32, block: u32) -> Record {
+    let page = PageId::new(RelationId(1), block);
+    Record { stream, action: Action::Request { page, write: false, scan: None } }
+}
+
+/// A scan of blocks 0 to `blocks`, registered, reporting after every block, by stream `stream`.
+fn scan(stream: u32, number: u32, blocks: u32) -> Vec<Record> {
+    let run = Run { first: 0, blocks, position: 0, span: u64::from(blocks) };
+    let parts = vec![(RelationId(1), vec![run])];
+    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts };
+    let mut records = vec![Record { stream, action: Action::Register(Box::new(registration)) }];
+    for block in 0..blocks {
+        let page = PageId::new(RelationId(1), block);
+        records.push(Record { stream, action: Action::Request { page, write: false, scan: Some(number) } });
+        records.push(Record { stream, action: Action::Report { scan: number, position: u64::from(block) + 1 } });
+    }
+    records.push(Record { stream, action: Action::Finish { scan: number } });
+    records
+}
+
+#[test]
+fn a_miss_costs_its_latency_and_a_hit_only_the_work() {
+    // Stream 0 reads one page ten times: a miss and nine hits. Stream 1 reads ten pages: ten misses.
+    let mut records: Vec<Record> = (0..10).map(|_| read(0, 0)).collect();
+    records.extend((1..11).map(|block| read(1, block)));
+    let trace = trace(records);
+    let outcome = simulate(&trace, &"lru".parse().unwrap(), 20, 1, Interleaving::Logical { latency: 9 }).unwrap();
+    let logical = outcome.logical.unwrap();
+    assert_eq!(outcome.counts.misses, 11);
+    assert_eq!(logical, LogicalOutcome { ticks: 10 * (1 + 9), opt_misses: 11 });
+}
+
+#[test]
+fn a_slow_stream_takes_its_pace_and_waits() {
+    let mut records = vec![
+        Record { stream: 0, action: Action::Pace { ticks: 5 } },
+        Record { stream: 0, action: Action::Wait { until: 100 } },
+    ];
+    records.extend((0..10).map(|block| read(0, block)));
+    let outcome =
+        simulate(&trace(records), &"lru".parse().unwrap(), 20, 1, Interleaving::Logical { latency: 2 }).unwrap();
+    assert_eq!(outcome.logical.unwrap().ticks, 100 + 10 * 7);
+}
+
+#[test]
+fn predictions_come_from_registered_scans() {
+    // Four scans of 200 blocks, 50 apart, in a pool of 60: a page that a follower will read is worth keeping, the others
+    // are not. LRU keeps only what the last scans read, and loses each page just before the follower comes.
+    let scans: Vec<_> = (0..4).map(|number| scan(number, number, 200)).collect();
+    let mut cursors: Vec<_> = scans.into_iter().map(|records| records.into_iter().peekable()).collect();
+    let mut records = Vec::new();
+    for step in 0..4 * 200 {
+        for (number, cursor) in cursors.iter_mut().enumerate() {
+            if step < number * 50 {
+                break;
+            }
+            // The registration with the first block; then a block with its report; the end with the last.
+            while let Some(record) = cursor.next() {
+                let reported = matches!(record.action, Action::Report { .. });
+                records.push(record);
+                if reported && !matches!(cursor.peek().map(|r| &r.action), Some(Action::Finish { .. })) {
+                    break;
+                }
+            }
+        }
+    }
+    let trace = trace(records);
+    assert!(trace.has_scans());
+    let misses = |policy: &str, interleaving| {
+        simulate(&trace, &policy.parse().unwrap(), 60, 1, interleaving).unwrap().counts.misses
+    };
+    let (lru, pbm) = (misses("lru", Interleaving::Fixed), misses("pbm(samples=60)", Interleaving::Fixed));
+    let opt = misses("opt", Interleaving::Fixed);
+    assert!(opt <= pbm && pbm * 10 < lru * 7, "opt {opt}, pbm {pbm}, lru {lru}");
+}
+
+#[test]
+fn a_refused_registration_is_named() {
+    let mut records = scan(0, 0, 4);
+    if let Action::Register(registration) = &mut records[0].action {
+        registration.kind = 200;
+    }
+    for interleaving in [Interleaving::Fixed, Interleaving::Logical { latency: 1 }] {
+        let error = simulate(&trace(records.clone()), &"pbm".parse().unwrap(), 2, 1, interleaving).unwrap_err();
+        assert!(error.to_string().starts_with("test: scan 0 cannot be registered: "), "{error}");
+    }
+}
+
+#[test]
+fn both_page_tables_agree() {
+    let records: Vec<_> = (0..3000u32).map(|i| read(0, i * i % 257)).collect();
+    let mut with_scan = scan(1, 0, 1);
+    with_scan.extend(records.iter().cloned());
+    let mut without = vec![read(1, 0)];
+    without.extend(records);
+    for policy in ["lru", "clock", "opt"] {
+        let misses = |records: &Vec<Record>| {
+            let trace = trace(records.clone());
+            simulate(&trace, &policy.parse().unwrap(), 50, 1, Interleaving::Fixed).unwrap().counts.misses
+        };
+        assert_eq!(misses(&with_scan), misses(&without), "{policy}");
+    }
+}

@@ -1,0 +1,97 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::trace::{Action, Record, Registration, Source};
+use pagecast_core::predictor::Run;
+use pagecast_core::{PageId, RelationId};
+use proptest::prelude::*;
+
+fn written(records: &[Record]) -> Vec<u8> {
+    let mut writer = ColumnarWriter::new(Vec::new(), "a test").unwrap();
+    for record in records {
+        writer.push(record).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Record>, crate::trace::TraceError> {
+    let mut reader = ColumnarReader::new(bytes)?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next()? {
+        records.push(record);
+    }
+    Ok(records)
+}
+
+fn run() -> impl Strategy<Value = Run> {
+    (any::<u32>(), any::<u32>(), 0..u64::MAX / 2, 0..u64::MAX / 2).prop_map(|(first, blocks, position, span)| Run {
+        first,
+        blocks,
+        position,
+        span,
+    })
+}
+
+/// Records whose scans are numbered as the format demands: the first registers scan 0.
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let registration =
+        (any::<u8>(), any::<u64>(), prop::collection::vec((any::<u32>(), prop::collection::vec(run(), 0..4)), 0..3));
+    let action = prop_oneof![
+        4 => (any::<u64>(), any::<bool>(), any::<bool>()).prop_map(|(page, write, scan)| Action::Request {
+            page: PageId::from_raw(page),
+            write,
+            scan: scan.then_some(0)
+        }),
+        1 => any::<u64>().prop_map(|position| Action::Report { scan: 0, position }),
+        1 => Just(Action::Finish { scan: 0 }),
+        1 => (0..super::super::MAX_NUMBER).prop_map(|ticks| Action::Pace { ticks }),
+        1 => any::<u64>().prop_map(|until| Action::Wait { until }),
+    ];
+    let actions = prop::collection::vec((0u32..9, action), 0..200);
+    (registration, actions).prop_map(|((kind, length, parts), actions)| {
+        let parts = parts.into_iter().map(|(relation, runs)| (RelationId(relation), runs)).collect();
+        let first = Action::Register(Box::new(Registration { scan: 0, kind, length, parts }));
+        let rest = actions.into_iter().map(|(stream, action)| Record { stream, action });
+        std::iter::once(Record { stream: 0, action: first }).chain(rest).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(records in records()) {
+        prop_assert_eq!(read(&written(&records)).unwrap(), records);
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_refused(records in records(), cut in 0.0..1.0f64) {
+        let bytes = written(&records);
+        let end = (bytes.len() as f64 * cut) as usize;
+        prop_assert!(read(&bytes[..end]).is_err());
+    }
+
+    #[test]
+    fn a_changed_byte_is_an_error_or_harmless(records in records(), at in any::<prop::sample::Index>(), with in 1u8..) {
+        let mut bytes = written(&records);
+        let at = at.index(bytes.len());
+        bytes[at] ^= with;
+        // The origin is free text; everywhere else a change must be noticed.
+        let in_origin = (12..12 + "a test".len()).contains(&at);
+        prop_assert_eq!(read(&bytes).is_ok(), in_origin, "byte {}", at);
+    }
+}
+
+#[test]
+fn many_blocks_and_few_bytes() {
+    let page = |i: u64| Record::request(PageId::from_raw(i), false);
+    let records: Vec<_> = (0..200_000).map(page).collect();
+    let bytes = written(&records);
+    assert!(bytes.len() < 4_000, "a sequential scan of 200,000 pages took {} bytes", bytes.len());
+    assert_eq!(read(&bytes).unwrap(), records);
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut bytes = written(&[]);
+    bytes[7] = 9;
+    assert!(read(&bytes).unwrap_err().to_string().contains("version 9"));
+    assert!(read(b"1\n2\n3\n4\n5\n").unwrap_err().to_string().contains("no pagecast trace"));
+}

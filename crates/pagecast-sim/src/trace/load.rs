@@ -1,0 +1,163 @@
+//! A trace in memory, in the form that replays want: pages by number, everything in columns.
+
+use super::error::{Place, TraceError};
+use super::{Action, Numbering, Registration, ScanNumber, Source, StreamNumber};
+use pagecast_core::{PageId, Tick};
+
+/// A replay takes at most this many requests: their indices, with a bit to spare, fit 32 bits.
+pub const MAX_REQUESTS: usize = (1 << 31) - 1;
+
+/// What happened between two requests.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LoadedEvent {
+    /// A scan registers.
+    Register(Box<Registration>),
+    /// A scan says that all positions before this one are done.
+    Report(ScanNumber, u64),
+    /// A scan ends.
+    Finish(ScanNumber),
+    /// A stream's own work per request.
+    Pace(u32),
+    /// A stream waits until a moment.
+    Wait(Tick),
+}
+
+/// An event, and where among the requests it stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlacedEvent {
+    /// The index of the request that it comes before.
+    pub before: u32,
+    /// Whose it is.
+    pub stream: StreamNumber,
+    /// What happened.
+    pub event: LoadedEvent,
+}
+
+/// A whole trace. 4 bytes a request for the pages; 4 each for streams and scans if there are any; a bit for writes.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// What reports call it.
+    pub name: String,
+    requests: Vec<u32>,
+    pages: Vec<PageId>,
+    /// A bit per request; empty if nothing is written.
+    writes: Vec<u64>,
+    written: u64,
+    /// Empty if all is of stream 0.
+    streams: Vec<StreamNumber>,
+    /// The scan plus 1; empty if there are no scans.
+    scans: Vec<u32>,
+    events: Vec<PlacedEvent>,
+}
+
+impl Trace {
+    /// Reads `source` to its end.
+    ///
+    /// # Errors
+    ///
+    /// Those of `source`; no requests, or more than [`MAX_REQUESTS`].
+    pub fn load(name: impl Into<String>, source: &mut dyn Source) -> Result<Self, TraceError> {
+        let mut trace = Self { name: name.into(), ..Self::default() };
+        let mut numbering = Numbering::default();
+        while let Some(record) = source.next()? {
+            let at = trace.requests.len();
+            let event = match record.action {
+                Action::Request { page, write, scan } => {
+                    if at == MAX_REQUESTS {
+                        let cause = format!("more than {MAX_REQUESTS} requests; sample or split the trace");
+                        return Err(TraceError::at(Place::Whole, cause));
+                    }
+                    if at.is_multiple_of(1 << 12) {
+                        numbering.adapt();
+                    }
+                    trace.requests.push(numbering.number(page));
+                    trace.note(at, write, record.stream, scan);
+                    continue;
+                }
+                Action::Register(registration) => LoadedEvent::Register(registration),
+                Action::Report { scan, position } => LoadedEvent::Report(scan, position),
+                Action::Finish { scan } => LoadedEvent::Finish(scan),
+                Action::Pace { ticks } => LoadedEvent::Pace(ticks),
+                Action::Wait { until } => LoadedEvent::Wait(until),
+            };
+            trace.events.push(PlacedEvent { before: at as u32, stream: record.stream, event });
+        }
+        if trace.requests.is_empty() {
+            return Err(TraceError::at(Place::Whole, "holds no requests"));
+        }
+        trace.pages = numbering.into_pages();
+        Ok(trace)
+    }
+
+    /// Fills the columns that most traces do not have, from the first request that needs them.
+    #[inline]
+    fn note(&mut self, at: usize, write: bool, stream: StreamNumber, scan: Option<ScanNumber>) {
+        if write {
+            self.written += 1;
+            self.writes.resize(at / 64 + 1, 0);
+            self.writes[at / 64] |= 1 << (at % 64);
+        }
+        if stream != 0 || !self.streams.is_empty() {
+            self.streams.resize(at, 0);
+            self.streams.push(stream);
+        }
+        if scan.is_some() || !self.scans.is_empty() {
+            self.scans.resize(at, 0);
+            self.scans.push(scan.map_or(0, |scan| scan + 1));
+        }
+    }
+
+    /// The requests, each a page's number.
+    pub fn requests(&self) -> &[u32] {
+        &self.requests
+    }
+
+    /// The pages by number.
+    pub fn pages(&self) -> &[PageId] {
+        &self.pages
+    }
+
+    /// How many different pages there are.
+    pub fn unique(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// How many requests write.
+    pub fn writes(&self) -> u64 {
+        self.written
+    }
+
+    /// Whether request `at` writes its page.
+    #[inline]
+    pub fn is_write(&self, at: usize) -> bool {
+        self.writes.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// The stream of request `at`.
+    #[inline]
+    pub fn stream(&self, at: usize) -> StreamNumber {
+        self.streams.get(at).copied().unwrap_or(0)
+    }
+
+    /// The scan of request `at`.
+    #[inline]
+    pub fn scan(&self, at: usize) -> Option<ScanNumber> {
+        self.scans.get(at).copied().unwrap_or(0).checked_sub(1)
+    }
+
+    /// Registrations, reports and the like, in order.
+    pub fn events(&self) -> &[PlacedEvent] {
+        &self.events
+    }
+
+    /// Whether scans are registered: without them a predictive policy knows nothing.
+    pub fn has_scans(&self) -> bool {
+        self.events.iter().any(|event| matches!(event.event, LoadedEvent::Register(_)))
+    }
+
+    /// The number of streams, empty ones included.
+    pub fn stream_count(&self) -> u32 {
+        let of_events = self.events.iter().map(|event| event.stream).max().unwrap_or(0);
+        self.streams.iter().copied().max().unwrap_or(0).max(of_events) + 1
+    }
+}

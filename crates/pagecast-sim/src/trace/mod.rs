@@ -1,0 +1,113 @@
+//! Traces: who asked for which page, in which order, and what the scans among them said of themselves.
+//!
+//! A trace is a stream of [`Record`]s. Foreign formats hold page requests only; our own ([`columnar`]) also holds scan
+//! registrations, their progress, and what a replay in logical time needs: which stream does what, and how fast. All
+//! readers stream; what is read is bounded by the reader's buffers and not by the file.
+
+pub mod columnar;
+mod csv;
+mod decompress;
+mod error;
+mod format;
+mod lines;
+mod load;
+mod numbering;
+mod oracle_general;
+mod text;
+
+pub use csv::Columns;
+pub use error::{Place, TraceError};
+pub use format::{Format, open, read_from};
+pub use load::{LoadedEvent, MAX_REQUESTS, Trace};
+pub use numbering::Numbering;
+pub use oracle_general::write_oracle_general;
+pub use text::write_text;
+
+use pagecast_core::predictor::Run;
+use pagecast_core::{PageId, RelationId, Tick};
+
+/// A line of work that does one thing after the other: a connection, a thread, a query stream. From 0.
+pub type StreamNumber = u32;
+
+/// A scan within its trace, from 0 in the order of registration.
+pub type ScanNumber = u32;
+
+/// The largest number of streams and of scans that a trace may have; what keeps a hostile file from filling memory.
+pub const MAX_NUMBER: u32 = 1 << 24;
+
+/// One thing that happened.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record {
+    /// Who did it; 0 in traces without streams.
+    pub stream: StreamNumber,
+    /// What was done.
+    pub action: Action,
+}
+
+/// What a stream does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// It asks for a page.
+    Request {
+        /// The page.
+        page: PageId,
+        /// Whether it will be written.
+        write: bool,
+        /// The registered scan that asks, if one does.
+        scan: Option<ScanNumber>,
+    },
+    /// It registers a scan. Numbers are given in order: 0, 1, 2...
+    Register(Box<Registration>),
+    /// A scan says that all positions before `position` are done.
+    Report {
+        /// The scan.
+        scan: ScanNumber,
+        /// Its position.
+        position: u64,
+    },
+    /// A scan ends.
+    Finish {
+        /// The scan.
+        scan: ScanNumber,
+    },
+    /// From now on each of the stream's requests takes `ticks` of its own work, beside the wait for a miss.
+    Pace {
+        /// Ticks per request; streams begin with 1.
+        ticks: u32,
+    },
+    /// The stream does nothing before the moment `until`. Means something in logical time only.
+    Wait {
+        /// The moment, in ticks from the trace's beginning.
+        until: Tick,
+    },
+}
+
+/// What a scan will read, as it is registered with the predictor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Registration {
+    /// The scan's number in this trace.
+    pub scan: ScanNumber,
+    /// Scans of one kind share the estimate of pace that a new one starts from; below [`pagecast_core::predictor::KINDS`].
+    pub kind: u8,
+    /// The end of the scan's axis.
+    pub length: u64,
+    /// What it reads, by relation. As the predictor demands: runs in the order of their first block.
+    pub parts: Vec<(RelationId, Vec<Run>)>,
+}
+
+/// A stream of records.
+pub trait Source {
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or what it holds is no record. After an error the source is of no further use.
+    fn next(&mut self) -> Result<Option<Record>, TraceError>;
+}
+
+impl Record {
+    /// A request of stream 0 outside any scan: all that most foreign formats know.
+    pub(crate) fn request(page: PageId, write: bool) -> Self {
+        Self { stream: 0, action: Action::Request { page, write, scan: None } }
+    }
+}
