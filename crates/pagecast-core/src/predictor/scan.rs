@@ -101,6 +101,7 @@ impl<'a> Scan<'a> {
         self.words.load(self.at + VERSION, Relaxed) == live(self.generation)
     }
 
+    #[inline]
     pub(super) fn started(&self) -> Tick {
         self.get(STARTED)
     }
@@ -121,6 +122,7 @@ impl<'a> Scan<'a> {
         self.get(PARTS) as u32
     }
 
+    #[inline]
     pub(super) fn position(&self) -> u64 {
         value(self.get(POSITION))
     }

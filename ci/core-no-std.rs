@@ -1,0 +1,42 @@
+//! A C program, as far as the linker can tell: no std, no allocator, no unwinding, and yet predictions.
+//! Built and inspected by core-no-std.sh.
+#![no_std]
+#![no_main]
+
+use core::panic::PanicInfo;
+use core::sync::atomic::AtomicU64;
+use pagecast_core::oracle::Oracle;
+use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::{PageId, RelationId};
+
+static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+/// Returns 0 when the predictor says what it should.
+#[unsafe(no_mangle)]
+extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
+    // The number of arguments is 1, which the compiler does not know: nothing can be computed before the program runs.
+    let Ok(scans) = u32::try_from(arguments) else { return 1 };
+    let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8 };
+    let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
+    let predictor = registry.predictor();
+    let runs = [Run { first: 0, blocks: 100, position: 0, span: 5000 }];
+    let parts = [
+        Part { relation: RelationId(1), pages: Pages::Runs(&runs) },
+        Part { relation: RelationId(2), pages: Pages::Bitset { first: 0, words: &[0b1010], position: 4000 } },
+    ];
+    let spec = ScanSpec { kind: ScanKind(0), length: 5000, parts: &parts };
+    let Ok(scan) = registry.register(&spec, 0) else { return 3 };
+    predictor.report(scan, 1000, 2000);
+    let wanted = |relation, block| predictor.next_access(PageId::new(RelationId(relation), block), 2000);
+    if (wanted(1, 60), wanted(2, 3), wanted(1, 5)) != (Some(4000), Some(6002), None) {
+        return 4;
+    }
+    let mut running = 0;
+    predictor.scans(|_| running += 1);
+    i32::from(running != 1 || !registry.finish(scan, 2000) || wanted(1, 60).is_some())
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}

@@ -1,0 +1,187 @@
+//! The predictor's readers and reporters against registration, finish and the reuse of slots, parts and runs, under
+//! many schedules. Run with `make explore`.
+//!
+//! The explorer interleaves at each atomic operation and is sequentially consistent: it shows that the protocol is
+//! right, and the comments at the atomics argue that their orderings keep it so on weaker machines. Each check that the
+//! protocol rests on is left out once ([`Mistake`]), and the exploration must then find the fault.
+#![cfg(pagecast_shuttle)]
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::oracle::Oracle;
+use pagecast_core::predictor::mistake::{self, Mistake};
+use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
+use shuttle::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Memory = Arc<[AtomicU64]>;
+
+/// Two relations whose parts are chained in different buckets when there are four.
+const TABLE: RelationId = RelationId(1);
+const OTHER: RelationId = RelationId(2);
+
+const LENGTH: u64 = 100_000;
+/// The faults need a thread that sleeps through dozens of steps of another. Schedules with few switches, each at a random
+/// place, hit them after 10 to 300 tries, evenly mixed ones after about 10,000.
+const FEW_SWITCHES: usize = 4000;
+const EVENLY_MIXED: usize = 500;
+
+fn new(scans: u32, parts: u32) -> (Registry<Memory>, Predictor<Memory>) {
+    let config = PredictorConfig { scans, parts, runs: parts, bitset_words: 0 };
+    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    let registry = Registry::format(memory, config).unwrap();
+    let predictor = registry.predictor();
+    (registry, predictor)
+}
+
+/// Registers blocks 0 to 7 of each of `relations`, from `position` on and `stride` apart.
+fn register(registry: &mut Registry<Memory>, kind: u8, relations: &[RelationId], position: u64, stride: u64) -> ScanId {
+    let runs = [Run { first: 0, blocks: 8, position, span: 8 * stride }];
+    let parts: Vec<Part<'_>> = relations.iter().map(|&relation| Part { relation, pages: Pages::Runs(&runs) }).collect();
+    registry.register(&ScanSpec { kind: ScanKind(kind), length: LENGTH, parts: &parts }, 0).unwrap()
+}
+
+/// A scan ends and another takes its slot, its part and its run: an estimate is of one or of the other.
+fn never_a_mixture_of_two_scans() {
+    let (mut registry, predictor) = new(1, 1);
+    let first = register(&mut registry, 0, &[TABLE], 0, 1);
+    predictor.report(first, 2, 0);
+    let writer = thread::spawn(move || {
+        registry.finish(first, 0);
+        register(&mut registry, 0, &[TABLE], 1000, 10_000)
+    });
+    let page = PageId::new(TABLE, 4);
+    let estimate = predictor.next_access(page, 0);
+    assert!([None, Some(4 - 2), Some(41_000)].contains(&estimate), "{estimate:?}");
+    if let Some(view) = predictor.scan(first) {
+        assert_eq!((view.id, view.position, view.pace), (first, 2, 1.0));
+    }
+    let second = writer.join().unwrap();
+    assert_eq!(predictor.next_access(page, 0), Some(41_000));
+    assert!(predictor.scan(first).is_none() && predictor.scan(second).is_some());
+}
+
+/// A reader stands on a part that moves to another chain: the scan behind it, which runs all the time, is not missed.
+fn a_running_scan_is_never_missed() {
+    let (mut registry, predictor) = new(2, 4);
+    register(&mut registry, 0, &[TABLE], 500, 1);
+    let in_front = register(&mut registry, 0, &[TABLE], 0, 1);
+    let writer = thread::spawn(move || {
+        registry.finish(in_front, 0);
+        register(&mut registry, 0, &[OTHER], 0, 1);
+    });
+    let estimate = predictor.next_access(PageId::new(TABLE, 4), 0);
+    assert!([Some(4), Some(504)].contains(&estimate), "{estimate:?}");
+    writer.join().unwrap();
+    assert_eq!(predictor.next_access(PageId::new(TABLE, 4), 0), Some(504));
+    assert_eq!(predictor.next_access(PageId::new(OTHER, 4), 0), Some(4));
+}
+
+/// A worker reports for a scan that ends meanwhile: the scan that takes its slot stands at its start, at its own pace.
+fn a_late_report_is_lost() {
+    let (mut registry, predictor) = new(1, 1);
+    let first = register(&mut registry, 0, &[TABLE], 0, 1);
+    let worker = {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.report(first, 50, 10))
+    };
+    registry.finish(first, 20);
+    let second = register(&mut registry, 1, &[TABLE], 0, 10);
+    worker.join().unwrap();
+    let view = predictor.scan(second).unwrap();
+    assert_eq!((view.position, view.pace), (0, 1.0));
+    assert_eq!(predictor.next_access(PageId::new(TABLE, 4), 100), Some(40));
+    predictor.report(second, 10, 30);
+    assert_eq!(predictor.scan(second).unwrap().pace, 3.0, "measuring goes on in the slot");
+}
+
+/// The parts of a scan come and go together.
+fn parts_come_and_go_at_once() {
+    let (mut registry, predictor) = new(1, 4);
+    let wanted = |relation| predictor.next_access(PageId::new(relation, 4), 0).is_some();
+    let (first, second) = (wanted(TABLE), wanted(OTHER));
+    assert!(!first && !second);
+    let writer = thread::spawn(move || {
+        let scan = register(&mut registry, 0, &[TABLE, OTHER], 0, 1);
+        (registry, scan)
+    });
+    let (first, second) = (wanted(OTHER), wanted(TABLE));
+    assert!(second || !first, "half of a scan was there");
+    let (mut registry, scan) = writer.join().unwrap();
+    let writer = thread::spawn(move || registry.finish(scan, 0));
+    let (first, second) = (wanted(TABLE), wanted(OTHER));
+    assert!(first || !second, "half of a scan was left");
+    writer.join().unwrap();
+}
+
+/// Several workers of one scan report at once: the furthest position counts, and the pace is one that their reports can
+/// give: 3 or 6 positions in 30 or 60 ticks.
+fn workers_report_side_by_side() {
+    let (mut registry, predictor) = new(1, 1);
+    let scan = register(&mut registry, 0, &[TABLE], 0, 100);
+    let workers = [(3, 30), (6, 60)].map(|(position, now)| {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.report(scan, position, now))
+    });
+    let mut before = 0;
+    for _ in 0..2 {
+        let view = predictor.scan(scan).unwrap();
+        assert!(view.position >= before && [0, 3, 6].contains(&view.position), "{view:?}");
+        before = view.position;
+        let pace = view.pace;
+        assert!([1.0, 5.0, 10.0, 20.0].iter().any(|known| (pace / known - 1.0).abs() < 1e-9), "{view:?}");
+        let estimate = predictor.next_access(PageId::new(TABLE, 1), 60).unwrap();
+        assert!(estimate <= 2000, "{estimate}");
+    }
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    assert_eq!(predictor.scan(scan).unwrap().position, 6);
+    predictor.report(scan, 12, 120);
+    assert_eq!(predictor.scan(scan).unwrap().position, 12);
+}
+
+/// Explores `protocol` with `left_out`. One at a time: what is left out is left out everywhere.
+fn explore(protocol: fn(), left_out: Option<Mistake>) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    mistake::make(left_out);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        shuttle::check_pct(protocol, FEW_SWITCHES, 3);
+        shuttle::check_random(protocol, EVENLY_MIXED);
+    }));
+    mistake::make(None);
+    match left_out {
+        None => outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Some(mistake) => assert!(outcome.is_err(), "{mistake:?} was not found"),
+    }
+}
+
+#[test]
+fn an_estimate_is_of_one_registration() {
+    explore(never_a_mixture_of_two_scans, None);
+    explore(never_a_mixture_of_two_scans, Some(Mistake::NoVersionCheck));
+}
+
+#[test]
+fn a_chain_that_changes_is_followed_again() {
+    explore(a_running_scan_is_never_missed, None);
+    explore(a_running_scan_is_never_missed, Some(Mistake::NoChainCheck));
+}
+
+#[test]
+fn reports_do_not_outlive_their_scan() {
+    explore(a_late_report_is_lost, None);
+    explore(a_late_report_is_lost, Some(Mistake::UntaggedReport));
+}
+
+#[test]
+fn a_scan_is_there_as_a_whole() {
+    explore(parts_come_and_go_at_once, None);
+}
+
+#[test]
+fn workers_need_no_lock() {
+    explore(workers_report_side_by_side, None);
+}
