@@ -1,1 +1,45 @@
 //! A buffer pool that knows what queries will read next.
+//!
+//! Start with [`Pool`]. Files are opened through a [`storage::Device`] and are [`Relation`]s of fixed pages. Whoever will
+//! read much announces it as a [`Scan`]; the policy then keeps the pages that are wanted soonest.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`storage`] | where pages come from: local files, declared speed, memory, faults |
+//! | `cache` | frames, page table, loads: the protocol, with its invariants |
+//! | `frame_memory` | the frames' bytes; the only unsafe code |
+//! | `io` | the threads that read |
+//! | `pool`, `read`, `pin`, `scan`, `relation` | what users call |
+//! | `options`, `stats` | how memory is divided, what is counted |
+#![deny(unsafe_code)]
+
+mod blocking;
+mod cache;
+mod error;
+#[allow(unsafe_code)]
+mod frame_memory;
+mod io;
+mod options;
+mod pin;
+mod pool;
+mod read;
+mod relation;
+mod scan;
+mod stats;
+pub mod storage;
+mod sync;
+
+pub use error::PoolError;
+pub use options::{MemoryUse, PoolOptions, Recorder};
+pub use pagecast_core::policy::{self, PolicySpec};
+pub use pagecast_core::predictor::{self, PredictorConfig};
+pub use pagecast_core::{PageId, RelationId, ScanId};
+pub use pin::Pin;
+pub use pool::Pool;
+pub use read::{ReadResult, ReadStats};
+pub use relation::Relation;
+pub use scan::Scan;
+pub use stats::PoolStats;
+
+/// The largest page, in bytes: one request of the storage.
+pub const MAX_PAGE_SIZE: u32 = storage::MAX_REQUEST as u32;

@@ -1,0 +1,157 @@
+//! Frame headers: who holds which frame, and what is in it.
+
+use pagecast_core::PageId;
+
+use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// The end of a chain.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// The tag of a frame without a page. The pool never numbers a relation so high that a page of it has this id.
+const NO_PAGE: u64 = u64::MAX;
+
+/// Set in the state while the frame holds a page that may be pinned; otherwise the frame has one owner.
+const RESIDENT: u64 = 1 << 32;
+/// The lower half of the state counts pins.
+const PINS: u64 = RESIDENT - 1;
+
+/// A frame that belongs to whoever has this: nobody can pin it or claim it, and its bytes may be written.
+///
+/// There is one for each frame that is free or being filled. Neither copied nor made but by the frame's own transitions.
+#[derive(Debug)]
+#[must_use = "a frame that is dropped is lost to the pool"]
+pub(crate) struct Owned(u32);
+
+impl Owned {
+    pub(crate) fn index(&self) -> u32 {
+        self.0
+    }
+
+    /// All frames of a new pool.
+    pub(super) fn all(frames: u32) -> Vec<Owned> {
+        (0..frames).rev().map(Owned).collect()
+    }
+}
+
+/// One pin of a resident frame: while there is one, the frame's page stays and its bytes may be read.
+#[derive(Debug)]
+#[must_use = "a pin that is dropped keeps its frame for ever"]
+pub(crate) struct Held(u32);
+
+impl Held {
+    pub(crate) fn index(&self) -> u32 {
+        self.0
+    }
+}
+
+/// What everyone needs to know of a frame, in one cache line: a hit writes this line and no other.
+///
+/// ```text
+///  state  63......33 | 32       | 31.........0      tag   the page        word  the policy's own 8 bytes
+///         free for   | resident | pins              next  next in chain   len   bytes of the page
+///         the write path (dirty, being written)
+/// ```
+///
+/// Transitions of the state:
+/// ```text
+///  owned, 0 pins  --publish(w)-->  resident, w pins  --pin/unpin-->  resident, n pins
+///        ^                                                                   |
+///        '------------------------ claim, only at 0 pins --------------------'
+/// ```
+#[repr(C, align(64))]
+pub(super) struct Header {
+    state: AtomicU64,
+    tag: AtomicU64,
+    pub(super) word: AtomicU64,
+    pub(super) next: AtomicU32,
+    len: AtomicU32,
+}
+
+#[cfg(not(pagecast_shuttle))]
+const _: () = assert!(size_of::<Header>() == 64);
+
+impl Header {
+    pub(super) fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            tag: AtomicU64::new(NO_PAGE),
+            word: AtomicU64::new(0),
+            next: AtomicU32::new(NIL),
+            len: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the frame was last seen with this page. Only a pin makes it certain.
+    pub(super) fn is_tagged(&self, page: PageId) -> bool {
+        // Relaxed: a hint until a pin's Acquire orders it, or read under the lock that orders changes of the tag.
+        self.tag.load(Relaxed) == page.raw()
+    }
+
+    /// The page in the frame if it is resident without pins, at this moment.
+    pub(super) fn evictable(&self) -> Option<PageId> {
+        // Acquire: the tag is at least as new as the publication that made the state resident.
+        if self.state.load(Acquire) != RESIDENT {
+            return None;
+        }
+        let tag = self.tag.load(Relaxed);
+        (tag != NO_PAGE).then(|| PageId::from_raw(tag))
+    }
+
+    /// Adds a pin if the frame is resident, whatever its page is. `index` is the frame's own.
+    pub(super) fn pin(&self, index: u32) -> Option<Held> {
+        let mut state = self.state.load(Relaxed);
+        while state & RESIDENT != 0 {
+            // Acquire: pairs with the Release of `publish` (the unpins in between continue its release sequence), so
+            // that the tag, the length and the page's bytes are seen as they were published.
+            match self.state.compare_exchange_weak(state, state + 1, Acquire, Relaxed) {
+                Ok(_) => return Some(Held(index)),
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+
+    /// Gives a pin back.
+    pub(super) fn unpin(&self, held: Held) {
+        // Release: pairs with the Acquire of `claim`, so that our reads of the page end before it is overwritten.
+        let before = self.state.fetch_sub(1, Release);
+        debug_assert!(before & PINS > 0, "frame {} was unpinned once too often", held.0);
+    }
+
+    /// Takes the frame if it is resident without pins. The caller holds the lock of its page's shard (I2).
+    pub(super) fn claim(&self, index: u32) -> Option<Owned> {
+        // Acquire: pairs with the Release of `unpin`. On success the state has no pins and nobody can add one.
+        self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed).ok().map(|_| Owned(index))
+    }
+
+    /// The frame has no page any more. Only its owner calls this, under the lock of the old page's shard.
+    pub(super) fn invalidate(&self) {
+        self.tag.store(NO_PAGE, Relaxed);
+    }
+
+    /// Says what the frame holds from now on. Only the owner calls this, before `publish`.
+    pub(super) fn describe(&self, page: PageId, len: u32) {
+        self.tag.store(page.raw(), Relaxed);
+        self.len.store(len, Relaxed);
+    }
+
+    /// Makes the frame resident with one pin for each who waited, and hands out those pins.
+    pub(super) fn publish(&self, owned: Owned, pins: u32) -> impl Iterator<Item = Held> + use<> {
+        // Release: pairs with the Acquire of `pin`. A plain store, since only the owner changes the state of a frame
+        // that is not resident.
+        self.state.store(RESIDENT + u64::from(pins), Release);
+        (0..pins).map(move |_| Held(owned.0))
+    }
+
+    /// Bytes of the page. The caller holds a pin or owns the frame.
+    pub(super) fn len(&self) -> u32 {
+        self.len.load(Relaxed)
+    }
+
+    /// How many pins there are at this moment.
+    pub(super) fn pins(&self) -> u32 {
+        (self.state.load(Relaxed) & PINS) as u32
+    }
+}

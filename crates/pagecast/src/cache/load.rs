@@ -1,0 +1,214 @@
+//! One page on its way into a frame, and those who wait for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use pagecast_core::policy::Access;
+
+use super::Cache;
+use super::frame::{Held, Owned};
+use crate::PoolError;
+use crate::stats::Counter;
+use crate::sync::{Mutex, unless_mistaken};
+
+/// A load that is under way or has ended. It is found through its shard's table until it ends, and through its waiters
+/// afterwards.
+pub(super) struct Load {
+    /// The request that began it.
+    pub(super) access: Access,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// One place for each waiter, so that a waiter's newest waker replaces its old one; `waiters` counts those that
+    /// have not gone away.
+    Pending { waiters: u32, wakers: Vec<Option<Waker>> },
+    Ended(Outcome),
+}
+
+/// How a load ended.
+enum Outcome {
+    /// The page is resident; here is the pin of each waiter that has not come for it yet.
+    Loaded(Vec<Held>),
+    /// There was no frame for it.
+    NoFrame,
+    Failed(PoolError),
+}
+
+impl Load {
+    pub(super) fn new(access: Access) -> Arc<Self> {
+        let state = State::Pending { waiters: 0, wakers: Vec::new() };
+        Arc::new(Self { access, state: Mutex::new(state) })
+    }
+
+    /// Adds a waiter. The caller holds the shard's lock, under which the load was found and cannot end (I5).
+    pub(super) fn join(self: &Arc<Self>, cache: &Arc<Cache>) -> Waiter {
+        let mut state = self.state.lock();
+        let State::Pending { waiters, wakers } = &mut *state else {
+            unreachable!("a load leaves its shard's table when it ends (I5)");
+        };
+        *waiters += 1;
+        wakers.push(None);
+        Waiter { cache: cache.clone(), load: self.clone(), place: wakers.len() - 1, waits: true }
+    }
+
+    /// Ends the load with what `outcome` makes of the number of waiters, and hands out those to wake once the locks are
+    /// free. A waiter that goes away is counted out before or finds its pin after, never in between.
+    fn end(&self, outcome: impl FnOnce(u32) -> Outcome) -> Vec<Option<Waker>> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Ended(Outcome::NoFrame)) {
+            State::Pending { waiters, wakers } => {
+                *state = State::Ended(outcome(waiters));
+                wakers
+            }
+            State::Ended(_) => unreachable!("a load is ended once, by the one Loading it has (I5)"),
+        }
+    }
+}
+
+fn wake(wakers: Vec<Option<Waker>>) {
+    wakers.into_iter().flatten().for_each(Waker::wake);
+}
+
+/// The duty to end a load. Dropped without an end, it fails the load, so that nobody waits for ever.
+pub(crate) struct Loading {
+    cache: Arc<Cache>,
+    load: Arc<Load>,
+    owned: Option<Owned>,
+    ended: bool,
+}
+
+impl Loading {
+    pub(super) fn new(cache: Arc<Cache>, load: Arc<Load>) -> Self {
+        Self { cache, load, owned: None, ended: false }
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.load.access
+    }
+
+    pub(crate) fn count(&self, counter: Counter, by: u64) {
+        self.cache.statistics.add(counter, by);
+    }
+
+    /// Gives the load a frame to fill.
+    pub(super) fn place(&mut self, owned: Owned) {
+        self.owned = Some(owned);
+    }
+
+    /// The frame's bytes, to be filled. Empty before the load has a frame.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        match &mut self.owned {
+            Some(owned) => self.cache.memory.write(owned),
+            None => &mut [],
+        }
+    }
+
+    /// The frame is filled: makes its first `len` bytes the page, pinned once for each waiter.
+    pub(crate) fn publish(mut self, len: u32) {
+        let Some(owned) = self.owned.take() else { return };
+        let cache = self.cache.clone();
+        let page = self.load.access.page;
+        let index = owned.index();
+        cache.admit(&owned, &self.load.access);
+        let mut shard = cache.table.shard(page).lock();
+        let header = &cache.headers[index as usize];
+        header.describe(page, len);
+        cache.table.link(&cache.headers, page, index, &shard);
+        let wakers = self.load.end(|waiters| Outcome::Loaded(header.publish(owned, waiters).collect()));
+        shard.remove(&page);
+        drop(shard);
+        self.ended = true;
+        cache.ended_one();
+        wake(wakers);
+    }
+
+    /// There is no frame: those who wait have to do without.
+    pub(crate) fn give_up(self) {
+        self.end_without_page(Outcome::NoFrame);
+    }
+
+    /// The read failed: those who wait get the error, and nothing of the load is left.
+    pub(crate) fn fail(self, error: PoolError) {
+        self.end_without_page(Outcome::Failed(error));
+    }
+
+    fn end_without_page(mut self, outcome: Outcome) {
+        self.release(outcome);
+    }
+
+    fn release(&mut self, outcome: Outcome) {
+        self.ended = true;
+        if let Some(owned) = self.owned.take() {
+            self.cache.free.lock().push(owned);
+        }
+        unless_mistaken!(FAILURE_KEPT, {
+            let page = self.load.access.page;
+            let mut shard = self.cache.table.shard(page).lock();
+            let wakers = self.load.end(|_| outcome);
+            shard.remove(&page);
+            drop(shard);
+            self.cache.ended_one();
+            wake(wakers);
+        });
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.release(Outcome::Failed(PoolError::Abandoned { page: self.load.access.page }));
+        }
+    }
+}
+
+/// Someone who wants the page of a load. A future; going away early leaves the load as it is and gives back the pin.
+pub(crate) struct Waiter {
+    cache: Arc<Cache>,
+    load: Arc<Load>,
+    place: usize,
+    waits: bool,
+}
+
+impl Future for Waiter {
+    /// The waiter's own pin, or none if there was no frame.
+    type Output = Result<Option<Held>, PoolError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let load = self.load.clone();
+        let mut state = load.state.lock();
+        let answer = match &mut *state {
+            State::Pending { wakers, .. } => {
+                wakers[self.place] = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            State::Ended(Outcome::Loaded(pins)) => Ok(pins.pop()),
+            State::Ended(Outcome::NoFrame) => Ok(None),
+            State::Ended(Outcome::Failed(error)) => Err(error.clone()),
+        };
+        self.waits = false;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if !self.waits {
+            return;
+        }
+        let unclaimed = match &mut *self.load.state.lock() {
+            State::Pending { waiters, wakers } => {
+                *waiters -= 1;
+                wakers[self.place] = None;
+                None
+            }
+            State::Ended(Outcome::Loaded(pins)) => pins.pop(),
+            State::Ended(_) => None,
+        };
+        if let Some(held) = unclaimed {
+            self.cache.unpin(held);
+        }
+    }
+}

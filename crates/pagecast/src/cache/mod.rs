@@ -1,0 +1,308 @@
+//! Frames, page table and loads: the protocol by which pages come, are pinned, and go.
+//!
+//! ```text
+//!   request(page)
+//!      |  find + pin + look again (no lock)        hit -----------------------------> Held
+//!      |  under the shard's lock:  resident? ------------------------------------> Held
+//!      |                           in flight? ---- join ---------> Waiter ------.
+//!      '-- else enter a load ----> Loading + Waiter                             |
+//!                                    |  free frame, or policy.evict -> claim     |
+//!                                    |  I/O, no lock held                        v
+//!                                    '-- publish / fail / give up ----> pin, error or "no frame"
+//! ```
+//!
+//! Three rules keep it right, and three mistakes against them are kept for the exploration to catch
+//! (`exploration.rs`): a claimed frame loses its page at once, tag and chain (rule 1); who pinned a frame without a lock
+//! looks again whose it is (rule 2); a load ends for all its waiters, with or without a page (rule 3).
+//!
+//! No call here waits for a frame or for I/O, so nobody waits while he keeps others waiting; only a [`Waiter`] waits,
+//! and its load is in the hands of an I/O thread or of a caller on his way to hand it over.
+
+mod frame;
+mod load;
+mod table;
+
+#[cfg(all(test, pagecast_shuttle))]
+mod exploration;
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use pagecast_core::oracle::Oracle;
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::{FrameId, PageId, RelationId};
+
+use crate::frame_memory::FrameMemory;
+use crate::stats::{Counter, Statistics};
+use crate::sync::{Mutex, unless_mistaken};
+pub(crate) use frame::{Held, Owned};
+use frame::Header;
+pub(crate) use load::{Loading, Waiter};
+use load::Load;
+use table::Table;
+
+/// The frames of a pool and all that is known about them.
+///
+/// Invariants:
+/// * (I1) A frame is owned or resident. Of an owned frame there is exactly one [`Owned`]: in the free list, in a
+///   [`Loading`], or on the way between them.
+/// * (I2) Under a shard's lock its chains link exactly the resident frames of its pages, each tagged with its page.
+///   Claim and publication change state, tag and link in one hold of that lock.
+/// * (I3) Under a shard's lock a page of it is resident in one frame, or has one load in flight, or neither. Publication
+///   removes the load and links the frame in one hold; a request looks for both in one hold.
+/// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have not come yet. Each
+///   waiter has its pin before it wakes.
+/// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
+/// * (I6) Locks are taken in this order: the policy's own, a shard's, a load's. No two shards' at once. The policy is
+///   never called under a shard's lock, and nothing is read or woken under any.
+pub(crate) struct Cache {
+    headers: Box<[Header]>,
+    memory: FrameMemory,
+    table: Table,
+    free: Mutex<Vec<Owned>>,
+    policy: Box<dyn ConcurrentPolicy>,
+    hit_need: HitNeed,
+    loads: AtomicU32,
+    max_loads: u32,
+    pub(crate) statistics: Statistics,
+}
+
+/// What became of a request.
+pub(crate) enum Request {
+    /// The page is resident.
+    Hit(Held),
+    /// Somebody else loads it.
+    Joined(Waiter),
+    /// The caller has to see to its load.
+    Started(Loading, Waiter),
+    /// As many loads are in flight as there may be.
+    Full,
+}
+
+impl Cache {
+    /// Most loads in flight at once; what they take is part of the pool's memory.
+    pub(crate) fn max_loads(frames: u32) -> u32 {
+        frames.min(4096)
+    }
+
+    /// Bytes of headers, free list, page table and loads in flight for `frames` frames.
+    pub(crate) fn metadata_bytes(frames: u32) -> [u64; 3] {
+        // A load's own block with its counts, its place in the shard's hash table (at most 7/8 full, and twice that
+        // after growing), its duty in the I/O queue, and a waiter with its waker.
+        let load = size_of::<Load>() + 16 + 4 * (size_of::<(PageId, Arc<Load>)>() + 1) + size_of::<Loading>() + 32;
+        [
+            u64::from(frames) * (size_of::<Header>() + size_of::<Owned>()) as u64,
+            Table::bytes(frames),
+            u64::from(Self::max_loads(frames)) * load as u64,
+        ]
+    }
+
+    pub(crate) fn new(memory: FrameMemory, frames: u32, policy: Box<dyn ConcurrentPolicy>) -> Arc<Self> {
+        Arc::new(Self {
+            headers: (0..frames).map(|_| Header::new()).collect(),
+            memory,
+            table: Table::new(frames),
+            free: Mutex::new(Owned::all(frames)),
+            hit_need: policy.hit_need(),
+            policy,
+            loads: AtomicU32::new(0),
+            max_loads: Self::max_loads(frames),
+            statistics: Statistics::new(),
+        })
+    }
+
+    pub(crate) fn frames(&self) -> u32 {
+        self.headers.len() as u32
+    }
+
+    /// Pins `page` if it is resident and no frame moves under our feet. `access` is asked for only if the policy wants
+    /// to know.
+    #[inline]
+    pub(crate) fn hit(&self, page: PageId, access: impl FnOnce() -> Access) -> Option<Held> {
+        let frame = self.table.find(&self.headers, page)?;
+        let header = &self.headers[frame as usize];
+        let held = header.pin(frame)?;
+        // Rule 2: between finding and pinning, the frame may have been claimed and filled with another page. Now that it
+        // is pinned it keeps the page it has.
+        unless_mistaken!(NO_RECHECK, {
+            if !header.is_tagged(page) {
+                header.unpin(held);
+                return None;
+            }
+        });
+        self.touch(&held, access);
+        Some(held)
+    }
+
+    /// Pins the page, or finds or begins its load.
+    pub(crate) fn request(self: &Arc<Self>, access: Access) -> Request {
+        let page = access.page;
+        let mut shard = self.table.shard(page).lock();
+        let resident = self.table.find_locked(&self.headers, page, &shard);
+        if let Some(held) = resident.and_then(|frame| self.headers[frame as usize].pin(frame)) {
+            drop(shard);
+            self.touch(&held, || access);
+            return Request::Hit(held);
+        }
+        if let Some(load) = shard.get(&page) {
+            return Request::Joined(load.join(self));
+        }
+        if self.loads.fetch_add(1, Relaxed) >= self.max_loads {
+            self.ended_one();
+            return Request::Full;
+        }
+        let load = Load::new(access);
+        let waiter = load.join(self);
+        shard.insert(page, load.clone());
+        Request::Started(Loading::new(self.clone(), load), waiter)
+    }
+
+    /// Tells the policy that a pinned page was used.
+    #[inline]
+    pub(crate) fn touch(&self, held: &Held, access: impl FnOnce() -> Access) {
+        match self.hit_need {
+            HitNeed::Nothing => {}
+            HitNeed::Count { max } => {
+                let word = &self.headers[held.index() as usize].word;
+                let count = word.load(Relaxed);
+                if count < max {
+                    // A hit that loses the race against another is not counted: the other one was at the same moment.
+                    let _ = word.compare_exchange(count, count + 1, Relaxed, Relaxed);
+                }
+            }
+            HitNeed::Word | HitNeed::Order => {
+                self.policy.hit(&View::new(self), FrameId(held.index()), &access());
+            }
+        }
+    }
+
+    /// Finds a frame for `loading`: a free one, or one that the policy gives up. False if there is none.
+    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> bool {
+        let free = self.free.lock().pop();
+        match free.or_else(|| self.evict(loading.access(), oracle)) {
+            Some(owned) => loading.place(owned),
+            None => return false,
+        }
+        true
+    }
+
+    fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+        let view = View::new(self);
+        self.policy.evict(&view, incoming, oracle);
+        // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
+        let victim = view.taken.take();
+        if victim.is_some() {
+            self.statistics.add(Counter::Evictions, 1);
+        }
+        victim
+    }
+
+    /// Before publication, so that no hit is told to the policy before its page was.
+    fn admit(&self, owned: &Owned, access: &Access) {
+        self.headers[owned.index() as usize].word.store(0, Relaxed);
+        self.policy.admit(&View::new(self), FrameId(owned.index()), access);
+    }
+
+    fn ended_one(&self) {
+        self.loads.fetch_sub(1, Relaxed);
+    }
+
+    /// The bytes of a pinned page.
+    pub(crate) fn bytes<'a>(&'a self, held: &'a Held) -> &'a [u8] {
+        let len = self.headers[held.index() as usize].len() as usize;
+        &self.memory.read(held)[..len]
+    }
+
+    #[inline]
+    pub(crate) fn unpin(&self, held: Held) {
+        self.headers[held.index() as usize].unpin(held);
+    }
+
+    /// Frees the frames of a relation that nobody will ask for again. Pages that are pinned or on their way stay, until
+    /// the policy finds that nobody wants them.
+    pub(crate) fn discard(&self, relation: RelationId) {
+        for index in 0..self.frames() {
+            let page = self.headers[index as usize].evictable();
+            let Some(page) = page.filter(|page| page.relation() == relation) else { continue };
+            if let Some(owned) = self.claim(index, page) {
+                self.policy.forget(&View::new(self), FrameId(index), page);
+                self.free.lock().push(owned);
+            }
+        }
+    }
+
+    /// Takes the frame from `page` if it still has it and nobody holds it.
+    fn claim(&self, index: u32, page: PageId) -> Option<Owned> {
+        let header = self.headers.get(index as usize)?;
+        let shard = self.table.shard(page).lock();
+        // Under the lock of `page`'s shard the frame keeps this tag if it has it (I2).
+        if !header.is_tagged(page) {
+            return None;
+        }
+        let owned = header.claim(index)?;
+        // Rule 1: from here on nobody finds the page, and nobody who found it before can pin the frame.
+        unless_mistaken!(TAG_KEPT, {
+            header.invalidate();
+            self.table.unlink(&self.headers, page, index, &shard);
+        });
+        drop(shard);
+        Some(owned)
+    }
+
+    /// Frames that are pinned at this moment.
+    pub(crate) fn pinned(&self) -> u32 {
+        self.headers.iter().filter(|header| header.pins() > 0).count() as u32
+    }
+}
+
+/// The frames as the policy sees them during one call. It takes at most one frame, and what it took is the pool's, even
+/// if the policy answers with another.
+struct View<'a> {
+    cache: &'a Cache,
+    taken: Cell<Option<Owned>>,
+}
+
+impl<'a> View<'a> {
+    fn new(cache: &'a Cache) -> Self {
+        Self { cache, taken: Cell::new(None) }
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        if let Some(owned) = self.taken.take() {
+            self.cache.free.lock().push(owned);
+        }
+    }
+}
+
+impl Frames for View<'_> {
+    fn count(&self) -> u32 {
+        self.cache.frames()
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.cache.headers[frame.index()].word
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        self.cache.headers.get(frame.index())?.evictable()
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+        let before = self.taken.take();
+        if before.is_some() {
+            self.taken.set(before);
+            return Claim::Pinned;
+        }
+        self.taken.set(self.cache.claim(frame.0, page));
+        let after = self.taken.take();
+        let answer = if after.is_some() { Claim::Taken } else { Claim::Pinned };
+        self.taken.set(after);
+        answer
+    }
+}

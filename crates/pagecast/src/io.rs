@@ -1,0 +1,257 @@
+//! The pool's own threads, which read so that a read outlives whoever asked for it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::cache::Loading;
+use crate::relation::Relation;
+use crate::stats::Counter;
+use crate::storage::{MAX_REQUEST, read_full};
+use crate::sync::{Condvar, Mutex};
+use crate::PoolError;
+
+/// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+/// A read to be done.
+pub(crate) enum Job {
+    /// Neighbouring pages into their frames: in order, at least one, at most [`MAX_REQUEST`] bytes.
+    Load(Arc<Relation>, Vec<Loading>),
+    /// Neighbouring pages into a buffer of the reader's.
+    Past(PastRead, Arc<Answer>),
+}
+
+/// A read past the pool.
+pub(crate) struct PastRead {
+    pub(crate) relation: Arc<Relation>,
+    /// A multiple of [`ALIGNMENT`].
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+}
+
+/// The threads. They end when this goes and the queue is empty; nobody waits for them, since what they work on is held
+/// by the work itself.
+pub(crate) struct IoThreads(Arc<Queue>);
+
+struct Queue {
+    jobs: Mutex<Jobs>,
+    arrived: Condvar,
+}
+
+struct Jobs {
+    waiting: VecDeque<Job>,
+    closed: bool,
+}
+
+impl IoThreads {
+    /// Starts `threads` of them.
+    pub(crate) fn start(threads: u32) -> Result<Self, PoolError> {
+        let jobs = Mutex::new(Jobs { waiting: VecDeque::new(), closed: false });
+        let started = Self(Arc::new(Queue { jobs, arrived: Condvar::new() }));
+        for number in 0..threads {
+            let queue = started.0.clone();
+            std::thread::Builder::new()
+                .name(format!("pagecast-io-{number}"))
+                .spawn(move || queue.work())
+                .map_err(|error| PoolError::setup("starting a thread for reads", error))?;
+        }
+        Ok(started)
+    }
+
+    pub(crate) fn submit(&self, job: Job) {
+        self.0.jobs.lock().waiting.push_back(job);
+        self.0.arrived.notify_one();
+    }
+}
+
+impl Drop for IoThreads {
+    fn drop(&mut self) {
+        self.0.jobs.lock().closed = true;
+        self.0.arrived.notify_all();
+    }
+}
+
+impl Queue {
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            // A panic (of a policy, say) ends one job: its loads fail as they are dropped, the thread goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
+        loop {
+            match jobs.waiting.pop_front() {
+                Some(job) => return Some(job),
+                None if jobs.closed => return None,
+                None => self.arrived.wait(&mut jobs),
+            }
+        }
+    }
+}
+
+impl Job {
+    fn run(self) {
+        match self {
+            Job::Load(relation, loads) => load(&relation, loads),
+            Job::Past(read, answer) => answer.set(read.run()),
+        }
+    }
+}
+
+/// Reads the pages of `loads` in one request, and ends each of the loads.
+fn load(relation: &Relation, mut loads: Vec<Loading>) {
+    let Some(first) = loads.first().map(|loading| loading.access().page.block()) else { return };
+    let mut bufs: Vec<_> = loads.iter_mut().map(|loading| IoSliceMut::new(loading.bytes())).collect();
+    let offset = u64::from(first) * u64::from(relation.page_size());
+    let outcome = read(relation, offset, &mut bufs);
+    for loading in loads {
+        let len = relation.page_len(loading.access().page.block());
+        match &outcome {
+            Ok(()) => {
+                loading.count(Counter::Loads, 1);
+                loading.count(Counter::BytesRead, u64::from(len));
+                loading.publish(len);
+            }
+            Err(error) => {
+                loading.count(Counter::FailedLoads, 1);
+                loading.fail(error.clone());
+            }
+        }
+    }
+}
+
+/// Fills `bufs` from `offset`, as far as the file goes, with bytes of the relation's own generation.
+fn read(relation: &Relation, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), PoolError> {
+    relation.check()?;
+    let wanted = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>().min(relation.len() - offset);
+    let storage = relation.storage().as_ref();
+    let answer = catch_unwind(AssertUnwindSafe(|| read_full(storage, offset, bufs)))
+        .unwrap_or_else(|_| Err(io::Error::other("the storage panicked")));
+    // After the read, so that a change before its last byte is seen; and first of all, since a change explains the rest.
+    relation.verify()?;
+    match answer {
+        Ok(read) if read as u64 == wanted => Ok(()),
+        Ok(read) => {
+            let short = io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}"));
+            Err(PoolError::io(relation.path(), offset, wanted, short))
+        }
+        Err(error) => Err(PoolError::io(relation.path(), offset, wanted, error)),
+    }
+}
+
+impl PastRead {
+    fn run(self) -> Result<Buffer, PoolError> {
+        let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
+        read(&self.relation, self.offset, &mut [IoSliceMut::new(buffer.bytes_mut())])?;
+        Ok(buffer)
+    }
+}
+
+/// Bytes that begin at a multiple of [`ALIGNMENT`].
+pub(crate) struct Buffer {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Buffer {
+    fn new(len: usize) -> Self {
+        let memory = vec![0; len + ALIGNMENT];
+        // Within the surplus: `align_offset` counts bytes here, and a byte pointer can always be aligned.
+        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { memory, start }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.memory.len() - ALIGNMENT + self.start]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let end = self.memory.len() - ALIGNMENT + self.start;
+        &mut self.memory[self.start..end]
+    }
+}
+
+/// Where the answer to a read past the pool will be.
+pub(crate) struct Answer(Mutex<Waiting>);
+
+enum Waiting {
+    Pending(Option<Waker>),
+    Answered(Option<Result<Buffer, PoolError>>),
+}
+
+impl Answer {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Waiting::Pending(None))))
+    }
+
+    fn set(&self, result: Result<Buffer, PoolError>) {
+        let before = std::mem::replace(&mut *self.0.lock(), Waiting::Answered(Some(result)));
+        if let Waiting::Pending(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+/// The wait for an [`Answer`].
+pub(crate) struct Awaited(pub(crate) Arc<Answer>);
+
+impl Future for Awaited {
+    type Output = Result<Buffer, PoolError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self.0.0.lock() {
+            Waiting::Pending(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Waiting::Answered(answer) => match answer.take() {
+                Some(answer) => Poll::Ready(answer),
+                None => Poll::Pending,
+            },
+        }
+    }
+}
+
+/// Collects loads and hands them over, neighbouring pages as one request. Whatever is collected is handed over when
+/// this goes, so that no load stays behind with its caller.
+pub(crate) struct Batch<'a> {
+    threads: &'a IoThreads,
+    relation: &'a Arc<Relation>,
+    loads: Vec<Loading>,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<Relation>) -> Self {
+        Self { threads, relation, loads: Vec::new() }
+    }
+
+    /// Adds a load that has its frame.
+    pub(crate) fn add(&mut self, loading: Loading) {
+        let block = loading.access().page.block();
+        let next = self.loads.last().map(|last| last.access().page.block().checked_add(1));
+        let pages = (MAX_REQUEST / self.relation.page_size() as usize).max(1);
+        if next.is_some_and(|next| next != Some(block)) || self.loads.len() >= pages {
+            self.flush();
+        }
+        self.loads.push(loading);
+    }
+
+    fn flush(&mut self) {
+        if !self.loads.is_empty() {
+            self.threads.submit(Job::Load(self.relation.clone(), std::mem::take(&mut self.loads)));
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

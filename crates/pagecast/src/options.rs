@@ -1,0 +1,200 @@
+//! What a pool is made of, and how its memory is divided.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pagecast_core::PageId;
+use pagecast_core::policy::PolicySpec;
+use pagecast_core::predictor::PredictorConfig;
+
+use crate::cache::Cache;
+use crate::stats::Statistics;
+use crate::storage::Device;
+use crate::{MAX_PAGE_SIZE, PoolError};
+
+/// Receives every request for a page, in order, to be replayed through another policy.
+pub trait Recorder: Send + Sync {
+    /// `page`, which has `bytes` bytes, was asked for.
+    fn request(&self, page: PageId, bytes: u32);
+}
+
+/// How to make a [`Pool`](crate::Pool). Start from the default and change what matters:
+///
+/// ```
+/// let options = pagecast::PoolOptions { memory: 64 << 20, seed: 7, ..Default::default() };
+/// assert_eq!(options.page_size, 64 << 10);
+/// ```
+#[derive(Clone)]
+pub struct PoolOptions {
+    /// Bytes for everything: frames, their headers, page table, policy, predictor, loads in flight. Default: 256 MiB.
+    pub memory: u64,
+    /// Bytes of a page: a multiple of 4096, at most [`MAX_PAGE_SIZE`]. Default: 64 KiB.
+    pub page_size: u32,
+    /// Who leaves. Default: `pbm`.
+    pub policy: PolicySpec,
+    /// Of what the policy leaves to chance. Default: 42.
+    pub seed: u64,
+    /// Where files are. Default: the local file system.
+    pub device: Device,
+    /// How many scans can be registered. Default: what fits into 1/32 of the memory, up to the predictor's own default.
+    pub predictor: Option<PredictorConfig>,
+    /// Who is told of each request. Default: nobody.
+    pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            memory: 256 << 20,
+            page_size: 64 << 10,
+            policy: PolicySpec::parse("pbm").expect("the catalog has pbm"),
+            seed: 42,
+            device: Device::local(),
+            predictor: None,
+            recorder: None,
+        }
+    }
+}
+
+impl fmt::Debug for PoolOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolOptions")
+            .field("memory", &self.memory)
+            .field("page_size", &self.page_size)
+            .field("policy", &self.policy.name())
+            .field("seed", &self.seed)
+            .field("device", &self.device)
+            .field("predictor", &self.predictor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a pool's memory goes, in bytes. The stacks of its I/O threads and what is kept of each open file (its name and
+/// a descriptor) are not in it; neither are the buffers of reads, which are their callers'.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryUse {
+    /// The pages themselves.
+    pub frames: u64,
+    /// Frame headers and the list of free frames.
+    pub headers: u64,
+    /// The page table.
+    pub table: u64,
+    /// The policy, ghosts included.
+    pub policy: u64,
+    /// The predictor.
+    pub predictor: u64,
+    /// Loads in flight, at most.
+    pub inflight: u64,
+    /// Statistics.
+    pub statistics: u64,
+    /// All of it.
+    pub total: u64,
+}
+
+/// Beyond its bytes per frame, no policy takes more than this.
+const POLICY_BASE: u64 = 4096;
+
+/// The division of a pool's memory.
+pub(crate) struct Plan {
+    pub(crate) frames: u32,
+    pub(crate) predictor: PredictorConfig,
+    pub(crate) memory: MemoryUse,
+}
+
+impl Plan {
+    /// As many frames as fit.
+    pub(crate) fn new(options: &PoolOptions) -> Result<Self, PoolError> {
+        let page_size = options.page_size;
+        if page_size == 0 || page_size > MAX_PAGE_SIZE || page_size % 4096 != 0 {
+            return Err(PoolError::PageSize { given: page_size, max: MAX_PAGE_SIZE });
+        }
+        let predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
+        let with = |frames| usage(options, &predictor, frames);
+        if with(1).total > options.memory {
+            let minimum = with(1).total;
+            return Err(PoolError::TooSmall { given: options.memory, page_size, minimum });
+        }
+        // The use grows with the frames: bisect for the most that fit. `fits` always does, `too_many` never.
+        let (mut fits, mut too_many) = (1, u32::MAX);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            if with(middle).total <= options.memory {
+                fits = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        Ok(Self { frames: fits, predictor, memory: with(fits) })
+    }
+}
+
+fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
+    let [headers, table, inflight] = Cache::metadata_bytes(frames);
+    let mut memory = MemoryUse {
+        frames: u64::from(frames) * u64::from(options.page_size),
+        headers,
+        table,
+        policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE,
+        predictor: predictor.bytes(),
+        inflight,
+        statistics: Statistics::BYTES,
+        total: 0,
+    };
+    let parts = [headers, table, memory.policy, memory.predictor, inflight, memory.statistics];
+    memory.total = parts.iter().fold(memory.frames, |sum, part| sum.saturating_add(*part));
+    memory
+}
+
+/// The predictor's default, halved until it takes at most `bytes` or has room for a handful of scans only.
+fn predictor_within(bytes: u64) -> PredictorConfig {
+    let mut config = PredictorConfig::default();
+    while config.bytes() > bytes && config.scans > 8 {
+        config = PredictorConfig {
+            scans: config.scans / 2,
+            parts: config.parts / 2,
+            runs: config.runs / 2,
+            bitset_words: config.bitset_words / 2,
+        };
+    }
+    config
+}
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_plan_fits_and_leaves_less_than_a_frame_unused() {
+        for memory in [1 << 20, (64 << 20) + 4321, 3 << 30] {
+            for policy in ["clock", "lru", "pbm", "random"] {
+                let policy = PolicySpec::parse(policy).unwrap();
+                let options = PoolOptions { memory, policy, ..Default::default() };
+                let plan = Plan::new(&options).unwrap();
+                assert!(plan.memory.total <= memory);
+                // One frame more would not fit; a doubled page table is part of what it would take.
+                assert!(usage(&options, &plan.predictor, plan.frames + 1).total > memory);
+            }
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_told_with_the_least_that_works() {
+        for memory in [0, 4096, 100_000] {
+            let options = PoolOptions { memory, ..Default::default() };
+            let Err(PoolError::TooSmall { given, minimum, .. }) = Plan::new(&options) else { panic!("it is too small") };
+            assert_eq!(given, memory);
+            assert!(Plan::new(&PoolOptions { memory: minimum, ..options.clone() }).is_ok());
+            assert!(Plan::new(&PoolOptions { memory: minimum - 1, ..options }).is_err());
+        }
+    }
+
+    #[test]
+    fn page_sizes_are_checked() {
+        for page_size in [0, 1000, 4097, MAX_PAGE_SIZE + 4096] {
+            let options = PoolOptions { page_size, ..Default::default() };
+            assert!(matches!(Plan::new(&options), Err(PoolError::PageSize { .. })));
+        }
+    }
+}

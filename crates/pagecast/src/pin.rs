@@ -1,0 +1,46 @@
+//! Pinned pages.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::cache::{Cache, Held};
+
+/// A page that stays where it is while this exists. Reads as the page's bytes; the last page of a file may be short.
+///
+/// It borrows the pool, so that a pin costs no more than the one atomic in the frame's own line.
+#[must_use = "the page is unpinned at once if the pin is dropped"]
+pub struct Pin<'a> {
+    cache: &'a Cache,
+    /// Taken on drop only.
+    held: Option<Held>,
+}
+
+impl<'a> Pin<'a> {
+    #[inline]
+    pub(crate) fn new(cache: &'a Cache, held: Held) -> Self {
+        Self { cache, held: Some(held) }
+    }
+}
+
+impl Deref for Pin<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.held.as_ref().map_or(&[], |held| self.cache.bytes(held))
+    }
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.cache.unpin(held);
+        }
+    }
+}
+
+impl fmt::Debug for Pin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin({} bytes)", self.len())
+    }
+}

@@ -1,0 +1,332 @@
+//! The pool as its users see it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pagecast_core::policy::{Access, PolicySpec};
+use pagecast_core::predictor::{Predictor, RegisterError, Registry, ScanSpec, ScanView};
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::{RelationId, ScanId, Tick};
+
+use crate::blocking::block_on;
+use crate::cache::{Cache, Held, Loading, Request, Waiter};
+use crate::frame_memory::FrameMemory;
+use crate::io::{Batch, IoThreads};
+use crate::options::{MemoryUse, Plan, PoolOptions};
+use crate::read::{self, ReadResult};
+use crate::relation::Relation;
+use crate::scan::Scan;
+use crate::stats::{Counter, PoolStats};
+use crate::storage::Device;
+use crate::sync::Mutex;
+use crate::{Pin, PoolError};
+
+/// A buffer pool: a fixed amount of memory that holds pages of files. Clones are the same pool.
+///
+/// ```
+/// use pagecast::storage::{Device, MemoryFiles};
+/// use pagecast::{Pool, PoolOptions};
+/// use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+///
+/// let files = MemoryFiles::new();
+/// files.write("table", vec![7u8; 300_000]);
+/// let device = Device::new(files, None); // `Device::local()` for real files
+/// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, ..Default::default() })?;
+/// let table = pool.open("table".as_ref())?;
+///
+/// // A scan says what it will read, reads, and says how far it is.
+/// let runs = [Run { first: 0, blocks: table.pages(), position: 0, span: table.len() }];
+/// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
+/// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
+/// let read = pool.read_blocking(&table, &[10..20, 100_000..300_000], Some(scan.id()))?;
+/// assert_eq!(read.data[0], [7; 10]);
+/// assert_eq!(read.data[1].len(), 200_000);
+/// scan.report(table.len());
+/// drop(scan);
+///
+/// // A page can be held in place.
+/// let page = pool.pin(&table, 0, None)?;
+/// assert_eq!(page.len(), 65_536);
+/// assert!(pool.memory().total <= 1 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+/// What the pool's clones, its scans and its reads share.
+pub(crate) struct Shared {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) threads: IoThreads,
+    pub(crate) registry: Mutex<Registry<Arc<[AtomicU64]>>>,
+    pub(crate) predictor: Predictor<Arc<[AtomicU64]>>,
+    relations: Mutex<Relations>,
+    options: PoolOptions,
+    memory: MemoryUse,
+    started: Instant,
+}
+
+/// The files that are open now, each in its newest generation, and the next number.
+struct Relations {
+    by_path: HashMap<PathBuf, Arc<Relation>>,
+    next: u32,
+}
+
+impl Pool {
+    /// Makes a pool: divides the memory and starts the threads that read.
+    ///
+    /// # Errors
+    ///
+    /// The memory holds no frame ([`PoolError::TooSmall`]), the page size is none, the policy cannot run in a pool, or the
+    /// system refuses memory or threads.
+    pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
+        let plan = Plan::new(&options)?;
+        let policy = options.policy.build(plan.frames, options.seed)?.into_concurrent();
+        let memory = FrameMemory::new(plan.frames, options.page_size)
+            .map_err(|error| PoolError::setup("memory for the frames", error))?;
+        let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
+        let registry = Registry::format(words, plan.predictor)?;
+        Ok(Self(Arc::new(Shared {
+            cache: Cache::new(memory, plan.frames, policy),
+            threads: IoThreads::start(options.device.outstanding())?,
+            predictor: registry.predictor(),
+            registry: Mutex::new(registry),
+            relations: Mutex::new(Relations { by_path: HashMap::new(), next: 0 }),
+            options,
+            memory: plan.memory,
+            started: Instant::now(),
+        })))
+    }
+
+    /// Opens a file as it is now. The same generation is the same relation; if the file has changed since it was opened
+    /// last, it is a new one, and readers of the old one fail with [`PoolError::Changed`].
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened, or has more pages than can be numbered.
+    pub fn open(&self, path: &Path) -> Result<Arc<Relation>, PoolError> {
+        let open_error = |source| PoolError::Open { path: path.to_owned(), source: Arc::new(source) };
+        let mut relations = self.0.relations.lock();
+        let old = relations.by_path.get(path).cloned();
+        if let Some(old) = old.as_ref().filter(|old| old.verify().is_ok()) {
+            return Ok(old.clone());
+        }
+        let storage = self.0.options.device.open(path).map_err(open_error)?;
+        let id = RelationId(relations.next);
+        let relation = Arc::new(Relation::new(id, storage, self.0.options.page_size)?);
+        relations.next += 1;
+        relations.by_path.insert(path.to_owned(), relation.clone());
+        drop(relations);
+        if let Some(old) = old {
+            self.0.cache.discard(old.id());
+        }
+        Ok(relation)
+    }
+
+    /// Announces a scan. It is forgotten when the [`Scan`] is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The predictor has no room, or the description is wrong. The scan may run without being registered.
+    pub fn register(&self, spec: &ScanSpec<'_>) -> Result<Scan, RegisterError> {
+        let now = self.0.now();
+        let id = self.0.registry.lock().register(spec, now)?;
+        Ok(Scan::new(self.0.clone(), id))
+    }
+
+    /// Pins page `block`, and reads it first if it is not resident.
+    ///
+    /// # Errors
+    ///
+    /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its read failed.
+    #[inline]
+    pub fn pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+        match self.0.begin_pin(relation, block, scan)? {
+            Begun::Held(held) => Ok(Pin::new(&self.0.cache, held)),
+            Begun::Wait(wait) => block_on(self.0.finish_pin(wait)),
+        }
+    }
+
+    /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first poll and goes on if the
+    /// future is dropped.
+    pub fn pin_async(
+        &self,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<Pin<'_>, PoolError>> + Send + use<'_> {
+        let relation = relation.clone();
+        async move {
+            match self.0.begin_pin(&relation, block, scan)? {
+                Begun::Held(held) => Ok(Pin::new(&self.0.cache, held)),
+                Begun::Wait(wait) => self.0.finish_pin(wait).await,
+            }
+        }
+    }
+
+    /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one request; where no frame is
+    /// free, past the pool. Work begins with the first poll; dropping the future gives up all it holds.
+    ///
+    /// # Errors
+    ///
+    /// A range is outside the file, the file has changed, or a read failed.
+    pub fn read(
+        &self,
+        relation: &Arc<Relation>,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + 'static + use<> {
+        read::read(self.0.clone(), relation.clone(), ranges.to_vec(), scan)
+    }
+
+    /// As [`read`](Self::read), in this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_blocking(
+        &self,
+        relation: &Arc<Relation>,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> Result<ReadResult, PoolError> {
+        block_on(self.read(relation, ranges, scan))
+    }
+
+    /// What the pool has done so far.
+    pub fn stats(&self) -> PoolStats {
+        self.0.cache.statistics.snapshot()
+    }
+
+    /// Where the memory goes.
+    pub fn memory(&self) -> MemoryUse {
+        self.0.memory
+    }
+
+    /// The scans that are registered now.
+    pub fn scans(&self) -> Vec<ScanView> {
+        let mut scans = Vec::new();
+        self.0.predictor.scans(|scan| scans.push(scan));
+        scans
+    }
+
+    /// Where files are opened.
+    pub fn device(&self) -> &Device {
+        &self.0.options.device
+    }
+
+    /// Bytes of a page.
+    pub fn page_size(&self) -> u32 {
+        self.0.options.page_size
+    }
+
+    /// How many pages the pool holds.
+    pub fn frames(&self) -> u32 {
+        self.0.cache.frames()
+    }
+
+    /// The policy that decides who leaves.
+    pub fn policy(&self) -> &PolicySpec {
+        &self.0.options.policy
+    }
+
+    /// How many frames are pinned at this moment.
+    pub fn pinned(&self) -> u32 {
+        self.0.cache.pinned()
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("frames", &self.frames()).field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+/// A pin that is there or on its way.
+enum Begun {
+    Held(Held),
+    Wait(PinWait),
+}
+
+struct PinWait {
+    waiter: Waiter,
+    access: Access,
+    /// Whether another request began the load, so that this one counts as a use of its own.
+    joined: bool,
+}
+
+impl Shared {
+    /// Nanoseconds since the pool was made.
+    pub(crate) fn now(&self) -> Tick {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Asks the cache for a page, and counts it.
+    #[inline]
+    pub(crate) fn request(
+        &self,
+        relation: &Relation,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<Request, PoolError> {
+        relation.check()?;
+        let page = relation.page(block);
+        let statistics = &self.cache.statistics;
+        statistics.add(Counter::Requests, 1);
+        if let Some(recorder) = &self.options.recorder {
+            recorder.request(page, relation.page_len(block));
+        }
+        let access = || Access { page, scan, write: false, at: self.now() };
+        let request = match self.cache.hit(page, access) {
+            Some(held) => Request::Hit(held),
+            None => self.cache.request(access()),
+        };
+        match request {
+            Request::Hit(_) => statistics.add(Counter::Hits, 1),
+            Request::Joined(_) => statistics.add(Counter::Waits, 1),
+            Request::Started(..) | Request::Full => {}
+        }
+        Ok(request)
+    }
+
+    /// Finds a frame for a load and adds it to the batch; gives it up and says false if there is no frame.
+    pub(crate) fn start(&self, mut loading: Loading, batch: &mut Batch<'_>) -> bool {
+        let placed = self.cache.place(&mut loading, &self.predictor);
+        if placed {
+            batch.add(loading);
+        } else {
+            loading.give_up();
+        }
+        placed
+    }
+
+    fn begin_pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Begun, PoolError> {
+        if block >= relation.pages() {
+            let start = u64::from(block) * u64::from(relation.page_size());
+            relation.contains(&(start..start + u64::from(relation.page_size())))?;
+        }
+        let (waiter, joined) = match self.request(relation, block, scan)? {
+            Request::Hit(held) => return Ok(Begun::Held(held)),
+            Request::Joined(waiter) => (waiter, true),
+            Request::Started(loading, waiter) => {
+                self.start(loading, &mut Batch::new(&self.threads, relation));
+                (waiter, false)
+            }
+            Request::Full => return Err(PoolError::NoFrame { frames: self.cache.frames() }),
+        };
+        let access = Access { page: relation.page(block), scan, write: false, at: self.now() };
+        Ok(Begun::Wait(PinWait { waiter, access, joined }))
+    }
+
+    async fn finish_pin(&self, wait: PinWait) -> Result<Pin<'_>, PoolError> {
+        let held = wait.waiter.await?.ok_or(PoolError::NoFrame { frames: self.cache.frames() })?;
+        if wait.joined {
+            self.cache.touch(&held, || wait.access);
+        }
+        Ok(Pin::new(&self.cache, held))
+    }
+}

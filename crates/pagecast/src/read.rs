@@ -1,0 +1,214 @@
+//! Reading byte ranges through the pool.
+//!
+//! A read asks for its pages in order and copies each out as soon as it is there, so that it holds no pin while it
+//! waits. Pages that are missing are asked for ahead, a bounded window of them, and neighbours go to storage as one
+//! request; half a window is refilled at a time, so that requests stay long. Pages for which there was no frame are
+//! read past the pool, neighbours together again, into a buffer of the read's own.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagecast_core::ScanId;
+use pagecast_core::policy::Access;
+
+use crate::cache::{Request, Waiter};
+use crate::io::{Answer, Awaited, Batch, Job, PastRead};
+use crate::pool::Shared;
+use crate::relation::Relation;
+use crate::stats::Counter;
+use crate::storage::MAX_REQUEST;
+use crate::{Pin, PoolError};
+
+/// What a read brought.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReadResult {
+    /// The bytes of each range, in the order in which the ranges were given.
+    pub data: Vec<Vec<u8>>,
+    /// What it took.
+    pub stats: ReadStats,
+}
+
+/// What one read took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadStats {
+    /// Pages that were asked for.
+    pub pages: u64,
+    /// Those that were resident.
+    pub hits: u64,
+    /// Bytes of the ranges.
+    pub bytes_requested: u64,
+    /// Bytes that this read had storage bring, into the pool or past it. What it waited for but others had asked for is
+    /// theirs.
+    pub bytes_read: u64,
+    /// Those of them that went past the pool.
+    pub bypassed_bytes: u64,
+}
+
+/// Part of a page that goes to one place in the output.
+#[derive(Clone)]
+struct Piece {
+    within: Range<usize>,
+    range: usize,
+    at: usize,
+}
+
+/// A page of the read, with all neighbouring pieces of it: one request.
+#[derive(Clone)]
+struct Visit {
+    block: u32,
+    pieces: Range<usize>,
+}
+
+struct Reading {
+    shared: Arc<Shared>,
+    relation: Arc<Relation>,
+    scan: Option<ScanId>,
+    pieces: Vec<Piece>,
+    result: ReadResult,
+    /// Pages on their way, in the order in which they were asked for; whether another request began the load.
+    pending: VecDeque<(Visit, Waiter, bool)>,
+    /// Pages that found no frame.
+    past: Vec<Visit>,
+}
+
+pub(crate) async fn read(
+    shared: Arc<Shared>,
+    relation: Arc<Relation>,
+    ranges: Vec<Range<u64>>,
+    scan: Option<ScanId>,
+) -> Result<ReadResult, PoolError> {
+    let mut result = ReadResult::default();
+    for range in &ranges {
+        relation.contains(range)?;
+        let len = range.end - range.start;
+        result.data.push(vec![0; len as usize]);
+        result.stats.bytes_requested += len;
+    }
+    shared.cache.statistics.add(Counter::BytesRequested, result.stats.bytes_requested);
+    let (visits, pieces) = cut(&ranges, u64::from(relation.page_size()));
+    let window = window(shared.cache.frames(), relation.page_size());
+    let (pending, past) = (VecDeque::new(), Vec::new());
+    let mut reading = Reading { shared, relation, scan, pieces, result, pending, past };
+    let mut visits = visits.into_iter();
+    loop {
+        if reading.pending.len() <= window / 2 {
+            reading.fill(&mut visits, window)?;
+        }
+        let Some((visit, waiter, joined)) = reading.pending.pop_front() else { break };
+        match waiter.await? {
+            Some(held) => reading.take(&visit, held, joined),
+            None => reading.past.push(visit),
+        }
+        if reading.past.len() >= pages_of_a_request(reading.relation.page_size()) {
+            reading.read_past().await?;
+        }
+    }
+    reading.read_past().await?;
+    Ok(reading.result)
+}
+
+/// How many pages a read may have on their way: two requests, but of a small pool only a share, so that many reads at
+/// once leave frames to each other.
+fn window(frames: u32, page_size: u32) -> usize {
+    let share = (frames as usize / 32).max(4);
+    share.min(2 * pages_of_a_request(page_size))
+}
+
+fn pages_of_a_request(page_size: u32) -> usize {
+    (MAX_REQUEST / page_size as usize).max(1)
+}
+
+/// Cuts ranges at page borders. Pieces of one page that follow each other are one visit.
+fn cut(ranges: &[Range<u64>], page_size: u64) -> (Vec<Visit>, Vec<Piece>) {
+    let (mut visits, mut pieces): (Vec<Visit>, Vec<Piece>) = (Vec::new(), Vec::new());
+    for (range, bytes) in ranges.iter().enumerate() {
+        let mut start = bytes.start;
+        while start < bytes.end {
+            let block = (start / page_size) as u32;
+            let page_start = start - start % page_size;
+            let end = bytes.end.min(page_start + page_size);
+            let within = (start - page_start) as usize..(end - page_start) as usize;
+            pieces.push(Piece { within, range, at: (start - bytes.start) as usize });
+            match visits.last_mut() {
+                Some(visit) if visit.block == block => visit.pieces.end = pieces.len(),
+                _ => visits.push(Visit { block, pieces: pieces.len() - 1..pieces.len() }),
+            }
+            start = end;
+        }
+    }
+    (visits, pieces)
+}
+
+impl Reading {
+    /// Asks for pages until a window of them is on its way; takes those that are there.
+    fn fill(&mut self, visits: &mut impl Iterator<Item = Visit>, window: usize) -> Result<(), PoolError> {
+        let (shared, relation) = (self.shared.clone(), self.relation.clone());
+        // Handed over when it goes, on an error too: before anybody waits.
+        let mut batch = Batch::new(&shared.threads, &relation);
+        while self.pending.len() < window {
+            let Some(visit) = visits.next() else { break };
+            self.result.stats.pages += 1;
+            match shared.request(&relation, visit.block, self.scan)? {
+                Request::Hit(held) => {
+                    self.result.stats.hits += 1;
+                    self.take(&visit, held, false);
+                }
+                Request::Joined(waiter) => self.pending.push_back((visit, waiter, true)),
+                Request::Started(loading, waiter) => {
+                    if shared.start(loading, &mut batch) {
+                        self.result.stats.bytes_read += u64::from(relation.page_len(visit.block));
+                    }
+                    self.pending.push_back((visit, waiter, false));
+                }
+                Request::Full => self.past.push(visit),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the page out and unpins it.
+    fn take(&mut self, visit: &Visit, held: crate::cache::Held, joined: bool) {
+        let shared = self.shared.clone();
+        if joined {
+            let page = self.relation.page(visit.block);
+            shared.cache.touch(&held, || Access { page, scan: self.scan, write: false, at: shared.now() });
+        }
+        let page = Pin::new(&shared.cache, held);
+        self.copy(visit, &page);
+    }
+
+    fn copy(&mut self, visit: &Visit, page: &[u8]) {
+        for piece in &self.pieces[visit.pieces.clone()] {
+            let part = &page[piece.within.clone()];
+            self.result.data[piece.range][piece.at..piece.at + part.len()].copy_from_slice(part);
+        }
+    }
+
+    /// Reads the pages that found no frame: all requests first, then their answers.
+    async fn read_past(&mut self) -> Result<(), PoolError> {
+        let visits = std::mem::take(&mut self.past);
+        let page_size = self.relation.page_size();
+        let mut answers = Vec::new();
+        let follows = |a: &Visit, b: &Visit| a.block.checked_add(1) == Some(b.block);
+        for run in visits.chunk_by(follows).flat_map(|run| run.chunks(pages_of_a_request(page_size))) {
+            let len: u64 = run.iter().map(|visit| u64::from(self.relation.page_len(visit.block))).sum();
+            let offset = u64::from(run[0].block) * u64::from(page_size);
+            let read = PastRead { relation: self.relation.clone(), offset, len: len as usize };
+            let answer = Answer::new();
+            self.shared.threads.submit(Job::Past(read, answer.clone()));
+            answers.push((run, len, Awaited(answer)));
+        }
+        for (run, len, answer) in answers {
+            let buffer = answer.await?;
+            for (visit, page) in run.iter().zip(buffer.bytes().chunks(page_size as usize)) {
+                self.copy(visit, page);
+            }
+            self.result.stats.bytes_read += len;
+            self.result.stats.bypassed_bytes += len;
+            self.shared.cache.statistics.add(Counter::BytesRead, len);
+            self.shared.cache.statistics.add(Counter::BypassedBytes, len);
+        }
+        Ok(())
+    }
+}

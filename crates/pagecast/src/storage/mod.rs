@@ -1,0 +1,153 @@
+//! Where pages come from: one small blocking trait, and its implementations.
+//!
+//! A wrapper or a test double is a few lines, so that failing, slow and changing storage can be put under the same
+//! pool that reads real files.
+
+mod declared;
+mod device;
+mod fault;
+mod local;
+mod memory;
+
+use std::io::{self, IoSliceMut};
+use std::path::Path;
+
+pub use declared::DeclaredModel;
+pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
+pub use fault::{Fault, FaultStorage, Faults};
+pub use local::LocalFiles;
+pub use memory::MemoryFiles;
+
+use crate::PoolError;
+
+/// What tells one content of a file from another. Two files, or two states of one, do not share it: a rewritten file
+/// has another change time even where size and modification time are put back. File systems count time in ticks of a
+/// few milliseconds; a change within the tick of the previous one is not seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Generation {
+    /// The device that holds the file.
+    pub device: u64,
+    /// The file's number on that device.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Last change of the content, nanoseconds since 1970.
+    pub modified: i128,
+    /// Last change of the content or of the file's attributes, nanoseconds since 1970.
+    pub changed: i128,
+}
+
+impl Generation {
+    /// What differs in `now`, for people.
+    fn difference(&self, now: &Generation) -> String {
+        if self.size != now.size {
+            format!("its size went from {} to {} bytes", self.size, now.size)
+        } else if (self.device, self.inode) != (now.device, now.inode) {
+            "another file has its name".to_owned()
+        } else {
+            "same size, but it was written to".to_owned()
+        }
+    }
+}
+
+/// Whether reads go to the device itself or through the operating system's cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DirectIo {
+    /// The operating system keeps no copy.
+    Direct,
+    /// The operating system caches what is read, too.
+    Buffered {
+        /// Why not directly.
+        reason: String,
+    },
+}
+
+/// One open file of a device: a fixed generation of it. Calls block, and may come from many threads at once.
+pub trait Storage: Send + Sync {
+    /// The name it was opened by.
+    fn path(&self) -> &Path;
+
+    /// What was opened.
+    fn generation(&self) -> Generation;
+
+    /// What the name stands for now.
+    fn current(&self) -> io::Result<Generation>;
+
+    /// Fills `bufs` from `offset` on, in order, and says how many bytes it read. Fewer than asked for is allowed; 0
+    /// means that the file ends at `offset`. One call is one request to the device.
+    fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+
+    /// The power of two of which offsets and buffer addresses and lengths must be multiples.
+    fn alignment(&self) -> usize {
+        1
+    }
+
+    /// Whether the operating system's cache is in the way.
+    fn direct(&self) -> DirectIo;
+
+    /// Bytes.
+    fn len(&self) -> u64 {
+        self.generation().size
+    }
+
+    /// Whether there are no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fails with [`PoolError::Changed`] unless the name still stands for what was opened.
+    fn verify_unchanged(&self) -> Result<(), PoolError> {
+        let how = match self.current() {
+            Ok(now) if now == self.generation() => return Ok(()),
+            Ok(now) => self.generation().difference(&now),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "it was removed".to_owned(),
+            Err(error) => return Err(PoolError::io(self.path(), 0, 0, error)),
+        };
+        Err(PoolError::Changed { path: self.path().to_owned(), how })
+    }
+}
+
+/// Reads until `bufs` are full or the file ends, however the storage cuts its answers, and says how many bytes there
+/// were. A short answer that breaks the alignment is read again from the last aligned byte.
+pub fn read_full(storage: &dyn Storage, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
+    let end = (storage.len().saturating_sub(offset)).min(wanted as u64) as usize;
+    let mut done = 0;
+    while done < end {
+        let start = done - done % storage.alignment();
+        let mut rest = tail(bufs, start);
+        match storage.read_at(offset + start as u64, &mut rest) {
+            Ok(read) if start + read > done => done = start + read,
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done.min(wanted))
+}
+
+/// `bufs` without their first `skip` bytes.
+fn tail<'a>(bufs: &'a mut [IoSliceMut<'_>], mut skip: usize) -> Vec<IoSliceMut<'a>> {
+    let mut rest = Vec::with_capacity(bufs.len());
+    for buf in bufs {
+        let cut = skip.min(buf.len());
+        skip -= cut;
+        if cut < buf.len() {
+            rest.push(IoSliceMut::new(&mut buf[cut..]));
+        }
+    }
+    rest
+}
+
+/// The first `limit` bytes of `bufs`.
+fn head<'a>(bufs: &'a mut [IoSliceMut<'_>], mut limit: usize) -> Vec<IoSliceMut<'a>> {
+    let mut first = Vec::with_capacity(bufs.len());
+    for buf in bufs {
+        let take = limit.min(buf.len());
+        limit -= take;
+        if take > 0 {
+            first.push(IoSliceMut::new(&mut buf[..take]));
+        }
+    }
+    first
+}

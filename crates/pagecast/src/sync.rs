@@ -1,0 +1,107 @@
+//! The atomics, locks and threads of the pool, exchanged for a schedule explorer's under test.
+//!
+//! Build with `--cfg pagecast_shuttle` to explore the protocol of frames, page table and loads; see
+//! [`crate::cache`]. Statistics and the storage use std's in both builds: nothing in the protocol hangs on them.
+
+#[cfg(not(pagecast_shuttle))]
+pub(crate) use parking_lot::{Condvar, Mutex};
+#[cfg(pagecast_shuttle)]
+pub(crate) use shuttle::sync::atomic;
+#[cfg(not(pagecast_shuttle))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(pagecast_shuttle)]
+pub(crate) use explored::{Condvar, Mutex};
+
+/// The explorer's locks in the form of `parking_lot`: a thread that panics fails the whole exploration, so that no lock
+/// is ever found poisoned.
+#[cfg(pagecast_shuttle)]
+mod explored {
+    use shuttle::sync;
+
+    pub(crate) struct Mutex<T>(sync::Mutex<T>);
+    pub(crate) struct Condvar(sync::Condvar);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            Guard(Some(self.0.lock().expect("no thread panicked")))
+        }
+    }
+
+    /// Empty only inside [`Condvar::wait`].
+    pub(crate) struct Guard<'a, T>(Option<sync::MutexGuard<'a, T>>);
+
+    impl<T> std::ops::Deref for Guard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("the lock is held")
+        }
+    }
+
+    impl<T> std::ops::DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("the lock is held")
+        }
+    }
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(sync::Condvar::new())
+        }
+
+        pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+            let held = guard.0.take().expect("the lock is held");
+            guard.0 = Some(self.0.wait(held).expect("no thread panicked"));
+        }
+
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}
+
+/// Mistakes that the exploration must catch, switched on one at a time by its tests. In any other build there are none.
+#[cfg(pagecast_shuttle)]
+pub(crate) mod mistake {
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    pub(crate) const NONE: u8 = 0;
+    /// A claimed frame stays in its chain under its old page.
+    pub(crate) const TAG_KEPT: u8 = 1;
+    /// A pin does not look again at whose frame it pinned.
+    pub(crate) const NO_RECHECK: u8 = 2;
+    /// A failed load leaves its entry, and those who wait sleep on.
+    pub(crate) const FAILURE_KEPT: u8 = 3;
+
+    static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
+
+    pub(crate) fn activate(mistake: u8) {
+        ACTIVE.store(mistake, Relaxed);
+    }
+
+    pub(crate) fn made(mistake: u8) -> bool {
+        ACTIVE.load(Relaxed) == mistake
+    }
+}
+
+/// Runs a statement unless the exploration has made this mistake.
+macro_rules! unless_mistaken {
+    ($mistake:ident, $right:expr) => {{
+        #[cfg(pagecast_shuttle)]
+        if !crate::sync::mistake::made(crate::sync::mistake::$mistake) {
+            $right
+        }
+        #[cfg(not(pagecast_shuttle))]
+        $right
+    }};
+}
+pub(crate) use unless_mistaken;
