@@ -28,20 +28,12 @@ impl FrameMemory {
     pub(crate) fn new(frames: u32, page_size: u32) -> io::Result<Self> {
         let page_size = page_size as usize;
         let too_large = || io::Error::new(io::ErrorKind::OutOfMemory, "more than this machine can address");
-        let bytes = page_size.checked_mul(frames as usize).filter(|&n| n <= isize::MAX as usize).ok_or_else(too_large)?;
+        let bytes =
+            page_size.checked_mul(frames as usize).filter(|&n| n <= isize::MAX as usize).ok_or_else(too_large)?;
         // SAFETY: no address is asked for, so that no existing mapping is replaced.
         let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_large)?;
         Ok(Self { base, bytes, page_size, frames })
-    }
-
-    /// Bytes of the mapping.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn page_size(&self) -> usize {
-        self.page_size
     }
 
     fn page(&self, frame: u32) -> NonNull<u8> {

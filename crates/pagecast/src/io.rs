@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::PoolError;
 use crate::cache::Loading;
 use crate::relation::Relation;
 use crate::stats::Counter;
 use crate::storage::{MAX_REQUEST, read_full};
 use crate::sync::{Condvar, Mutex};
-use crate::PoolError;
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
 pub(crate) const ALIGNMENT: usize = 4096;

@@ -108,12 +108,16 @@ impl Plan {
         if page_size == 0 || page_size > MAX_PAGE_SIZE || page_size % 4096 != 0 {
             return Err(PoolError::PageSize { given: page_size, max: MAX_PAGE_SIZE });
         }
-        let predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
-        let with = |frames| usage(options, &predictor, frames);
-        if with(1).total > options.memory {
-            let minimum = with(1).total;
+        let one_frame = |predictor: &PredictorConfig| usage(options, predictor, 1).total;
+        let mut predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
+        if options.predictor.is_none() && one_frame(&predictor) > options.memory {
+            predictor = predictor_within(0);
+        }
+        if one_frame(&predictor) > options.memory {
+            let minimum = one_frame(&predictor);
             return Err(PoolError::TooSmall { given: options.memory, page_size, minimum });
         }
+        let with = |frames| usage(options, &predictor, frames);
         // The use grows with the frames: bisect for the most that fit. `fits` always does, `too_many` never.
         let (mut fits, mut too_many) = (1, u32::MAX);
         while too_many - fits > 1 {
@@ -181,9 +185,11 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_told_with_the_least_that_works() {
-        for memory in [0, 4096, 100_000] {
+        for memory in [0, 4096, 80_000] {
             let options = PoolOptions { memory, ..Default::default() };
-            let Err(PoolError::TooSmall { given, minimum, .. }) = Plan::new(&options) else { panic!("it is too small") };
+            let Err(PoolError::TooSmall { given, minimum, .. }) = Plan::new(&options) else {
+                panic!("it is too small")
+            };
             assert_eq!(given, memory);
             assert!(Plan::new(&PoolOptions { memory: minimum, ..options.clone() }).is_ok());
             assert!(Plan::new(&PoolOptions { memory: minimum - 1, ..options }).is_err());

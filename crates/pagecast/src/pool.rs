@@ -267,12 +267,7 @@ impl Shared {
 
     /// Asks the cache for a page, and counts it.
     #[inline]
-    pub(crate) fn request(
-        &self,
-        relation: &Relation,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> Result<Request, PoolError> {
+    pub(crate) fn request(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Request, PoolError> {
         relation.check()?;
         let page = relation.page(block);
         let statistics = &self.cache.statistics;

@@ -24,7 +24,10 @@ pub(super) struct Load {
 enum State {
     /// One place for each waiter, so that a waiter's newest waker replaces its old one; `waiters` counts those that
     /// have not gone away.
-    Pending { waiters: u32, wakers: Vec<Option<Waker>> },
+    Pending {
+        waiters: u32,
+        wakers: Vec<Option<Waker>>,
+    },
     Ended(Outcome),
 }
 

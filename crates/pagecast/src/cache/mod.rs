@@ -39,10 +39,10 @@ use pagecast_core::{FrameId, PageId, RelationId};
 use crate::frame_memory::FrameMemory;
 use crate::stats::{Counter, Statistics};
 use crate::sync::{Mutex, unless_mistaken};
-pub(crate) use frame::{Held, Owned};
 use frame::Header;
-pub(crate) use load::{Loading, Waiter};
+pub(crate) use frame::{Held, Owned};
 use load::Load;
+pub(crate) use load::{Loading, Waiter};
 use table::Table;
 
 /// The frames of a pool and all that is known about them.

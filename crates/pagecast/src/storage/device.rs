@@ -127,9 +127,9 @@ impl Storage for Metered {
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut request = head(bufs, MAX_REQUEST);
-        let read = || self.storage.read_at(offset, &mut request);
+        let mut read = || self.storage.read_at(offset, &mut request);
         let answer = match &self.device.0.model {
-            None => { read }(),
+            None => read(),
             Some(model) => model.paced(read),
         };
         match answer {
