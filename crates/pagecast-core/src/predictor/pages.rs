@@ -153,6 +153,10 @@ pub(super) fn find_in_bitset(
 /// `span * offset / blocks` without overflow; the quotient is at most `span` because `offset < blocks`.
 #[inline]
 fn share(span: u64, offset: u32, blocks: u32) -> u64 {
+    // Positions that are blocks need no division, which would be the dearest step of an estimate.
+    if span == u64::from(blocks) {
+        return u64::from(offset);
+    }
     match span.checked_mul(u64::from(offset)) {
         Some(product) => product / u64::from(blocks),
         None => (u128::from(span) * u128::from(offset) / u128::from(blocks)) as u64,

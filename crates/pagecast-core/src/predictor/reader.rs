@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::pages::{self, Stretch};
 use super::registry::{BITSET, part};
-use super::scan::{Progress, Scan};
+use super::scan::Scan;
 use super::words::{Words, split};
 use super::{FormatError, PredictorConfig, ScanView};
 use crate::oracle::Oracle;
@@ -65,14 +65,12 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             let (relation, _) = split(self.words().load(at + part::RELATION_FORM, Relaxed));
             RelationId(relation)
         });
-        // The estimate of where it is now needs a time; position and pace do not.
-        let Progress { position, pace, .. } = record.progress(0);
         let view = ScanView {
             id: scan,
             kind: record.kind(),
-            position,
+            position: record.position(),
             length: record.length(),
-            pace,
+            pace: record.pace(),
             parts: record.parts(),
             relation,
             started: record.started(),
@@ -134,15 +132,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let (first, _) = split(words.load(at + part::BLOCKS, Relaxed));
         let (stretch_at, count) = split(words.load(at + part::STRETCH, Relaxed));
         let stretch = Stretch { at: stretch_at, count }.checked(&self.layout)?;
-        let progress = scan.progress(now);
-        let position = if form == BITSET {
+        let from = scan.position();
+        let target = if form == BITSET {
             let start = words.load(at + part::POSITION, Relaxed);
-            pages::find_in_bitset(words, stretch, first, start, page.block(), progress.position)
+            pages::find_in_bitset(words, stretch, first, start, page.block(), from)
         } else {
-            pages::find_in_runs(words, stretch, page.block(), progress.position)
+            pages::find_in_runs(words, stretch, page.block(), from)
         }?;
-        let distance = position.saturating_sub(progress.expected);
-        let ticks = (distance as f64 * progress.pace) as Tick;
+        let ticks = scan.ticks_until(target, now);
         scan.unchanged().then_some(ticks)
     }
 }

@@ -50,15 +50,17 @@ const WEIGHT: usize = 11;
 /// The next free slot while the scan is not live; only the writer reads it.
 const LINK: usize = 12;
 
-/// Where a scan stands and how fast it goes.
+/// The last measurement of a scan: where it stood, when, what its last step was and how fast it goes.
 #[derive(Clone, Copy)]
-pub(super) struct Progress {
-    /// As reported: what lies before is done.
-    pub(super) position: u64,
-    /// Where it probably is by now; not before `position`.
-    pub(super) expected: u64,
+struct Measurement {
+    /// A position.
+    anchor: u64,
+    /// Ticks after the scan's start.
+    time: u64,
+    /// Positions.
+    step: u64,
     /// Ticks per position.
-    pub(super) pace: f64,
+    pace: f64,
 }
 
 /// The record of a scan that was live, under the name given, when it was looked up.
@@ -127,23 +129,43 @@ impl<'a> Scan<'a> {
         value(self.get(POSITION))
     }
 
+    /// Ticks per position.
+    pub(super) fn pace(&self) -> f64 {
+        self.last_measurement().pace
+    }
+
+    /// Ticks from `now` until the scan is at `target`, which is not below the position that it has reported.
+    ///
+    /// It has gone on since the last measurement, by the elapsed time but not by more than its last step takes. In ticks
+    /// and not in positions, because multiplication is much cheaper than division.
     #[inline]
-    pub(super) fn progress(&self, now: Tick) -> Progress {
+    pub(super) fn ticks_until(&self, target: u64, now: Tick) -> Tick {
+        let Measurement { anchor, time, step, pace } = self.last_measurement();
+        let elapsed = now.saturating_sub(self.started()).saturating_sub(time) as f64;
+        let from_anchor = target.saturating_sub(anchor) as f64 * pace - elapsed.min(step as f64 * pace);
+        // Reports that measured nothing have moved the position, too.
+        let from_position = target.saturating_sub(self.position()) as f64 * pace;
+        // A conversion that saturates: below 0 is 0.
+        from_anchor.min(from_position) as Tick
+    }
+
+    #[inline]
+    fn last_measurement(&self) -> Measurement {
         let mut measure = self.words.load(self.at + MEASURE, Acquire);
         let mut tries = TRIES;
         loop {
-            let (anchor, then, step) =
-                (value(self.get(ANCHOR)), value(self.get(ANCHOR_TIME)), value(self.get(STEP)) as f64);
-            let pace = real(self.get(PACE));
+            let found = Measurement {
+                anchor: value(self.get(ANCHOR)),
+                time: value(self.get(ANCHOR_TIME)),
+                step: value(self.get(STEP)),
+                pace: real(self.get(PACE)),
+            };
             // Pairs with the fence in `measure`, as in `unchanged` (I4).
             fence(Acquire);
             let after = self.words.load(self.at + MEASURE, Acquire);
             tries -= 1;
             if (after == measure && after.is_multiple_of(2)) || tries == 0 {
-                let elapsed = now.saturating_sub(self.started()).saturating_sub(then);
-                let ahead = (elapsed as f64 / pace).min(step) as u64;
-                let position = self.position();
-                return Progress { position, expected: position.max(anchor.saturating_add(ahead)), pace };
+                return found;
             }
             measure = after;
         }
