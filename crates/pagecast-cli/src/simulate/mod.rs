@@ -1,0 +1,135 @@
+//! `pagecast simulate`: replays traces through policies at several pool sizes.
+
+mod rows;
+mod work;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use pagecast_core::policy::PolicySpec;
+use pagecast_sim::simulation::Interleaving;
+use pagecast_sim::trace::Format;
+
+use crate::failure::{report, usage};
+use crate::output::{OutputArgs, write_whole};
+use crate::units::{Size, split_list};
+use rows::Row;
+
+/// What to replay.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Trace files; gzip, zstd and xz are recognised
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Policies, separated by commas: lru,arc,lirs(hir=1%),opt
+    #[arg(long, value_name = "P,P")]
+    policies: String,
+    /// Pool sizes, separated by commas: pages, 30% of the trace's unique pages, or 64MiB (see --page-size)
+    #[arg(long, value_name = "S,S")]
+    sizes: String,
+    /// auto, text, csv, csv(page=COLUMN,write=COLUMN,relation=COLUMN), oracleGeneral, lis, lirs, pagecast
+    #[arg(long, value_name = "F", default_value = "auto")]
+    format: Format,
+    /// Replays at the same time; as many as there are cores unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Which stream's request comes next: as the trace has it, or in logical time with --latency
+    #[arg(long, value_enum, default_value_t = Time::Fixed)]
+    time: Time,
+    /// With --time logical: how long a miss takes, where a hit takes the stream's own pace, 1 unless the trace says more
+    #[arg(long, value_name = "TICKS", default_value_t = 10)]
+    latency: u32,
+    /// Bytes of a page, for sizes in bytes
+    #[arg(long, value_name = "SIZE", default_value = "8KiB")]
+    page_size: Size,
+    /// Write the results as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Time {
+    /// The order of the trace
+    Fixed,
+    /// Streams run at their own speed, and misses slow them down
+    Logical,
+}
+
+/// What every replay of one command shares.
+pub(crate) struct Plan {
+    traces: Vec<PathBuf>,
+    format: Format,
+    policies: Vec<PolicySpec>,
+    sizes: Vec<Size>,
+    page_size: u64,
+    interleaving: Interleaving,
+    seed: u64,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    args.output.check()?;
+    let plan = plan(&args)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (rows, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from));
+    print!("{}", rows::table(&rows));
+    println!("seed {}, {}", plan.seed, rows::time_text(plan.interleaving));
+    write_results(&args, &plan, &rows)?;
+    // All that could be computed is shown and written; then every fault has its line, and the exit status says so.
+    let last = errors.pop();
+    for error in &errors {
+        report(error);
+    }
+    last.map_or(Ok(()), Err)
+}
+
+fn plan(args: &Args) -> anyhow::Result<Plan> {
+    let policies = PolicySpec::parse_list(&args.policies).map_err(|error| usage(format!("--policies: {error}")))?;
+    let interleaving = match args.time {
+        Time::Fixed => Interleaving::Fixed,
+        Time::Logical => Interleaving::Logical { latency: args.latency },
+    };
+    if args.time == Time::Logical
+        && let Some(opt) = policies.iter().find(|policy| policy.needs_trace())
+    {
+        return Err(usage(format!(
+            "--policies: `{opt}` cannot run with --time logical, where the order depends on the policy; every row shows \
+             the fewest misses of its own order instead"
+        )));
+    }
+    let size = |text: &str| match text.parse() {
+        Ok(Size::Plain(0) | Size::Bytes(0)) => Err(usage("--sizes: a pool of 0 pages holds nothing")),
+        Ok(Size::Plain(pages)) if pages > u64::from(u32::MAX) => {
+            Err(usage(format!("--sizes: {pages} pages are more than the 2^32 - 1 that a pool can have")))
+        }
+        Ok(size) => Ok(size),
+        Err(error) => Err(usage(format!("--sizes: {error}"))),
+    };
+    let page_size = match args.page_size {
+        Size::Bytes(bytes) | Size::Plain(bytes) if bytes > 0 => bytes,
+        other => return Err(usage(format!("--page-size: `{other}` is no number of bytes"))),
+    };
+    Ok(Plan {
+        traces: args.traces.clone(),
+        format: args.format.clone(),
+        policies,
+        sizes: split_list(&args.sizes).into_iter().map(size).collect::<Result<_, _>>()?,
+        page_size,
+        interleaving,
+        seed: args.output.seed,
+    })
+}
+
+fn write_results(args: &Args, plan: &Plan, rows: &[Row]) -> anyhow::Result<()> {
+    if let Some(path) = &args.output.json {
+        let mut json = serde_json::to_vec_pretty(&rows::json(plan, rows)).context("cannot make JSON of the results")?;
+        json.push(b'\n');
+        write_whole(path, &json)?;
+    }
+    if let Some(path) = &args.csv {
+        write_whole(path, rows::csv(rows).as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What a replay gives, as a table, as JSON and as CSV.
+
+use std::fmt::Write;
+
+use pagecast_sim::simulation::Interleaving;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Plan;
+use crate::output::Table;
+use crate::units::seconds_text;
+
+/// One trace, one policy, one size.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) trace: String,
+    pub(crate) policy: String,
+    pub(crate) params: String,
+    pub(crate) size_pages: u64,
+    pub(crate) requests: u64,
+    pub(crate) misses: u64,
+    pub(crate) writes: u64,
+    pub(crate) write_backs: u64,
+    pub(crate) seconds: f64,
+    /// Different pages in the trace.
+    #[serde(skip)]
+    pub(crate) unique: u32,
+    /// In logical time: how long the whole trace took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ticks: Option<u64>,
+    /// In logical time: the fewest misses that this row's order of requests allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) opt_misses: Option<u64>,
+}
+
+impl Row {
+    /// Misses per request.
+    pub(crate) fn miss_ratio(&self) -> f64 {
+        self.misses as f64 / self.requests as f64
+    }
+}
+
+/// How time goes, in words.
+pub(crate) fn time_text(interleaving: Interleaving) -> String {
+    match interleaving {
+        Interleaving::Fixed => "requests in the order of the trace".to_owned(),
+        Interleaving::Logical { latency } => format!("streams in logical time, a miss takes {latency} ticks"),
+    }
+}
+
+/// The table for people.
+pub(crate) fn table(rows: &[Row]) -> Table {
+    let logical = rows.iter().any(|row| row.ticks.is_some());
+    let mut heads = vec!["trace", "policy", "pages", "requests", "misses", "miss ratio", "written back", "replay"];
+    if logical {
+        heads.extend(["opt misses", "ticks"]);
+    }
+    let mut table = Table::new(&heads, 2);
+    for row in rows {
+        let mut cells = vec![
+            row.trace.clone(),
+            row.policy.clone(),
+            row.size_pages.to_string(),
+            row.requests.to_string(),
+            row.misses.to_string(),
+            format!("{:.4}", row.miss_ratio()),
+            row.write_backs.to_string(),
+            seconds_text(row.seconds),
+        ];
+        if logical {
+            cells.extend([row.opt_misses, row.ticks].map(|number| number.map_or(String::new(), |n| n.to_string())));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// The whole result.
+pub(crate) fn json(plan: &Plan, rows: &[Row]) -> Value {
+    let config = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "seed": plan.seed,
+        "time": time_text(plan.interleaving),
+        "page_size": plan.page_size,
+    });
+    json!({"schema": 1, "config": config, "rows": rows})
+}
+
+/// A head line, then a line a row; texts in quotes.
+pub(crate) fn csv(rows: &[Row]) -> String {
+    let mut text = "trace,policy,params,size_pages,requests,misses,writes,write_backs,seconds\n".to_owned();
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    for row in rows {
+        let [trace, policy, params] = [&row.trace, &row.policy, &row.params].map(|text| quoted(text));
+        let Row { size_pages, requests, misses, writes, write_backs, seconds, .. } = row;
+        writeln!(text, "{trace},{policy},{params},{size_pages},{requests},{misses},{writes},{write_backs},{seconds}")
+            .expect("a String takes any text");
+    }
+    text
+}
