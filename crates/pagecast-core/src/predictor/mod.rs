@@ -20,8 +20,9 @@
 //! Suits workloads whose queries know what they will read: sequential, bitmap and column scans, alone or many over the
 //! same data. It says nothing about pages that no scan has registered.
 //!
-//! Cost: registration O(runs + words of bitsets); report O(1), lock-free; [`Predictor::next_access`] O(scans of that
-//! relation x log runs), never blocks. Memory: see [`PredictorConfig`]; nothing per block, nothing per frame.
+//! Cost: registration O(runs + words of bitsets); report O(1), lock-free; an estimate
+//! ([`next_access`](crate::oracle::Oracle::next_access)) O(scans of that relation x log runs), never blocks. Memory: see
+//! [`PredictorConfig`]; nothing per block, nothing per frame.
 //!
 //! ```
 //! use pagecast_core::oracle::Oracle;

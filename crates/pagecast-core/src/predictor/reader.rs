@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::pages::{self, Stretch};
 use super::registry::{BITSET, part};
 use super::scan::Scan;
-use super::words::{Words, split};
+use super::words::{Words, join, split};
 use super::{FormatError, PredictorConfig, ScanView};
 use crate::oracle::Oracle;
 use crate::sync::atomic::{
@@ -126,7 +126,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
         let (slot, generation) = split(words.load(at + part::OWNER, Relaxed));
         let scan = self.open(ScanId { slot, generation })?;
-        if words.load(at + part::RELATION_FORM, Relaxed) != super::words::join(relation, form) {
+        if words.load(at + part::RELATION_FORM, Relaxed) != join(relation, form) {
             return None;
         }
         let (first, _) = split(words.load(at + part::BLOCKS, Relaxed));
