@@ -1,5 +1,6 @@
 //! Replays page traces through pagecast's policies.
 
+pub mod generate;
 pub mod replay;
 pub mod report;
 pub mod simulation;
