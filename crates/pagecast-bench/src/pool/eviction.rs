@@ -47,12 +47,7 @@ fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
         let chunk = length / (ROW_GROUPS * COLUMNS);
         let span = u64::from(chunk * COLUMNS) * ROWS_PER_BLOCK;
         let runs: Vec<Run> = (0..ROW_GROUPS * COLUMNS)
-            .map(|i| Run {
-                first: first + i * chunk,
-                blocks: chunk,
-                position: u64::from(i / COLUMNS) * span,
-                span,
-            })
+            .map(|i| Run { first: first + i * chunk, blocks: chunk, position: u64::from(i / COLUMNS) * span, span })
             .collect();
         let axis = u64::from(ROW_GROUPS) * span;
         let parts = [Part { relation: RELATION, pages: Pages::Runs(&runs) }];
