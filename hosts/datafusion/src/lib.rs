@@ -1,1 +1,165 @@
-//! pagecast under DataFusion.
+//! pagecast under DataFusion: SQL over Parquet through a pool that knows what the queries will read.
+//!
+//! [`install`] puts a pool into a session. From then on every scan of local Parquet files reads its column data
+//! through the pool, says beforehand which bytes it will read, and reports how far it is. Results stay DataFusion's
+//! own: planning, pruning, decoding and filtering are its code.
+//!
+//! ```
+//! # use datafusion::prelude::{ParquetReadOptions, SessionContext};
+//! # use pagecast::{Pool, PoolOptions};
+//! # async fn query(folder: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! let ctx = SessionContext::new();
+//! let pool = Pool::new(PoolOptions { memory: 64 << 20, ..PoolOptions::default() })?;
+//! pagecast_datafusion::install(&ctx, pool.clone());
+//!
+//! ctx.register_parquet("orders", folder, ParquetReadOptions::default()).await?;
+//! ctx.sql("SELECT o_orderpriority, count(*) FROM orders GROUP BY 1").await?.show().await?;
+//! println!("{} bytes read", pool.stats().bytes_read);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! How a scan gets from the plan to the pool:
+//!
+//! * `rule`: the last physical optimizer rule exchanges the source under `DataSourceExec`.
+//! * `source`, `execution`: in-order delivery. The first partition that is polled plans what the execution reads
+//!   (`read_plan`); all partitions take single row groups, in file order, from one queue.
+//! * `progress`: the execution as one scan of the pool, from its first poll until the last stream ended or was dropped.
+//! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from memory beside it.
+//! * [`DeviceStore`]: DataFusion without a pool over the same device, to compare with.
+//!
+//! Scans of other formats and other object stores are left as they are. A reader factory that somebody else put on a
+//! Parquet source is replaced.
+
+mod error;
+mod execution;
+mod footers;
+mod metrics;
+mod progress;
+mod read_plan;
+mod reader;
+mod rule;
+mod source;
+mod store;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use object_store::local::LocalFileSystem;
+use pagecast::{Pool, Relation};
+
+pub use error::HostError;
+pub use store::DeviceStore;
+
+/// In which order, and by which partition, row groups are delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Delivery {
+    /// DataFusion's own: each partition reads its share of the files. Nothing is registered.
+    Stock,
+    /// Row groups in file order, each to the partition that asks next, registered as one scan. Where a plan relies on
+    /// the order or partitioning of a scan's rows, that scan keeps stock delivery.
+    #[default]
+    InOrder,
+}
+
+/// How a session uses its pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostOptions {
+    /// The order of delivery.
+    pub delivery: Delivery,
+    /// Whether in-order scans tell the pool what they will read. Off, policies see nothing but requests.
+    pub register: bool,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self { delivery: Delivery::InOrder, register: true }
+    }
+}
+
+/// A pool in the service of sessions, and what is kept beside it.
+pub struct Host {
+    pool: Pool,
+    options: HostOptions,
+    footers: footers::Footers,
+    files: LocalFileSystem,
+    unregistered: AtomicU64,
+}
+
+impl Host {
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Bytes of memory that footers and page indexes take, beside the pool.
+    pub fn footer_memory(&self) -> u64 {
+        self.footers.memory()
+    }
+
+    /// Bytes that were read from the device to load footers and page indexes. Not part of the pool's own count.
+    pub fn footer_bytes_read(&self) -> u64 {
+        self.footers.bytes_read()
+    }
+
+    /// Executions of scans that the pool's predictor had no room for. They ran without predictions.
+    pub fn unregistered_scans(&self) -> u64 {
+        self.unregistered.load(Relaxed)
+    }
+
+    /// The generation of the file that stands there now, if it is the one that the plan was made for.
+    fn open(&self, file: &PartitionedFile) -> Result<Arc<Relation>> {
+        let listed = &file.object_meta;
+        let path = self.files.path_to_filesystem(&listed.location)?;
+        let relation = self.pool.open(&path).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let what = if relation.len() != listed.size {
+            format!("{} bytes then, {} now", listed.size, relation.len())
+        } else if listed.last_modified.timestamp_nanos_opt().is_some_and(|listed| {
+            // A plan that was built by hand need not know the time; it is 0 then.
+            listed != 0 && i128::from(listed) != relation.generation().modified
+        }) {
+            "same size, but it was written to".to_owned()
+        } else {
+            return Ok(relation);
+        };
+        Err(HostError::Relisted { path, what }.into())
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: in order and registered.
+///
+/// Tables may be registered before or after. Install once per session.
+pub fn install(ctx: &SessionContext, pool: Pool) -> Arc<Host> {
+    install_with(ctx, pool, HostOptions::default())
+}
+
+/// [`install`] with a choice of delivery.
+pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> Arc<Host> {
+    let host = Arc::new(Host {
+        pool,
+        options,
+        footers: footers::Footers::default(),
+        files: LocalFileSystem::new(),
+        unregistered: AtomicU64::new(0),
+    });
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let rule = Arc::new(rule::PoolUnderParquet::new(Arc::clone(&host)));
+    let with_rule = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(state.session_id().to_owned())
+        .with_physical_optimizer_rule(rule)
+        .build();
+    *state = with_rule;
+    host
+}

@@ -1,0 +1,58 @@
+//! What can go wrong beside the pool's own errors. Each names the file.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::error::DataFusionError;
+use pagecast::PoolError;
+use parquet::errors::ParquetError;
+use thiserror::Error;
+
+/// An error of this host. Reaches the user inside a `DataFusionError`, as one line.
+#[derive(Clone, Debug, Error)]
+pub enum HostError {
+    /// The bytes at the end of the file are not a Parquet footer, or not a whole one.
+    #[error("{}: not a readable Parquet file: {source}", path.display())]
+    Footer {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder found.
+        source: Arc<ParquetError>,
+    },
+    /// The footer cannot be read.
+    #[error("{}: reading {len} bytes at offset {offset} failed: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// How many bytes were wanted.
+        len: u64,
+        /// The operating system's word.
+        source: Arc<io::Error>,
+    },
+    /// The pool refuses: the file changed, mostly.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The session planned with a listing of the file that is no longer true.
+    #[error("{}: the file changed after its table was listed ({what}); register the table again", path.display())]
+    Relisted {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: String,
+    },
+}
+
+impl From<HostError> for ParquetError {
+    fn from(error: HostError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<HostError> for DataFusionError {
+    fn from(error: HostError) -> Self {
+        Self::External(Box::new(error))
+    }
+}

@@ -1,0 +1,103 @@
+//! Footers and page indexes: loaded once per generation of a file and kept outside the pool.
+//!
+//! Every execution of every query needs them before it can say what it will read. In the pool they would be the first
+//! pages to be pushed out by the scans they describe.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use pagecast::{Relation, RelationId};
+use parking_lot::Mutex;
+use parquet::DecodeResult;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
+use tokio::sync::OnceCell;
+
+use crate::error::HostError;
+use crate::store::read_range;
+
+/// What is read at first from a file's end: enough for the footer and page index of most files, in one request.
+const TAIL: u64 = 64 << 10;
+
+type Slot = Arc<OnceCell<Arc<ParquetMetaData>>>;
+
+/// The footers of all files that were read through one pool.
+///
+/// A file that changed loses its old footer when it is next loaded.
+#[derive(Debug, Default)]
+pub(crate) struct Footers {
+    by_path: Mutex<HashMap<PathBuf, (RelationId, Slot)>>,
+    bytes_read: AtomicU64,
+}
+
+impl Footers {
+    /// The footer and page index of this generation of the file; read the first time, however many ask at once.
+    pub(crate) async fn load(&self, relation: &Arc<Relation>) -> Result<Arc<ParquetMetaData>, HostError> {
+        let slot = self.slot(relation);
+        let load = async || {
+            let relation = Arc::clone(relation);
+            let task = tokio::task::spawn_blocking(move || decode(&relation));
+            let (footer, bytes) = task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+            self.bytes_read.fetch_add(bytes, Relaxed);
+            Ok(Arc::new(footer))
+        };
+        slot.get_or_try_init(load).await.cloned()
+    }
+
+    fn slot(&self, relation: &Relation) -> Slot {
+        let mut by_path = self.by_path.lock();
+        match by_path.get(relation.path()) {
+            Some((id, slot)) if *id == relation.id() => Arc::clone(slot),
+            _ => {
+                let slot = Slot::default();
+                by_path.insert(relation.path().to_owned(), (relation.id(), Arc::clone(&slot)));
+                slot
+            }
+        }
+    }
+
+    /// Bytes of memory that decoded footers and page indexes take.
+    pub(crate) fn memory(&self) -> u64 {
+        let by_path = self.by_path.lock();
+        by_path.values().filter_map(|(_, slot)| slot.get()).map(|footer| footer.memory_size() as u64).sum()
+    }
+
+    /// Bytes that were read to load them.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Relaxed)
+    }
+}
+
+/// Reads and decodes a file's footer and page index, and says how many bytes that took. Blocks.
+fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
+    let (path, storage) = (relation.path(), relation.storage());
+    let not_parquet = |error: ParquetError| HostError::Footer { path: path.to_owned(), source: Arc::new(error) };
+    let mut decoder = ParquetMetaDataPushDecoder::try_new(storage.len())
+        .map_err(not_parquet)?
+        .with_page_index_policy(PageIndexPolicy::Optional);
+    let mut bytes = 0;
+    let mut wanted = vec![storage.len().saturating_sub(TAIL)..storage.len()];
+    loop {
+        for range in wanted {
+            let len = range.end - range.start;
+            let data = read_range(storage.as_ref(), &range).map_err(|error| HostError::Io {
+                path: path.to_owned(),
+                offset: range.start,
+                len,
+                source: Arc::new(error),
+            })?;
+            bytes += len;
+            decoder.push_range(range, data).map_err(not_parquet)?;
+        }
+        match decoder.try_decode().map_err(not_parquet)? {
+            DecodeResult::NeedsData(ranges) => wanted = ranges,
+            DecodeResult::Data(footer) => {
+                relation.verify()?;
+                return Ok((footer, bytes));
+            }
+            DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
+        }
+    }
+}

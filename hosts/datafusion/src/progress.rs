@@ -1,0 +1,183 @@
+//! Where one execution of a scan stands on its axis, and its registration with the pool.
+//!
+//! The axis is rows in delivery order. A row group's pages all lie at the rows before its first one, because its bytes
+//! are asked for together; pages that two row groups share lie at both. The scan stands at the first row of the first
+//! row group that still has bytes to fetch.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+use pagecast::{RelationId, Scan, ScanId};
+use parking_lot::Mutex;
+
+use crate::Host;
+use crate::read_plan::PlannedRowGroup;
+
+/// All Parquet scans are of one kind: a position is a row.
+const PARQUET_SCAN: ScanKind = ScanKind(0);
+
+/// The progress of one execution, for all its partitions.
+///
+/// * (P1) `frontier` is the first row group that is not done; it only grows.
+/// * (P2) `scan` is present only while a stream may still read and `frontier` is not at the end.
+pub(crate) struct Progress {
+    host: Arc<Host>,
+    /// Per row group its relation and runs, at the position where it starts.
+    expected: Vec<(RelationId, Vec<Run>)>,
+    /// Rows before each row group, and at the end all rows.
+    starts: Vec<u64>,
+    state: Mutex<State>,
+}
+
+struct State {
+    done: Vec<bool>,
+    frontier: usize,
+    scan: Option<Scan>,
+}
+
+impl Progress {
+    pub(crate) fn new(host: &Arc<Host>, row_groups: &[PlannedRowGroup]) -> Self {
+        let page_size = u64::from(host.pool.page_size());
+        let mut starts = vec![0];
+        let mut expected = Vec::with_capacity(row_groups.len());
+        for row_group in row_groups {
+            let start = starts[starts.len() - 1];
+            expected.push((row_group.relation.id(), runs(&row_group.bytes, page_size, start)));
+            starts.push(start + row_group.rows);
+        }
+        let state = State { done: vec![false; row_groups.len()], frontier: 0, scan: None };
+        Self { host: Arc::clone(host), expected, starts, state: Mutex::new(state) }
+    }
+
+    /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room in the predictor
+    /// runs without being known; the host counts those.
+    pub(crate) fn register(&self) {
+        let mut state = self.state.lock();
+        if state.scan.is_some() || state.frontier == self.expected.len() || !self.host.options.register {
+            return;
+        }
+        let runs = by_relation(&self.expected[state.frontier..]);
+        let parts: Vec<Part<'_>> =
+            runs.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
+        let length = self.starts[self.expected.len()];
+        match self.host.pool.register(&ScanSpec { kind: PARQUET_SCAN, length, parts: &parts }) {
+            Ok(scan) => {
+                scan.report(self.starts[state.frontier]);
+                state.scan = Some(scan);
+            }
+            Err(_) => _ = self.host.unregistered.fetch_add(1, Relaxed),
+        }
+    }
+
+    /// Nobody reads any more.
+    pub(crate) fn finish(&self) {
+        let scan = self.state.lock().scan.take();
+        drop(scan);
+    }
+
+    fn scan(&self) -> Option<ScanId> {
+        self.state.lock().scan.as_ref().map(Scan::id)
+    }
+
+    fn done(&self, index: usize) {
+        let mut state = self.state.lock();
+        state.done[index] = true;
+        let before = state.frontier;
+        while state.done.get(state.frontier) == Some(&true) {
+            state.frontier += 1;
+        }
+        if state.frontier == self.expected.len() {
+            state.scan = None;
+        } else if state.frontier > before
+            && let Some(scan) = &state.scan
+        {
+            scan.report(self.starts[state.frontier]);
+        }
+    }
+}
+
+/// A row group's place in its scan. Rides on the row group's file through DataFusion to the reader; when the last copy
+/// goes, the row group has ended or never will be read, and what was planned for it is released.
+pub(crate) struct Ticket {
+    progress: Arc<Progress>,
+    index: usize,
+    /// Planned bytes that were not asked for yet.
+    outstanding: AtomicU64,
+}
+
+impl Ticket {
+    pub(crate) fn new(progress: Arc<Progress>, index: usize, planned: &[Range<u64>]) -> Self {
+        Self { progress, index, outstanding: AtomicU64::new(total(planned)) }
+    }
+
+    /// The scan that the row group is part of, while it is registered.
+    pub(crate) fn scan(&self) -> Option<ScanId> {
+        self.progress.scan()
+    }
+
+    /// These ranges have been read. With the last planned one the scan needs nothing more of this row group, though
+    /// its rows are yet to be decoded. Relaxed: one reader at a time has the ticket's row group.
+    pub(crate) fn fetched(&self, ranges: &[Range<u64>]) {
+        let left = self.outstanding.load(Relaxed).saturating_sub(total(ranges));
+        self.outstanding.store(left, Relaxed);
+        if left == 0 {
+            self.progress.done(self.index);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.progress.done(self.index);
+    }
+}
+
+/// Bytes in these ranges.
+pub(crate) fn total(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// The blocks of some byte ranges, as runs that share no block, all at `position`.
+fn runs(ranges: &[Range<u64>], page_size: u64, position: u64) -> Vec<Run> {
+    let mut blocks: Vec<Range<u64>> = ranges
+        .iter()
+        .filter(|range| !range.is_empty())
+        .map(|range| range.start / page_size..range.end.div_ceil(page_size))
+        .collect();
+    blocks.sort_unstable_by_key(|range| range.start);
+    blocks.dedup_by(|next, last| {
+        let joined = next.start <= last.end;
+        if joined {
+            last.end = last.end.max(next.end);
+        }
+        joined
+    });
+    let run = |b: Range<u64>| Run { first: b.start as u32, blocks: (b.end - b.start) as u32, position, span: 0 };
+    blocks.into_iter().map(run).collect()
+}
+
+/// The runs of all row groups, gathered by relation and ordered as the predictor wants them.
+///
+/// Row groups that lie in their file one after the other, as writers make them, share at most the block where they
+/// meet. In a file that interleaves them a run may lie inside another; it is stretched to the other's end, so that
+/// everything that will be read stays registered.
+fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
+    let mut relations: Vec<(RelationId, Vec<Run>)> = Vec::new();
+    for (relation, runs) in expected {
+        match relations.last_mut() {
+            Some((last, all)) if last == relation => all.extend(runs),
+            _ => relations.push((*relation, runs.clone())),
+        }
+    }
+    for (_, runs) in &mut relations {
+        runs.sort_by_key(|run| (run.first, run.blocks));
+        let mut end = 0;
+        for run in runs {
+            end = end.max(run.first + run.blocks);
+            run.blocks = end - run.first;
+        }
+    }
+    relations
+}

@@ -1,0 +1,115 @@
+//! Parquet's reader over the pool: every byte of column data comes from here, footers from [`crate::footers`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::common::Result;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{ParquetFileMetrics, ParquetFileReaderFactory};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pagecast::Relation;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::Host;
+use crate::metrics::PoolMetrics;
+use crate::progress::Ticket;
+
+/// Makes readers over the pool for a `ParquetSource`, in stock and in in-order delivery alike.
+#[derive(Debug)]
+pub(crate) struct PoolReaderFactory {
+    host: Arc<Host>,
+}
+
+impl PoolReaderFactory {
+    pub(crate) fn new(host: Arc<Host>) -> Self {
+        Self { host }
+    }
+}
+
+impl ParquetFileReaderFactory for PoolReaderFactory {
+    fn create_reader(
+        &self,
+        partition: usize,
+        file: PartitionedFile,
+        _metadata_size_hint: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<Box<dyn AsyncFileReader + Send>> {
+        Ok(Box::new(PoolReader {
+            relation: self.host.open(&file)?,
+            ticket: file.extensions.get_arc::<Ticket>(),
+            file_metrics: ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics),
+            pool_metrics: PoolMetrics::new(metrics, partition),
+            host: Arc::clone(&self.host),
+        }))
+    }
+}
+
+/// Reads one file, or one row group of it if it came with a ticket.
+struct PoolReader {
+    host: Arc<Host>,
+    relation: Arc<Relation>,
+    /// The row group's place in its scan. Dropped with the reader, which ends what was planned for the row group.
+    ticket: Option<Arc<Ticket>>,
+    file_metrics: ParquetFileMetrics,
+    pool_metrics: PoolMetrics,
+}
+
+impl PoolReader {
+    async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
+        let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        self.file_metrics.bytes_scanned.add(requested as usize);
+        let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
+        let read = self.host.pool.read(&self.relation, ranges, scan).await;
+        let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
+        self.pool_metrics.add(&read.stats);
+        Ok(read.data.into_iter().map(Bytes::from).collect())
+    }
+}
+
+impl AsyncFileReader for PoolReader {
+    /// One range: a Bloom filter. It is not part of what was planned.
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
+        async move {
+            let mut data = self.read(std::slice::from_ref(&range)).await?;
+            data.pop().ok_or_else(|| ParquetError::General("the pool answered no range for one".to_owned()))
+        }
+        .boxed()
+    }
+
+    /// All ranges of one phase of decoding a row group.
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
+        async move {
+            let data = self.read(&ranges).await?;
+            if let Some(ticket) = &self.ticket {
+                ticket.fetched(&ranges);
+            }
+            Ok(data)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
+        async {
+            let _timer = self.file_metrics.metadata_load_time.timer();
+            Ok(self.host.footers.load(&self.relation).await?)
+        }
+        .boxed()
+    }
+}
+
+impl Drop for PoolReader {
+    fn drop(&mut self) {
+        let ratio = &self.file_metrics.scan_efficiency_ratio;
+        ratio.add_part(self.file_metrics.bytes_scanned.value());
+        ratio.set_total(self.relation.len() as usize);
+    }
+}

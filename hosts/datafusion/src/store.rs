@@ -1,0 +1,149 @@
+//! Plain DataFusion over a pagecast device: the baseline without a pool, under the same storage model and counters.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use pagecast::storage::{Device, Storage, read_full};
+use parking_lot::Mutex;
+
+const NAME: &str = "pagecast device";
+
+/// An object store whose reads are the requests of a [`Device`]; everything else is the local file system's.
+///
+/// Ranges are coalesced as object_store does for a remote store, gaps of up to 1 MiB included, and the device cuts
+/// them into requests of at most 4 MiB.
+///
+/// ```
+/// use datafusion::prelude::SessionContext;
+/// use pagecast::storage::Device;
+/// use pagecast_datafusion::DeviceStore;
+/// use std::sync::Arc;
+///
+/// let (ctx, device) = (SessionContext::new(), Device::local());
+/// ctx.register_object_store(&"file:///".parse()?, Arc::new(DeviceStore::new(device.clone())));
+/// // From here on the session reads its local files through `device`.
+/// assert_eq!(device.stats().bytes_read, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct DeviceStore {
+    files: LocalFileSystem,
+    device: Device,
+    open: Mutex<HashMap<Path, Opened>>,
+}
+
+#[derive(Clone)]
+struct Opened(Arc<dyn Storage>);
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.path().display())
+    }
+}
+
+impl DeviceStore {
+    /// The local files, by absolute path, read through `device`.
+    pub fn new(device: Device) -> Self {
+        Self { files: LocalFileSystem::new(), device, open: Mutex::default() }
+    }
+
+    /// Blocks. A file that changed since it was last opened is opened again.
+    fn storage(&self, location: &Path) -> Result<Arc<dyn Storage>> {
+        let mut open = self.open.lock();
+        if let Some(Opened(storage)) = open.get(location)
+            && storage.verify_unchanged().is_ok()
+        {
+            return Ok(Arc::clone(storage));
+        }
+        let path = self.files.path_to_filesystem(location)?;
+        let storage = self.device.open(&path).map_err(|error| generic(format!("{}: {error}", path.display())))?;
+        open.insert(location.clone(), Opened(Arc::clone(&storage)));
+        Ok(storage)
+    }
+
+    async fn read(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
+        let storage = self.storage(location)?;
+        let read = move || {
+            read_range(storage.as_ref(), &range)
+                .map_err(|error| generic(format!("{}: bytes {range:?}: {error}", storage.path().display())))
+        };
+        tokio::task::spawn_blocking(read).await.map_err(|panic| generic(panic.to_string()))?
+    }
+}
+
+fn generic(message: String) -> Error {
+    Error::Generic { store: NAME, source: message.into() }
+}
+
+/// The bytes of `range`, whatever alignment the storage wants. Blocks; fails if the file ends before the range does.
+pub(crate) fn read_range(storage: &dyn Storage, range: &Range<u64>) -> io::Result<Bytes> {
+    let alignment = storage.alignment();
+    let start = range.start - range.start % alignment as u64;
+    let (skip, wanted) = ((range.start - start) as usize, (range.end - start) as usize);
+    let room = wanted.next_multiple_of(alignment);
+    let mut memory = vec![0; room + alignment];
+    let at = memory.as_ptr().align_offset(alignment);
+    let read = read_full(storage, start, &mut [IoSliceMut::new(&mut memory[at..at + room])])?;
+    if read < wanted {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before that"));
+    }
+    Ok(Bytes::from(memory).slice(at + skip..at + wanted))
+}
+
+impl fmt::Display for DeviceStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{NAME} ({})", self.device.describe())
+    }
+}
+
+#[async_trait]
+impl ObjectStore for DeviceStore {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let head_only = options.head;
+        // The file system checks conditions and ranges, and knows the file's attributes; its open file is not read.
+        let found = self.files.get_opts(location, options).await?;
+        if head_only {
+            return Ok(found);
+        }
+        let bytes = self.read(location, found.range.clone()).await?;
+        let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
+        Ok(GetResult { payload, ..found })
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.files.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.files.list_with_delimiter(prefix).await
+    }
+
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        self.files.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(&self, at: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.files.put_multipart_opts(at, opts).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.files.delete_stream(locations)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.files.copy_opts(from, to, options).await
+    }
+}

@@ -1,0 +1,160 @@
+//! Scans begin and end: limits, cancelled queries, errors, plans that run again.
+
+use std::fs;
+use std::sync::Arc;
+
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+use pagecast::Pool;
+use pagecast_datafusion::install;
+
+use crate::data::{Session, numbers, register, write};
+use crate::rows::{Row, rows, run, same_rows};
+use crate::tpch::pool;
+
+const ROWS: i64 = 20_000;
+
+/// A session with a pool and a table `numbers` of two files in `folder`.
+async fn with_numbers(folder: &std::path::Path, partitions: usize) -> (SessionContext, Pool) {
+    write(&folder.join("0.parquet"), &numbers(0, ROWS / 2), 1000);
+    write(&folder.join("1.parquet"), &numbers(ROWS / 2, ROWS / 2), 1000);
+    let ctx = Session::plain(partitions).context();
+    register(&ctx, "numbers", folder).await;
+    let pool = pool(1 << 20);
+    install(&ctx, pool.clone());
+    (ctx, pool)
+}
+
+async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_ends_the_scan_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 4).await;
+    let all = run(&ctx, "SELECT id, name FROM numbers").await;
+    let whole_table = pool.stats().bytes_requested;
+    let some = run(&ctx, "SELECT id, name FROM numbers LIMIT 700").await;
+    assert_eq!(some.len(), 700);
+    assert!(some.iter().all(|row| all.contains(row)), "a row that is not in the table");
+    assert!(pool.stats().bytes_requested - whole_table < whole_table / 2, "the limit did not stop the scan");
+    assert_eq!(pool.scans().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_the_files_have_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, _pool) = with_numbers(folder.path(), 4).await;
+    let location = folder.path().display();
+    ctx.sql(&format!("CREATE EXTERNAL TABLE sorted STORED AS PARQUET WITH ORDER (id) LOCATION '{location}'"))
+        .await
+        .unwrap();
+    let ids = run(&ctx, "SELECT id FROM sorted ORDER BY id").await;
+    assert_eq!(ids, run(&ctx, "SELECT id FROM numbers ORDER BY id").await);
+    let first = run(&ctx, "SELECT id FROM sorted ORDER BY id LIMIT 7").await;
+    assert_eq!(first, ids[..7]);
+    let of_first = run(&ctx, "SELECT sum(id) FROM (SELECT id FROM sorted ORDER BY id LIMIT 7)").await;
+    assert_eq!(of_first, run(&ctx, "SELECT sum(id) FROM numbers WHERE id < 7").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_query_leaves_no_scan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 1).await;
+    let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
+    let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
+    assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
+    let scans = pool.scans();
+    assert_eq!(scans.len(), 1);
+    assert_eq!(scans[0].length, ROWS as u64);
+    assert!(scans[0].position > 0 && scans[0].position < scans[0].length, "{scans:?}");
+    drop(stream);
+    assert_eq!(pool.scans().len(), 0, "the plan is still there, but nobody reads");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_are_one_scan_until_the_last_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 4).await;
+    let plan = plan(&ctx, "SELECT id FROM numbers WHERE id % 3 = 1").await;
+    let partitions = plan.properties().output_partitioning().partition_count();
+    assert_eq!(partitions, 4);
+    let mut streams: Vec<_> = (0..4).map(|i| plan.execute(i, ctx.task_ctx()).unwrap()).collect();
+    for stream in &mut streams {
+        assert!(stream.next().await.unwrap().is_ok());
+        assert_eq!(pool.scans().len(), 1);
+    }
+    let first = streams.remove(0);
+    drop(first);
+    assert_eq!(pool.scans().len(), 1);
+    drop(streams);
+    assert_eq!(pool.scans().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_gives_its_rows_each_time_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 4).await;
+    let expected = run(&ctx, "SELECT * FROM numbers WHERE id > 5000").await;
+    let plan = plan(&ctx, "SELECT * FROM numbers WHERE id > 5000").await;
+    for _ in 0..3 {
+        let again = rows(&collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap());
+        assert!(same_rows(&expected, &again));
+        assert_eq!(pool.scans().len(), 0);
+    }
+    let reset = datafusion::physical_plan::execution_plan::reset_plan_states(plan).unwrap();
+    assert!(same_rows(&expected, &rows(&collect(reset, ctx.task_ctx()).await.unwrap())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_changes_fails_the_query_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 1).await;
+    let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
+    let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
+    assert!(stream.next().await.unwrap().is_ok());
+    let changed = folder.path().join("1.parquet");
+    let content = fs::read(&changed).unwrap();
+    fs::write(&changed, &content[..content.len() / 2]).unwrap();
+    let error = loop {
+        match stream.next().await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error.to_string(),
+            None => panic!("the rows of a file that lost half its bytes"),
+        }
+    };
+    assert!(error.contains("1.parquet") && error.contains("changed"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+    drop(stream);
+    assert_eq!(pool.scans().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_no_parquet_any_more_fails_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 4).await;
+    let same_size = vec![7; fs::metadata(folder.path().join("0.parquet")).unwrap().len() as usize];
+    fs::write(folder.path().join("0.parquet"), same_size).unwrap();
+    let error = ctx.sql("SELECT sum(id) FROM numbers").await.unwrap().collect().await.unwrap_err().to_string();
+    assert!(error.contains("0.parquet"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+    assert_eq!(pool.scans().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_shows_the_delivery_and_the_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, pool) = with_numbers(folder.path(), 2).await;
+    let text = |rows: Vec<Row>| format!("{rows:?}");
+    let plan = text(run(&ctx, "EXPLAIN SELECT sum(id) FROM numbers").await);
+    assert!(plan.contains("delivery=in-order"), "{plan}");
+    assert_eq!(pool.stats().bytes_requested, 0, "EXPLAIN read data");
+    let analyzed = text(run(&ctx, "EXPLAIN ANALYZE SELECT sum(id) FROM numbers WHERE id >= 3000").await);
+    for figure in ["pool_pages=", "pool_hits=", "pool_bytes_requested=", "pool_bytes_read=", "pool_bytes_planned="] {
+        assert!(analyzed.contains(figure), "{figure} is not in {analyzed}");
+        assert!(figure == "pool_hits=" || !analyzed.contains(&format!("{figure}0,")), "{figure}0 in {analyzed}");
+    }
+    assert!(analyzed.contains("output_rows=17.00 K"), "{analyzed}");
+}

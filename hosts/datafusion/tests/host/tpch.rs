@@ -1,0 +1,109 @@
+//! TPC-H queries 1 to 22 give what stock DataFusion gives, however they are delivered and however small the pool.
+
+use pagecast::{Pool, PoolOptions};
+use pagecast_datafusion::{Delivery, HostOptions, install_with};
+use tokio::sync::OnceCell;
+
+use crate::data::{Session, query};
+use crate::rows::{Row, run, same_order, same_rows};
+
+/// The columns of each query's ORDER BY.
+const ORDERED_BY: [&[usize]; 22] = [
+    &[0, 1],
+    &[0, 2, 1, 3],
+    &[1, 2],
+    &[0],
+    &[1],
+    &[],
+    &[0, 1, 2],
+    &[0],
+    &[0, 1],
+    &[2],
+    &[1],
+    &[0],
+    &[1, 0],
+    &[],
+    &[0],
+    &[3, 0, 1, 2],
+    &[],
+    &[4, 3],
+    &[],
+    &[0],
+    &[1, 0],
+    &[0],
+];
+
+pub(crate) fn pool(memory: u64) -> Pool {
+    Pool::new(PoolOptions { memory, page_size: 4096, ..PoolOptions::default() }).unwrap()
+}
+
+async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec<Vec<Row>> {
+    let ctx = session.tpch().await;
+    let host = host.map(|(pool, options)| install_with(&ctx, pool, options));
+    let mut results = Vec::new();
+    for number in 1..=22 {
+        results.push(run(&ctx, &query(number)).await);
+        if let Some(host) = &host {
+            assert_eq!(host.pool().scans().len(), 0, "query {number} left a scan behind");
+        }
+    }
+    results
+}
+
+/// What stock DataFusion answers. Pruning and partitions change how it gets there, not what it says.
+async fn expected() -> &'static [Vec<Row>] {
+    static EXPECTED: OnceCell<Vec<Vec<Row>>> = OnceCell::const_new();
+    EXPECTED.get_or_init(|| all_queries(Session::plain(4), None)).await
+}
+
+async fn check(session: Session, memory: u64, delivery: Delivery) {
+    let expected = expected().await;
+    let pool = pool(memory);
+    let options = HostOptions { delivery, ..HostOptions::default() };
+    let results = all_queries(session, Some((pool.clone(), options))).await;
+    for (i, (expected, result)) in expected.iter().zip(&results).enumerate() {
+        let what = format!("query {} with {session:?}, {delivery:?}, pool of {memory} bytes", i + 1);
+        assert!(!expected.is_empty(), "{what}: nothing to compare");
+        assert!(same_rows(expected, result), "{what}: other rows\n{expected:?}\n{result:?}");
+        assert!(same_order(expected, result, ORDERED_BY[i]), "{what}: other order\n{expected:?}\n{result:?}");
+    }
+    assert!(pool.stats().bytes_read > 0, "the queries did not read through the pool");
+}
+
+const TINY: u64 = 1 << 20;
+const AMPLE: u64 = 64 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_from_an_ample_pool() {
+    check(Session::plain(4), AMPLE, Delivery::InOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_from_a_tiny_pool() {
+    check(Session::plain(4), TINY, Delivery::InOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_in_one_partition() {
+    check(Session::plain(1), TINY, Delivery::InOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_without_pruning() {
+    check(Session { pruning: false, ..Session::plain(4) }, AMPLE, Delivery::InOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_with_filters_while_decoding() {
+    check(Session { pushdown: true, ..Session::plain(4) }, TINY, Delivery::InOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stock_delivery_from_a_tiny_pool() {
+    check(Session::plain(4), TINY, Delivery::Stock).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stock_delivery_with_filters_while_decoding() {
+    check(Session { pushdown: true, ..Session::plain(1) }, AMPLE, Delivery::Stock).await;
+}
