@@ -1,1 +1,287 @@
+//! Explores schedules of load, claim and pin: `RUSTFLAGS="--cfg pagecast_shuttle" cargo test -p pagecast exploration`.
+//!
+//! A page's bytes are its block number, written in two halves with a chance for other threads in between, and read the
+//! same way: a frame that is filled or changes hands under a pin shows. When all threads are done the invariants of
+//! [`Cache`] are checked in full. The mistakes of [`crate::sync::mistake`] are then made on purpose, and each must be
+//! found by the exploration that finds nothing otherwise.
 
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use pagecast_core::oracle::NoScans;
+use pagecast_core::policy::{Access, PolicySpec};
+use pagecast_core::{PageId, RelationId};
+use shuttle::thread;
+
+use super::frame::Held;
+use super::{Cache, Loading, Request, Waiter};
+use crate::PoolError;
+use crate::blocking::block_on;
+use crate::frame_memory::FrameMemory;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::mistake;
+
+const RELATION: RelationId = RelationId(0);
+const PAGE_BYTES: usize = 8;
+
+fn cache(policy: &str, frames: u32) -> Arc<Cache> {
+    let policy = PolicySpec::parse(policy).unwrap().build(frames, 1).unwrap().into_concurrent();
+    Cache::new(FrameMemory::new(frames, 4096).unwrap(), frames, policy)
+}
+
+fn page(block: u32) -> PageId {
+    PageId::new(RELATION, block)
+}
+
+fn access(block: u32) -> Access {
+    Access { page: page(block), scan: None, write: false, at: 0 }
+}
+
+/// A step at which the explorer may switch, as at any atomic. A `yield_now` would tell it to switch, always here and to
+/// everyone, which hides the schedules in which one thread stands still for long.
+fn others_may_run() {
+    AtomicU32::new(0).load(Ordering::SeqCst);
+}
+
+/// How a load goes.
+#[derive(Clone, Copy, PartialEq)]
+enum Io {
+    Works,
+    Fails,
+    Panics,
+}
+
+/// What an I/O thread does.
+fn perform(mut loading: Loading, io: Io) {
+    let block = loading.access().page.block();
+    match io {
+        Io::Works => {
+            loading.bytes()[..PAGE_BYTES / 2].fill(block as u8);
+            others_may_run();
+            loading.bytes()[PAGE_BYTES / 2..PAGE_BYTES].fill(block as u8);
+            loading.publish(PAGE_BYTES as u32);
+        }
+        Io::Fails => loading.fail(PoolError::NoFrame { frames: 0 }),
+        Io::Panics => drop(loading),
+    }
+}
+
+/// Asks for a page; its load, if it needs one, runs in a thread of its own. Without a pin and without a waiter there are
+/// too many loads already.
+fn ask(cache: &Arc<Cache>, block: u32, io: Io) -> Result<Held, Option<Waiter>> {
+    if let Some(held) = cache.hit(page(block), || access(block)) {
+        return Ok(held);
+    }
+    match cache.request(access(block)) {
+        Request::Hit(held) => Ok(held),
+        Request::Joined(waiter) => Err(Some(waiter)),
+        Request::Started(mut loading, waiter) => {
+            if cache.place(&mut loading, &NoScans) {
+                thread::spawn(move || perform(loading, io));
+            } else {
+                loading.give_up();
+            }
+            Err(Some(waiter))
+        }
+        Request::Full => Err(None),
+    }
+}
+
+fn get(cache: &Arc<Cache>, block: u32, io: Io) -> Result<Option<Held>, PoolError> {
+    match ask(cache, block, io) {
+        Ok(held) => Ok(Some(held)),
+        Err(Some(waiter)) => block_on(waiter),
+        Err(None) => Ok(None),
+    }
+}
+
+/// Reads the page twice under its pin, and gives the pin back.
+fn look(cache: &Cache, held: Held, block: u32) {
+    assert_eq!(cache.bytes(&held), [block as u8; PAGE_BYTES], "the pin is of another page");
+    others_may_run();
+    assert_eq!(cache.bytes(&held), [block as u8; PAGE_BYTES], "the frame changed under its pin");
+    cache.unpin(held);
+}
+
+fn visit(cache: &Arc<Cache>, block: u32, io: Io) {
+    if let Ok(Some(held)) = get(cache, block, io) {
+        look(cache, held, block);
+    }
+}
+
+/// Runs one visitor for each list of blocks, all at once, and returns the cache when they are done.
+fn visitors(cache: &Arc<Cache>, lists: &'static [&'static [u32]], io: fn(usize) -> Io) {
+    let threads: Vec<_> = lists
+        .iter()
+        .enumerate()
+        .map(|(visitor, blocks)| {
+            let cache = cache.clone();
+            thread::spawn(move || blocks.iter().for_each(|&block| visit(&cache, block, io(visitor))))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// The invariants, when nobody is at work: (I1), (I2), (I3) and (I4).
+fn settled(cache: &Cache, blocks: u32) {
+    let resident: Vec<_> = cache.headers.iter().filter_map(super::Header::evictable).collect();
+    assert_eq!(cache.pinned(), 0, "a pin is left");
+    assert_eq!(resident.len() + cache.free.lock().len(), cache.headers.len(), "a frame is lost");
+    assert_eq!(resident.iter().collect::<HashSet<_>>().len(), resident.len(), "a page is in two frames");
+    for block in 0..blocks {
+        let shard = cache.table.shard(page(block)).lock();
+        assert!(!shard.contains_key(&page(block)), "a load is left");
+        let found = cache.table.find_locked(&cache.headers, page(block), &shard).is_some();
+        assert_eq!(found, resident.contains(&page(block)), "the chains lost block {block}");
+    }
+}
+
+/// Waits until the loads are done that nobody waits for any more.
+fn drain(cache: &Cache) {
+    while cache.loads.load(Ordering::Relaxed) > 0 {
+        thread::yield_now();
+    }
+}
+
+fn share_two_frames(policy: &str) {
+    let cache = cache(policy, 2);
+    visitors(&cache, &[&[0, 2, 0], &[1, 0, 2], &[2, 1]], |_| Io::Works);
+    settled(&cache, 3);
+}
+
+/// Page 0 leaves the only frame to page 1 while somebody finds it there.
+fn hit_while_the_frame_moves() {
+    let cache = cache("clock(max=1,init=0)", 1);
+    visit(&cache, 0, Io::Works);
+    let other = cache.clone();
+    let mover = thread::spawn(move || visit(&other, 1, Io::Works));
+    if let Some(held) = cache.hit(page(0), || access(0)) {
+        look(&cache, held, 0);
+    }
+    mover.join().unwrap();
+    settled(&cache, 2);
+}
+
+fn fail_one_load() {
+    let cache = cache("clock", 1);
+    visitors(&cache, &[&[0], &[0, 1], &[0]], |visitor| if visitor == 1 { Io::Fails } else { Io::Works });
+    visit(&cache, 0, Io::Works);
+    assert!(cache.hit(page(0), || access(0)).map(|held| cache.unpin(held)).is_some(), "the page can be loaded again");
+    settled(&cache, 2);
+}
+
+fn abandon_a_load() {
+    let cache = cache("clock", 1);
+    visitors(&cache, &[&[0], &[0]], |visitor| if visitor == 0 { Io::Panics } else { Io::Works });
+    settled(&cache, 1);
+}
+
+/// One visitor, and one who asks (first or second: loader or joiner), looks once, and goes.
+fn cancel(io: Io) {
+    let cache = cache("lru", 1);
+    let other = cache.clone();
+    let patient = thread::spawn(move || visit(&other, 0, io));
+    match ask(&cache, 0, io) {
+        Ok(held) => look(&cache, held, 0),
+        Err(None) => {}
+        Err(Some(waiter)) => {
+            let mut waiter = pin!(waiter);
+            if let Poll::Ready(Ok(Some(held))) = waiter.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                look(&cache, held, 0);
+            }
+        }
+    }
+    patient.join().unwrap();
+    drain(&cache);
+    settled(&cache, 1);
+    if io == Io::Works {
+        assert!(cache.headers[0].evictable().is_some(), "the load outlived those who asked for it");
+    }
+}
+
+fn discard_while_visited() {
+    let cache = cache("lru", 2);
+    let other = cache.clone();
+    let discarder = thread::spawn(move || other.discard(RELATION));
+    visitors(&cache, &[&[0, 1], &[1, 2]], |_| Io::Works);
+    discarder.join().unwrap();
+    settled(&cache, 3);
+}
+
+/// Explorations share the switch of the mistakes: one at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    try_schedules(schedules, scenario);
+}
+
+/// Half of them choose the next thread at random at every step. The other half let the thread with the highest priority
+/// run and change priorities at three random steps, which leaves a thread behind for as long as another needs for a whole
+/// claim, load and publication (Burckhardt et al., ASPLOS 2010).
+fn try_schedules(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
+    shuttle::check_random(scenario, schedules / 2);
+    shuttle::check_pct(scenario, schedules / 2, 3);
+}
+
+/// The scenario, which finds nothing otherwise, fails with one of these words once the mistake is made.
+fn must_be_caught(mistake: u8, words: &[&str], schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    mistake::activate(mistake);
+    let found = catch_unwind(AssertUnwindSafe(|| try_schedules(schedules, scenario)));
+    mistake::activate(mistake::NONE);
+    let Err(panic) = found else { panic!("{schedules} schedules did not find the mistake") };
+    let said = panic.downcast_ref::<String>().cloned();
+    let said = said.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default();
+    assert!(words.iter().any(|word| said.contains(word)), "something else was found: {said}");
+}
+
+#[test]
+fn concurrent_misses_share_frames() {
+    for policy in ["clock", "lru", "pbm"] {
+        explore(3_000, move || share_two_frames(policy));
+    }
+    explore(10_000, hit_while_the_frame_moves);
+}
+
+#[test]
+fn a_failing_load_wakes_all_and_leaves_nothing() {
+    explore(5_000, fail_one_load);
+}
+
+#[test]
+fn an_abandoned_load_wakes_all() {
+    explore(5_000, abandon_a_load);
+}
+
+#[test]
+fn waiter_or_loader_is_cancelled() {
+    explore(5_000, || cancel(Io::Works));
+    explore(5_000, || cancel(Io::Fails));
+}
+
+#[test]
+fn a_relation_is_discarded_while_it_is_read() {
+    explore(5_000, discard_while_visited);
+}
+
+#[test]
+fn mistake_of_a_claim_that_keeps_the_tag_is_caught() {
+    must_be_caught(mistake::TAG_KEPT, &["in two frames", "lost"], 5_000, || share_two_frames("clock"));
+}
+
+#[test]
+fn mistake_of_a_pin_without_a_second_look_is_caught() {
+    must_be_caught(mistake::NO_RECHECK, &["the pin is of another page"], 10_000, hit_while_the_frame_moves);
+}
+
+#[test]
+fn mistake_of_a_failure_that_wakes_nobody_is_caught() {
+    must_be_caught(mistake::FAILURE_KEPT, &["deadlock"], 5_000, fail_one_load);
+}

@@ -24,8 +24,6 @@ mod table;
 
 #[cfg(all(test, pagecast_shuttle))]
 mod exploration;
-#[cfg(all(test, not(pagecast_shuttle)))]
-mod tests;
 
 use std::cell::Cell;
 use std::sync::Arc;

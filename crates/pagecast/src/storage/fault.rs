@@ -30,6 +30,11 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(faults);
     }
 
+    /// The requests to come meet no fault.
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn next(&self) -> Fault {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(Fault::None)
     }

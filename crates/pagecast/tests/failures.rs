@@ -1,0 +1,216 @@
+//! Storage that fails, files that change, futures that are dropped: errors name what and where, and nothing is left.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{OpenOptions, write};
+use std::future::Future;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pagecast::storage::{DeclaredModel, Device, Fault, FaultStorage, Faults, MemoryFiles};
+use pagecast::{PolicySpec, Pool, PoolError, PoolOptions};
+
+const PAGE: u32 = 4096;
+
+fn pool(device: Device, memory: u64) -> Pool {
+    let policy = PolicySpec::parse("lru").unwrap();
+    Pool::new(PoolOptions { memory, page_size: PAGE, policy, device, ..Default::default() }).unwrap()
+}
+
+fn faulty() -> (Pool, Faults) {
+    faulty_with(1 << 20)
+}
+
+/// A pool over a file of 64 pages in memory whose requests meet planned faults.
+fn faulty_with(memory: u64) -> (Pool, Faults) {
+    let (files, faults) = (MemoryFiles::new(), Faults::default());
+    files.write("table", vec![5; 64 * PAGE as usize]);
+    let device = Device::new(FaultStorage { files, faults: faults.clone() }, None);
+    (pool(device, memory), faults)
+}
+
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// File systems count time in ticks; a change must come in another tick than the file's making.
+fn let_time_pass() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+#[test]
+fn a_failed_read_names_file_and_offset_and_can_be_tried_again() {
+    let (pool, faults) = faulty();
+    let table = pool.open(Path::new("table")).unwrap();
+    faults.plan([Fault::Error(ErrorKind::PermissionDenied)]);
+    let error = pool.pin(&table, 3, None).unwrap_err();
+    assert!(matches!(&error, PoolError::Io { offset: 12_288, .. }), "{error}");
+    assert!(error.to_string().contains("table"), "{error}");
+    assert_eq!((pool.stats().failed_loads, pool.stats().loads, pool.pinned()), (1, 0, 0));
+    assert_eq!(pool.pin(&table, 3, None).unwrap()[0], 5);
+}
+
+#[test]
+fn every_waiter_of_a_failed_request_gets_the_error() {
+    let files = MemoryFiles::new();
+    files.write("table", vec![5; PAGE as usize]);
+    let faults = Faults::default();
+    let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(100), outstanding: 16 };
+    let device = Device::new(FaultStorage { files, faults: faults.clone() }, Some(model));
+    let pool = pool(device, 1 << 20);
+    let table = pool.open(Path::new("table")).unwrap();
+    faults.plan([Fault::Error(ErrorKind::Other)]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!(matches!(pool.pin(&table, 0, None), Err(PoolError::Io { .. }))));
+        }
+    });
+    assert_eq!(pool.stats().failed_loads, 1);
+}
+
+#[test]
+fn short_and_interrupted_answers_are_continued() {
+    let (pool, faults) = faulty();
+    let table = pool.open(Path::new("table")).unwrap();
+    faults.plan([Fault::Short(4096), Fault::Error(ErrorKind::Interrupted), Fault::Short(5000), Fault::Short(1)]);
+    let read = pool.read_blocking(&table, &[0..table.len()], None).unwrap();
+    assert!(read.data[0].iter().all(|&byte| byte == 5));
+}
+
+#[test]
+fn an_early_end_is_an_error() {
+    let (pool, faults) = faulty();
+    let table = pool.open(Path::new("table")).unwrap();
+    faults.plan([Fault::Short(0)]);
+    let error = pool.pin(&table, 0, None).unwrap_err().to_string();
+    assert!(error.contains("the file ended after 0"), "{error}");
+}
+
+#[test]
+fn a_storage_that_panics_fails_the_read_and_not_the_pool() {
+    let (pool, faults) = faulty();
+    let table = pool.open(Path::new("table")).unwrap();
+    faults.plan([Fault::Panic; 20]);
+    for block in 0..20 {
+        assert!(pool.pin(&table, block, None).is_err());
+    }
+    assert_eq!(pool.pin(&table, 0, None).unwrap()[0], 5, "the threads are all still there");
+}
+
+#[test]
+fn failing_reads_by_many_threads_leave_no_pin_and_lose_no_frame() {
+    let (pool, faults) = faulty_with(200_000);
+    assert!(pool.frames() < 40, "there are evictions");
+    let table = pool.open(Path::new("table")).unwrap();
+    faults.plan((0..300).map(|i| if i % 3 == 0 { Fault::Error(ErrorKind::Other) } else { Fault::None }));
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let (pool, table) = (&pool, &table);
+            scope.spawn(move || {
+                for round in 0..100u64 {
+                    let start = (thread * 7919 + round * 4099) % (table.len() - 20_000);
+                    if let Ok(read) = pool.read_blocking(table, &[start..start + 20_000], None) {
+                        assert!(read.data[0].iter().all(|&byte| byte == 5));
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(pool.pinned(), 0);
+    faults.clear();
+    let pins: Vec<_> = (0..pool.frames()).map(|block| pool.pin(&table, block, None)).collect();
+    assert!(pins.iter().all(Result::is_ok), "every frame can still be had");
+}
+
+#[test]
+fn a_cancelled_pin_or_read_leaves_its_loads_to_the_pool() {
+    let files = MemoryFiles::new();
+    files.write("table", vec![5; 64 * PAGE as usize]);
+    let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(30), outstanding: 16 };
+    let pool = pool(Device::new(files, Some(model)), 1 << 20);
+    let table = pool.open(Path::new("table")).unwrap();
+    {
+        let pin = pin!(pool.pin_async(&table, 0, None));
+        assert!(poll_once(pin).is_pending());
+        let read = pin!(pool.read(&table, &[4096..20_000], None));
+        assert!(poll_once(read).is_pending());
+    }
+    let begin = Instant::now();
+    while pool.stats().loads < 5 && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::yield_now();
+    }
+    assert_eq!((pool.stats().loads, pool.pinned()), (5, 0));
+    assert!(poll_once(pin!(pool.pin_async(&table, 4, None))).is_ready(), "it was loaded for nobody, and is there");
+}
+
+#[test]
+fn a_changed_file_is_another_relation_and_readers_of_the_old_one_fail_even_on_hits() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, new) in [("longer", vec![2; 50_000]), ("same-size", vec![2; 40_000])] {
+        let path = folder.path().join(name);
+        write(&path, vec![1; 40_000]).unwrap();
+        let pool = pool(Device::local(), 1 << 20);
+        let old = pool.open(&path).unwrap();
+        assert_eq!(pool.open(&path).unwrap().id(), old.id(), "the same generation is the same relation");
+        assert_eq!(pool.pin(&old, 0, None).unwrap()[0], 1);
+        let_time_pass();
+        write(&path, &new).unwrap();
+        assert_eq!(pool.pin(&old, 0, None).unwrap()[0], 1, "nobody has looked yet");
+        let error = pool.pin(&old, 1, None).unwrap_err();
+        assert!(matches!(&error, PoolError::Changed { path: named, .. } if *named == path), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(matches!(pool.pin(&old, 0, None), Err(PoolError::Changed { .. })), "now it is known");
+        assert!(matches!(pool.read_blocking(&old, &[0..10], None), Err(PoolError::Changed { .. })));
+        let now = pool.open(&path).unwrap();
+        assert_ne!(now.id(), old.id());
+        assert_eq!(pool.read_blocking(&now, &[0..now.len()], None).unwrap().data, [new]);
+    }
+}
+
+#[test]
+fn opening_a_changed_file_is_noticed_by_readers_of_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    write(&path, vec![1; 40_000]).unwrap();
+    let pool = pool(Device::local(), 1 << 20);
+    let old = pool.open(&path).unwrap();
+    pool.read_blocking(&old, &[0..40_000], None).unwrap();
+    // Replaced by another file of that name, as most writers of data files do.
+    let other = folder.path().join("other");
+    write(&other, vec![2; 40_000]).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    let now = pool.open(&path).unwrap();
+    assert!(matches!(pool.pin(&old, 0, None), Err(PoolError::Changed { .. })));
+    assert_eq!(pool.pin(&now, 0, None).unwrap()[0], 2);
+}
+
+#[test]
+fn a_file_that_shrinks_grows_or_goes_while_it_is_read_fails_with_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let changes: [(&str, fn(&Path)); 3] = [
+        ("shrinks", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(9000).unwrap()),
+        ("grows", |path| OpenOptions::new().append(true).open(path).unwrap().write_all(b"more").unwrap()),
+        ("goes", |path| std::fs::remove_file(path).unwrap()),
+    ];
+    for (name, change) in changes {
+        let path = folder.path().join(name);
+        write(&path, vec![1; 1_000_000]).unwrap();
+        let pool = pool(Device::local(), 300_000);
+        let table = pool.open(&path).unwrap();
+        pool.read_blocking(&table, &[0..100_000], None).unwrap();
+        let_time_pass();
+        change(&path);
+        let error = pool.read_blocking(&table, &[0..table.len()], None).unwrap_err();
+        assert!(matches!(error, PoolError::Changed { .. }) && error.to_string().contains(name), "{error}");
+        assert_eq!(pool.pinned(), 0);
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = pool(Device::local(), 1 << 20).open(Path::new("/no/such/file")).unwrap_err().to_string();
+    assert!(error.contains("/no/such/file"), "{error}");
+}

@@ -1,0 +1,273 @@
+//! Reads and pins against real files: the bytes are right, whoever asks, however small the pool.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+use pagecast::storage::{Device, MAX_REQUEST, MemoryFiles};
+use pagecast::{PageId, PolicySpec, Pool, PoolError, PoolOptions, Recorder};
+use proptest::prelude::*;
+
+const PAGE: u32 = 4096;
+
+/// Bytes that tell every offset from its neighbours and from the same offset of another page.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ (i >> 12) as u8).collect()
+}
+
+fn options(policy: &str, memory: u64) -> PoolOptions {
+    PoolOptions { memory, page_size: PAGE, policy: PolicySpec::parse(policy).unwrap(), ..Default::default() }
+}
+
+/// The least memory with which a pool of this page size and policy has `frames` frames.
+fn memory_for(frames: u64) -> u64 {
+    (1 << 16) + frames * 5000
+}
+
+fn file(len: usize) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bytes) = (folder.path().join("table"), content(len));
+    std::fs::write(&path, &bytes).unwrap();
+    (folder, path, bytes)
+}
+
+#[test]
+fn threads_read_the_right_bytes_through_every_policy() {
+    let (_folder, path, bytes) = file(3_000_001);
+    for policy in ["clock", "lru", "random", "pbm"] {
+        let pool = Pool::new(options(policy, memory_for(40))).unwrap();
+        let table = pool.open(&path).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let (pool, table, bytes) = (&pool, &table, &bytes);
+                scope.spawn(move || {
+                    for round in 0..30 {
+                        let start = (thread * 77_777 + round * 131_071) % 2_500_000;
+                        let ranges = [start..start + 100_000, start + 350_000..start + 350_010];
+                        let read = pool.read_blocking(table, &ranges, None).unwrap();
+                        for (range, data) in ranges.iter().zip(&read.data) {
+                            assert!(data == &bytes[range.start as usize..range.end as usize], "{policy} {range:?}");
+                        }
+                    }
+                });
+            }
+        });
+        let stats = pool.stats();
+        assert_eq!(pool.pinned(), 0);
+        assert!(stats.evictions > 0 && stats.hits + stats.waits + stats.loads <= stats.requests);
+        assert_eq!(stats.bytes_read, pool.device().stats().bytes_read, "{policy}: what is counted is what was read");
+    }
+}
+
+#[test]
+fn pages_are_pinned_by_many_threads_in_a_tiny_pool() {
+    let (_folder, path, bytes) = file(50 * PAGE as usize + 17);
+    let pool = Pool::new(options("clock", memory_for(4))).unwrap();
+    let table = pool.open(&path).unwrap();
+    let refused = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..6u32 {
+            let (pool, table, bytes, refused) = (&pool, &table, &bytes, &refused);
+            scope.spawn(move || {
+                for round in 0..400 {
+                    let block = (thread * 13 + round * 7) % table.pages();
+                    match pool.pin(table, block, None) {
+                        Ok(page) => {
+                            let start = (block * PAGE) as usize;
+                            assert!(*page == bytes[start..(start + PAGE as usize).min(bytes.len())], "block {block}");
+                        }
+                        Err(PoolError::NoFrame { .. }) => _ = refused.fetch_add(1, Relaxed),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert!(refused.into_inner() < 6 * 400, "some pins succeed");
+    assert_eq!(pool.pinned(), 0);
+}
+
+#[test]
+fn with_all_frames_pinned_reads_go_past_the_pool_and_pins_are_refused() {
+    let (_folder, path, bytes) = file(100 * PAGE as usize);
+    let pool = Pool::new(options("lru", memory_for(5))).unwrap();
+    let table = pool.open(&path).unwrap();
+    let pins: Vec<_> = (0..pool.frames()).map(|block| pool.pin(&table, block, None).unwrap()).collect();
+    assert!(matches!(pool.pin(&table, 90, None), Err(PoolError::NoFrame { frames }) if frames == pool.frames()));
+    let read = pool.read_blocking(&table, &[0..table.len()], None).unwrap();
+    assert!(read.data[0] == bytes);
+    let past = u64::from(table.pages() - pool.frames()) * u64::from(PAGE);
+    assert_eq!((read.stats.bypassed_bytes, read.stats.bytes_read), (past, past));
+    assert_eq!(read.stats.hits, u64::from(pool.frames()));
+    assert_eq!(pool.stats().bypassed_bytes, past);
+    drop(pins);
+    pool.pin(&table, 90, None).unwrap();
+}
+
+#[test]
+fn neighbouring_misses_are_one_request_of_at_most_four_mebibytes() {
+    let len = 2 * MAX_REQUEST + 5;
+    let (_folder, path, bytes) = file(len);
+    let pool = Pool::new(PoolOptions { page_size: 64 << 10, memory: 256 << 20, ..Default::default() }).unwrap();
+    let table = pool.open(&path).unwrap();
+    assert!(pool.read_blocking(&table, &[0..table.len()], None).unwrap().data[0] == bytes);
+    assert_eq!(pool.device().stats().requests, 3);
+    assert_eq!(pool.device().stats().bytes_read, len as u64);
+    let again = pool.read_blocking(&table, &[0..table.len()], None).unwrap();
+    assert_eq!((again.stats.hits, again.stats.bytes_read), (again.stats.pages, 0));
+    assert_eq!(pool.device().stats().requests, 3);
+}
+
+#[test]
+fn one_load_however_many_ask() {
+    let model = pagecast::storage::DeclaredModel {
+        bandwidth: u64::MAX,
+        latency: std::time::Duration::from_millis(100),
+        outstanding: 16,
+    };
+    let files = MemoryFiles::new();
+    files.write("table", content(PAGE as usize));
+    let device = Device::new(files, Some(model));
+    let pool = Pool::new(PoolOptions { device, ..options("clock", memory_for(8)) }).unwrap();
+    let table = pool.open("table".as_ref()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(pool.pin(&table, 0, None).unwrap().len(), PAGE as usize));
+        }
+    });
+    assert_eq!(pool.device().stats().requests, 1);
+    let stats = pool.stats();
+    assert_eq!((stats.requests, stats.loads, stats.hits + stats.waits), (8, 1, 7));
+}
+
+#[test]
+fn everything_fits_into_the_memory_that_was_given() {
+    for (memory, page_size) in [(200_000, 4096), (1 << 20, 65_536), (64 << 20, 65_536), (64 << 20, 1 << 20)] {
+        let pool = Pool::new(PoolOptions { memory, page_size, ..Default::default() }).unwrap();
+        let used = pool.memory();
+        assert!(used.total <= memory && u64::from(pool.frames()) * u64::from(page_size) == used.frames);
+        let parts = [used.headers, used.table, used.policy, used.predictor, used.inflight, used.statistics];
+        assert_eq!(used.frames + parts.iter().sum::<u64>(), used.total);
+    }
+}
+
+#[test]
+fn requests_are_recorded_in_order_once_a_page() {
+    #[derive(Default)]
+    struct Log(Mutex<Vec<(u32, u32)>>);
+    impl Recorder for Log {
+        fn request(&self, page: PageId, bytes: u32) {
+            self.0.lock().unwrap().push((page.block(), bytes));
+        }
+    }
+    let (_folder, path, _) = file(3 * PAGE as usize + 100);
+    let log = Arc::new(Log::default());
+    let pool = Pool::new(PoolOptions { recorder: Some(log.clone()), ..options("lru", memory_for(8)) }).unwrap();
+    let table = pool.open(&path).unwrap();
+    pool.read_blocking(&table, &[10..20, 30..5000, 12_288..12_388, 0..1], None).unwrap();
+    assert_eq!(*log.0.lock().unwrap(), [(0, PAGE), (1, PAGE), (3, 100), (0, PAGE)]);
+}
+
+#[test]
+fn the_pages_that_a_scan_wants_soonest_stay() {
+    let (_folder, path, _) = file(400 * PAGE as usize);
+    let pool = Pool::new(options("pbm(samples=100)", memory_for(100))).unwrap();
+    let table = pool.open(&path).unwrap();
+    let read = |blocks: std::ops::Range<u64>| {
+        pool.read_blocking(&table, &[blocks.start * u64::from(PAGE)..blocks.end * u64::from(PAGE)], None).unwrap().stats
+    };
+    let runs = [Run { first: 0, blocks: 40, position: 0, span: 40 }];
+    let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
+    let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: 40, parts: &parts }).unwrap();
+    assert_eq!(pool.scans().len(), 1);
+    read(0..40);
+    read(40..400);
+    assert_eq!(read(0..40).hits, 40, "announced, and so kept");
+    scan.report(40);
+    drop(scan);
+    assert!(pool.scans().is_empty());
+    read(40..400);
+    assert!(read(0..40).hits < 40, "nobody wants them any more");
+}
+
+#[test]
+fn bounds_are_checked() {
+    let (_folder, path, _) = file(10_000);
+    let pool = Pool::new(options("lru", memory_for(8))).unwrap();
+    let table = pool.open(&path).unwrap();
+    assert_eq!((table.pages(), pool.pin(&table, 2, None).unwrap().len()), (3, 10_000 - 8192));
+    let error = pool.pin(&table, 3, None).unwrap_err().to_string();
+    assert!(error.contains("table") && error.contains("10000"), "{error}");
+    assert!(matches!(pool.pin(&table, u32::MAX, None), Err(PoolError::OutOfBounds { .. })));
+    #[allow(clippy::reversed_empty_ranges)]
+    for range in [0..10_001, 5..4, u64::MAX - 1..u64::MAX] {
+        assert!(matches!(pool.read_blocking(&table, &[range], None), Err(PoolError::OutOfBounds { .. })));
+    }
+    assert_eq!(pool.read_blocking(&table, &[], None).unwrap().data.len(), 0);
+    assert_eq!(pool.read_blocking(&table, &[10_000..10_000], None).unwrap().data, [[]]);
+}
+
+#[test]
+fn an_empty_file_has_no_pages() {
+    let (_folder, path, _) = file(0);
+    let pool = Pool::new(options("lru", memory_for(8))).unwrap();
+    let table = pool.open(&path).unwrap();
+    assert_eq!(table.pages(), 0);
+    assert!(pool.pin(&table, 0, None).is_err());
+    assert_eq!(pool.read_blocking(&table, std::slice::from_ref(&(0..0)), None).unwrap().data, [[]]);
+}
+
+#[test]
+fn opt_needs_a_trace_and_is_refused() {
+    let error = Pool::new(options("opt", 1 << 20)).unwrap_err().to_string();
+    assert!(error.contains("opt"), "{error}");
+}
+
+#[test]
+fn a_pool_that_goes_while_it_reads_leaves_its_reads_to_end() {
+    let (_folder, path, _) = file(300 * PAGE as usize);
+    let pool = Pool::new(options("lru", memory_for(64))).unwrap();
+    let table = pool.open(&path).unwrap();
+    let read = pool.read(&table, std::slice::from_ref(&(0..table.len())), None);
+    drop(pool);
+    let waker = std::task::Waker::noop();
+    let mut read = std::pin::pin!(read);
+    let begin = std::time::Instant::now();
+    let result = loop {
+        if let std::task::Poll::Ready(result) = read.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
+            break result;
+        }
+        assert!(begin.elapsed().as_secs() < 20, "the read hangs");
+        std::thread::yield_now();
+    };
+    assert_eq!(result.unwrap().data[0].len(), 300 * PAGE as usize);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Any ranges in any order, through a pool of a few frames or many, are the file's bytes.
+    #[test]
+    fn any_ranges_are_the_files_bytes(
+        len in 1u64..200_000,
+        cuts in prop::collection::vec((0f64..1.0, 0f64..1.0), 0..12),
+        frames in 1u64..60,
+    ) {
+        let (files, bytes) = (MemoryFiles::new(), content(len as usize));
+        files.write("table", bytes.clone());
+        let device = Device::new(files, None);
+        let pool = Pool::new(PoolOptions { device, ..options("pbm", memory_for(frames)) }).unwrap();
+        let table = pool.open("table".as_ref()).unwrap();
+        let at = |part: f64| (part * len as f64) as u64;
+        let ranges: Vec<_> = cuts.iter().map(|&(a, b)| at(a.min(b))..at(a.max(b))).collect();
+        let read = pool.read_blocking(&table, &ranges, None).unwrap();
+        for (range, data) in ranges.iter().zip(&read.data) {
+            prop_assert!(data == &bytes[range.start as usize..range.end as usize]);
+        }
+        prop_assert_eq!(read.stats.bytes_requested, ranges.iter().map(|range| range.end - range.start).sum::<u64>());
+        prop_assert_eq!(pool.pinned(), 0);
+    }
+}
