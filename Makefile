@@ -25,7 +25,7 @@ test-core: ## predictor, policies, pool, simulator: the quick loop
 
 explore: ## the concurrency protocols under a schedule explorer
 	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle
-	$(EXPLORE) cargo test --locked -p pagecast --test protocol_shuttle
+	$(EXPLORE) cargo test --locked -p pagecast --lib exploration
 
 no-std: ## the predictor links without std and without an allocator
 	bash ci/core-no-std.sh

@@ -105,7 +105,7 @@ impl Plan {
     /// As many frames as fit.
     pub(crate) fn new(options: &PoolOptions) -> Result<Self, PoolError> {
         let page_size = options.page_size;
-        if page_size == 0 || page_size > MAX_PAGE_SIZE || page_size % 4096 != 0 {
+        if page_size == 0 || page_size > MAX_PAGE_SIZE || !page_size.is_multiple_of(4096) {
             return Err(PoolError::PageSize { given: page_size, max: MAX_PAGE_SIZE });
         }
         let one_frame = |predictor: &PredictorConfig| usage(options, predictor, 1).total;

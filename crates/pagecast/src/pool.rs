@@ -26,6 +26,9 @@ use crate::storage::Device;
 use crate::sync::Mutex;
 use crate::{Pin, PoolError};
 
+/// Most threads that read. A device with more requests outstanding is used by other readers beside the pool.
+const MAX_THREADS: u32 = 64;
+
 /// A buffer pool: a fixed amount of memory that holds pages of files. Clones are the same pool.
 ///
 /// ```
@@ -92,7 +95,7 @@ impl Pool {
         let registry = Registry::format(words, plan.predictor)?;
         Ok(Self(Arc::new(Shared {
             cache: Cache::new(memory, plan.frames, policy),
-            threads: IoThreads::start(options.device.outstanding())?,
+            threads: IoThreads::start(options.device.outstanding().clamp(1, MAX_THREADS))?,
             predictor: registry.predictor(),
             registry: Mutex::new(registry),
             relations: Mutex::new(Relations { by_path: HashMap::new(), next: 0 }),

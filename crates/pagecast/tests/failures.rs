@@ -1,6 +1,8 @@
 //! Storage that fails, files that change, futures that are dropped: errors name what and where, and nothing is left.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
+// A read of one range takes a list of one range.
+#![allow(clippy::single_range_in_vec_init)]
 
 use std::fs::{OpenOptions, write};
 use std::future::Future;
