@@ -74,6 +74,7 @@ mod explored {
 pub(crate) mod mistake {
     use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+    /// None of them.
     pub(crate) const NONE: u8 = 0;
     /// A claimed frame stays in its chain under its old page.
     pub(crate) const TAG_KEPT: u8 = 1;
@@ -84,6 +85,7 @@ pub(crate) mod mistake {
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 
+    #[cfg(test)]
     pub(crate) fn activate(mistake: u8) {
         ACTIVE.store(mistake, Relaxed);
     }

@@ -192,7 +192,8 @@ fn opening_a_changed_file_is_noticed_by_readers_of_the_old_one() {
 #[test]
 fn a_file_that_shrinks_grows_or_goes_while_it_is_read_fails_with_its_name() {
     let folder = tempfile::tempdir().unwrap();
-    let changes: [(&str, fn(&Path)); 3] = [
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 3] = [
         ("shrinks", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(9000).unwrap()),
         ("grows", |path| OpenOptions::new().append(true).open(path).unwrap().write_all(b"more").unwrap()),
         ("goes", |path| std::fs::remove_file(path).unwrap()),

@@ -233,7 +233,7 @@ fn a_pool_that_goes_while_it_reads_leaves_its_reads_to_end() {
     let (_folder, path, _) = file(300 * PAGE as usize);
     let pool = Pool::new(options("lru", memory_for(64))).unwrap();
     let table = pool.open(&path).unwrap();
-    let read = pool.read(&table, &[0..table.len(]), None);
+    let read = pool.read(&table, &[0..table.len()], None);
     drop(pool);
     let waker = std::task::Waker::noop();
     let mut read = std::pin::pin!(read);
