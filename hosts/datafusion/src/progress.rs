@@ -81,6 +81,16 @@ impl Progress {
         self.state.lock().scan.as_ref().map(Scan::id)
     }
 
+    /// The pages of the runs that are registered at the start.
+    #[cfg(test)]
+    pub(crate) fn registered_pages(&self) -> impl Iterator<Item = pagecast::PageId> {
+        let blocks = |run: Run| run.first..run.first + run.blocks;
+        let page = |relation| move |block| pagecast::PageId::new(relation, block);
+        by_relation(&self.expected)
+            .into_iter()
+            .flat_map(move |(relation, runs)| runs.into_iter().flat_map(blocks).map(page(relation)))
+    }
+
     fn done(&self, index: usize) {
         let mut state = self.state.lock();
         state.done[index] = true;

@@ -196,3 +196,6 @@ impl AsyncFileReader for NotingReader {
         async { Ok(self.host.footers.load(&self.relation).await?) }.boxed()
     }
 }
+
+#[cfg(test)]
+mod tests;

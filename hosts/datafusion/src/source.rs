@@ -25,7 +25,7 @@ use crate::execution::Siblings;
 /// at execution its own stream is opened over a work queue of single row groups (see [`Siblings`]).
 #[derive(Clone, Debug)]
 pub(crate) struct InOrderScan {
-    config: FileScanConfig,
+    pub(crate) config: FileScanConfig,
     host: Arc<Host>,
 }
 

@@ -4,4 +4,5 @@
 mod data;
 mod lifecycle;
 mod rows;
+mod tables;
 mod tpch;
