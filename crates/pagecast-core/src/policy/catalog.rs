@@ -1,18 +1,32 @@
 //! Every policy by name, with its parameters: the one place that a new policy is entered in.
 
 use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split_list};
-use super::{ClockSweep, ConcurrentPolicy, Lru, MAX_SAMPLES, PbmSampling, Policy, RandomChoice, SequentialPolicy};
+use super::{
+    Arc, Car, ClockPro, ClockSweep, ConcurrentPolicy, Fifo, Lfu, LfuAged, Lirs, Lru, MAX_SAMPLES, PbmSampling, Policy,
+    RandomChoice, S3Fifo, SequentialPolicy, Sieve, TwoQueue, WTinyLfu,
+};
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
 
 /// Which policy; what [`PolicySpec::visit`] distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Algorithm {
+    Arc,
+    Car,
     Clock,
+    ClockPro,
+    Fifo,
+    Lfu,
+    LfuAged,
+    Lirs,
     Lru,
     Opt,
     Pbm,
     Random,
+    S3Fifo,
+    Sieve,
+    TwoQueue,
+    WTinyLfu,
 }
 
 /// A policy as the catalog lists it.
@@ -29,21 +43,70 @@ const fn count(name: &'static str, default: u64, low: u64, high: u64) -> Paramet
     Parameter { name, default: default as f64, kind: Kind::Count(low, high) }
 }
 
+const fn number(name: &'static str, default: f64, low: f64, high: f64) -> Parameter {
+    Parameter { name, default, kind: Kind::Number(low, high) }
+}
+
+const fn share(name: &'static str, default: f64, low: f64, high: f64) -> Parameter {
+    Parameter { name, default, kind: Kind::Share(low, high) }
+}
+
 const SAMPLES: &[Parameter] = &[count("samples", 10, 1, MAX_SAMPLES as u64)];
 
 /// All policies, by name.
 static CATALOG: &[Entry] = &[
+    Entry {
+        name: "2q",
+        algorithm: Algorithm::TwoQueue,
+        parameters: &[share("in", 0.25, 0.0, 1.0), share("out", 0.5, 0.0, 10.0)],
+        bytes_per_frame: 44,
+    },
+    Entry { name: "arc", algorithm: Algorithm::Arc, parameters: &[], bytes_per_frame: 60 },
+    Entry { name: "car", algorithm: Algorithm::Car, parameters: &[], bytes_per_frame: 60 },
     Entry {
         name: "clock",
         algorithm: Algorithm::Clock,
         parameters: &[count("max", 5, 0, 255), count("init", 1, 0, 255)],
         bytes_per_frame: 0,
     },
+    Entry {
+        name: "clock-pro",
+        algorithm: Algorithm::ClockPro,
+        parameters: &[share("cold", 0.01, 0.0, 0.5), share("ghosts", 2.0, 0.0, 10.0)],
+        bytes_per_frame: 112,
+    },
+    Entry { name: "fifo", algorithm: Algorithm::Fifo, parameters: &[], bytes_per_frame: 16 },
+    Entry { name: "lfu", algorithm: Algorithm::Lfu, parameters: &[], bytes_per_frame: 64 },
+    Entry {
+        name: "lfu-aged",
+        algorithm: Algorithm::LfuAged,
+        parameters: &[number("mean", 10.0, 2.0, 1e9)],
+        bytes_per_frame: 64,
+    },
+    Entry {
+        name: "lirs",
+        algorithm: Algorithm::Lirs,
+        parameters: &[share("hir", 0.01, 0.0, 1.0), share("ghosts", 2.0, 0.0, 10.0)],
+        bytes_per_frame: 150,
+    },
     Entry { name: "lru", algorithm: Algorithm::Lru, parameters: &[], bytes_per_frame: 16 },
     Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: 0 },
     Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: SAMPLES, bytes_per_frame: 0 },
     Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: SAMPLES, bytes_per_frame: 0 },
     Entry { name: "random", algorithm: Algorithm::Random, parameters: &[], bytes_per_frame: 0 },
+    Entry {
+        name: "s3-fifo",
+        algorithm: Algorithm::S3Fifo,
+        parameters: &[share("small", 0.1, 0.0, 1.0), share("ghost", 0.9, 0.0, 10.0), count("threshold", 2, 0, 3)],
+        bytes_per_frame: 60,
+    },
+    Entry { name: "sieve", algorithm: Algorithm::Sieve, parameters: &[], bytes_per_frame: 24 },
+    Entry {
+        name: "w-tinylfu",
+        algorithm: Algorithm::WTinyLfu,
+        parameters: &[share("window", 0.01, 0.0, 1.0), share("protected", 0.8, 0.0, 1.0), count("sample", 10, 1, 1000)],
+        bytes_per_frame: 40,
+    },
 ];
 
 /// The names of all policies, in alphabetical order.
@@ -155,11 +218,27 @@ impl PolicySpec {
         }
         let value = |name| self.value(name);
         Ok(match self.entry.algorithm {
+            Algorithm::Arc => visitor.sequential(Arc::new(frames)),
+            Algorithm::Car => visitor.sequential(Car::new(frames)),
             Algorithm::Clock => visitor.concurrent(ClockSweep::new(value("max") as u64, value("init") as u64)),
+            Algorithm::Fifo => visitor.sequential(Fifo::new(frames)),
+            Algorithm::Lfu => visitor.sequential(Lfu::new(frames)),
+            Algorithm::LfuAged => visitor.sequential(LfuAged::new(frames, value("mean"))),
             Algorithm::Lru => visitor.sequential(Lru::new(frames)),
             Algorithm::Opt => return Err(PolicyError::NeedsTrace { policy: self.entry.name }),
             Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
             Algorithm::Random => visitor.concurrent(RandomChoice::new(seed)),
+            Algorithm::S3Fifo => {
+                let threshold = value("threshold") as u8;
+                visitor.sequential(S3Fifo::new(frames, value("small"), value("ghost"), threshold))
+            }
+            Algorithm::Sieve => visitor.sequential(Sieve::new(frames)),
+            Algorithm::TwoQueue => visitor.sequential(TwoQueue::new(frames, value("in"), value("out"))),
+            Algorithm::Lirs => visitor.sequential(Lirs::new(frames, value("hir"), value("ghosts"))),
+            Algorithm::ClockPro => visitor.sequential(ClockPro::new(frames, value("cold"), value("ghosts"))),
+            Algorithm::WTinyLfu => {
+                visitor.sequential(WTinyLfu::new(frames, value("window"), value("protected"), value("sample") as u64))
+            }
         })
     }
 

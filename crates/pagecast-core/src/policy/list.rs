@@ -6,6 +6,7 @@
 //!
 //! The *front* of a list is its old end, where victims are looked for; the *back* is where pages enter.
 
+use crate::policy::Claim;
 use crate::{FrameId, PageId};
 use alloc::vec::Vec;
 
@@ -15,7 +16,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 const OFF: u32 = u32::MAX - 1;
 
 /// One node: a page, its neighbours, and what the policy notes of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Node<T> {
     pub(crate) page: PageId,
     prev: u32,
@@ -27,11 +28,12 @@ pub(crate) struct Node<T> {
 #[derive(Debug)]
 pub(crate) struct Nodes<T>(Vec<Node<T>>);
 
-impl<T: Clone + Default> Nodes<T> {
+impl<T: Default> Nodes<T> {
     /// `count` nodes, on no list.
     pub(crate) fn new(count: usize) -> Self {
         debug_assert!(count < OFF as usize);
-        Self(alloc::vec![Node { page: PageId::from_raw(0), prev: OFF, next: OFF, data: T::default() }; count])
+        let blank = || Node { page: PageId::from_raw(0), prev: OFF, next: OFF, data: T::default() };
+        Self(core::iter::repeat_with(blank).take(count).collect())
     }
 }
 
@@ -108,11 +110,6 @@ impl List {
         some(self.front)
     }
 
-    #[inline]
-    pub(crate) fn back(&self) -> Option<u32> {
-        some(self.back)
-    }
-
     /// Appends node `i`, which is on no list.
     #[inline]
     pub(crate) fn push_back<T>(&mut self, nodes: &mut Nodes<T>, i: u32) {
@@ -125,6 +122,24 @@ impl List {
             None => self.front = i,
         }
         self.back = i;
+        self.len += 1;
+    }
+
+    /// Puts node `i`, which is on no list, behind `place` of this list, or first.
+    pub(crate) fn insert_after<T>(&mut self, nodes: &mut Nodes<T>, place: Option<u32>, i: u32) {
+        debug_assert!(!nodes.linked(i));
+        let next = place.map_or(self.front, |place| nodes[place].next);
+        let node = &mut nodes[i];
+        node.prev = place.unwrap_or(NIL);
+        node.next = next;
+        match place {
+            Some(place) => nodes[place].next = i,
+            None => self.front = i,
+        }
+        match some(next) {
+            Some(next) => nodes[next].prev = i,
+            None => self.back = i,
+        }
         self.len += 1;
     }
 
@@ -145,6 +160,13 @@ impl List {
             None => self.back = prev,
         }
         self.len -= 1;
+    }
+
+    /// Puts node `new`, which is on no list, in the place of node `old` of this list.
+    pub(crate) fn replace<T>(&mut self, nodes: &mut Nodes<T>, old: u32, new: u32) {
+        let place = nodes.before(old);
+        self.remove(nodes, old);
+        self.insert_after(nodes, place, new);
     }
 
     /// Makes node `i` of this list the last.
@@ -183,21 +205,21 @@ impl List {
     }
 }
 
-/// Proposes the frames that start at `from` and follow towards the back, and unlinks the one that is taken.
-pub(crate) fn claim_from<T>(
+/// Proposes frames in the order given and returns the first that is taken.
+pub(crate) fn first_taken(
+    mut proposals: impl Iterator<Item = (FrameId, PageId)>,
+    claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+) -> Option<(FrameId, PageId)> {
+    proposals.find(|&(frame, page)| claim(frame, page) == Claim::Taken)
+}
+
+/// Proposes the frames of `list` from the front and unlinks the one that is taken.
+pub(crate) fn claim_oldest<T>(
     list: &mut List,
     nodes: &mut Nodes<T>,
-    from: Option<u32>,
-    claim: &mut dyn FnMut(FrameId, PageId) -> crate::policy::Claim,
+    claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
 ) -> Option<FrameId> {
-    let mut candidate = from;
-    while let Some(i) = candidate {
-        let (frame, page) = nodes.proposal(i);
-        if claim(frame, page) == crate::policy::Claim::Taken {
-            list.remove(nodes, i);
-            return Some(frame);
-        }
-        candidate = nodes.after(i);
-    }
-    None
+    let (frame, _) = first_taken(list.iter(nodes).map(|i| nodes.proposal(i)), claim)?;
+    list.remove(nodes, frame.0);
+    Some(frame)
 }

@@ -11,23 +11,30 @@
 //! The order of calls, for one frame: `admit`, any number of `hit`, then either a claim inside `evict` that was
 //! answered [`Claim::Taken`], or `forget`. After `Taken` the policy has already dropped the frame: no `forget` follows.
 
+mod adaptive;
 pub mod belady;
 mod catalog;
 mod clock;
+mod frequency;
+mod ghosts;
 mod list;
 #[cfg(feature = "std")]
 mod locked;
 mod parameters;
+mod queues;
 mod recency;
 mod sampling;
 
+pub use adaptive::{Arc, Lirs, TwoQueue};
 pub use belady::{Belady, NextUses};
 pub use catalog::{PolicySpec, Visitor, names};
-pub use clock::ClockSweep;
+pub use clock::{Car, ClockPro, ClockSweep};
+pub use frequency::{Lfu, LfuAged, WTinyLfu};
 #[cfg(feature = "std")]
 pub use locked::Locked;
 pub use parameters::PolicyError;
-pub use recency::Lru;
+pub use queues::{S3Fifo, Sieve};
+pub use recency::{Fifo, Lru};
 pub use sampling::{MAX_SAMPLES, PbmSampling, RandomChoice};
 
 use crate::sync::atomic::AtomicU64;

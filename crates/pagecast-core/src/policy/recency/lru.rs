@@ -9,7 +9,7 @@
 //!
 //! Cost: O(1) per hit and per eviction (plus one step per refused candidate), 16 bytes per frame, no ghosts.
 
-use crate::policy::list::{List, Nodes, claim_from};
+use crate::policy::list::{List, Nodes, claim_oldest};
 use crate::policy::{Access, Claim, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
@@ -40,8 +40,7 @@ impl SequentialPolicy for Lru {
         _oracle: &dyn Oracle,
         claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
     ) -> Option<FrameId> {
-        let oldest = self.order.front();
-        claim_from(&mut self.order, &mut self.nodes, oldest, claim)
+        claim_oldest(&mut self.order, &mut self.nodes, claim)
     }
 
     #[inline]

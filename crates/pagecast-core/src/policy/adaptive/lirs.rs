@@ -1,0 +1,219 @@
+//! LIRS: pages are ranked by the distance between their last two uses, not by the time since the last.
+//!
+//! Jiang, Zhang, "LIRS: An efficient low inter-reference recency set replacement policy" (SIGMETRICS 2002), section 3.
+//! Most frames hold LIR pages (short distances), the part `hir` (1 %) resident HIR pages. Stack S orders pages by recency
+//! and keeps HIR pages, resident or not, that are younger than the oldest LIR page; queue Q orders resident HIR pages,
+//! and victims come from its front. A HIR page that is used while in S becomes LIR, and the oldest LIR page becomes HIR.
+//!
+//! Deviations: S remembers at most as many non-resident pages as the part `ghosts` (200 %) of the frames, the oldest
+//! eviction forgotten first; the paper lets S grow without bound in section 3 and limits it in its measurements. It is
+//! trimmed when the missed page is admitted. If Q has no page that can be had, LIR pages are proposed from the oldest.
+//! LIR pages are made as long as there are fewer than there should be, not only at the start.
+//!
+//! Suits loops and scans beside a working set; it answers slowly when the working set moves.
+//!
+//! Cost: O(1) per hit and per eviction, amortised over the pruning of S. 40 bytes per frame and about 52 for each ghost.
+
+use crate::policy::ghosts::Ghosts;
+use crate::policy::list::{List, Nodes, first_taken};
+use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::{FrameId, PageId, oracle::Oracle};
+
+/// The state of a node; ghosts are non-resident HIR pages and need none.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Rank {
+    Lir,
+    #[default]
+    Hir,
+}
+
+/// Low inter-reference recency set.
+///
+/// Invariants: (I1) S is empty or its oldest page is LIR. (I2) Every LIR page is on S. (I3) A resident HIR page is on Q;
+/// a ghost is on S and, in the order of evictions, on `left`. (I4) `lirs` counts the LIR pages.
+#[derive(Debug)]
+pub struct Lirs {
+    /// Frames and ghosts as nodes of S.
+    recency: Nodes<Rank>,
+    /// The same nodes as members of Q or `left`.
+    waiting: Nodes<()>,
+    ghosts: Ghosts,
+    /// S and Q, oldest in front.
+    stack: List,
+    queue: List,
+    left: List,
+    lirs: u32,
+    max_lirs: u32,
+    max_ghosts: u32,
+}
+
+impl Lirs {
+    /// For a pool of `frames` frames of which the part `hir` is for HIR pages, and as many ghosts as the part `ghosts`.
+    pub fn new(frames: u32, hir: f64, ghosts: f64) -> Self {
+        let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
+        let max_ghosts = part(ghosts);
+        // One ghost more stands between an eviction and the admission that follows.
+        let nodes = frames as usize + max_ghosts as usize + 1;
+        let mut recency = Nodes::new(nodes);
+        Self {
+            ghosts: Ghosts::new(&mut recency, frames),
+            recency,
+            waiting: Nodes::new(nodes),
+            stack: List::new(),
+            queue: List::new(),
+            left: List::new(),
+            lirs: 0,
+            max_lirs: frames.saturating_sub(part(hir)).max(1),
+            max_ghosts,
+        }
+    }
+
+    /// Restores (I1).
+    fn prune(&mut self) {
+        while let Some(oldest) = self.stack.front() {
+            if self.ghosts.is_ghost(oldest) {
+                self.drop_ghost(oldest);
+            } else if self.recency[oldest].data == Rank::Hir {
+                self.stack.remove(&mut self.recency, oldest);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn drop_ghost(&mut self, ghost: u32) {
+        self.stack.remove(&mut self.recency, ghost);
+        self.left.remove(&mut self.waiting, ghost);
+        self.ghosts.remove(&mut self.recency, ghost);
+    }
+
+    /// Makes frame `i`, which is on S, LIR; if that is one too many, the oldest LIR page becomes HIR.
+    fn promote(&mut self, i: u32) {
+        self.recency[i].data = Rank::Lir;
+        self.lirs += 1;
+        if self.lirs > self.max_lirs
+            && let Some(oldest) = self.stack.pop_front(&mut self.recency)
+        {
+            self.recency[oldest].data = Rank::Hir;
+            self.lirs -= 1;
+            self.queue.push_back(&mut self.waiting, oldest);
+        }
+        self.prune();
+    }
+
+    /// Evicts from Q. A victim that S remembers leaves a ghost in its place there.
+    fn take_hir(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+        let proposals = self.queue.iter(&self.waiting).map(|i| self.recency.proposal(i));
+        let (frame, page) = first_taken(proposals, claim)?;
+        self.queue.remove(&mut self.waiting, frame.0);
+        if self.recency.linked(frame.0) {
+            self.leave_ghost(frame.0, page);
+        }
+        Some(frame)
+    }
+
+    fn leave_ghost(&mut self, i: u32, page: PageId) {
+        if self.ghosts.is_full()
+            && let Some(oldest) = self.left.front()
+        {
+            // Several loads are between their eviction and their admission.
+            self.drop_ghost(oldest);
+        }
+        match self.ghosts.insert(&mut self.recency, page) {
+            Some(ghost) => {
+                self.stack.replace(&mut self.recency, i, ghost);
+                self.left.push_back(&mut self.waiting, ghost);
+            }
+            None => self.stack.remove(&mut self.recency, i),
+        }
+    }
+
+    /// Evicts a LIR page, the oldest that can be had.
+    fn take_lir(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+        let lirs = self.stack.iter(&self.recency);
+        let lirs = lirs.filter(|&i| !self.ghosts.is_ghost(i) && self.recency[i].data == Rank::Lir);
+        let (frame, _) = first_taken(lirs.map(|i| self.recency.proposal(i)), claim)?;
+        self.stack.remove(&mut self.recency, frame.0);
+        self.lirs -= 1;
+        self.prune();
+        Some(frame)
+    }
+}
+
+impl SequentialPolicy for Lirs {
+    #[inline]
+    fn hit(&mut self, frame: FrameId, _access: &Access) {
+        let i = frame.0;
+        if self.recency[i].data == Rank::Lir {
+            let was_oldest = self.stack.front() == Some(i);
+            self.stack.move_to_back(&mut self.recency, i);
+            if was_oldest {
+                self.prune();
+            }
+        } else if self.recency.linked(i) {
+            self.stack.move_to_back(&mut self.recency, i);
+            self.queue.remove(&mut self.waiting, i);
+            self.promote(i);
+        } else {
+            self.stack.push_back(&mut self.recency, i);
+            self.queue.move_to_back(&mut self.waiting, i);
+        }
+    }
+
+    #[inline]
+    fn evict(
+        &mut self,
+        _incoming: &Access,
+        _oracle: &dyn Oracle,
+        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+    ) -> Option<FrameId> {
+        self.take_hir(claim).or_else(|| self.take_lir(claim))
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: FrameId, access: &Access) {
+        let i = frame.0;
+        self.recency[i].page = access.page;
+        let ghost = self.ghosts.find(&self.recency, access.page);
+        if let Some(ghost) = ghost {
+            self.drop_ghost(ghost);
+        }
+        self.stack.push_back(&mut self.recency, i);
+        if ghost.is_some() || self.lirs < self.max_lirs {
+            self.promote(i);
+        } else {
+            self.recency[i].data = Rank::Hir;
+            self.queue.push_back(&mut self.waiting, i);
+        }
+        while self.left.len() > self.max_ghosts
+            && let Some(oldest) = self.left.front()
+        {
+            self.drop_ghost(oldest);
+        }
+    }
+
+    fn forget(&mut self, frame: FrameId, _page: PageId) {
+        let i = frame.0;
+        match self.recency[i].data {
+            Rank::Lir => self.lirs -= 1,
+            Rank::Hir => self.queue.remove(&mut self.waiting, i),
+        }
+        if self.recency.linked(i) {
+            self.stack.remove(&mut self.recency, i);
+        }
+        self.prune();
+    }
+
+    fn check(&self) {
+        self.stack.check(&self.recency);
+        self.queue.check(&self.waiting);
+        self.left.check(&self.waiting);
+        self.ghosts.check(&self.recency);
+        let is_lir = |i: u32| !self.ghosts.is_ghost(i) && self.recency[i].data == Rank::Lir;
+        assert!(self.stack.front().is_none_or(is_lir), "(I1)");
+        assert_eq!(self.stack.iter(&self.recency).filter(|&i| is_lir(i)).count(), self.lirs as usize, "(I2), (I4)");
+        assert!(self.queue.iter(&self.waiting).all(|i| !self.ghosts.is_ghost(i) && !is_lir(i)), "(I3) on Q");
+        assert!(self.left.iter(&self.waiting).all(|i| self.ghosts.is_ghost(i) && self.recency.linked(i)), "(I3)");
+        assert_eq!(self.left.len(), self.ghosts.len(), "(I3)");
+    }
+}

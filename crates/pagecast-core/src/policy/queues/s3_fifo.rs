@@ -1,0 +1,187 @@
+//! S3-FIFO: a small FIFO that most pages pass through once, a main FIFO with reinsertion, and a ghost FIFO.
+//!
+//! Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction" (SOSP 2023), section 4 and
+//! algorithm 1. S has `small` (10 %) of the frames, M the rest, G remembers as many pages as M holds (`ghost`, 90 %). A
+//! page that leaves S with at least `threshold` (2, "more than one") hits moves to M, another to G; a page that is asked
+//! for while in G comes back into M. A page that reaches the end of M with hits goes round once more for one of them.
+//! Counts stop at 3.
+//!
+//! Deviations: until the first eviction a page that finds S full goes to M, as in the authors' code. Algorithm 1 would
+//! fill all frames through S, and M would then grow by ghosts only: a loop longer than S and G together never hits,
+//! where with this rule the part of it that M holds does. The count starts anew at 0 when a page moves from S to M, which
+//! the text leaves open and the authors' code does too. A page that is refused keeps its place and its successors are
+//! looked at. If S or M has no page that can be had, the other one is asked.
+//!
+//! Suits skewed accesses with many pages that are used once.
+//!
+//! Cost: a hit writes one byte until the count is 3. An eviction moves pages round, O(1) amortised over hits. 24 bytes
+//! per frame and about 32 for each ghost.
+
+use crate::policy::ghosts::Ghosts;
+use crate::policy::list::{List, Nodes};
+use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::{FrameId, PageId, oracle::Oracle};
+
+const MAX_HITS: u8 = 3;
+
+/// What a node notes: its queue, if it is a frame, and the hits since it entered that queue.
+#[derive(Clone, Copy, Default, Debug)]
+struct Mark {
+    main: bool,
+    hits: u8,
+}
+
+/// S3-FIFO.
+///
+/// Invariant (I1): a frame is on S or M as its mark says; a ghost is on G.
+#[derive(Debug)]
+pub struct S3Fifo {
+    nodes: Nodes<Mark>,
+    ghosts: Ghosts,
+    small: List,
+    main: List,
+    left: List,
+    max_small: u32,
+    threshold: u8,
+    /// Until the first eviction pages go to M when S is full.
+    has_evicted: bool,
+}
+
+impl S3Fifo {
+    /// For a pool of `frames` frames: S holds the part `small` of them, G as many ghosts as the part `ghost`, and
+    /// `threshold` hits (at most 3) lead from S to M.
+    pub fn new(frames: u32, small: f64, ghost: f64, threshold: u8) -> Self {
+        let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
+        let mut nodes = Nodes::new(frames as usize + part(ghost) as usize);
+        let ghosts = Ghosts::new(&mut nodes, frames);
+        Self {
+            nodes,
+            ghosts,
+            small: List::new(),
+            main: List::new(),
+            left: List::new(),
+            max_small: part(small),
+            threshold: threshold.min(MAX_HITS),
+            has_evicted: false,
+        }
+    }
+
+    /// Evicts from S, moving pages with enough hits to M on the way.
+    fn take_small(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+        let mut next = self.small.front();
+        while let Some(i) = next {
+            next = self.nodes.after(i);
+            if self.nodes[i].data.hits >= self.threshold {
+                self.small.remove(&mut self.nodes, i);
+                self.nodes[i].data = Mark { main: true, hits: 0 };
+                self.main.push_back(&mut self.nodes, i);
+                continue;
+            }
+            let (frame, page) = self.nodes.proposal(i);
+            if claim(frame, page) == Claim::Taken {
+                self.small.remove(&mut self.nodes, i);
+                self.remember(page);
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Evicts from M, sending pages with hits round again. Every step but a refusal lowers a count of at most 3, so
+    /// four rounds see every page without hits.
+    fn take_main(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+        let mut next = self.main.front();
+        for _ in 0..(u32::from(MAX_HITS) + 1) * self.main.len() {
+            let i = next?;
+            next = self.nodes.after(i);
+            if self.nodes[i].data.hits > 0 {
+                self.nodes[i].data.hits -= 1;
+                self.main.move_to_back(&mut self.nodes, i);
+                next = next.or(Some(i));
+                continue;
+            }
+            let (frame, page) = self.nodes.proposal(i);
+            if claim(frame, page) == Claim::Taken {
+                self.main.remove(&mut self.nodes, i);
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Enters `page` into G.
+    fn remember(&mut self, page: PageId) {
+        if self.ghosts.is_full()
+            && let Some(oldest) = self.left.pop_front(&mut self.nodes)
+        {
+            self.ghosts.remove(&mut self.nodes, oldest);
+        }
+        if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
+            self.left.push_back(&mut self.nodes, ghost);
+        }
+    }
+}
+
+impl SequentialPolicy for S3Fifo {
+    #[inline]
+    fn hit(&mut self, frame: FrameId, _access: &Access) {
+        let mark = &mut self.nodes[frame.0].data;
+        if mark.hits < MAX_HITS {
+            mark.hits += 1;
+        }
+    }
+
+    #[inline]
+    fn evict(
+        &mut self,
+        _incoming: &Access,
+        _oracle: &dyn Oracle,
+        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+    ) -> Option<FrameId> {
+        self.has_evicted = true;
+        if self.small.len() >= self.max_small {
+            self.take_small(claim).or_else(|| self.take_main(claim))
+        } else {
+            self.take_main(claim).or_else(|| self.take_small(claim)).or_else(|| self.take_main(claim))
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: FrameId, access: &Access) {
+        let ghost = self.ghosts.find(&self.nodes, access.page);
+        let main = ghost.is_some() || (!self.has_evicted && self.small.len() >= self.max_small);
+        let node = &mut self.nodes[frame.0];
+        node.page = access.page;
+        node.data = Mark { main, hits: 0 };
+        if let Some(ghost) = ghost {
+            self.left.remove(&mut self.nodes, ghost);
+            self.ghosts.remove(&mut self.nodes, ghost);
+        }
+        if main {
+            self.main.push_back(&mut self.nodes, frame.0);
+        } else {
+            self.small.push_back(&mut self.nodes, frame.0);
+        }
+    }
+
+    fn forget(&mut self, frame: FrameId, _page: PageId) {
+        if self.nodes[frame.0].data.main {
+            self.main.remove(&mut self.nodes, frame.0);
+        } else {
+            self.small.remove(&mut self.nodes, frame.0);
+        }
+    }
+
+    fn check(&self) {
+        for (list, main) in [(&self.small, false), (&self.main, true)] {
+            list.check(&self.nodes);
+            for i in list.iter(&self.nodes) {
+                assert_eq!((self.nodes[i].data.main, self.ghosts.is_ghost(i)), (main, false), "(I1) at node {i}");
+            }
+        }
+        self.left.check(&self.nodes);
+        assert!(self.left.iter(&self.nodes).all(|i| self.ghosts.is_ghost(i)), "(I1) on G");
+        assert_eq!(self.left.len(), self.ghosts.len());
+        self.ghosts.check(&self.nodes);
+    }
+}
