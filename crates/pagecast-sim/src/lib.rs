@@ -1,5 +1,7 @@
 //! Replays page traces through pagecast's policies.
 
+pub mod charts;
+pub mod curve;
 pub mod generate;
 pub mod replay;
 pub mod report;

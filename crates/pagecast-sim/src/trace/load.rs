@@ -2,6 +2,7 @@
 
 use super::error::{Place, TraceError};
 use super::{Action, Numbering, Registration, ScanNumber, Source, StreamNumber};
+use pagecast_core::random::Random;
 use pagecast_core::{PageId, Tick};
 
 /// A replay takes at most this many requests: their indices, with a bit to spare, fit 32 bits.
@@ -105,6 +106,34 @@ impl Trace {
             self.scans.resize(at, 0);
             self.scans.push(scan.map_or(0, |scan| scan + 1));
         }
+    }
+
+    /// The requests for a part of the pages, `rate` of them, chosen by a hash of the page and `seed`. Scans stay
+    /// registered as they were; those of their requests that remain come to the same moments.
+    #[must_use]
+    pub fn sample(&self, rate: f64, seed: u64) -> Self {
+        let below = (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
+        let chosen = |page: &PageId| Random::new(page.raw() ^ seed.rotate_left(32)).next() <= below;
+        let mut numbers = vec![None; self.pages.len()];
+        let mut sample = Self { name: self.name.clone(), ..Self::default() };
+        for (number, page) in self.pages.iter().enumerate().filter(|(_, page)| chosen(page)) {
+            numbers[number] = Some(sample.pages.len() as u32);
+            sample.pages.push(*page);
+        }
+        let mut events = self.events.iter().peekable();
+        for (at, &page) in self.requests.iter().enumerate() {
+            let kept = sample.requests.len();
+            while let Some(event) = events.next_if(|event| event.before as usize <= at) {
+                sample.events.push(PlacedEvent { before: kept as u32, ..event.clone() });
+            }
+            if let Some(number) = numbers[page as usize] {
+                sample.requests.push(number);
+                sample.note(kept, self.is_write(at), self.stream(at), self.scan(at));
+            }
+        }
+        let end = sample.requests.len() as u32;
+        sample.events.extend(events.map(|event| PlacedEvent { before: end, ..event.clone() }));
+        sample
     }
 
     /// The requests, each a page's number.

@@ -1,0 +1,185 @@
+//! The pictures of a trace and of what policies make of it, as ECharts options for a [`crate::report::Page`].
+
+use crate::trace::Trace;
+use serde_json::{Value, json};
+
+/// One line of a miss-ratio chart.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The policy.
+    pub name: String,
+    /// Pool sizes as a share of the trace's unique pages, and the miss ratio at each.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Below this width in pixels a chart is laid out for a telephone.
+const NARROW: u32 = 560;
+
+/// Miss ratio over pool size, a line a policy.
+pub fn miss_ratios(lines: &[Line]) -> Value {
+    let series: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let opt = line.name == "opt";
+            json!({
+                "name": line.name, "type": "line", "data": line.points, "symbolSize": 5,
+                "showSymbol": line.points.len() < 16,
+                "lineStyle": {"width": 2, "type": if opt { "dashed" } else { "solid" }},
+            })
+        })
+        .collect();
+    // A legend of many policies takes several rows, and more of them on a narrow screen.
+    let rows = |per_row: usize| 26 * lines.len().div_ceil(per_row);
+    json!({
+        "legend": {"top": 0, "icon": "roundRect", "itemWidth": 14, "itemHeight": 4},
+        "grid": {"left": 56, "right": 18, "top": rows(8) + 14, "bottom": 48},
+        "tooltip": {"trigger": "axis", "valueFormatter": "=percent", "confine": true, "order": "valueDesc"},
+        "xAxis": {
+            "type": "log", "name": "pool size, part of the unique pages", "nameLocation": "middle", "nameGap": 30,
+            "min": "dataMin", "max": "dataMax", "axisLabel": {"formatter": "=percent", "hideOverlap": true},
+            "axisPointer": {"label": {"formatter": "=percent"}},
+        },
+        "yAxis": {"type": "value", "name": "miss ratio", "min": 0, "scale": true, "axisLabel": {"formatter": "=percent"}},
+        "series": series,
+        "media": [{"query": {"maxWidth": NARROW}, "option": {"grid": {"left": 46, "right": 10, "top": rows(4) + 14}}}],
+    })
+}
+
+/// Hit-rate differences of one policy against others: a cell for every workload, size and policy.
+#[derive(Clone, Debug, Default)]
+pub struct DifferenceMap {
+    /// The columns: policies.
+    pub columns: Vec<String>,
+    /// The rows, from the top: a workload and a pool size each.
+    pub rows: Vec<String>,
+    /// Column, row, and by how much ours hits more, from -1 to 1.
+    pub cells: Vec<(usize, usize, f64)>,
+}
+
+impl DifferenceMap {
+    /// The height in pixels that shows every row.
+    pub fn height(&self) -> u32 {
+        150 + 24 * self.rows.len() as u32
+    }
+
+    /// The chart: green where ours hits more, red where the other does.
+    pub fn option(&self) -> Value {
+        let most = self.cells.iter().map(|cell| cell.2.abs()).fold(0.01, f64::max);
+        let cells: Vec<_> = self.cells.iter().map(|&(x, y, value)| json!([x, y, (value * 1e4).round() / 1e4])).collect();
+        json!({
+            "grid": {"left": 190, "right": 16, "top": 60, "bottom": 70},
+            "tooltip": {"confine": true, "valueFormatter": "=percent"},
+            "xAxis": {
+                "type": "category", "data": self.columns, "position": "top", "splitArea": {"show": true},
+                "axisLabel": {"interval": 0, "rotate": if self.columns.len() > 8 { 40 } else { 0 }},
+            },
+            "yAxis": {"type": "category", "data": self.rows, "inverse": true, "axisLabel": {"interval": 0}},
+            "visualMap": {
+                "min": -most, "max": most, "calculable": false, "orient": "horizontal", "left": "center", "bottom": 4,
+                "formatter": "=percent", "text": ["ours hits more", "the other"], "itemHeight": 160,
+                "inRange": {"color": ["#b3282d", "#e98b6d", "#f4f1ea", "#85c08f", "#1a7a3c"]},
+            },
+            "series": [{
+                "type": "heatmap", "data": cells, "itemStyle": {"borderColor": "#fff", "borderWidth": 1},
+                "label": {"show": self.columns.len() <= 14, "fontSize": 11, "formatter": "=percent"},
+            }],
+            "media": [{"query": {"maxWidth": NARROW}, "option": {
+                "grid": {"left": 118, "right": 6},
+                "xAxis": {"axisLabel": {"rotate": 60, "fontSize": 10}},
+                "yAxis": {"axisLabel": {"fontSize": 10, "width": 112, "overflow": "truncate"}},
+                "visualMap": {"itemHeight": 90},
+                "series": [{"label": {"show": self.columns.len() <= 5, "fontSize": 9}}],
+            }}],
+        })
+    }
+}
+
+/// Misses over those of Belady's MIN, a group of bars a trace and size.
+pub fn over_opt(groups: &[String], policies: &[(String, Vec<Option<f64>>)]) -> Value {
+    let series: Vec<_> = policies
+        .iter()
+        .map(|(name, values)| json!({"name": name, "type": "bar", "data": values, "barMaxWidth": 22}))
+        .collect();
+    let rows = |per_row: usize| 26 * policies.len().div_ceil(per_row);
+    json!({
+        "legend": {"top": 0, "icon": "roundRect", "itemWidth": 14, "itemHeight": 8},
+        "grid": {"left": 56, "right": 18, "top": rows(8) + 20, "bottom": 86},
+        "tooltip": {"trigger": "axis", "confine": true, "axisPointer": {"type": "shadow"}, "valueFormatter": "=percent"},
+        "xAxis": {"type": "category", "data": groups, "axisLabel": {"rotate": 30, "hideOverlap": true, "width": 130, "overflow": "truncate"}},
+        "yAxis": {"type": "value", "name": "misses above MIN", "axisLabel": {"formatter": "=percent"}},
+        "series": series,
+        "media": [{"query": {"maxWidth": NARROW}, "option": {"grid": {"left": 46, "right": 8, "top": rows(4) + 20}}}],
+    })
+}
+
+/// Cells of the access picture, in time and in pages.
+const PICTURE: (usize, usize) = (360, 180);
+
+/// Which pages are asked for over time: point reads red, scans blue, one dot for all requests that fall in a cell.
+///
+/// Pages are in the order of their ids, relation after relation, gaps between them left out.
+pub fn accesses(trace: &Trace) -> Value {
+    let (columns, rows) = PICTURE;
+    let mut order: Vec<u32> = (0..trace.unique()).collect();
+    order.sort_unstable_by_key(|&number| trace.pages()[number as usize]);
+    let mut rank = vec![0u32; order.len()];
+    order.iter().zip(0..).for_each(|(&number, place)| rank[number as usize] = place);
+    let requests = trace.requests().len();
+    let (columns, rows) = (columns.min(requests), rows.min(rank.len()));
+    let mut seen = vec![[false; 2]; columns * rows];
+    for (at, &page) in trace.requests().iter().enumerate() {
+        let (x, y) = (at * columns / requests, rank[page as usize] as usize * rows / rank.len());
+        seen[y * columns + x][usize::from(trace.scan(at).is_some())] = true;
+    }
+    // Dots carry the first request and page of their cell.
+    let dots = |kind: usize| -> Vec<Value> {
+        let cells = seen.iter().enumerate().filter(|(_, seen)| seen[kind]);
+        cells.map(|(i, _)| json!([i % columns * requests / columns, i / columns * rank.len() / rows])).collect()
+    };
+    let series = |name: &str, kind: usize, color: &str| {
+        json!({
+            "name": name, "type": "scatter", "data": dots(kind), "symbol": "rect", "symbolSize": 2.6, "silent": true,
+            "itemStyle": {"color": color, "opacity": 0.75},
+        })
+    };
+    json!({
+        "legend": {"top": 0},
+        "grid": {"left": 64, "right": 18, "top": 34, "bottom": 48},
+        "xAxis": {
+            "type": "value", "name": "request", "nameLocation": "middle", "nameGap": 30, "max": requests,
+            "axisLabel": {"formatter": "=count", "hideOverlap": true}, "splitLine": {"show": false},
+        },
+        "yAxis": {
+            "type": "value", "name": "page", "max": rank.len(), "axisLabel": {"formatter": "=count"},
+            "splitLine": {"show": false},
+        },
+        "series": [series("scans", 1, "#2f6fb0"), series("point reads", 0, "#c8403f")],
+        "media": [{"query": {"maxWidth": NARROW}, "option": {"grid": {"left": 48, "right": 10}}}],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::generate::generate;
+
+    #[test]
+    fn dots_tell_scans_from_points() {
+        let workload = "ycsb(streams=2,operations=2000,pages=400,scans=10000)";
+        let trace = Trace::load("t", &mut generate(workload, 1).unwrap()).unwrap();
+        let option = accesses(&trace);
+        let dots = |series: usize| option["series"][series]["data"].as_array().unwrap();
+        assert!(!dots(0).is_empty() && !dots(1).is_empty());
+        for dot in dots(0).iter().chain(dots(1)) {
+            assert!(dot[0].as_u64().unwrap() < trace.requests().len() as u64);
+            assert!(dot[1].as_u64().unwrap() < u64::from(trace.unique()));
+        }
+    }
+
+    #[test]
+    fn a_tiny_trace_has_a_picture() {
+        let trace = Trace::load("t", &mut generate("loop(pages=1,rounds=1)", 1).unwrap()).unwrap();
+        assert_eq!(accesses(&trace)["series"][0]["data"], json!([[0, 0]]));
+    }
+}
