@@ -1,5 +1,6 @@
 //! `pagecast simulate`: replays traces through policies at several pool sizes.
 
+mod page;
 mod rows;
 mod work;
 
@@ -12,8 +13,8 @@ use pagecast_sim::trace::Format;
 
 use crate::failure::{report, usage};
 use crate::output::{OutputArgs, write_whole};
-use crate::units::{Size, split_list};
-use rows::Row;
+use crate::units::{Size, share, split_list};
+use rows::Results;
 
 /// What to replay.
 #[derive(clap::Args, Debug)]
@@ -42,6 +43,12 @@ pub(crate) struct Args {
     /// Bytes of a page, for sizes in bytes
     #[arg(long, value_name = "SIZE", default_value = "8KiB")]
     page_size: Size,
+    /// Miss-ratio curves of N pool sizes, from a thousandth of the unique pages to all; `lru` takes one pass for all sizes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    curve: Option<u32>,
+    /// Make the curves from this part of the pages, chosen by hash (SHARDS), and show the error against the exact rows
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = share)]
+    sample: f64,
     /// Write the results as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -64,6 +71,11 @@ pub(crate) struct Plan {
     policies: Vec<PolicySpec>,
     sizes: Vec<Size>,
     page_size: u64,
+    curve: Option<u32>,
+    /// The part of the pages that curves are made from.
+    sample: f64,
+    /// Whether the report wants pictures of the accesses.
+    pictures: bool,
     interleaving: Interleaving,
     seed: u64,
 }
@@ -73,10 +85,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
     let plan = plan(&args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (rows, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from));
-    print!("{}", rows::table(&rows));
+    let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from));
+    results.measure_errors();
+    print!("{}{}", rows::table(&results.rows), rows::error_table(&results.curves));
     println!("seed {}, {}", plan.seed, rows::time_text(plan.interleaving));
-    write_results(&args, &plan, &rows)?;
+    write_results(&args, &plan, &results)?;
     // All that could be computed is shown and written; then every fault has its line, and the exit status says so.
     let last = errors.pop();
     for error in &errors {
@@ -99,6 +112,9 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
              the fewest misses of its own order instead"
         )));
     }
+    if args.time == Time::Logical && args.curve.is_some() {
+        return Err(usage("--curve: curves are made in the order of the trace only; leave out --time logical"));
+    }
     let size = |text: &str| match text.parse() {
         Ok(Size::Plain(0) | Size::Bytes(0)) => Err(usage("--sizes: a pool of 0 pages holds nothing")),
         Ok(Size::Plain(pages)) if pages > u64::from(u32::MAX) => {
@@ -117,19 +133,25 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         policies,
         sizes: split_list(&args.sizes).into_iter().map(size).collect::<Result<_, _>>()?,
         page_size,
+        curve: args.curve,
+        sample: args.sample,
+        pictures: args.output.html.is_some(),
         interleaving,
         seed: args.output.seed,
     })
 }
 
-fn write_results(args: &Args, plan: &Plan, rows: &[Row]) -> anyhow::Result<()> {
+fn write_results(args: &Args, plan: &Plan, results: &Results) -> anyhow::Result<()> {
     if let Some(path) = &args.output.json {
-        let mut json = serde_json::to_vec_pretty(&rows::json(plan, rows)).context("cannot make JSON of the results")?;
+        let mut json = serde_json::to_vec_pretty(&rows::json(plan, results)).context("cannot make JSON of the results")?;
         json.push(b'\n');
         write_whole(path, &json)?;
     }
     if let Some(path) = &args.csv {
-        write_whole(path, rows::csv(rows).as_bytes())?;
+        write_whole(path, rows::csv(&results.rows).as_bytes())?;
+    }
+    if let Some(path) = &args.output.html {
+        write_whole(path, page::render(plan, results).as_bytes())?;
     }
     Ok(())
 }

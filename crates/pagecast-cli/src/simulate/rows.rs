@@ -33,6 +33,51 @@ pub(crate) struct Row {
     pub(crate) opt_misses: Option<u64>,
 }
 
+/// A policy's miss-ratio curve on a trace.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Curve {
+    pub(crate) trace: String,
+    pub(crate) policy: String,
+    /// The part of the pages that it was made from; 1 when it is exact.
+    pub(crate) rate: f64,
+    /// Pool sizes in pages and the miss ratio at each.
+    pub(crate) points: Vec<(u32, f64)>,
+    /// The same at the sizes of the rows.
+    #[serde(skip)]
+    pub(crate) at_rows: Vec<(u32, f64)>,
+    /// The mean difference to the rows, which are exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mean_error: Option<f64>,
+}
+
+/// All that a command computed.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) curves: Vec<Curve>,
+    /// By trace: its name, and the chart of its accesses.
+    pub(crate) pictures: Vec<(String, Value)>,
+}
+
+impl Results {
+    /// Compares sampled curves with the exact rows.
+    pub(crate) fn measure_errors(&mut self) {
+        for curve in &mut self.curves {
+            let of_curve = |row: &&Row| row.trace == curve.trace && row.policy == curve.policy;
+            let errors: Vec<f64> = self
+                .rows
+                .iter()
+                .filter(of_curve)
+                .filter_map(|row| {
+                    let point = curve.at_rows.iter().find(|point| u64::from(point.0) == row.size_pages)?;
+                    Some((point.1 - row.miss_ratio()).abs())
+                })
+                .collect();
+            curve.mean_error = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
+        }
+    }
+}
+
 impl Row {
     /// Misses per request.
     pub(crate) fn miss_ratio(&self) -> f64 {
@@ -75,15 +120,30 @@ pub(crate) fn table(rows: &[Row]) -> Table {
     table
 }
 
+/// What sampling got wrong, for people; empty without sampled curves.
+pub(crate) fn error_table(curves: &[Curve]) -> String {
+    let mut table = Table::new(&["trace", "policy", "sampled pages", "mean error of the miss ratio"], 2);
+    let sampled: Vec<_> = curves.iter().filter_map(|curve| Some((curve, curve.mean_error?))).collect();
+    for (curve, error) in &sampled {
+        let rate = format!("{:.3} %", curve.rate * 100.0);
+        table.row(vec![curve.trace.clone(), curve.policy.clone(), rate, format!("{error:.5}")]);
+    }
+    if sampled.is_empty() { String::new() } else { format!("\n{table}") }
+}
+
 /// The whole result.
-pub(crate) fn json(plan: &Plan, rows: &[Row]) -> Value {
+pub(crate) fn json(plan: &Plan, results: &Results) -> Value {
     let config = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "seed": plan.seed,
         "time": time_text(plan.interleaving),
         "page_size": plan.page_size,
     });
-    json!({"schema": 1, "config": config, "rows": rows})
+    let mut json = json!({"schema": 1, "config": config, "rows": results.rows});
+    if !results.curves.is_empty() {
+        json["curves"] = json!(results.curves);
+    }
+    json
 }
 
 /// A head line, then a line a row; texts in quotes.

@@ -5,18 +5,35 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use pagecast_sim::charts;
+use pagecast_sim::curve::{curve, sizes};
 use pagecast_sim::simulation::{Outcome, simulate};
 use pagecast_sim::trace::{Trace, open};
 
 use super::Plan;
-use super::rows::Row;
+use super::rows::{Curve, Results, Row};
 use crate::units::Size;
 
-/// One replay: a trace, and which policy and size of the plan.
+/// A trace, and the sample of it that curves are made from.
+struct Loaded {
+    trace: Trace,
+    sample: Option<Trace>,
+}
+
+/// One thing to do with a trace; the number is where it stands in the results.
 struct Cell {
-    trace: Arc<Trace>,
-    /// Where its row stands in the results.
-    number: usize,
+    loaded: Arc<Loaded>,
+    task: Task,
+}
+
+#[derive(Clone, Copy)]
+enum Task {
+    /// One policy at one size.
+    Row(usize),
+    /// One policy at the sizes of its curve.
+    Curve(usize),
+    /// The access picture.
+    Picture(usize),
 }
 
 /// What the threads share. Invariants: (I1) a trace counts as `loading` from when it is taken until its cells are in
@@ -26,23 +43,32 @@ struct State {
     loading: usize,
     ready: VecDeque<Cell>,
     rows: Vec<Option<Row>>,
+    curves: Vec<Option<Curve>>,
+    pictures: Vec<Option<(String, serde_json::Value)>>,
+    /// With the number of the trace that could not be loaded.
     errors: Vec<(usize, anyhow::Error)>,
 }
 
-/// The rows of all replays in the order of the command line, and what went wrong.
-pub(super) fn replay_all(plan: &Plan, jobs: usize) -> (Vec<Row>, Vec<anyhow::Error>) {
-    let per_trace = plan.policies.len() * plan.sizes.len();
-    let all = plan.traces.len() * per_trace;
+/// All results in the order of the command line, and what went wrong.
+pub(super) fn replay_all(plan: &Plan, jobs: usize) -> (Results, Vec<anyhow::Error>) {
+    fn empty<T>(length: usize) -> Vec<Option<T>> {
+        (0..length).map(|_| None).collect()
+    }
+    let traces = plan.traces.len();
+    let state = State {
+        next_trace: 0,
+        loading: 0,
+        ready: VecDeque::new(),
+        rows: empty(traces * plan.policies.len() * plan.sizes.len()),
+        curves: empty(if plan.curve.is_some() { traces * plan.policies.len() } else { 0 }),
+        pictures: empty(if plan.pictures { traces } else { 0 }),
+        errors: Vec::new(),
+    };
+    let all = state.rows.len() + state.curves.len() + state.pictures.len();
     let work = Work {
         plan,
-        per_trace,
-        state: Mutex::new(State {
-            next_trace: 0,
-            loading: 0,
-            ready: VecDeque::new(),
-            rows: (0..all).map(|_| None).collect(),
-            errors: Vec::new(),
-        }),
+        per_trace: all / traces,
+        state: Mutex::new(state),
         changed: Condvar::new(),
         bar: ProgressBar::new(all as u64),
     };
@@ -56,7 +82,12 @@ pub(super) fn replay_all(plan: &Plan, jobs: usize) -> (Vec<Row>, Vec<anyhow::Err
     work.bar.finish_and_clear();
     let mut state = work.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     state.errors.sort_by_key(|&(number, _)| number);
-    (state.rows.into_iter().flatten().collect(), state.errors.into_iter().map(|(_, error)| error).collect())
+    let results = Results {
+        rows: state.rows.into_iter().flatten().collect(),
+        curves: state.curves.into_iter().flatten().collect(),
+        pictures: state.pictures.into_iter().flatten().collect(),
+    };
+    (results, state.errors.into_iter().map(|(_, error)| error).collect())
 }
 
 struct Work<'a> {
@@ -79,7 +110,7 @@ impl Work<'_> {
             // Replays come before loading, so that few traces are in memory at a time.
             if let Some(cell) = state.ready.pop_front() {
                 drop(state);
-                self.replay(&cell);
+                self.perform(&cell);
                 drop(cell);
                 state = self.lock();
             } else if state.next_trace < self.plan.traces.len() {
@@ -90,15 +121,15 @@ impl Work<'_> {
                 let loaded = self.load(&self.plan.traces[number]);
                 state = self.lock();
                 state.loading -= 1;
-                let first = number * self.per_trace;
                 match loaded {
-                    Ok(trace) => {
-                        let cells = first..first + self.per_trace;
-                        state.ready.extend(cells.map(|number| Cell { trace: Arc::clone(&trace), number }));
+                    Ok(loaded) => {
+                        let loaded = Arc::new(loaded);
+                        let cell = |task| Cell { loaded: Arc::clone(&loaded), task };
+                        state.ready.extend(self.tasks(number).map(cell));
                     }
                     Err(error) => {
                         self.bar.inc(self.per_trace as u64);
-                        state.errors.push((first, error));
+                        state.errors.push((number, error));
                     }
                 }
                 self.changed.notify_all();
@@ -110,39 +141,90 @@ impl Work<'_> {
         }
     }
 
-    fn load(&self, path: &Path) -> anyhow::Result<Arc<Trace>> {
-        let mut source = open(path, &self.plan.format)?;
-        let trace = Trace::load(path.display().to_string(), source.as_mut());
-        Ok(Arc::new(trace.map_err(|error| error.in_file(path))?))
+    /// All that is to be done with trace `number`.
+    fn tasks(&self, number: usize) -> impl Iterator<Item = Task> + use<> {
+        let policies = self.plan.policies.len();
+        let rows = policies * self.plan.sizes.len();
+        let curves = if self.plan.curve.is_some() { policies } else { 0 };
+        let pictures = usize::from(self.plan.pictures);
+        let part = |length: usize| number * length..(number + 1) * length;
+        part(rows).map(Task::Row).chain(part(curves).map(Task::Curve)).chain(part(pictures).map(Task::Picture))
     }
 
-    fn replay(&self, cell: &Cell) {
-        let at = cell.number % self.per_trace;
-        let policy = &self.plan.policies[at / self.plan.sizes.len()];
-        let size_pages = pages(self.plan.sizes[at % self.plan.sizes.len()], &cell.trace, self.plan.page_size);
-        let frames = u32::try_from(size_pages).unwrap_or(u32::MAX);
-        let done = simulate(&cell.trace, policy, frames, self.plan.seed, self.plan.interleaving);
-        let mut state = self.lock();
-        match done {
-            Ok(Outcome { counts, wall, logical }) => {
-                state.rows[cell.number] = Some(Row {
-                    trace: cell.trace.name.clone(),
-                    policy: policy.name().to_owned(),
-                    params: policy.params(),
-                    size_pages,
-                    requests: counts.requests,
-                    misses: counts.misses,
-                    writes: counts.writes,
-                    write_backs: counts.write_backs,
-                    seconds: wall.as_secs_f64(),
-                    unique: cell.trace.unique(),
-                    ticks: logical.map(|logical| logical.ticks),
-                    opt_misses: logical.map(|logical| logical.opt_misses),
-                });
+    fn load(&self, path: &Path) -> anyhow::Result<Loaded> {
+        let mut source = open(path, &self.plan.format)?;
+        let trace = Trace::load(path.display().to_string(), source.as_mut()).map_err(|error| error.in_file(path))?;
+        let sample = match self.plan.curve {
+            Some(_) if self.plan.sample < 1.0 => {
+                let sample = trace.sample(self.plan.sample, self.plan.seed);
+                let percent = self.plan.sample * 100.0;
+                let none = || format!("{}: a sample of {percent} % holds none of its pages; raise --sample", trace.name);
+                anyhow::ensure!(!sample.requests().is_empty(), none());
+                Some(sample)
             }
-            Err(error) => state.errors.push((cell.number, error.into())),
+            _ => None,
+        };
+        Ok(Loaded { trace, sample })
+    }
+
+    fn perform(&self, cell: &Cell) {
+        let trace = &cell.loaded.trace;
+        let fault = match cell.task {
+            Task::Row(at) => self.row(trace, at).map(|row| self.lock().rows[at] = Some(row)).err(),
+            Task::Curve(at) => self.curve(&cell.loaded, at).map(|curve| self.lock().curves[at] = Some(curve)).err(),
+            Task::Picture(at) => {
+                let picture = (trace.name.clone(), charts::accesses(trace));
+                self.lock().pictures[at] = Some(picture);
+                None
+            }
+        };
+        if let Some(fault) = fault {
+            self.lock().errors.push((self.plan.traces.len(), fault));
         }
         self.bar.inc(1);
+    }
+
+    fn row(&self, trace: &Trace, at: usize) -> anyhow::Result<Row> {
+        let sizes = self.plan.sizes.len();
+        let policy = &self.plan.policies[at / sizes % self.plan.policies.len()];
+        let size_pages = pages(self.plan.sizes[at % sizes], trace, self.plan.page_size);
+        let frames = u32::try_from(size_pages).unwrap_or(u32::MAX);
+        let Outcome { counts, wall, logical } =
+            simulate(trace, policy, frames, self.plan.seed, self.plan.interleaving)?;
+        Ok(Row {
+            trace: trace.name.clone(),
+            policy: policy.name().to_owned(),
+            params: policy.params(),
+            size_pages,
+            requests: counts.requests,
+            misses: counts.misses,
+            writes: counts.writes,
+            write_backs: counts.write_backs,
+            seconds: wall.as_secs_f64(),
+            unique: trace.unique(),
+            ticks: logical.map(|logical| logical.ticks),
+            opt_misses: logical.map(|logical| logical.opt_misses),
+        })
+    }
+
+    fn curve(&self, loaded: &Loaded, at: usize) -> anyhow::Result<Curve> {
+        let policy = &self.plan.policies[at % self.plan.policies.len()];
+        let Loaded { trace, sample } = loaded;
+        let from = sample.as_ref().unwrap_or(trace);
+        let made = |sizes: &[u32]| curve(trace, from, policy, sizes, self.plan.seed);
+        let grid = made(&sizes(trace.unique(), self.plan.curve.unwrap_or_default()))?;
+        // Beside the grid, the sizes of the exact rows: what the sample gets wrong there is its error.
+        let asked = self.plan.sizes.iter().map(|&size| pages(size, trace, self.plan.page_size));
+        let asked: Vec<u32> = asked.filter_map(|pages| u32::try_from(pages).ok()).collect();
+        let at_rows = if sample.is_some() { made(&asked)?.points } else { Vec::new() };
+        Ok(Curve {
+            trace: trace.name.clone(),
+            policy: policy.name().to_owned(),
+            rate: grid.rate,
+            points: grid.points,
+            at_rows,
+            mean_error: None,
+        })
     }
 }
 
