@@ -50,17 +50,18 @@ pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
 
 /// Temporary files are private; a result is for whoever may read the folder.
 #[cfg(unix)]
-fn make_readable(file: &std::fs::File) -> std::io::Result<()> {
+pub(crate) fn make_readable(file: &std::fs::File) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(not(unix))]
-fn make_readable(_file: &std::fs::File) -> std::io::Result<()> {
+pub(crate) fn make_readable(_file: &std::fs::File) -> std::io::Result<()> {
     Ok(())
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder that `path` lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

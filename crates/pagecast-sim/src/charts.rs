@@ -65,7 +65,8 @@ impl DifferenceMap {
     /// The chart: green where ours hits more, red where the other does.
     pub fn option(&self) -> Value {
         let most = self.cells.iter().map(|cell| cell.2.abs()).fold(0.01, f64::max);
-        let cells: Vec<_> = self.cells.iter().map(|&(x, y, value)| json!([x, y, (value * 1e4).round() / 1e4])).collect();
+        let cells: Vec<_> =
+            self.cells.iter().map(|&(x, y, value)| json!([x, y, (value * 1e4).round() / 1e4])).collect();
         json!({
             "grid": {"left": 190, "right": 16, "top": 60, "bottom": 70},
             "tooltip": {"confine": true, "valueFormatter": "=percent"},

@@ -143,7 +143,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
 
 fn write_results(args: &Args, plan: &Plan, results: &Results) -> anyhow::Result<()> {
     if let Some(path) = &args.output.json {
-        let mut json = serde_json::to_vec_pretty(&rows::json(plan, results)).context("cannot make JSON of the results")?;
+        let mut json =
+            serde_json::to_vec_pretty(&rows::json(plan, results)).context("cannot make JSON of the results")?;
         json.push(b'\n');
         write_whole(path, &json)?;
     }

@@ -59,12 +59,14 @@ fn add_curves(page: &mut Page, results: &Results) {
             };
             policies.into_iter().map(line).collect()
         } else {
-            let points = |points: &[(u32, f64)]| points.iter().map(|&(size, miss)| (f64::from(size) / unique, miss)).collect();
+            let points =
+                |points: &[(u32, f64)]| points.iter().map(|&(size, miss)| (f64::from(size) / unique, miss)).collect();
             curves.iter().map(|curve| Line { name: curve.policy.clone(), points: points(&curve.points) }).collect()
         };
         let sampled = curves.first().map(|curve| curve.rate).filter(|&rate| rate < 1.0);
         let made = sampled.map_or(String::new(), |rate| format!(" Estimated from {:.2} % of the pages.", rate * 100.0));
-        let note = format!("{} requests for {} different pages. Lower is better.{made}", rows[0].requests, rows[0].unique);
+        let note =
+            format!("{} requests for {} different pages. Lower is better.{made}", rows[0].requests, rows[0].unique);
         page.chart(format!("Miss ratio of {}", short(trace)), note, 380, miss_ratios(&lines));
     }
 }

@@ -158,7 +158,8 @@ impl Work<'_> {
             Some(_) if self.plan.sample < 1.0 => {
                 let sample = trace.sample(self.plan.sample, self.plan.seed);
                 let percent = self.plan.sample * 100.0;
-                let none = || format!("{}: a sample of {percent} % holds none of its pages; raise --sample", trace.name);
+                let none =
+                    || format!("{}: a sample of {percent} % holds none of its pages; raise --sample", trace.name);
                 anyhow::ensure!(!sample.requests().is_empty(), none());
                 Some(sample)
             }

@@ -1,0 +1,183 @@
+//! `pagecast trace`: looks at, converts, generates and draws traces.
+
+mod info;
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use pagecast_sim::charts;
+use pagecast_sim::generate::{generate, workloads};
+use pagecast_sim::report::Page;
+use pagecast_sim::trace::columnar::ColumnarWriter;
+use pagecast_sim::trace::{Format, Source, Trace, open, write_oracle_general, write_text};
+
+use crate::failure::usage;
+use crate::output::{OutputArgs, folder_of, make_readable, write_whole};
+
+/// What to do.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// Count requests, pages, writes, streams and scans
+    Info(info::Args),
+    /// Write a trace in another format
+    Convert(ConvertArgs),
+    /// Make a workload by rule and seed
+    #[command(after_help = workload_help())]
+    Generate(GenerateArgs),
+    /// Draw which pages are asked for over time
+    Plot(PlotArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct ConvertArgs {
+    /// The trace to read
+    input: PathBuf,
+    /// The file to write
+    output: PathBuf,
+    /// Format of the input: auto, text, csv(...), oracleGeneral, lis, lirs, pagecast
+    #[arg(long, value_name = "F", default_value = "auto")]
+    format: Format,
+    /// Format of the output: text, oracleGeneral, pagecast; told from its name unless given
+    #[arg(long, value_name = "F")]
+    to: Option<Format>,
+}
+
+#[derive(clap::Args, Debug)]
+struct GenerateArgs {
+    /// The workload, with parameters in parentheses: sequential(streams=8,pages=5000)
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+    /// The file to write; its name tells the format as in convert
+    #[arg(long, short, value_name = "FILE")]
+    out: PathBuf,
+    /// Format of the output: text, oracleGeneral, pagecast
+    #[arg(long, value_name = "F")]
+    to: Option<Format>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(clap::Args, Debug)]
+struct PlotArgs {
+    /// The traces to draw
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Format of the traces: auto, text, csv(...), oracleGeneral, lis, lirs, pagecast
+    #[arg(long, value_name = "F", default_value = "auto")]
+    format: Format,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn workload_help() -> String {
+    let lines: Vec<_> = workloads().map(|(name, about)| format!("  {name}: {about}")).collect();
+    format!("Workloads:\n{}", lines.join("\n"))
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.verb {
+        Verb::Info(args) => info::run(&args),
+        Verb::Convert(args) => convert(&args),
+        Verb::Generate(args) => make(&args),
+        Verb::Plot(args) => plot(&args),
+    }
+}
+
+fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    let to = target(args.to.as_ref(), &args.output)?;
+    let mut source = open(&args.input, &args.format)?;
+    let name = args.input.file_name().unwrap_or_default().to_string_lossy();
+    let written = write(source.as_mut(), &format!("converted from {name}"), &to, &args.output)
+        .with_context(|| format!("cannot convert {}", args.input.display()))?;
+    println!("{}: {written}", args.output.display());
+    Ok(())
+}
+
+fn make(args: &GenerateArgs) -> anyhow::Result<()> {
+    let to = target(args.to.as_ref(), &args.out)?;
+    let mut workload = generate(&args.workload, args.seed).map_err(usage)?;
+    let origin = workload.origin().to_owned();
+    let written = write(&mut workload, &origin, &to, &args.out)?;
+    println!("{}: {written} of {origin}", args.out.display());
+    Ok(())
+}
+
+/// The format to write: the one given, else the one that the file's name tells.
+fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
+    let format = match (given, path.extension().and_then(|end| end.to_str())) {
+        (Some(format), _) => format.clone(),
+        (None, Some("txt" | "text")) => Format::Text,
+        (None, Some("oracleGeneral" | "bin")) => Format::OracleGeneral,
+        (None, Some("pct")) => Format::Columnar,
+        (None, _) => {
+            let path = path.display();
+            return Err(usage(format!(
+                "{path}: the name tells no format; end it in .pct, .txt or .oracleGeneral, or give --to"
+            )));
+        }
+    };
+    match format {
+        Format::Text | Format::OracleGeneral | Format::Columnar => Ok(format),
+        _ => Err(usage("--to: only text, oracleGeneral and pagecast can be written")),
+    }
+}
+
+/// Writes `source` whole or not at all; says how much.
+fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) -> anyhow::Result<String> {
+    let cannot = || format!("cannot write {}", path.display());
+    let file = tempfile::NamedTempFile::new_in(folder_of(path)).with_context(cannot)?;
+    let mut out = BufWriter::with_capacity(1 << 18, file);
+    let written = match format {
+        Format::Columnar => {
+            let mut writer = ColumnarWriter::new(out, origin).with_context(cannot)?;
+            let records = writer.push_all(source)?;
+            out = writer.finish().with_context(cannot)?;
+            format!("{records} records")
+        }
+        Format::OracleGeneral => {
+            let trace = Trace::load("", source)?;
+            let pages: Vec<_> = trace.requests().iter().map(|&number| trace.pages()[number as usize]).collect();
+            write_oracle_general(&pages, &mut out).with_context(cannot)?;
+            format!("{} requests", pages.len())
+        }
+        _ => format!("{} requests", write_text(source, &mut out)?),
+    };
+    out.flush().with_context(cannot)?;
+    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
+    make_readable(file.as_file()).with_context(cannot)?;
+    file.persist(path).with_context(cannot)?;
+    Ok(written)
+}
+
+fn plot(args: &PlotArgs) -> anyhow::Result<()> {
+    args.output.check()?;
+    let Some(html) = &args.output.html else {
+        return Err(usage("trace plot draws into a page; give --html FILE"));
+    };
+    let lead = "Which pages are asked for over time. A dot stands for all requests of a small stretch of time to \
+                neighbouring pages; pages are in the order of their ids.";
+    let mut page = Page::new("Page accesses", lead);
+    for path in &args.traces {
+        let trace = load(path, &args.format)?;
+        let note = format!("{} requests for {} different pages.", trace.requests().len(), trace.unique());
+        page.chart(trace.name.clone(), note, 420, charts::accesses(&trace));
+    }
+    write_whole(html, page.to_string().as_bytes())?;
+    println!("{}", html.display());
+    Ok(())
+}
+
+/// The whole trace in `path`.
+fn load(path: &Path, format: &Format) -> anyhow::Result<Trace> {
+    let mut source = open(path, format)?;
+    Ok(Trace::load(path.display().to_string(), source.as_mut()).map_err(|error| error.in_file(path))?)
+}
