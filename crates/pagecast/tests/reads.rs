@@ -106,7 +106,7 @@ fn with_all_frames_pinned_reads_go_past_the_pool_and_pins_are_refused() {
     assert_eq!(read.stats.hits, u64::from(pool.frames()));
     assert_eq!(pool.stats().bypassed_bytes, past);
     drop(pins);
-    pool.pin(&table, 90, None).unwrap();
+    drop(pool.pin(&table, 90, None).unwrap());
 }
 
 #[test]
