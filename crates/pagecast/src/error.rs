@@ -58,6 +58,12 @@ pub enum PoolError {
         /// The largest number of pages.
         max: u32,
     },
+    /// The relation was opened by another pool.
+    #[error("{}: was opened by another pool; open it in the one that reads it", path.display())]
+    OtherPool {
+        /// The file.
+        path: PathBuf,
+    },
     /// A page or byte range that the file does not have.
     #[error("{}: bytes {start}..{end} are asked for, but the file has {len}", path.display())]
     OutOfBounds {

@@ -36,6 +36,7 @@ impl FrameMemory {
         Ok(Self { base, bytes, page_size, frames })
     }
 
+    #[inline]
     fn page(&self, frame: u32) -> NonNull<u8> {
         assert!(frame < self.frames, "frame {frame} is of another pool");
         // SAFETY: the frame is below their number, so the offset is within the mapping, which is below isize::MAX.
@@ -43,6 +44,7 @@ impl FrameMemory {
     }
 
     /// The page that is pinned.
+    #[inline]
     pub(crate) fn read<'a>(&'a self, held: &'a Held) -> &'a [u8] {
         let page = self.page(held.index());
         // SAFETY: within the mapping and initialised (by the system to zero). While `held` exists the frame is resident

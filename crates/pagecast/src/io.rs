@@ -129,7 +129,7 @@ fn load(relation: &Relation, mut loads: Vec<Loading>) {
 
 /// Fills `bufs` from `offset`, as far as the file goes, with bytes of the relation's own generation.
 fn read(relation: &Relation, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), PoolError> {
-    relation.check()?;
+    relation.check_known()?;
     let wanted = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>().min(relation.len() - offset);
     let storage = relation.storage().as_ref();
     let answer = catch_unwind(AssertUnwindSafe(|| read_full(storage, offset, bufs)))

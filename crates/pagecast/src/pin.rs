@@ -25,6 +25,7 @@ impl<'a> Pin<'a> {
 impl Deref for Pin<'_> {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.held.as_ref().map_or(&[], |held| self.cache.bytes(held))
     }

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{self, Ordering};
 use std::time::Instant;
 
 use pagecast_core::policy::{Access, PolicySpec};
@@ -61,6 +62,9 @@ const MAX_THREADS: u32 = 64;
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
+/// How many pools there were in this process.
+static POOLS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
+
 /// What the pool's clones, its scans and its reads share.
 pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
@@ -71,6 +75,8 @@ pub(crate) struct Shared {
     options: PoolOptions,
     memory: MemoryUse,
     started: Instant,
+    /// Tells this pool from all others of the process, so that no relation is read through another pool than its own.
+    identity: u64,
 }
 
 /// The files that are open now, each in its newest generation, and the next number.
@@ -102,6 +108,7 @@ impl Pool {
             options,
             memory: plan.memory,
             started: Instant::now(),
+            identity: POOLS.fetch_add(1, Ordering::Relaxed),
         })))
     }
 
@@ -120,7 +127,7 @@ impl Pool {
         }
         let storage = self.0.options.device.open(path).map_err(open_error)?;
         let id = RelationId(relations.next);
-        let relation = Arc::new(Relation::new(id, storage, self.0.options.page_size)?);
+        let relation = Arc::new(Relation::new(id, storage, self.0.options.page_size, self.0.identity)?);
         relations.next += 1;
         relations.by_path.insert(path.to_owned(), relation.clone());
         drop(relations);
@@ -148,6 +155,14 @@ impl Pool {
     /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its read failed.
     #[inline]
     pub fn pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+        match self.0.resident(relation, block, scan) {
+            Some(held) => Ok(Pin::new(&self.0.cache, held)),
+            None => self.pin_slowly(relation, block, scan),
+        }
+    }
+
+    #[cold]
+    fn pin_slowly(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
         match self.0.begin_pin(relation, block, scan)? {
             Begun::Held(held) => Ok(Pin::new(&self.0.cache, held)),
             Begun::Wait(wait) => block_on(self.0.finish_pin(wait)),
@@ -268,13 +283,22 @@ impl Shared {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Asks the cache for a page, and counts it.
+    /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
     #[inline]
-    pub(crate) fn request(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Request, PoolError> {
-        relation.check()?;
+    fn resident(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Option<Held> {
+        if !relation.is_readable_by(self.identity) || self.options.recorder.is_some() {
+            return None;
+        }
         let page = relation.page(block);
-        let statistics = &self.cache.statistics;
-        statistics.add(Counter::Requests, 1);
+        let held = self.cache.hit(page, || Access { page, scan, write: false, at: self.now() })?;
+        self.cache.statistics.add(Counter::Hits, 1);
+        Some(held)
+    }
+
+    /// Asks the cache for a page, and counts it.
+    pub(crate) fn request(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Request, PoolError> {
+        relation.check(self.identity)?;
+        let page = relation.page(block);
         if let Some(recorder) = &self.options.recorder {
             recorder.request(page, relation.page_len(block));
         }
@@ -283,11 +307,7 @@ impl Shared {
             Some(held) => Request::Hit(held),
             None => self.cache.request(access()),
         };
-        match request {
-            Request::Hit(_) => statistics.add(Counter::Hits, 1),
-            Request::Joined(_) => statistics.add(Counter::Waits, 1),
-            Request::Started(..) | Request::Full => {}
-        }
+        self.cache.statistics.add(request.counter(), 1);
         Ok(request)
     }
 

@@ -15,17 +15,19 @@ pub struct Relation {
     id: RelationId,
     storage: Arc<dyn Storage>,
     page_size: u32,
+    /// The pool that numbered it and cut it into pages.
+    pool: u64,
     /// Set once, when it is noticed that the file is another one now: what differs.
     stale: OnceLock<PoolError>,
 }
 
 impl Relation {
-    pub(crate) fn new(id: RelationId, storage: Arc<dyn Storage>, page_size: u32) -> Result<Self, PoolError> {
+    pub(crate) fn new(id: RelationId, storage: Arc<dyn Storage>, page_size: u32, pool: u64) -> Result<Self, PoolError> {
         let (len, max) = (storage.len(), u32::MAX);
         if len.div_ceil(u64::from(page_size)) > u64::from(max) {
             return Err(PoolError::TooLarge { path: storage.path().to_owned(), len, page_size, max });
         }
-        Ok(Self { id, storage, page_size, stale: OnceLock::new() })
+        Ok(Self { id, storage, page_size, pool, stale: OnceLock::new() })
     }
 
     /// The number under which its pages are known to policies, predictor and recorder.
@@ -73,9 +75,22 @@ impl Relation {
         &self.storage
     }
 
-    /// Fails with [`PoolError::Changed`] if it is known that the file has changed. Costs a load of a shared flag.
+    /// Whether it is of that pool, and no change of the file is known. Costs a load of a shared flag.
     #[inline]
-    pub fn check(&self) -> Result<(), PoolError> {
+    pub(crate) fn is_readable_by(&self, pool: u64) -> bool {
+        self.pool == pool && self.stale.get().is_none()
+    }
+
+    /// Fails unless it is of that pool, and if it is known that the file has changed.
+    pub(crate) fn check(&self, pool: u64) -> Result<(), PoolError> {
+        if self.pool != pool {
+            return Err(PoolError::OtherPool { path: self.path().to_owned() });
+        }
+        self.check_known()
+    }
+
+    /// Fails with [`PoolError::Changed`] if it is known that the file has changed. Looks at no file.
+    pub(crate) fn check_known(&self) -> Result<(), PoolError> {
         match self.stale.get() {
             None => Ok(()),
             Some(changed) => Err(changed.clone()),
@@ -84,7 +99,7 @@ impl Relation {
 
     /// Looks at the file, and remembers a change.
     pub fn verify(&self) -> Result<(), PoolError> {
-        self.check()?;
+        self.check_known()?;
         let verdict = self.storage.verify_unchanged();
         if let Err(error @ PoolError::Changed { .. }) = &verdict {
             // Whoever noticed first has already said it.

@@ -34,12 +34,12 @@ impl PoolStats {
     }
 }
 
-/// One of the counts.
+/// One of the counts. A request is a hit, a wait or a miss, so that a hit counts once.
 #[derive(Clone, Copy)]
 pub(crate) enum Counter {
-    Requests,
     Hits,
     Waits,
+    Misses,
     BytesRequested,
     BytesRead,
     BypassedBytes,
@@ -75,11 +75,13 @@ impl Statistics {
 
     /// The sums. Each is exact at some moment during the call, all together at none.
     pub(crate) fn snapshot(&self) -> PoolStats {
-        let sum = |counter: Counter| self.0.iter().map(|stripe| stripe.0[counter as usize].load(Relaxed)).sum();
+        let sum =
+            |counter: Counter| -> u64 { self.0.iter().map(|stripe| stripe.0[counter as usize].load(Relaxed)).sum() };
+        let (hits, waits) = (sum(Counter::Hits), sum(Counter::Waits));
         PoolStats {
-            requests: sum(Counter::Requests),
-            hits: sum(Counter::Hits),
-            waits: sum(Counter::Waits),
+            requests: hits + waits + sum(Counter::Misses),
+            hits,
+            waits,
             bytes_requested: sum(Counter::BytesRequested),
             bytes_read: sum(Counter::BytesRead),
             bypassed_bytes: sum(Counter::BypassedBytes),
@@ -91,6 +93,7 @@ impl Statistics {
 }
 
 /// The stripe of the calling thread: threads take turns as they first come.
+#[inline]
 fn stripe() -> usize {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local!(static MINE: Cell<u32> = const { Cell::new(u32::MAX) });

@@ -213,6 +213,16 @@ fn bounds_are_checked() {
 }
 
 #[test]
+fn a_relation_of_another_pool_is_refused() {
+    let (_folder, path, _) = file(10_000);
+    let pools = [4096, 8192].map(|page_size| Pool::new(PoolOptions { page_size, ..Default::default() }).unwrap());
+    let table = pools[0].open(&path).unwrap();
+    assert!(matches!(pools[1].pin(&table, 0, None), Err(PoolError::OtherPool { .. })));
+    assert!(matches!(pools[1].read_blocking(&table, &[0..10], None), Err(PoolError::OtherPool { .. })));
+    assert_eq!(pools[0].pin(&table, 0, None).unwrap().len(), 4096);
+}
+
+#[test]
 fn an_empty_file_has_no_pages() {
     let (_folder, path, _) = file(0);
     let pool = Pool::new(options("lru", memory_for(8))).unwrap();

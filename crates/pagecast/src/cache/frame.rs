@@ -25,6 +25,7 @@ const PINS: u64 = RESIDENT - 1;
 pub(crate) struct Owned(u32);
 
 impl Owned {
+    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.0
     }
@@ -41,6 +42,7 @@ impl Owned {
 pub(crate) struct Held(u32);
 
 impl Held {
+    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.0
     }
@@ -84,6 +86,7 @@ impl Header {
     }
 
     /// Whether the frame was last seen with this page. Only a pin makes it certain.
+    #[inline]
     pub(super) fn is_tagged(&self, page: PageId) -> bool {
         // Relaxed: a hint until a pin's Acquire orders it, or read under the lock that orders changes of the tag.
         self.tag.load(Relaxed) == page.raw()
@@ -100,6 +103,7 @@ impl Header {
     }
 
     /// Adds a pin if the frame is resident, whatever its page is. `index` is the frame's own.
+    #[inline]
     pub(super) fn pin(&self, index: u32) -> Option<Held> {
         let mut state = self.state.load(Relaxed);
         while state & RESIDENT != 0 {
@@ -114,6 +118,7 @@ impl Header {
     }
 
     /// Gives a pin back.
+    #[inline]
     pub(super) fn unpin(&self, held: Held) {
         // Release: pairs with the Acquire of `claim`, so that our reads of the page end before it is overwritten.
         let before = self.state.fetch_sub(1, Release);
@@ -146,6 +151,7 @@ impl Header {
     }
 
     /// Bytes of the page. The caller holds a pin or owns the frame.
+    #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len.load(Relaxed)
     }

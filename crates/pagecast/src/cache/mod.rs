@@ -81,6 +81,17 @@ pub(crate) enum Request {
     Full,
 }
 
+impl Request {
+    /// As what it counts.
+    pub(crate) fn counter(&self) -> Counter {
+        match self {
+            Request::Hit(_) => Counter::Hits,
+            Request::Joined(_) => Counter::Waits,
+            Request::Started(..) | Request::Full => Counter::Misses,
+        }
+    }
+}
+
 impl Cache {
     /// Most loads in flight at once; what they take is part of the pool's memory.
     pub(crate) fn max_loads(frames: u32) -> u32 {
@@ -210,6 +221,7 @@ impl Cache {
     }
 
     /// The bytes of a pinned page.
+    #[inline]
     pub(crate) fn bytes<'a>(&'a self, held: &'a Held) -> &'a [u8] {
         let len = self.headers[held.index() as usize].len() as usize;
         &self.memory.read(held)[..len]

@@ -49,6 +49,7 @@ impl Table {
     }
 
     /// Fibonacci hashing: the golden ratio spreads neighbouring blocks over the table.
+    #[inline]
     fn bucket(&self, page: PageId) -> usize {
         let hash = page.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((hash >> 32) as usize) & (self.heads.len() - 1)
@@ -60,6 +61,7 @@ impl Table {
     }
 
     /// A frame that had `page` when it was looked at. Without the shard's lock, none does not mean that there is none.
+    #[inline]
     pub(super) fn find(&self, headers: &[Header], page: PageId) -> Option<u32> {
         // Acquire here and below: pairs with the Release of `link`. The tag itself is checked again after the pin.
         let mut frame = self.heads[self.bucket(page)].load(Acquire);
