@@ -37,9 +37,12 @@ impl Footers {
     pub(crate) async fn load(&self, relation: &Arc<Relation>) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
         let load = async || {
-            let relation = Arc::clone(relation);
-            let task = tokio::task::spawn_blocking(move || decode(&relation));
-            let (footer, bytes) = task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+            let file = Arc::clone(relation);
+            let task = tokio::task::spawn_blocking(move || decode(&file));
+            let (footer, bytes) = task.await.map_err(|stopped| HostError::Footer {
+                path: relation.path().to_owned(),
+                source: Arc::new(ParquetError::External(Box::new(stopped))),
+            })??;
             self.bytes_read.fetch_add(bytes, Relaxed);
             Ok(Arc::new(footer))
         };
@@ -78,7 +81,8 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
         .map_err(not_parquet)?
         .with_page_index_policy(PageIndexPolicy::Optional);
     let mut bytes = 0;
-    let mut wanted = vec![storage.len().saturating_sub(TAIL)..storage.len()];
+    let tail = storage.len().saturating_sub(TAIL)..storage.len();
+    let mut wanted = vec![tail];
     loop {
         for range in wanted {
             let len = range.end - range.start;

@@ -7,14 +7,21 @@
 //! ```
 //! # use datafusion::prelude::{ParquetReadOptions, SessionContext};
 //! # use pagecast::{Pool, PoolOptions};
-//! # async fn query(folder: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let temporary = tempfile::tempdir()?;
+//! # let folder = temporary.path().to_str().ok_or("a folder with a strange name")?;
+//! # let sql = format!("COPY (VALUES (1, 'high'), (2, 'low'), (3, 'high')) TO '{folder}/1.parquet' STORED AS PARQUET");
+//! # SessionContext::new().sql(&sql).await?.collect().await?;
 //! let ctx = SessionContext::new();
 //! let pool = Pool::new(PoolOptions { memory: 64 << 20, ..PoolOptions::default() })?;
 //! pagecast_datafusion::install(&ctx, pool.clone());
 //!
 //! ctx.register_parquet("orders", folder, ParquetReadOptions::default()).await?;
-//! ctx.sql("SELECT o_orderpriority, count(*) FROM orders GROUP BY 1").await?.show().await?;
-//! println!("{} bytes read", pool.stats().bytes_read);
+//! let urgent = ctx.sql("SELECT column1 FROM orders WHERE column2 = 'high'").await?;
+//! assert_eq!(urgent.count().await?, 2);
+//! assert!(pool.stats().bytes_read > 0);
+//! assert!(pool.scans().is_empty());
 //! # Ok(())
 //! # }
 //! ```

@@ -35,6 +35,8 @@ struct State {
     done: Vec<bool>,
     frontier: usize,
     scan: Option<Scan>,
+    /// The predictor had no room; it is not asked again.
+    refused: bool,
 }
 
 impl Progress {
@@ -47,7 +49,7 @@ impl Progress {
             expected.push((row_group.relation.id(), runs(&row_group.bytes, page_size, start)));
             starts.push(start + row_group.rows);
         }
-        let state = State { done: vec![false; row_groups.len()], frontier: 0, scan: None };
+        let state = State { done: vec![false; row_groups.len()], frontier: 0, scan: None, refused: false };
         Self { host: Arc::clone(host), expected, starts, state: Mutex::new(state) }
     }
 
@@ -55,7 +57,8 @@ impl Progress {
     /// runs without being known; the host counts those.
     pub(crate) fn register(&self) {
         let mut state = self.state.lock();
-        if state.scan.is_some() || state.frontier == self.expected.len() || !self.host.options.register {
+        let known = state.scan.is_some() || state.refused || !self.host.options.register;
+        if known || state.frontier == self.expected.len() {
             return;
         }
         let runs = by_relation(&self.expected[state.frontier..]);
@@ -67,7 +70,10 @@ impl Progress {
                 scan.report(self.starts[state.frontier]);
                 state.scan = Some(scan);
             }
-            Err(_) => _ = self.host.unregistered.fetch_add(1, Relaxed),
+            Err(_) => {
+                state.refused = true;
+                self.host.unregistered.fetch_add(1, Relaxed);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
@@ -94,7 +95,8 @@ fn order_matters(plan: &dyn ExecutionPlan, i: usize, ordered: bool) -> bool {
     let top_k = plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_some());
     // A limit over sorted input takes the first rows of that order, without saying that it requires it.
     let first_rows = plan.fetch().is_some() && plan.children()[i].output_ordering().is_some();
-    let required = plan.required_input_ordering()[i].is_some();
+    // A partial sort builds on the order that it finds, without saying so either.
+    let required = plan.required_input_ordering()[i].is_some() || plan.is::<PartialSortExec>();
     required || top_k || first_rows || (ordered && plan.maintains_input_order()[i])
 }
 

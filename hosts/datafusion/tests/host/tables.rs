@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, Int32Array, Int64Array, RecordBatch};
+use arrow::array::{Int32Array, Int64Array, RecordBatch};
 use datafusion::prelude::SessionContext;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
