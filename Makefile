@@ -41,6 +41,10 @@ lint: ## formatting, clippy, and the command without DataFusion
 deny: ## licences, sources and duplicate crates
 	bash ci/deny.sh
 
+bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
+	cargo build --release --locked -p pagecast-cli --no-default-features
+	bash ci/bench-sim.sh $(PAGECAST)
+
 bench-pool: ## hit path and eviction cost against other caches; writes target/bench/pool.json
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json

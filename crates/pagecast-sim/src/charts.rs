@@ -139,7 +139,7 @@ pub fn accesses(trace: &Trace) -> Value {
     };
     let series = |name: &str, kind: usize, color: &str| {
         json!({
-            "name": name, "type": "scatter", "data": dots(kind), "symbol": "rect", "symbolSize": 2.6, "silent": true,
+            "name": name, "type": "scatter", "data": dots(kind), "symbol": "rect", "symbolSize": 2.6, "silent": true, "progressive": 0,
             "itemStyle": {"color": color, "opacity": 0.75},
         })
     };

@@ -23,10 +23,10 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Policies, separated by commas: lru,arc,lirs(hir=1%),opt
-    #[arg(long, value_name = "P,P")]
+    #[arg(long, value_name = "P,P", allow_hyphen_values = true)]
     policies: String,
     /// Pool sizes, separated by commas: pages, 30% of the trace's unique pages, or 64MiB (see --page-size)
-    #[arg(long, value_name = "S,S")]
+    #[arg(long, value_name = "S,S", allow_hyphen_values = true)]
     sizes: String,
     /// auto, text, csv, csv(page=COLUMN,write=COLUMN,relation=COLUMN), oracleGeneral, lis, lirs, pagecast
     #[arg(long, value_name = "F", default_value = "auto")]

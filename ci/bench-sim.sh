@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Throughput of the simulator against libcachesim, an external tool that is installed from PyPI into the user's cache
+# folder and never linked. The trace is the largest open one, at a tenth of its pages; BENCH_SIM_RUNS sets the runs.
+set -euo pipefail
+pagecast=$1
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
+source=../shared/traces/open/arc-p12-512.txt.gz
+trace="$cache/traces/arc-p12-512.oracleGeneral"
+if [ ! -f "$trace" ]; then
+    [ -f "$source" ] || { echo "skipped: $source is not here"; exit 0; }
+    mkdir -p "$cache/traces"
+    "$pagecast" trace convert "$source" "$trace"
+fi
+venv="$cache/venv-sim"
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/python" -c 'import libcachesim' 2>/dev/null || "$venv/bin/pip" install --quiet libcachesim==0.3.5
+cat "$trace" >/dev/null
+mkdir -p target/bench
+"$venv/bin/python" crates/pagecast-sim/bench/libcachesim.py --pagecast "$pagecast" --trace "$trace" --name arc-p12-512 \
+    --pages 315331 --runs "${BENCH_SIM_RUNS:-5}" --json target/bench/sim.json
