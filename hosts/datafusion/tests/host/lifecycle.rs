@@ -110,25 +110,29 @@ async fn a_plan_gives_its_rows_each_time_it_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_changes_fails_the_query_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let (ctx, pool) = with_numbers(folder.path(), 1).await;
-    let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
-    let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
-    assert!(stream.next().await.unwrap().is_ok());
-    let changed = folder.path().join("1.parquet");
-    let content = fs::read(&changed).unwrap();
-    fs::write(&changed, &content[..content.len() / 2]).unwrap();
-    let error = loop {
-        match stream.next().await {
-            Some(Ok(_)) => {}
-            Some(Err(error)) => break error.to_string(),
-            None => panic!("the rows of a file that lost half its bytes"),
-        }
-    };
-    assert!(error.contains("1.parquet") && error.contains("changed"), "{error}");
-    assert!(!error.contains('\n'), "{error}");
-    drop(stream);
-    assert_eq!(pool.scans().len(), 0);
+    let half = |content: &[u8]| content[..content.len() / 2].to_vec();
+    let same_size = |content: &[u8]| content.iter().map(|byte| byte ^ 1).collect();
+    for change in [half as fn(&[u8]) -> Vec<u8>, same_size] {
+        let folder = tempfile::tempdir().unwrap();
+        let (ctx, pool) = with_numbers(folder.path(), 1).await;
+        let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
+        let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
+        assert!(stream.next().await.unwrap().is_ok());
+        let changed = folder.path().join("1.parquet");
+        let content = fs::read(&changed).unwrap();
+        fs::write(&changed, change(&content)).unwrap();
+        let error = loop {
+            match stream.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => break error.to_string(),
+                None => panic!("the rows of a file that is not there any more"),
+            }
+        };
+        assert!(error.contains("1.parquet") && error.contains("changed"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+        drop(stream);
+        assert_eq!(pool.scans().len(), 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
