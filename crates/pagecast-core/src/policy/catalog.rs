@@ -2,8 +2,9 @@
 
 use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split_list};
 use super::{
-    Arc, Car, ClockPro, ClockSweep, ConcurrentPolicy, Fifo, Lfu, LfuAged, Lirs, Lru, MAX_SAMPLES, PbmSampling, Policy,
-    RandomChoice, S3Fifo, SequentialPolicy, Sieve, TwoQueue, WTinyLfu,
+    Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, Fifo, Hyperbolic, LeanEvict, Lfu, LfuAged, Lirs,
+    Lrfu, Lru, LruK, MAX_K, MAX_SAMPLES, PbmSampling, Policy, RandomChoice, S3Fifo, SecondTouchClock, SequentialPolicy,
+    Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
 };
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
@@ -13,20 +14,29 @@ use core::{fmt, str::FromStr};
 enum Algorithm {
     Arc,
     Car,
+    Cfdc,
+    Cflru,
     Clock,
     ClockPro,
     Fifo,
+    Hyperbolic,
+    LeanEvict,
     Lfu,
     LfuAged,
     Lirs,
+    Lrfu,
     Lru,
+    LruK,
     Opt,
     Pbm,
     Random,
     S3Fifo,
+    SecondTouchClock,
     Sieve,
+    TwoPriorityLru,
     TwoQueue,
     WTinyLfu,
+    Watt,
 }
 
 /// A policy as the catalog lists it.
@@ -51,7 +61,15 @@ const fn share(name: &'static str, default: f64, low: f64, high: f64) -> Paramet
     Parameter { name, default, kind: Kind::Share(low, high) }
 }
 
-const SAMPLES: &[Parameter] = &[count("samples", 10, 1, MAX_SAMPLES as u64)];
+const OFF: Kind = Kind::Word(&["off"]);
+
+/// Bulk eviction, frequency statistics and the LRU fallback are named, so that a result says that they were off.
+const PBM: &[Parameter] = &[
+    count("samples", 10, 1, MAX_SAMPLES as u64),
+    count("bulk", 1, 1, 1),
+    Parameter { name: "frequency", default: 0.0, kind: OFF },
+    Parameter { name: "fallback", default: 0.0, kind: OFF },
+];
 
 /// All policies, by name.
 static CATALOG: &[Entry] = &[
@@ -64,6 +82,18 @@ static CATALOG: &[Entry] = &[
     Entry { name: "arc", algorithm: Algorithm::Arc, parameters: &[], bytes_per_frame: 60 },
     Entry { name: "car", algorithm: Algorithm::Car, parameters: &[], bytes_per_frame: 60 },
     Entry {
+        name: "cfdc",
+        algorithm: Algorithm::Cfdc,
+        parameters: &[share("working", 0.5, 0.0, 1.0), count("cluster", 64, 1, 1 << 20)],
+        bytes_per_frame: 104,
+    },
+    Entry {
+        name: "cflru",
+        algorithm: Algorithm::Cflru,
+        parameters: &[share("window", 0.5, 0.0, 1.0)],
+        bytes_per_frame: 24,
+    },
+    Entry {
         name: "clock",
         algorithm: Algorithm::Clock,
         parameters: &[count("max", 5, 0, 255), count("init", 1, 0, 255)],
@@ -75,7 +105,20 @@ static CATALOG: &[Entry] = &[
         parameters: &[share("cold", 0.01, 0.0, 0.5), share("ghosts", 2.0, 0.0, 10.0)],
         bytes_per_frame: 112,
     },
+    Entry { name: "clock2t", algorithm: Algorithm::SecondTouchClock, parameters: &[], bytes_per_frame: 0 },
     Entry { name: "fifo", algorithm: Algorithm::Fifo, parameters: &[], bytes_per_frame: 16 },
+    Entry {
+        name: "hyperbolic",
+        algorithm: Algorithm::Hyperbolic,
+        parameters: &[count("samples", 64, 1, MAX_SAMPLES as u64)],
+        bytes_per_frame: 8,
+    },
+    Entry {
+        name: "leanevict",
+        algorithm: Algorithm::LeanEvict,
+        parameters: &[share("cooling", 0.2, 0.0, 1.0)],
+        bytes_per_frame: 28,
+    },
     Entry { name: "lfu", algorithm: Algorithm::Lfu, parameters: &[], bytes_per_frame: 64 },
     Entry {
         name: "lfu-aged",
@@ -89,10 +132,32 @@ static CATALOG: &[Entry] = &[
         parameters: &[share("hir", 0.01, 0.0, 1.0), share("ghosts", 2.0, 0.0, 10.0)],
         bytes_per_frame: 150,
     },
+    Entry {
+        name: "lrfu",
+        algorithm: Algorithm::Lrfu,
+        parameters: &[number("lambda", 0.001, 0.0, 1.0)],
+        bytes_per_frame: 36,
+    },
     Entry { name: "lru", algorithm: Algorithm::Lru, parameters: &[], bytes_per_frame: 16 },
+    Entry {
+        name: "lru-2prio",
+        algorithm: Algorithm::TwoPriorityLru,
+        parameters: &[share("small", 0.05, 0.0, 1.0)],
+        bytes_per_frame: 24,
+    },
+    Entry {
+        name: "lru-k",
+        algorithm: Algorithm::LruK,
+        parameters: &[
+            count("k", 2, 1, MAX_K as u64),
+            count("correlated", 0, 0, u32::MAX as u64),
+            share("history", 1.0, 0.0, 10.0),
+        ],
+        bytes_per_frame: 300,
+    },
     Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: 0 },
-    Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: SAMPLES, bytes_per_frame: 0 },
-    Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: SAMPLES, bytes_per_frame: 0 },
+    Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: 0 },
+    Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: 0 },
     Entry { name: "random", algorithm: Algorithm::Random, parameters: &[], bytes_per_frame: 0 },
     Entry {
         name: "s3-fifo",
@@ -107,6 +172,7 @@ static CATALOG: &[Entry] = &[
         parameters: &[share("window", 0.01, 0.0, 1.0), share("protected", 0.8, 0.0, 1.0), count("sample", 10, 1, 1000)],
         bytes_per_frame: 40,
     },
+    Entry { name: "watt", algorithm: Algorithm::Watt, parameters: &[count("epochs", 4, 1, 1024)], bytes_per_frame: 32 },
 ];
 
 /// The names of all policies, in alphabetical order.
@@ -239,6 +305,17 @@ impl PolicySpec {
             Algorithm::WTinyLfu => {
                 visitor.sequential(WTinyLfu::new(frames, value("window"), value("protected"), value("sample") as u64))
             }
+            Algorithm::LruK => {
+                visitor.sequential(LruK::new(frames, value("k") as u32, value("correlated") as u64, value("history")))
+            }
+            Algorithm::TwoPriorityLru => visitor.sequential(TwoPriorityLru::new(frames, value("small"))),
+            Algorithm::SecondTouchClock => visitor.concurrent(SecondTouchClock::new()),
+            Algorithm::Lrfu => visitor.sequential(Lrfu::new(frames, value("lambda"))),
+            Algorithm::Hyperbolic => visitor.concurrent(Hyperbolic::new(frames, value("samples") as u32, seed)),
+            Algorithm::Watt => visitor.concurrent(Watt::new(frames, value("epochs") as u32, seed)),
+            Algorithm::LeanEvict => visitor.sequential(LeanEvict::new(frames, value("cooling"), seed)),
+            Algorithm::Cflru => visitor.sequential(Cflru::new(frames, value("window"))),
+            Algorithm::Cfdc => visitor.sequential(Cfdc::new(frames, value("working"), value("cluster") as u32)),
         })
     }
 

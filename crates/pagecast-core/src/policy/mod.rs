@@ -15,8 +15,10 @@ mod adaptive;
 pub mod belady;
 mod catalog;
 mod clock;
+mod flash;
 mod frequency;
 mod ghosts;
+mod heap;
 mod list;
 #[cfg(feature = "std")]
 mod locked;
@@ -28,14 +30,15 @@ mod sampling;
 pub use adaptive::{Arc, Lirs, TwoQueue};
 pub use belady::{Belady, NextUses};
 pub use catalog::{PolicySpec, Visitor, names};
-pub use clock::{Car, ClockPro, ClockSweep};
-pub use frequency::{Lfu, LfuAged, WTinyLfu};
+pub use clock::{Car, ClockPro, ClockSweep, SecondTouchClock};
+pub use flash::{Cfdc, Cflru};
+pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
 #[cfg(feature = "std")]
 pub use locked::Locked;
 pub use parameters::PolicyError;
 pub use queues::{S3Fifo, Sieve};
-pub use recency::{Fifo, Lru};
-pub use sampling::{MAX_SAMPLES, PbmSampling, RandomChoice};
+pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
+pub use sampling::{Hyperbolic, LeanEvict, MAX_SAMPLES, PbmSampling, RandomChoice, Watt};
 
 use crate::sync::atomic::AtomicU64;
 use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};

@@ -1,14 +1,23 @@
 //! Policies that look at a few random frames and keep no order.
 
+mod hyperbolic;
+mod leanevict;
 mod pbm;
 mod random_choice;
+mod watt;
 
+pub use hyperbolic::Hyperbolic;
+pub use leanevict::LeanEvict;
 pub use pbm::{MAX_SAMPLES, PbmSampling};
 pub use random_choice::RandomChoice;
+pub use watt::Watt;
 
-use crate::FrameId;
 use crate::policy::{Claim, Frames};
 use crate::random::Random;
+use crate::{FrameId, PageId};
+
+/// Draws, on average, for one sample that nobody holds.
+const DRAWS_PER_SAMPLE: u32 = 4;
 
 /// Takes the first frame that can be had, in one round of all frames from a random start.
 fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<FrameId> {
@@ -18,4 +27,29 @@ fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<FrameId> {
         .chain(0..start)
         .map(FrameId)
         .find(|&frame| frames.evictable(frame).is_some_and(|page| frames.claim(frame, page) == Claim::Taken))
+}
+
+/// Of `samples` frames that nobody holds, drawn with replacement, the one with the lowest value; of equals the first
+/// drawn. A held frame is drawn again, within bounds.
+fn lowest<V: PartialOrd>(
+    frames: &dyn Frames,
+    random: &mut Random,
+    samples: u32,
+    value: impl Fn(FrameId) -> V,
+) -> Option<(FrameId, PageId, V)> {
+    let mut lowest: Option<(FrameId, PageId, V)> = None;
+    let mut drawn = 0;
+    for _ in 0..samples * DRAWS_PER_SAMPLE {
+        if drawn == samples {
+            break;
+        }
+        let frame = FrameId(random.below(frames.count()));
+        let Some(page) = frames.evictable(frame) else { continue };
+        drawn += 1;
+        let value = value(frame);
+        if lowest.as_ref().is_none_or(|(_, _, least)| value < *least) {
+            lowest = Some((frame, page, value));
+        }
+    }
+    lowest
 }

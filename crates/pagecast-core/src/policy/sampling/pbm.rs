@@ -20,15 +20,13 @@
 //!
 //! Concurrency: victims are chosen without a lock or a shared write but the generator's one add; claims decide races.
 
-use super::claim_any;
+use super::{DRAWS_PER_SAMPLE, claim_any};
 use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource};
 use crate::{FrameId, PageId, Tick, oracle::Oracle};
 
 /// The most samples an eviction may take.
 pub const MAX_SAMPLES: u32 = 256;
-/// Draws, on average, for one sample that nobody holds.
-const DRAWS_PER_SAMPLE: u32 = 4;
 /// Up to this many samples are kept in a small array; it covers the default.
 const FEW: usize = 16;
 

@@ -1,0 +1,122 @@
+//! LeanEvict: random pages cool down in a FIFO, and leave at its end unless they are used meanwhile.
+//!
+//! Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data management beyond main memory" (ICDE 2018), section
+//! III-C: hot pages carry no bookkeeping at all; when frames are short, a random hot page goes to the cooling stage,
+//! which holds the part `cooling` (20 %) of the frames; a use takes it back.
+//!
+//! Deviations: LeanStore cools pages ahead with a background thread and unswizzles pointers, parents never before their
+//! children; here cooling pages are made up to their number when a victim is wanted, and pages have no parents. A refused
+//! page keeps its place in the FIFO and the next is proposed; if none can be had, hot pages are proposed too.
+//!
+//! Suits hot sets that fit: it costs nothing to hit them. Scans are weeded out only as fast as chance picks them.
+//!
+//! Cost: nothing per hit of a hot page, O(1) otherwise. 28 bytes per frame.
+
+use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
+use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::random::Random;
+use crate::{FrameId, PageId, oracle::Oracle};
+use alloc::vec::Vec;
+
+/// In a frame's `data`: the page is not among the hot ones.
+const COOL: u32 = u32::MAX;
+
+/// LeanStore's cooling stage.
+///
+/// Invariants: (I1) a resident page is among the hot ones or on the cooling list. (I2) `hot[nodes[f].data] == f` for
+/// every hot frame f.
+#[derive(Debug)]
+pub struct LeanEvict {
+    nodes: Nodes<u32>,
+    hot: Vec<u32>,
+    cooling: List,
+    max_cooling: u32,
+    random: Random,
+}
+
+impl LeanEvict {
+    /// For a pool of `frames` frames of which the part `cooling` is cooling; `seed` decides which.
+    pub fn new(frames: u32, cooling: f64, seed: u64) -> Self {
+        Self {
+            nodes: Nodes::new(frames as usize),
+            hot: Vec::with_capacity(frames as usize),
+            cooling: List::new(),
+            max_cooling: ((f64::from(frames) * cooling) as u32).max(1),
+            random: Random::new(seed),
+        }
+    }
+
+    fn heat(&mut self, i: u32) {
+        self.nodes[i].data = self.hot.len() as u32;
+        self.hot.push(i);
+    }
+
+    /// Takes frame `i`, which is hot, out of the hot ones.
+    fn unheat(&mut self, i: u32) {
+        let place = self.nodes[i].data;
+        self.hot.swap_remove(place as usize);
+        if let Some(&moved) = self.hot.get(place as usize) {
+            self.nodes[moved].data = place;
+        }
+        self.nodes[i].data = COOL;
+    }
+
+    /// Cools random hot pages until the stage is full.
+    fn cool(&mut self) {
+        while self.cooling.len() < self.max_cooling && !self.hot.is_empty() {
+            let i = self.hot[self.random.below(self.hot.len() as u32) as usize];
+            self.unheat(i);
+            self.cooling.push_back(&mut self.nodes, i);
+        }
+    }
+
+    fn take_hot(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+        let (frame, _) = first_taken(self.hot.iter().map(|&i| self.nodes.proposal(i)), claim)?;
+        self.unheat(frame.0);
+        Some(frame)
+    }
+}
+
+impl SequentialPolicy for LeanEvict {
+    #[inline]
+    fn hit(&mut self, frame: FrameId, _access: &Access) {
+        if self.nodes[frame.0].data == COOL {
+            self.cooling.remove(&mut self.nodes, frame.0);
+            self.heat(frame.0);
+        }
+    }
+
+    #[inline]
+    fn evict(
+        &mut self,
+        _incoming: &Access,
+        _oracle: &dyn Oracle,
+        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+    ) -> Option<FrameId> {
+        self.cool();
+        claim_oldest(&mut self.cooling, &mut self.nodes, claim).or_else(|| self.take_hot(claim))
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: FrameId, access: &Access) {
+        self.nodes[frame.0].page = access.page;
+        self.heat(frame.0);
+    }
+
+    fn forget(&mut self, frame: FrameId, _page: PageId) {
+        if self.nodes[frame.0].data == COOL {
+            self.cooling.remove(&mut self.nodes, frame.0);
+        } else {
+            self.unheat(frame.0);
+        }
+    }
+
+    fn check(&self) {
+        self.cooling.check(&self.nodes);
+        assert!(self.cooling.iter(&self.nodes).all(|i| self.nodes[i].data == COOL), "(I1)");
+        for (place, &i) in self.hot.iter().enumerate() {
+            assert_eq!(self.nodes[i].data as usize, place, "(I2)");
+            assert!(!self.nodes.linked(i), "(I1)");
+        }
+    }
+}
