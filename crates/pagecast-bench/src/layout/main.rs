@@ -3,15 +3,14 @@
 //! Two ways to cut a Parquet file into pages for frames of one size. *Fixed*: page `k` is bytes `k * size` to `(k + 1) *
 //! size` of the file, so that neighbouring column chunks share a page. *Extent*: each column chunk is cut from its own
 //! start, so that a chunk's last page leaves the rest of its frame empty. The same concurrent scans are replayed through
-//! both at the same memory, and the bytes of the misses are counted. Below that, what copying out of the pages costs.
+//! both at the same memory, and the bytes of the misses are counted. What copying out of pages costs is measured by the
+//! DataFusion host's example `block_size`.
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use pagecast::{Pool, PoolOptions};
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::random::Random;
@@ -74,12 +73,6 @@ fn run(path: &Path) -> Result<(), Failure> {
                 pages.requests.len()
             );
         }
-    }
-    println!("\ncopying out of resident pages into contiguous bytes, against pinning them only");
-    println!("{:>9} {:>10} {:>10}", "page KiB", "copy GB/s", "pin GB/s");
-    for size in SIZES {
-        let (copy, pin) = copy_rate(path, &chunks, size)?;
-        println!("{:>9} {:>10.2} {:>10.1}", size >> 10, copy, pin);
     }
     Ok(())
 }
@@ -203,37 +196,3 @@ impl Pages {
 }
 
 const NOT_A_PAGE: PageId = PageId::from_raw(u64::MAX);
-
-/// Gigabytes per second of `read` on resident pages, and of pinning and unpinning the same pages: medians of 9 rounds.
-fn copy_rate(path: &Path, chunks: &[Vec<Range<u64>>], size: u64) -> Result<(f64, f64), Failure> {
-    let groups: Vec<Vec<Range<u64>>> =
-        chunks.iter().take(8).map(|group| Q1.iter().map(|&column| group[column].clone()).collect()).collect();
-    let end = groups.iter().flatten().map(|chunk| chunk.end).max().unwrap_or(0);
-    let options = PoolOptions { memory: 2 * end + (64 << 20), page_size: size as u32, ..PoolOptions::default() };
-    let pool = Pool::new(options)?;
-    let file = pool.open(path)?;
-    let bytes: u64 = groups.iter().flatten().map(|chunk| chunk.end - chunk.start).sum();
-    let (mut copies, mut pins) = (Vec::new(), Vec::new());
-    for round in 0..10 {
-        let start = Instant::now();
-        for group in &groups {
-            std::hint::black_box(pool.read_blocking(&file, group, None)?);
-        }
-        let copied = start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        for chunk in groups.iter().flatten() {
-            for block in chunk.start / size..chunk.end.div_ceil(size) {
-                std::hint::black_box(pool.pin(&file, block as u32, None)?.len());
-            }
-        }
-        let pinned = start.elapsed().as_secs_f64();
-        // The first round loads.
-        if round > 0 {
-            copies.push(bytes as f64 / copied / 1e9);
-            pins.push(bytes as f64 / pinned / 1e9);
-        }
-    }
-    copies.sort_by(f64::total_cmp);
-    pins.sort_by(f64::total_cmp);
-    Ok((copies[copies.len() / 2], pins[pins.len() / 2]))
-}

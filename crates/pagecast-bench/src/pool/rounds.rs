@@ -12,7 +12,8 @@ pub(crate) struct Figure {
 
 /// Runs `ours` and `other` alternately, `rounds` times after one round that does not count.
 pub(crate) fn pairs(rounds: usize, ours: impl Fn() -> f64, other: impl Fn() -> f64) -> Figure {
-    (ours(), other());
+    ours();
+    other();
     // Who goes first alternates too: the second finds the caches as the first left them.
     let measured: Vec<(f64, f64)> = (0..rounds)
         .map(|round| {
