@@ -197,3 +197,6 @@ fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>
     }
     relations
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use pagecast::Pool;
+use pagecast::{Pool, PoolOptions, PredictorConfig};
 use pagecast_datafusion::install;
 
 use crate::data::{Session, numbers, register, write};
@@ -161,4 +161,22 @@ async fn explain_shows_the_delivery_and_the_pool() {
         assert!(figure == "pool_hits=" || !analyzed.contains(&format!("{figure}0,")), "{figure}0 in {analyzed}");
     }
     assert!(analyzed.contains("output_rows=17.00 K"), "{analyzed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scan_without_room_in_the_predictor_runs_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected_of, _pool) = with_numbers(folder.path(), 4).await;
+    let ctx = Session::plain(4).context();
+    register(&ctx, "numbers", folder.path()).await;
+    let predictor = Some(PredictorConfig { scans: 1, parts: 1, runs: 1, bitset_words: 0 });
+    let pool = Pool::new(PoolOptions { memory: 1 << 20, page_size: 4096, predictor, ..PoolOptions::default() });
+    let host = install(&ctx, pool.unwrap());
+    let sql = "SELECT sum(id), max(even) FROM numbers";
+    assert_eq!(run(&ctx, sql).await, run(&expected_of, sql).await);
+    assert_eq!(host.unregistered_scans(), 1);
+    assert!(host.footer_memory() > 0 && host.footer_bytes_read() > 0);
+    let once = host.footer_bytes_read();
+    run(&ctx, sql).await;
+    assert_eq!(host.footer_bytes_read(), once, "a footer was read again");
 }
