@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::try_join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use object_store::local::LocalFileSystem;
@@ -16,15 +17,15 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use pagecast::storage::{Device, Storage, read_full};
+use pagecast::storage::{Device, MAX_REQUEST, Storage, read_full};
 use parking_lot::Mutex;
 
 const NAME: &str = "pagecast device";
 
 /// An object store whose reads are the requests of a [`Device`]; everything else is the local file system's.
 ///
-/// Ranges are coalesced as object_store does for a remote store, gaps of up to 1 MiB included, and the device cuts
-/// them into requests of at most 4 MiB.
+/// Ranges are coalesced as object_store does for a remote store, gaps of up to 1 MiB included, and cut into requests of
+/// at most [`MAX_REQUEST`] that run at the same time, as the pool's do.
 ///
 /// ```
 /// use datafusion::prelude::SessionContext;
@@ -76,12 +77,25 @@ impl DeviceStore {
 
     async fn read(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
         let storage = self.storage(location)?;
-        let read = move || {
-            read_range(storage.as_ref(), &range)
-                .map_err(|error| generic(format!("{}: bytes {range:?}: {error}", storage.path().display())))
-        };
-        tokio::task::spawn_blocking(read).await.map_err(|panic| generic(panic.to_string()))?
+        let reads = requests(&range, storage.alignment() as u64).map(|request| {
+            let storage = Arc::clone(&storage);
+            let read = move || {
+                read_range(storage.as_ref(), &request)
+                    .map_err(|error| generic(format!("{}: bytes {request:?}: {error}", storage.path().display())))
+            };
+            async { tokio::task::spawn_blocking(read).await.map_err(|stopped| generic(stopped.to_string()))? }
+        });
+        let mut parts = try_join_all(reads).await?;
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Bytes::from(parts.concat()) })
     }
+}
+
+/// `range` in pieces that are one request each, so that a device works on them at the same time.
+fn requests(range: &Range<u64>, alignment: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+    let (start, end) = (range.start, range.end);
+    let aligned = start - start % alignment;
+    let cuts = (aligned..end.max(aligned + 1)).step_by(MAX_REQUEST);
+    cuts.map(move |cut| cut.max(start)..end.min(cut + MAX_REQUEST as u64))
 }
 
 fn generic(message: String) -> Error {
@@ -145,5 +159,42 @@ impl ObjectStore for DeviceStore {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         self.files.copy_opts(from, to, options).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use object_store::ObjectStoreExt;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_cut_where_the_device_can_read() {
+        const MAX: u64 = MAX_REQUEST as u64;
+        let cut = |range| requests(&range, 4096).collect::<Vec<_>>();
+        assert_eq!(cut(0..0), vec![0..0; 1]);
+        assert_eq!(cut(5..MAX), vec![5..MAX; 1]);
+        assert_eq!(cut(5000..MAX + 5000), [5000..4096 + MAX, 4096 + MAX..5000 + MAX]);
+        assert_eq!(cut(MAX..3 * MAX), [MAX..2 * MAX, 2 * MAX..3 * MAX]);
+    }
+
+    #[tokio::test]
+    async fn ranges_of_any_alignment_come_as_they_are_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let content: Vec<u8> = (0..9_000_001_u32).map(|i| (i ^ i >> 9) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let device = Device::local();
+        let store = DeviceStore::new(device.clone());
+        let location = Path::from_absolute_path(&path).unwrap();
+        let ranges = [0..1, 4095..4097, 3_000_000..9_000_001, 8_999_999..9_000_001];
+        for (range, bytes) in ranges.iter().zip(store.get_ranges(&location, &ranges).await.unwrap()) {
+            assert!(bytes == content[range.start as usize..range.end as usize], "{range:?}");
+        }
+        // The first two ranges are one request, and the other two are one range of 5.7 MiB.
+        assert_eq!(device.stats().requests, 3);
+        assert!(store.get_range(&location, 9_000_001..9_000_002).await.is_err());
     }
 }
