@@ -213,6 +213,21 @@ fn a_file_that_shrinks_grows_or_goes_while_it_is_read_fails_with_its_name() {
 }
 
 #[test]
+fn a_device_says_its_model_and_why_it_reads_buffered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    write(&path, vec![1; 5000]).unwrap();
+    let model = DeclaredModel { bandwidth: 40_000_000, latency: Duration::from_millis(5), outstanding: 16 };
+    let device = Device::declared(model);
+    assert!(device.describe().starts_with("declared: 40 MB/s, 5 ms per request, 16 outstanding"), "{device:?}");
+    // A read that is not aligned is one that a direct file refuses.
+    let storage = device.open(&path).unwrap();
+    storage.read_at(3, &mut [std::io::IoSliceMut::new(&mut [0; 10])]).unwrap();
+    let buffered = matches!(storage.direct(), pagecast::storage::DirectIo::Buffered { .. });
+    assert_eq!(device.describe().contains("buffered"), buffered, "{device:?}");
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let error = pool(Device::local(), 1 << 20).open(Path::new("/no/such/file")).unwrap_err().to_string();
     assert!(error.contains("/no/such/file"), "{error}");

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use super::declared::{Declared, DeclaredModel};
 use super::{DirectIo, Generation, LocalFiles, Storage, head};
@@ -42,6 +42,8 @@ struct Inner {
     requests: AtomicU64,
     bytes_read: AtomicU64,
     failed: AtomicU64,
+    /// Why the operating system's cache came between, the first time that it did.
+    buffered: OnceLock<String>,
 }
 
 impl Device {
@@ -63,12 +65,14 @@ impl Device {
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            buffered: OnceLock::new(),
         }))
     }
 
     /// Opens the file as it is now. Its reads count here.
     pub fn open(&self, path: &Path) -> io::Result<Arc<dyn Storage>> {
         let storage = self.0.opener.open(path)?;
+        self.note_buffering(storage.as_ref());
         Ok(Arc::new(Metered { storage, device: self.clone() }))
     }
 
@@ -91,11 +95,25 @@ impl Device {
         self.0.model.as_ref().map(Declared::model)
     }
 
-    /// One line for reports; says so if the speed is declared.
+    /// One line for reports; says so if the speed is declared, and if reads had to go through the operating system's
+    /// cache, and why.
     pub fn describe(&self) -> String {
-        match &self.0.model {
-            None => self.0.opener.describe(),
-            Some(model) => format!("declared: {}; {}", model.model(), self.0.opener.describe()),
+        let mut line = self.0.opener.describe();
+        if let Some(model) = &self.0.model {
+            line = format!("declared: {}; {line}", model.model());
+        }
+        if let Some(reason) = self.0.buffered.get() {
+            line = format!("{line}; buffered: {reason}");
+        }
+        line
+    }
+
+    fn note_buffering(&self, storage: &dyn Storage) {
+        if self.0.buffered.get().is_none()
+            && let DirectIo::Buffered { reason } = storage.direct()
+        {
+            // Whoever comes first names the reason.
+            let _ = self.0.buffered.set(reason);
         }
     }
 }
@@ -134,6 +152,7 @@ impl Storage for Metered {
         };
         match answer {
             Ok(bytes) => {
+                self.device.note_buffering(self.storage.as_ref());
                 self.device.0.requests.fetch_add(1, Relaxed);
                 self.device.0.bytes_read.fetch_add(bytes as u64, Relaxed);
             }

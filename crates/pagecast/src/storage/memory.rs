@@ -86,6 +86,6 @@ impl Storage for MemoryFile {
     }
 
     fn direct(&self) -> DirectIo {
-        DirectIo::Buffered { reason: "the file is in memory".to_owned() }
+        DirectIo::Direct
     }
 }
