@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::Host;
 use crate::metrics::add_planned;
-use crate::progress::{Progress, Ticket, total};
+use crate::progress::{Progress, Ticket};
 use crate::read_plan::plan_reads;
 
 /// What the partitions of one plan node share: the execution that is under way.
@@ -109,10 +109,10 @@ struct Queue {
 
 impl Queue {
     async fn fill(config: FileScanConfig, host: Arc<Host>, context: &Arc<TaskContext>) -> Result<Self> {
-        let row_groups = plan_reads(&config, &host, context).await?;
-        add_planned(&config.metrics(), row_groups.iter().map(|row_group| total(&row_group.bytes)).sum());
-        let progress = Arc::new(Progress::new(&host, &row_groups));
-        let files = row_groups.into_iter().enumerate().map(|(index, row_group)| {
+        let plan = plan_reads(&config, &host, context).await?;
+        add_planned(&config.metrics(), &plan);
+        let progress = Arc::new(Progress::new(&host, &plan.row_groups));
+        let files = plan.row_groups.into_iter().enumerate().map(|(index, row_group)| {
             let ticket = Ticket::new(Arc::clone(&progress), index, &row_group.bytes);
             row_group.file.with_extension(ticket)
         });

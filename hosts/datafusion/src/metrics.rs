@@ -3,6 +3,8 @@
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricType};
 use pagecast::ReadStats;
 
+use crate::read_plan::ReadPlan;
+
 /// Counters of one partition of one scan.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolMetrics {
@@ -36,8 +38,11 @@ impl PoolMetrics {
     }
 }
 
-/// Adds the bytes that an execution planned to read, to compare with those it then asked for.
-pub(crate) fn add_planned(metrics: &ExecutionPlanMetricsSet, bytes: u64) {
-    let builder = MetricBuilder::new(metrics).with_type(MetricType::Summary).with_category(MetricCategory::Bytes);
-    builder.global_counter("pool_bytes_planned").add(bytes as usize);
+/// Adds the bytes that an execution planned to read, to compare with those it then asked for, and the row groups that
+/// the plan left out, which DataFusion's own counts of pruning do not get to see.
+pub(crate) fn add_planned(metrics: &ExecutionPlanMetricsSet, plan: &ReadPlan) {
+    let summary = || MetricBuilder::new(metrics).with_type(MetricType::Summary);
+    let bytes = summary().with_category(MetricCategory::Bytes).global_counter("pool_bytes_planned");
+    bytes.add(plan.bytes() as usize);
+    summary().pruning_metrics("row_groups_pruned_statistics", 0).add_pruned(plan.pruned);
 }

@@ -13,7 +13,7 @@ use pagecast::{RelationId, Scan, ScanId};
 use parking_lot::Mutex;
 
 use crate::Host;
-use crate::read_plan::PlannedRowGroup;
+use crate::read_plan::{PlannedRowGroup, total};
 
 /// All Parquet scans are of one kind: a position is a row.
 const PARQUET_SCAN: ScanKind = ScanKind(0);
@@ -148,11 +148,6 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         self.progress.done(self.index);
     }
-}
-
-/// Bytes in these ranges.
-pub(crate) fn total(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|range| range.end - range.start).sum()
 }
 
 /// The blocks of some byte ranges, as runs that share no block, all at `position`.

@@ -54,12 +54,33 @@ pub(crate) struct PlannedRowGroup {
     pub(crate) bytes: Vec<Range<u64>>,
 }
 
-/// The row groups that a scan will read, in the order of its files and of the row groups in them.
+/// What a scan will read.
+#[derive(Debug)]
+pub(crate) struct ReadPlan {
+    /// In the order of the scan's files and of the row groups in them.
+    pub(crate) row_groups: Vec<PlannedRowGroup>,
+    /// How many others were pruned.
+    pub(crate) pruned: usize,
+}
+
+impl ReadPlan {
+    /// Bytes of all row groups.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.row_groups.iter().map(|row_group| total(&row_group.bytes)).sum()
+    }
+}
+
+/// Bytes in these ranges.
+pub(crate) fn total(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// Plans what the scan will read. Reads footers that were not read yet, and nothing else.
 pub(crate) async fn plan_reads(
     config: &FileScanConfig,
     host: &Arc<Host>,
     context: &Arc<TaskContext>,
-) -> Result<Vec<PlannedRowGroup>> {
+) -> Result<ReadPlan> {
     let candidates = candidates(config, host).await?;
     let inquiries: Vec<Inquiry> = candidates.iter().map(|_| Inquiry::default()).collect();
     let groups = candidates
@@ -70,18 +91,18 @@ pub(crate) async fn plan_reads(
         .with_source(probing_source(config, host)?)
         .with_file_groups(groups.collect())
         .build();
-    let mut planned = Vec::with_capacity(candidates.len());
+    let (mut row_groups, mut pruned) = (Vec::with_capacity(candidates.len()), 0);
     for (index, (candidate, inquiry)) in candidates.into_iter().zip(&inquiries).enumerate() {
         let first = probe.open(index, Arc::clone(context))?.next().await;
         match (inquiry.0.lock().take(), first) {
-            (Some(bytes), _) => planned.push(PlannedRowGroup { bytes, ..candidate }),
+            (Some(bytes), _) => row_groups.push(PlannedRowGroup { bytes, ..candidate }),
             // Rows without bytes: only their number is wanted, and the footer has it.
-            (None, Some(Ok(_))) => planned.push(candidate),
+            (None, Some(Ok(_))) => row_groups.push(candidate),
             (None, Some(Err(error))) => return Err(error),
-            (None, None) => {}
+            (None, None) => pruned += 1,
         }
     }
-    Ok(planned)
+    Ok(ReadPlan { row_groups, pruned })
 }
 
 /// Every row group that the scan's files and byte ranges name, before pruning.

@@ -11,7 +11,7 @@ fn run(first: u32, blocks: u32, position: u64) -> Run {
 #[test]
 fn ranges_become_runs_of_blocks() {
     assert_eq!(runs(&[], 4096, 5), []);
-    assert_eq!(runs(&[100..100], 4096, 5), []);
+    assert_eq!(runs(&[100..100, 200..200], 4096, 5), []);
     assert_eq!(runs(&[10..4096, 8192..8193], 4096, 5), [run(0, 1, 5), run(2, 1, 5)]);
     // Neighbours and ranges within one block are one run, in whatever order they come.
     assert_eq!(runs(&[9000..9001, 8192..8200, 4095..8192], 4096, 0), [run(0, 3, 0)]);

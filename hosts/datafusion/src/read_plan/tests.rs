@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::*;
 use crate::install;
-use crate::progress::{Progress, total};
+use crate::progress::Progress;
 use crate::source::InOrderScan;
 
 const PAGE: u64 = 4096;
@@ -60,7 +60,7 @@ struct Scene {
 
 /// What one query planned, registered and asked for.
 struct Outcome {
-    planned: Vec<PlannedRowGroup>,
+    planned: ReadPlan,
     planned_pages: BTreeSet<u64>,
     registered_pages: BTreeSet<u64>,
     requested_pages: BTreeSet<u64>,
@@ -95,8 +95,11 @@ impl Scene {
             planned.bytes.iter().flat_map(of).map(page).collect::<Vec<_>>()
         };
         Outcome {
-            planned_pages: planned.iter().flat_map(pages).collect(),
-            registered_pages: Progress::new(&self.host, &planned).registered_pages().map(PageId::raw).collect(),
+            planned_pages: planned.row_groups.iter().flat_map(pages).collect(),
+            registered_pages: Progress::new(&self.host, &planned.row_groups)
+                .registered_pages()
+                .map(PageId::raw)
+                .collect(),
             requested_pages: self.requested.0.lock().clone(),
             requested_bytes: self.host.pool().stats().bytes_requested - before,
             planned,
@@ -112,16 +115,12 @@ fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<FileScanConfig> {
 }
 
 impl Outcome {
-    fn planned_bytes(&self) -> u64 {
-        self.planned.iter().map(|row_group| total(&row_group.bytes)).sum()
-    }
-
     fn rows(&self) -> u64 {
-        self.planned.iter().map(|row_group| row_group.rows).sum()
+        self.planned.row_groups.iter().map(|row_group| row_group.rows).sum()
     }
 
     fn assert_exact(&self, sql: &str) {
-        assert_eq!(self.planned_bytes(), self.requested_bytes, "{sql}");
+        assert_eq!(self.planned.bytes(), self.requested_bytes, "{sql}");
         assert_eq!(self.planned_pages, self.requested_pages, "{sql}");
         assert_eq!(self.registered_pages, self.requested_pages, "{sql}");
     }
@@ -137,22 +136,22 @@ async fn what_is_planned_is_what_is_read() {
 
     let column = scene.run("SELECT sum(id) FROM t").await;
     column.assert_exact("one column");
-    assert!(column.planned_bytes() < all.planned_bytes() / 3);
+    assert!(column.planned.bytes() < all.planned.bytes() / 3);
 
     let row_groups = scene.run("SELECT max(text) FROM t WHERE id >= 3000 AND id < 5000").await;
     row_groups.assert_exact("two row groups");
-    assert_eq!(row_groups.rows(), 2000);
+    assert_eq!((row_groups.rows(), row_groups.planned.pruned), (2000, 10));
 
     let pages = scene.run("SELECT max(text) FROM t WHERE id >= 3250 AND id < 3350").await;
     pages.assert_exact("two pages of one row group");
     assert_eq!(pages.rows(), 1000);
-    assert!(pages.planned_bytes() < row_groups.planned_bytes() / 6);
+    assert!(pages.planned.bytes() < row_groups.planned.bytes() / 6);
 
     let leaf = scene.run("SELECT max(get_field(pair, 'text')) FROM t").await;
     leaf.assert_exact("a leaf of a struct");
     let whole = scene.run("SELECT pair FROM t").await;
     whole.assert_exact("a struct");
-    assert!(leaf.planned_bytes() < whole.planned_bytes());
+    assert!(leaf.planned.bytes() < whole.planned.bytes());
 }
 
 #[tokio::test]
@@ -161,7 +160,7 @@ async fn rows_without_columns_are_planned_without_bytes() {
     let scene = Scene::new(folder.path(), false).await;
     let none = scene.run("SELECT 1 FROM t").await;
     none.assert_exact("no column");
-    assert_eq!((none.rows(), none.planned_bytes()), (ROWS as u64, 0));
+    assert_eq!((none.rows(), none.planned.bytes()), (ROWS as u64, 0));
     let nothing = scene.run("SELECT text FROM t WHERE id < 0").await;
     nothing.assert_exact("no row group");
     assert_eq!(nothing.rows(), 0);
@@ -176,5 +175,5 @@ async fn a_filter_while_decoding_reads_part_of_what_is_planned() {
     assert_eq!(filtered.rows(), ROWS as u64 - 2000);
     assert!(filtered.requested_pages.is_subset(&filtered.planned_pages));
     assert_eq!(filtered.registered_pages, filtered.planned_pages);
-    assert!(filtered.requested_bytes > 0 && filtered.requested_bytes <= filtered.planned_bytes());
+    assert!(filtered.requested_bytes > 0 && filtered.requested_bytes <= filtered.planned.bytes());
 }

@@ -161,6 +161,7 @@ async fn explain_shows_the_delivery_and_the_pool() {
         assert!(figure == "pool_hits=" || !analyzed.contains(&format!("{figure}0,")), "{figure}0 in {analyzed}");
     }
     assert!(analyzed.contains("output_rows=17.00 K"), "{analyzed}");
+    assert!(analyzed.contains("row_groups_pruned_statistics=20 total → 17 matched"), "{analyzed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
