@@ -1,5 +1,6 @@
 //! Tables of every shape give what stock DataFusion gives.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use pagecast::storage::Device;
 use pagecast_datafusion::{DeviceStore, install};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 
 use crate::data::{Session, numbers, register, tpch, write};
 use crate::rows::{run, same_rows};
@@ -114,6 +117,31 @@ async fn joins_whose_build_side_narrows_the_scan() {
     assert_eq!(run(&ctx, sql).await.len(), 2);
     let joined = pool.stats().bytes_requested - whole;
     assert!(joined < whole / 4, "the join read {joined} of {whole} bytes");
+}
+
+#[tokio::test]
+async fn bloom_filters_prune_what_was_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(Some(1000)).set_bloom_filter_enabled(true).build();
+    let (to, rows) = (File::create(folder.path().join("a.parquet")).unwrap(), numbers(0, 20_000));
+    let mut writer = ArrowWriter::try_new(to, rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let define = async |ctx: &SessionContext| register(ctx, "t", folder.path()).await;
+    let absent = "SELECT count(*), sum(id) FROM t WHERE name = 'number 1x'";
+    compare(define, &["SELECT id FROM t WHERE name = 'number 15001'", absent]).await;
+
+    let ctx = Session::plain(2).context();
+    define(&ctx).await;
+    install(&ctx, pool(4 << 20));
+    let analyzed = format!("{:?}", run(&ctx, &format!("EXPLAIN ANALYZE {absent}")).await);
+    let figure = |name: &str| {
+        let (_, rest) = analyzed.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("no {name} in {analyzed}"));
+        rest.split_once([',', ']']).unwrap().0.to_owned()
+    };
+    assert_ne!(figure("pool_bytes_planned"), "0 B", "{analyzed}");
+    assert!(figure("row_groups_pruned_bloom_filter").ends_with("→ 0 matched"), "{analyzed}");
 }
 
 #[tokio::test]
