@@ -1,25 +1,19 @@
 //! Pages that left and are still remembered.
 //!
 //! A ghost is a node of the policy's slab, above the frames, so that it can stand on the same lists as resident pages.
-//! The index from page to node stores the nodes' numbers only (5 bytes a slot, at most 7/8 full): the page itself is
+//! The index from page to node stores the nodes' numbers (11 to 22 bytes a ghost, see [`PageIndex`]): the page itself is
 //! read from the node. Nodes in stock are kept on a list of their own, so nothing is allocated after construction.
 
 use super::list::{List, Nodes};
+use super::page_index::PageIndex;
 use crate::PageId;
-use core::hash::BuildHasher;
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 /// The index of ghosts, and the nodes that are in stock for new ones.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
-    index: HashTable<u32>,
+    index: PageIndex,
     stock: List,
     first: u32,
-}
-
-fn hash(page: PageId) -> u64 {
-    FixedState::default().hash_one(page.raw())
 }
 
 impl Ghosts {
@@ -30,7 +24,7 @@ impl Ghosts {
         for i in first..nodes.len() as u32 {
             stock.push_back(nodes, i);
         }
-        Self { index: HashTable::with_capacity(capacity), stock, first }
+        Self { index: PageIndex::with_capacity(capacity), stock, first }
     }
 
     /// Whether `i` is a ghost's node and not a frame.
@@ -40,7 +34,7 @@ impl Ghosts {
 
     /// How many ghosts there are.
     pub(crate) fn len(&self) -> u32 {
-        self.index.len() as u32
+        self.index.len()
     }
 
     /// Whether no node is left for another ghost.
@@ -51,7 +45,7 @@ impl Ghosts {
     /// The ghost of `page`.
     #[inline]
     pub(crate) fn find<T>(&self, nodes: &Nodes<T>, page: PageId) -> Option<u32> {
-        self.index.find(hash(page), |&i| nodes[i].page == page).copied()
+        self.index.find(page, |i| nodes[i].page == page)
     }
 
     /// Makes a ghost of `page`, which has none, on no list; `None` if the index is full.
@@ -59,16 +53,14 @@ impl Ghosts {
         debug_assert!(self.find(nodes, page).is_none());
         let i = self.stock.pop_front(nodes)?;
         nodes[i].page = page;
-        self.index.insert_unique(hash(page), i, |&i| hash(nodes[i].page));
+        self.index.insert(page, i);
         Some(i)
     }
 
     /// Forgets ghost `i`, which is on no list any more.
     pub(crate) fn remove<T>(&mut self, nodes: &mut Nodes<T>, i: u32) {
-        match self.index.find_entry(hash(nodes[i].page), |&other| other == i) {
-            Ok(entry) => entry.remove(),
-            Err(_) => unreachable!("every ghost is in the index"),
-        };
+        let found = self.index.remove(nodes[i].page, i);
+        debug_assert!(found, "every ghost is in the index");
         self.stock.push_back(nodes, i);
     }
 
@@ -77,7 +69,7 @@ impl Ghosts {
         self.stock.check(nodes);
         let capacity = nodes.len() as u32 - self.first;
         assert_eq!(self.len() + self.stock.len(), capacity, "a ghost's node is lost");
-        for &i in &self.index {
+        for i in self.index.nodes() {
             assert!(self.is_ghost(i) && nodes.linked(i), "the index leads to node {i}, which is no listed ghost");
         }
     }

@@ -22,6 +22,7 @@ mod heap;
 mod list;
 #[cfg(feature = "std")]
 mod locked;
+mod page_index;
 mod parameters;
 mod queues;
 mod recency;
