@@ -133,7 +133,7 @@ pub(crate) fn seconds_text(seconds: f64) -> String {
     }
 }
 
-/// Splits `clock,lru-k(k=2),pbm` at the commas that stand outside parentheses.
+/// Splits `64MiB,30%` or `clock(max=5,init=1),lru` at the commas that stand outside parentheses.
 pub(crate) fn split_list(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0usize, 0);
     for (at, c) in text.char_indices() {

@@ -1,10 +1,274 @@
 //! `pagecast bench`: concurrent query streams over Parquet, once per policy.
 
-/// What to measure.
+mod floor;
+mod lineitem;
+mod machine;
+mod page;
+mod results;
+mod row;
+mod timeline;
+mod touched;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use pagecast::PoolOptions;
+use pagecast::storage::{DeclaredModel, MAX_REQUEST};
+use pagecast_core::policy::PolicySpec;
+use pagecast_datafusion::Delivery;
+
+use crate::failure::usage;
+use crate::output::{OutputArgs, write_whole};
+use crate::tables::{self, Table};
+use crate::units::{self, Size};
+use results::{Config, Results, StorageConfig};
+use row::{Reading, Setting};
+use workload::{Domain, Template};
+
+/// Runs the same query streams once per policy and shows how many bytes each read from storage.
+///
+/// Two rows come first, to compare with: plain DataFusion without a pool, and DataFusion's own order of delivery through
+/// a pool with clock. The rows of --policies follow, their scans registered and delivered in order.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Folder of Parquet files; each file or subfolder is a table named by its stem. Default: TPC-H lineitem, generated
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}` the stream's number.
+    /// Repeatable; each execution draws one. Default: queries like TPC-H Q1 and Q6
+    #[arg(long, value_name = "FILE.sql", requires = "data")]
+    query: Vec<PathBuf>,
+    /// What `{lo}` and `{hi}` are drawn from, dates or whole numbers, the end excluded
+    #[arg(long, value_name = "LO..HI", default_value = "1992-01-02..1998-12-02", allow_hyphen_values = true)]
+    range: Domain,
+    /// Length of a random range as a share of --range
+    #[arg(long, value_name = "F", default_value = "0.3", value_parser = units::share)]
+    selectivity: f64,
+    /// Policies, each a row
+    #[arg(long, value_name = "P,P", default_value = "clock,lru,random,pbm")]
+    policies: String,
+    /// Concurrent streams
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    streams: u32,
+    /// Queries of each stream
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    queries: u32,
+    /// Memory of the pool: 64MiB, or 30% of the distinct compressed bytes that the query list reads
+    #[arg(long, value_name = "SIZE", default_value = "30%")]
+    pool: Size,
+    /// Size of a page [default: the pool's own]
+    #[arg(long, value_name = "SIZE")]
+    page_size: Option<Size>,
+    /// Bandwidth of the declared storage, shared by all; `local` for the disk as it is
+    #[arg(long, value_name = "RATE", default_value = "40MB/s", value_parser = bandwidth)]
+    bandwidth: Bandwidth,
+    /// Latency of a request to the declared storage; up to 16 overlap
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::time)]
+    latency: Duration,
+    /// Scale factor of the generated lineitem; needs about 1.6 GB of memory for each 1.0 while it is generated
+    #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = scale, conflicts_with = "data")]
+    sf: f64,
+    /// DataFusion's target_partitions
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    partitions: u32,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A declared number of bytes a second; `None` for the local disk.
+type Bandwidth = Option<u64>;
+
+fn bandwidth(text: &str) -> Result<Bandwidth, String> {
+    if text == "local" { Ok(None) } else { units::rate(text).map(Some) }
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(scale),
+        _ => Err(format!("`{text}` is no scale factor from 0.001 to 1000")),
+    }
+}
 
 /// Runs the verb.
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("this build has no bench yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let rows = rows(&args.policies)?;
+    args.output.check()?;
+    let page_bytes = page_bytes(args.page_size)?;
+    if let Size::Plain(_) = args.pool {
+        return Err(usage(format!("--pool: `{}` has no unit; write 64MiB or 30%", args.pool)));
+    }
+    let templates = if args.query.is_empty() {
+        Template::defaults()
+    } else {
+        args.query.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?
+    };
+    let data = match &args.data {
+        Some(folder) => folder.clone(),
+        None => lineitem::folder(args.sf)?,
+    };
+    let tables = tables::discover(&data)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    let bench = Bench { args, rows, templates, data, tables, page_bytes };
+    let results = runtime.block_on(bench.measure())?;
+    bench.write(&results)
+}
+
+/// The rows in the order of the table.
+fn rows(policies: &str) -> anyhow::Result<Vec<Reading>> {
+    let policies = PolicySpec::parse_list(policies).map_err(|error| usage(format!("--policies: {error}")))?;
+    if let Some(policy) = policies.iter().find(|policy| policy.needs_trace()) {
+        let name = policy.name();
+        return Err(usage(format!(
+            "--policies: {name} needs the future; its figure stands beside every run as Belady"
+        )));
+    }
+    let clock = PolicySpec::parse("clock").context("the policy of the stock row")?;
+    let baselines = [Reading::Plain, Reading::Pooled(clock, Delivery::Stock)];
+    let rows = policies.into_iter().map(|policy| Reading::Pooled(policy, Delivery::InOrder));
+    Ok(baselines.into_iter().chain(rows).collect())
+}
+
+fn page_bytes(size: Option<Size>) -> anyhow::Result<u32> {
+    match size {
+        None => Ok(PoolOptions::default().page_size),
+        Some(Size::Bytes(bytes)) if bytes > 0 && bytes % 4096 == 0 && bytes <= MAX_REQUEST as u64 => Ok(bytes as u32),
+        Some(size) => Err(usage(format!("--page-size: {size} is no multiple of 4 KiB up to 4 MiB"))),
+    }
+}
+
+/// A bench whose arguments have been understood.
+struct Bench {
+    args: Args,
+    rows: Vec<Reading>,
+    templates: Vec<Template>,
+    data: PathBuf,
+    tables: Vec<Table>,
+    page_bytes: u32,
+}
+
+impl Bench {
+    async fn measure(&self) -> anyhow::Result<Results> {
+        let setting = self.setting().await?;
+        let files = self.fingerprint()?;
+        let queries = setting.list.iter().map(|stream| stream.len() as u64).sum::<u64>();
+        let bar = ProgressBar::new(queries * self.rows.len() as u64).with_style(
+            ProgressStyle::with_template("{msg:<24} {bar:40} {pos}/{len} queries  {elapsed}")
+                .expect("the template is constant"),
+        );
+        let mut results = Results { schema: 1, config: self.config(&setting), runs: Vec::new() };
+        for reading in &self.rows {
+            bar.set_message(reading.to_string());
+            results.runs.push(setting.run(reading, &bar).await.with_context(|| format!("row {reading}"))?);
+            self.check_unchanged(&files)?;
+        }
+        bar.finish_and_clear();
+        Ok(results)
+    }
+
+    /// Decides everything that all rows share; checks the queries and plans them, but executes none.
+    async fn setting(&self) -> anyhow::Result<Setting> {
+        let args = &self.args;
+        let size = (args.streams as usize, args.queries as usize);
+        let mut setting = Setting {
+            tables: self.tables.clone(),
+            list: workload::query_list(&self.templates, &args.range, args.selectivity, size, args.output.seed),
+            target_partitions: args.partitions as usize,
+            model: self.model(),
+            pool_bytes: 0,
+            page_bytes: self.page_bytes,
+            touched_bytes: 0,
+            seed: args.output.seed,
+        };
+        let ctx = setting.session().await?;
+        for template in &self.templates {
+            template.check(&ctx, &args.range).await?;
+        }
+        setting.touched_bytes = touched::bytes(&setting).await?;
+        setting.pool_bytes = match args.pool {
+            Size::Bytes(bytes) | Size::Plain(bytes) => bytes,
+            Size::Share(share) => (setting.touched_bytes as f64 * share) as u64,
+        };
+        // A pool that cannot be made is found out now and not after the row that needs none.
+        for reading in &self.rows {
+            setting.check_pool(reading)?;
+        }
+        Ok(setting)
+    }
+
+    fn model(&self) -> Option<DeclaredModel> {
+        let latency = self.args.latency;
+        self.args.bandwidth.map(|bandwidth| DeclaredModel {
+            bandwidth,
+            latency,
+            outstanding: DeclaredModel::OUTSTANDING,
+        })
+    }
+
+    fn config(&self, setting: &Setting) -> Config {
+        let (args, model) = (&self.args, self.model());
+        Config {
+            version: env!("CARGO_PKG_VERSION"),
+            machine: machine::Machine::current(),
+            data: self.data.clone(),
+            data_bytes: self.files().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum(),
+            sf: args.data.is_none().then_some(args.sf),
+            templates: self.templates.iter().map(|template| template.name.clone()).collect(),
+            streams: args.streams as usize,
+            queries_per_stream: args.queries as usize,
+            selectivity: args.selectivity,
+            range: args.range.to_string(),
+            seed: args.output.seed,
+            target_partitions: setting.target_partitions,
+            storage: StorageConfig {
+                label: setting.device().describe(),
+                declared: model.is_some(),
+                bandwidth_bytes_s: model.map(|model| model.bandwidth),
+                latency_s: model.map(|model| model.latency.as_secs_f64()),
+                outstanding: model.map(|model| model.outstanding),
+                max_request_bytes: MAX_REQUEST as u64,
+            },
+            pool: args.pool.to_string(),
+            pool_bytes: setting.pool_bytes,
+            page_bytes: setting.page_bytes,
+            touched_bytes: setting.touched_bytes,
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        self.tables.iter().flat_map(|table| &table.files).map(PathBuf::as_path)
+    }
+
+    /// Size and time of change of every file.
+    fn fingerprint(&self) -> anyhow::Result<Vec<(PathBuf, u64, SystemTime)>> {
+        let look = |file: &Path| -> std::io::Result<_> {
+            let metadata = file.metadata()?;
+            Ok((file.to_owned(), metadata.len(), metadata.modified()?))
+        };
+        self.files().map(|file| look(file).with_context(|| format!("cannot look at {}", file.display()))).collect()
+    }
+
+    /// Fails if the rows so far did not all read the same data. Rows with a pool notice it themselves, while they run;
+    /// plain DataFusion does not.
+    fn check_unchanged(&self, before: &[(PathBuf, u64, SystemTime)]) -> anyhow::Result<()> {
+        for ((file, ..), _) in before.iter().zip(self.fingerprint()?).filter(|(before, now)| *before != now) {
+            bail!("{} changed while the bench ran: its rows cannot be compared", file.display());
+        }
+        Ok(())
+    }
+
+    fn write(&self, results: &Results) -> anyhow::Result<()> {
+        if let Some(path) = &self.args.output.json {
+            let mut json = serde_json::to_vec_pretty(results).context("cannot write the results as JSON")?;
+            json.push(b'\n');
+            write_whole(path, &json)?;
+        }
+        if let Some(path) = &self.args.output.html {
+            write_whole(path, page::page(results).to_string().as_bytes())?;
+        }
+        use std::io::Write;
+        Ok(std::io::stdout().lock().write_all(results.summary().as_bytes())?)
+    }
 }

@@ -1,0 +1,215 @@
+//! One row of the bench: the query list, run once in a fresh session over a fresh device and pool.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use indicatif::ProgressBar;
+use pagecast::storage::{DeclaredModel, Device};
+use pagecast::{Pool, PoolOptions};
+use pagecast_core::policy::PolicySpec;
+use pagecast_datafusion::{DeviceStore, Host, HostOptions};
+use tokio::task::JoinSet;
+
+use super::floor::Requests;
+use super::machine;
+use super::results::{Delivery, QueryRun, Run};
+use super::timeline::{INTERVAL, Timeline};
+use super::workload::Query;
+use crate::failure;
+use crate::tables::{self, Table};
+
+/// What stays the same for all rows.
+pub(super) struct Setting {
+    pub(super) tables: Vec<Table>,
+    pub(super) list: Vec<Vec<Query>>,
+    pub(super) target_partitions: usize,
+    /// `None`: the local disk as it is.
+    pub(super) model: Option<DeclaredModel>,
+    pub(super) pool_bytes: u64,
+    pub(super) page_bytes: u32,
+    pub(super) touched_bytes: u64,
+    pub(super) seed: u64,
+}
+
+/// How a row reads.
+#[derive(Clone, Debug)]
+pub(super) enum Reading {
+    /// Plain DataFusion over the device.
+    Plain,
+    /// Through a pool with this policy.
+    Pooled(PolicySpec, pagecast_datafusion::Delivery),
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain => f.write_str("no pool"),
+            Self::Pooled(policy, delivery) => write!(f, "{} {}", Delivery::from(*delivery).name(), policy.name()),
+        }
+    }
+}
+
+/// A session that reads as a row wants it, and what to look at afterwards.
+struct Reader {
+    ctx: SessionContext,
+    device: Device,
+    store: Option<Arc<DeviceStore>>,
+    host: Option<Arc<Host>>,
+    requests: Arc<Requests>,
+}
+
+impl Setting {
+    /// An empty session with the tables.
+    pub(super) async fn session(&self) -> anyhow::Result<SessionContext> {
+        let config = SessionConfig::new().with_target_partitions(self.target_partitions);
+        let ctx = SessionContext::new_with_config(config);
+        tables::register(&ctx, &self.tables).await?;
+        Ok(ctx)
+    }
+
+    /// A fresh device with counters at 0.
+    pub(super) fn device(&self) -> Device {
+        self.model.map_or_else(Device::local, Device::declared)
+    }
+
+    fn pool(&self, policy: &PolicySpec, device: Device, requests: Arc<Requests>) -> anyhow::Result<Pool> {
+        let options = PoolOptions {
+            memory: self.pool_bytes,
+            page_size: self.page_bytes,
+            policy: policy.clone(),
+            seed: self.seed,
+            device,
+            recorder: Some(requests),
+            ..PoolOptions::default()
+        };
+        Pool::new(options).map_err(|error| failure::usage(format!("--pool: {error}")))
+    }
+
+    /// Fails if the pool that `reading` wants cannot be made.
+    pub(super) fn check_pool(&self, reading: &Reading) -> anyhow::Result<()> {
+        match reading {
+            Reading::Plain => Ok(()),
+            Reading::Pooled(policy, _) => self.pool(policy, self.device(), Arc::default()).map(drop),
+        }
+    }
+
+    async fn reader(&self, reading: &Reading) -> anyhow::Result<Reader> {
+        let (ctx, device, requests) = (self.session().await?, self.device(), Arc::<Requests>::default());
+        let mut reader = Reader { ctx, device, requests, store: None, host: None };
+        match reading {
+            Reading::Plain => {
+                let store = Arc::new(DeviceStore::new(reader.device.clone()));
+                let files = "file:///".parse().context("the scheme of local files")?;
+                reader.ctx.register_object_store(&files, store.clone());
+                reader.store = Some(store);
+            }
+            Reading::Pooled(policy, delivery) => {
+                let pool = self.pool(policy, reader.device.clone(), reader.requests.clone())?;
+                let options = HostOptions { delivery: *delivery, ..HostOptions::default() };
+                reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options));
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Runs all streams side by side, each its queries one after the other.
+    pub(super) async fn run(&self, reading: &Reading, bar: &ProgressBar) -> anyhow::Result<Run> {
+        let reader = self.reader(reading).await?;
+        machine::reset_peak_rss();
+        let (started, mut timeline) = (Instant::now(), Timeline::default());
+        let mut streams = JoinSet::new();
+        for (number, queries) in self.list.iter().enumerate() {
+            streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), bar.clone()));
+        }
+        let (mut clock, mut queries) = (tokio::time::interval(INTERVAL), Vec::new());
+        // The first failure ends the run: dropping the set cancels the other streams.
+        loop {
+            tokio::select! {
+                _ = clock.tick() => timeline.sample(started, &reader.device, reader.host.as_deref()),
+                ended = streams.join_next() => match ended {
+                    Some(ended) => queries.extend(ended.context("a stream was lost")??),
+                    None => break,
+                },
+            }
+        }
+        let wall_s = started.elapsed().as_secs_f64();
+        timeline.sample(started, &reader.device, reader.host.as_deref());
+        queries.sort_by_key(|query| query.stream);
+        let measured = Measured { wall_s, queries, timeline, peak_rss_bytes: machine::peak_rss() };
+        self.result(reading, &reader, measured)
+    }
+
+    fn result(&self, reading: &Reading, reader: &Reader, measured: Measured) -> anyhow::Result<Run> {
+        let device = reader.device.stats();
+        let run = Run {
+            policy: "none".into(),
+            params: String::new(),
+            delivery: Delivery::None,
+            seed: self.seed,
+            streams: self.list.len(),
+            pool_bytes: 0,
+            touched_bytes: self.touched_bytes,
+            hit_rate: None,
+            bytes_requested: reader.store.as_ref().map_or(0, |store| store.bytes_requested()),
+            bytes_read: device.bytes_read,
+            bypassed_bytes: 0,
+            belady_bytes_read: None,
+            evictions: 0,
+            wall_s: measured.wall_s,
+            queries: measured.queries,
+            storage_requests: device.requests,
+            pool_memory_bytes: 0,
+            footer_bytes: 0,
+            peak_rss_bytes: measured.peak_rss_bytes,
+            timeline: measured.timeline,
+        };
+        let (Reading::Pooled(policy, delivery), Some(host)) = (reading, &reader.host) else { return Ok(run) };
+        let (pool, stats) = (host.pool(), host.pool().stats());
+        let footers_read = host.footer_bytes_read();
+        Ok(Run {
+            policy: policy.name().to_owned(),
+            params: policy.params(),
+            delivery: (*delivery).into(),
+            pool_bytes: self.pool_bytes,
+            hit_rate: Some(stats.hit_rate()),
+            bytes_requested: stats.bytes_requested + footers_read,
+            bypassed_bytes: stats.bypassed_bytes,
+            belady_bytes_read: Some(reader.requests.belady_bytes(pool.frames())? + footers_read),
+            evictions: stats.evictions,
+            pool_memory_bytes: pool.memory().total,
+            footer_bytes: host.footer_memory(),
+            ..run
+        })
+    }
+}
+
+/// What only the run itself could see.
+struct Measured {
+    wall_s: f64,
+    queries: Vec<QueryRun>,
+    timeline: Timeline,
+    peak_rss_bytes: Option<u64>,
+}
+
+/// One stream.
+async fn stream(
+    ctx: SessionContext,
+    stream: usize,
+    queries: Vec<Query>,
+    bar: ProgressBar,
+) -> anyhow::Result<Vec<QueryRun>> {
+    let mut done = Vec::with_capacity(queries.len());
+    for query in queries {
+        let started = Instant::now();
+        let batches = async { ctx.sql(&query.sql).await?.collect().await }.await;
+        let batches = batches.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)));
+        let batches = batches.with_context(|| format!("stream {stream}, query {}", query.name))?;
+        let rows = batches.iter().map(|batch| batch.num_rows()).sum();
+        done.push(QueryRun { name: query.name, stream, wall_s: started.elapsed().as_secs_f64(), rows });
+        bar.inc(1);
+    }
+    Ok(done)
+}

@@ -1,0 +1,47 @@
+//! What happened when, sampled while a run is under way.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use pagecast::storage::Device;
+use pagecast_core::ScanId;
+use pagecast_datafusion::Host;
+
+/// How often a run is looked at.
+pub(super) const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// A point of a line: seconds since the run began, and a value.
+type Point = (f64, f64);
+
+/// Samples of one run.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    bytes_read: Vec<Point>,
+    /// By scan and file: where in the file it stood, 0 to 1.
+    scans: HashMap<(ScanId, PathBuf), Vec<Point>>,
+}
+
+impl Timeline {
+    /// Looks at `device`, and at the scans of `host` if there is one.
+    pub(super) fn sample(&mut self, started: Instant, device: &Device, host: Option<&Host>) {
+        let seconds = started.elapsed().as_secs_f64();
+        self.bytes_read.push((seconds, device.stats().bytes_read as f64));
+        for scan in host.into_iter().flat_map(Host::scans) {
+            let place = scan.offset as f64 / scan.file_bytes.max(1) as f64;
+            self.scans.entry((scan.scan, scan.path)).or_default().push((seconds, place));
+        }
+    }
+
+    /// Bytes read so far, over time.
+    pub(super) fn bytes_read(&self) -> &[Point] {
+        &self.bytes_read
+    }
+
+    /// For each scan its places over time, the earliest scan first.
+    pub(super) fn scans(&self) -> Vec<&[Point]> {
+        let mut scans: Vec<&[Point]> = self.scans.values().map(Vec::as_slice).collect();
+        scans.sort_by(|a, b| a[0].0.total_cmp(&b[0].0).then(a[0].1.total_cmp(&b[0].1)));
+        scans
+    }
+}
