@@ -112,6 +112,7 @@ impl Queue {
         let plan = plan_reads(&config, &host, context).await?;
         add_planned(&config.metrics(), &plan);
         let progress = Arc::new(Progress::new(&host, &plan.row_groups));
+        host.watch(&progress);
         let files = plan.row_groups.into_iter().enumerate().map(|(index, row_group)| {
             let ticket = Ticket::new(Arc::clone(&progress), index, &row_group.bytes);
             row_group.file.with_extension(ticket)

@@ -33,6 +33,7 @@
 //!   (`read_plan`); all partitions take single row groups, in file order, from one queue.
 //! * `progress`: the execution as one scan of the pool, from its first poll until the last stream ended or was dropped.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from memory beside it.
+//! * `inspect`: looking at scans from outside, before and while they run.
 //! * [`DeviceStore`]: DataFusion without a pool over the same device, to compare with.
 //!
 //! Scans of other formats and other object stores are left as they are. A reader factory that somebody else put on a
@@ -41,6 +42,7 @@
 mod error;
 mod execution;
 mod footers;
+mod inspect;
 mod metrics;
 mod progress;
 mod read_plan;
@@ -50,8 +52,8 @@ mod source;
 mod store;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
@@ -59,8 +61,10 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use object_store::local::LocalFileSystem;
 use pagecast::{Pool, Relation};
+use parking_lot::Mutex;
 
 pub use error::HostError;
+pub use inspect::{PlannedRead, ScanPlace};
 pub use store::DeviceStore;
 
 /// In which order, and by which partition, row groups are delivered.
@@ -96,6 +100,8 @@ pub struct Host {
     footers: footers::Footers,
     files: LocalFileSystem,
     unregistered: AtomicU64,
+    /// The executions that may be running, to be looked at; the ended ones are dropped now and then.
+    running: Mutex<Vec<Weak<progress::Progress>>>,
 }
 
 impl Host {
@@ -159,6 +165,7 @@ pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> A
         footers: footers::Footers::default(),
         files: LocalFileSystem::new(),
         unregistered: AtomicU64::new(0),
+        running: Mutex::default(),
     });
     let state = ctx.state_ref();
     let mut state = state.write();

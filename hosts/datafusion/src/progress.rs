@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
-use pagecast::{RelationId, Scan, ScanId};
+use pagecast::{Relation, RelationId, Scan, ScanId};
 use parking_lot::Mutex;
 
 use crate::Host;
+use crate::inspect::ScanPlace;
 use crate::read_plan::{PlannedRowGroup, total};
 
 /// All Parquet scans are of one kind: a position is a row.
@@ -25,7 +26,7 @@ const PARQUET_SCAN: ScanKind = ScanKind(0);
 pub(crate) struct Progress {
     host: Arc<Host>,
     /// Per row group its relation and runs, at the position where it starts.
-    expected: Vec<(RelationId, Vec<Run>)>,
+    expected: Vec<(Arc<Relation>, Vec<Run>)>,
     /// Rows before each row group, and at the end all rows.
     starts: Vec<u64>,
     state: Mutex<State>,
@@ -46,7 +47,7 @@ impl Progress {
         let mut expected = Vec::with_capacity(row_groups.len());
         for row_group in row_groups {
             let start = starts[starts.len() - 1];
-            expected.push((row_group.relation.id(), runs(&row_group.bytes, page_size, start)));
+            expected.push((Arc::clone(&row_group.relation), runs(&row_group.bytes, page_size, start)));
             starts.push(start + row_group.rows);
         }
         let state = State { done: vec![false; row_groups.len()], frontier: 0, scan: None, refused: false };
@@ -81,6 +82,16 @@ impl Progress {
     pub(crate) fn finish(&self) {
         let scan = self.state.lock().scan.take();
         drop(scan);
+    }
+
+    /// Where the scan stands, while it is registered.
+    pub(crate) fn place(&self) -> Option<ScanPlace> {
+        let state = self.state.lock();
+        let scan = state.scan.as_ref()?.id();
+        let (relation, runs) = self.expected.get(state.frontier)?;
+        let block = runs.first().map_or(0, |run| run.first);
+        let offset = u64::from(block) * u64::from(self.host.pool.page_size());
+        Some(ScanPlace { scan, path: relation.path().into(), offset, file_bytes: relation.len() })
     }
 
     fn scan(&self) -> Option<ScanId> {
@@ -174,12 +185,12 @@ fn runs(ranges: &[Range<u64>], page_size: u64, position: u64) -> Vec<Run> {
 /// Row groups that lie in their file one after the other, as writers make them, share at most the block where they
 /// meet. In a file that interleaves them a run may lie inside another; it is stretched to the other's end, so that
 /// everything that will be read stays registered.
-fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
+fn by_relation(expected: &[(Arc<Relation>, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
     let mut relations: Vec<(RelationId, Vec<Run>)> = Vec::new();
     for (relation, runs) in expected {
         match relations.last_mut() {
-            Some((last, all)) if last == relation => all.extend(runs),
-            _ => relations.push((*relation, runs.clone())),
+            Some((last, all)) if *last == relation.id() => all.extend(runs),
+            _ => relations.push((relation.id(), runs.clone())),
         }
     }
     for (_, runs) in &mut relations {

@@ -55,7 +55,7 @@ impl PoolUnderParquet {
 
     fn scan(&self, scan: &DataSourceExec, ordered: bool) -> Option<DataSourceExec> {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
-        if config.object_store_url.as_str() != "file:///" {
+        if !is_local(config) {
             return None;
         }
         let factory = PoolReaderFactory::new(Arc::clone(&self.host));
@@ -87,6 +87,11 @@ impl PhysicalOptimizerRule for PoolUnderParquet {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Whether the files of this scan are local ones.
+pub(crate) fn is_local(config: &FileScanConfig) -> bool {
+    config.object_store_url.as_str() == "file:///"
 }
 
 /// Whether the rows of child `i` must reach `plan` in the order that the child declares.

@@ -34,6 +34,11 @@ impl InOrderScan {
     pub(crate) fn new(config: FileScanConfig, host: Arc<Host>) -> Self {
         Self { config, host }
     }
+
+    /// The scan that it wraps.
+    pub(crate) fn config(&self) -> &FileScanConfig {
+        &self.config
+    }
 }
 
 impl DataSource for InOrderScan {

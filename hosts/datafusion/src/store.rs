@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,8 +15,9 @@ use futures::{StreamExt, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result, coalesce_ranges,
 };
 use pagecast::storage::{Device, MAX_REQUEST, Storage, read_full};
 use parking_lot::Mutex;
@@ -44,6 +46,7 @@ pub struct DeviceStore {
     files: LocalFileSystem,
     device: Device,
     open: Mutex<HashMap<Path, Opened>>,
+    bytes_requested: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -58,7 +61,12 @@ impl fmt::Debug for Opened {
 impl DeviceStore {
     /// The local files, by absolute path, read through `device`.
     pub fn new(device: Device) -> Self {
-        Self { files: LocalFileSystem::new(), device, open: Mutex::default() }
+        Self { files: LocalFileSystem::new(), device, open: Mutex::default(), bytes_requested: AtomicU64::new(0) }
+    }
+
+    /// Bytes of the ranges that were asked for, before they were coalesced.
+    pub fn bytes_requested(&self) -> u64 {
+        self.bytes_requested.load(Relaxed)
     }
 
     /// Blocks. A file that changed since it was last opened is opened again.
@@ -132,9 +140,15 @@ impl ObjectStore for DeviceStore {
         if head_only {
             return Ok(found);
         }
+        self.bytes_requested.fetch_add(found.range.end - found.range.start, Relaxed);
         let bytes = self.read(location, found.range.clone()).await?;
         let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
         Ok(GetResult { payload, ..found })
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.bytes_requested.fetch_add(ranges.iter().map(|range| range.end - range.start).sum(), Relaxed);
+        coalesce_ranges(ranges, |range| self.read(location, range), OBJECT_STORE_COALESCE_DEFAULT).await
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
