@@ -30,8 +30,9 @@ explore: ## the concurrency protocols under a schedule explorer
 no-std: ## the predictor links without std and without an allocator
 	bash ci/core-no-std.sh
 
-test-host: ## DataFusion host and command
+test-host: ## DataFusion host and command, and what else needs Parquet
 	cargo test --locked -p pagecast-datafusion -p pagecast-cli
+	cargo test --locked -p pagecast-sim --features redset --lib redset
 
 lint: ## formatting, clippy, and the command without DataFusion
 	cargo fmt --all --check

@@ -16,5 +16,5 @@ venv="$cache/venv-sim"
 "$venv/bin/python" -c 'import libcachesim' 2>/dev/null || "$venv/bin/pip" install --quiet libcachesim==0.3.5
 cat "$trace" >/dev/null
 mkdir -p target/bench
-"$venv/bin/python" crates/pagecast-sim/bench/libcachesim.py --pagecast "$pagecast" --trace "$trace" --name arc-p12-512 \
+"$venv/bin/python" crates/pagecast-sim/bench/against_libcachesim.py --pagecast "$pagecast" --trace "$trace" --name arc-p12-512 \
     --pages 315331 --runs "${BENCH_SIM_RUNS:-5}" --json target/bench/sim.json

@@ -276,6 +276,12 @@ fn trace_tools_name_their_faults() {
     fails(&pagecast(&["trace", "plot", &good]), 2, &["--html"]);
     let bad = folder.put("bad.txt", b"1\n-2\n");
     fails(&pagecast(&["trace", "convert", &bad, &folder.text("x.pct")]), 1, &["bad.txt", "line 2"]);
+    #[cfg(feature = "redset")]
+    fails(
+        &pagecast(&["trace", "import", &good, "--out", &folder.text("x.pct")]),
+        1,
+        &["good.txt", "no readable Parquet"],
+    );
     assert!(!folder.path("x.pct").exists());
     let info = pagecast(&["trace", "info", &good, "--json", &folder.text("i.json")]);
     assert_eq!(info.status, 0, "{}", info.err);

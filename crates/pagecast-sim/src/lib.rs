@@ -3,6 +3,8 @@
 pub mod charts;
 pub mod curve;
 pub mod generate;
+#[cfg(feature = "redset")]
+pub mod redset;
 pub mod replay;
 pub mod report;
 pub mod simulation;

@@ -21,7 +21,8 @@ pub(super) fn render(plan: &Plan, results: &Results) -> String {
     add_differences(&mut page, plan, results);
     add_distances(&mut page, results);
     for (trace, picture) in &results.pictures {
-        let note = "Pages over time. A dot stands for all requests of a small stretch of time to neighbouring pages.";
+        let note = "Pages over time. A dot stands for all requests of a small stretch of time to neighbouring pages; of many \
+                    point reads an even choice is drawn.";
         page.chart(format!("Accesses of {}", short(trace)), note, 340, picture.clone());
     }
     page.table("All figures", figures(results));
@@ -83,7 +84,7 @@ fn add_differences(page: &mut Page, plan: &Plan, results: &Results) {
     let mut map = DifferenceMap { columns, ..DifferenceMap::default() };
     for own in results.rows.iter().filter(|row| row.policy == ours) {
         let share = own.size_pages as f64 / f64::from(own.unique) * 100.0;
-        map.rows.push(format!("{}, {} %", short(&own.trace), (share * 10.0).round() / 10.0));
+        map.rows.push(format!("{} % of {}", (share * 10.0).round() / 10.0, short(&own.trace)));
         for (column, name) in map.columns.iter().enumerate() {
             let same = |row: &&Row| row.policy == *name && row.trace == own.trace && row.size_pages == own.size_pages;
             if let Some(other) = results.rows.iter().find(same) {
@@ -104,7 +105,7 @@ fn floor(row: &Row, results: &Results) -> Option<u64> {
 }
 
 fn add_distances(page: &mut Page, results: &Results) {
-    let group = |row: &Row| format!("{}, {}", short(&row.trace), row.size_pages);
+    let group = |row: &Row| format!("{}, {}", row.size_pages, short(&row.trace));
     let policies = distinct(results.rows.iter().map(|row| row.policy.as_str()).filter(|&name| name != "opt"));
     let groups = distinct(results.rows.iter().map(group));
     let excess = |name: &str| -> Vec<Option<f64>> {
@@ -114,7 +115,7 @@ fn add_distances(page: &mut Page, results: &Results) {
     };
     let bars: Vec<_> = policies.iter().map(|&name| (name.to_owned(), excess(name))).collect();
     if bars.iter().flat_map(|(_, values)| values).any(Option::is_some) {
-        let note = "Misses beyond those of Belady's MIN, which knows the future. Each group is a trace and a pool size in pages.";
+        let note = "Misses beyond those of Belady's MIN, which knows the future. Each group is a pool size in pages and a trace.";
         page.chart("Distance to the optimum", note, 380, over_opt(&groups, &bars));
     }
 }

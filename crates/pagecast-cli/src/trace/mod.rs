@@ -1,5 +1,7 @@
 //! `pagecast trace`: looks at, converts, generates and draws traces.
 
+#[cfg(feature = "redset")]
+mod import;
 mod info;
 
 use std::io::{BufWriter, Write};
@@ -31,6 +33,9 @@ enum Verb {
     /// Make a workload by rule and seed
     #[command(after_help = workload_help())]
     Generate(GenerateArgs),
+    /// Make a trace of a file of Redset, the published query metadata of Amazon Redshift
+    #[cfg(feature = "redset")]
+    Import(import::Args),
     /// Draw which pages are asked for over time
     Plot(PlotArgs),
 }
@@ -88,6 +93,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Verb::Info(args) => info::run(&args),
         Verb::Convert(args) => convert(&args),
         Verb::Generate(args) => make(&args),
+        #[cfg(feature = "redset")]
+        Verb::Import(args) => import::run(&args),
         Verb::Plot(args) => plot(&args),
     }
 }

@@ -267,6 +267,11 @@ impl PolicySpec {
         self.entry.algorithm == Algorithm::Opt
     }
 
+    /// Whether the policy looks at how page ids lie to each other, so that a replay must not number the pages anew.
+    pub fn needs_page_ids(&self) -> bool {
+        self.entry.algorithm == Algorithm::Cfdc
+    }
+
     /// Bytes of memory that the policy takes for each frame, ghosts included, beside the frame's own word: what a pool
     /// sets aside before it is built. Beyond it a policy needs no more than 4 KiB.
     pub fn bytes_per_frame(&self) -> u32 {

@@ -8,11 +8,13 @@ mod call;
 mod dynzipf;
 mod index;
 mod loops;
-mod program;
+pub(crate) mod program;
 mod sequential;
 mod ycsb;
 mod zipf;
 
+#[cfg(feature = "redset")]
+pub(crate) use call::MAX_REQUESTS;
 pub use program::Generated;
 pub use zipf::Zipf;
 

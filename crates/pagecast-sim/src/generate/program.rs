@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The one relation of most generated workloads; 1, so that no page has id 0.
-pub(super) const TABLE: RelationId = RelationId(1);
+pub(crate) const TABLE: RelationId = RelationId(1);
 
 /// A step of a stream. Scans have no numbers yet: a stream runs one at a time.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// A page outside any scan, to read or to write.
     Point(PageId, bool),
     /// A page of the running scan.
@@ -28,10 +28,10 @@ pub(super) enum Step {
 }
 
 /// All that a stream does, in its order.
-pub(super) type Program = Vec<Step>;
+pub(crate) type Program = Vec<Step>;
 
 /// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at its end.
-pub(super) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
+pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
     let run = Run { first, blocks, position: 0, span: u64::from(blocks) };
     program.push(Step::Begin { length: u64::from(blocks), relation, run });
     for done in 1..=blocks {
@@ -64,7 +64,7 @@ impl Source for Generated {
 }
 
 /// Merges the streams as they run when every request hits: each takes its pace, and the earliest goes next.
-pub(super) fn interleave(programs: Vec<Program>, origin: String) -> Generated {
+pub(crate) fn interleave(programs: Vec<Program>, origin: String) -> Generated {
     let mut streams: Vec<_> = programs.into_iter().map(|program| (program.into_iter(), 1u32, None)).collect();
     let mut ready: BinaryHeap<_> = (0..streams.len()).map(|stream| Reverse((0, stream))).collect();
     let mut records = Vec::new();

@@ -105,9 +105,9 @@ pub fn simulate(
     let started = Instant::now();
     let mut outcome = match interleaving {
         Interleaving::Fixed if spec.needs_trace() => opt(trace, frames)?,
-        Interleaving::Fixed if trace.has_scans() => fixed(trace, spec, frames, seed)?,
+        Interleaving::Fixed if trace.has_scans() || spec.needs_page_ids() => fixed(trace, spec, frames, seed)?,
         Interleaving::Fixed => {
-            // Dense numbers stand for pages here: no policy but the predictive ones asks what a page is.
+            // Numbers stand for pages here, which makes the page table an array.
             let dense = PageIds::Dense(trace.unique());
             of(replay(Plain::new(trace), dense, spec, frames, seed, &NoScans, |_| ())?)
         }

@@ -16,6 +16,8 @@ mod oracle_general;
 mod text;
 
 pub use csv::Columns;
+#[cfg(feature = "redset")]
+pub(crate) use error::excerpt;
 pub use error::{Place, TraceError};
 pub use format::{Format, open, read_from};
 pub use load::{LoadedEvent, MAX_REQUESTS, Trace};
