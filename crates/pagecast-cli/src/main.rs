@@ -8,6 +8,8 @@ mod simulate;
 #[cfg(feature = "sql")]
 mod sql;
 #[cfg(feature = "sql")]
+mod syntax;
+#[cfg(feature = "sql")]
 mod tables;
 mod trace;
 mod units;

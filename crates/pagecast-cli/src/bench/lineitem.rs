@@ -127,7 +127,7 @@ mod tests {
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         let footer = reader.metadata();
         assert_eq!(footer.num_row_groups(), 2, "180 K rows in groups of 128 Ki");
-        assert!(footer.row_group(0).column(0).offset_index_range().is_some());
+        assert!(footer.row_group(0).column(0).offset_index_offset().is_some());
         let batches = parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(File::open(&path).unwrap(), 8192);
         let batches: Vec<_> = batches.unwrap().map(Result::unwrap).collect();
         let order = clustered(&batches);

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     data: Option<PathBuf>,
     /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}` the stream's number.
     /// Repeatable; each execution draws one. Default: queries like TPC-H Q1 and Q6
-    #[arg(long, value_name = "FILE.sql", requires = "data")]
+    #[arg(long, value_name = "FILE.sql")]
     query: Vec<PathBuf>,
     /// What `{lo}` and `{hi}` are drawn from, dates or whole numbers, the end excluded
     #[arg(long, value_name = "LO..HI", default_value = "1992-01-02..1998-12-02", allow_hyphen_values = true)]
@@ -97,8 +97,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let rows = rows(&args.policies)?;
     args.output.check()?;
     let page_bytes = page_bytes(args.page_size)?;
-    if let Size::Plain(_) = args.pool {
-        return Err(usage(format!("--pool: `{}` has no unit; write 64MiB or 30%", args.pool)));
+    match args.pool {
+        Size::Share(_) => {}
+        Size::Bytes(bytes) => rows.iter().try_for_each(|row| row::check_pool(row, bytes, page_bytes))?,
+        Size::Plain(0) => return Err(usage("--pool: a pool of 0 bytes holds no page; write 64MiB or 30%")),
+        Size::Plain(_) => return Err(usage(format!("--pool: `{}` has no unit; write 64MiB or 30%", args.pool))),
     }
     let templates = if args.query.is_empty() {
         Template::defaults()
@@ -161,8 +164,10 @@ impl Bench {
         let mut results = Results { schema: 1, config: self.config(&setting), runs: Vec::new() };
         for reading in &self.rows {
             bar.set_message(reading.to_string());
-            results.runs.push(setting.run(reading, &bar).await.with_context(|| format!("row {reading}"))?);
+            let run = setting.run(reading, &bar).await.with_context(|| format!("row {reading}"));
+            // Before the row's own error: plain DataFusion sees in a file that changed whatever it takes it for.
             self.check_unchanged(&files)?;
+            results.runs.push(run?);
         }
         bar.finish_and_clear();
         Ok(results)
@@ -192,8 +197,8 @@ impl Bench {
             Size::Share(share) => (setting.touched_bytes as f64 * share) as u64,
         };
         // A pool that cannot be made is found out now and not after the row that needs none.
-        for reading in &self.rows {
-            setting.check_pool(reading)?;
+        for row in &self.rows {
+            row::check_pool(row, setting.pool_bytes, setting.page_bytes)?;
         }
         Ok(setting)
     }
@@ -250,8 +255,7 @@ impl Bench {
         self.files().map(|file| look(file).with_context(|| format!("cannot look at {}", file.display()))).collect()
     }
 
-    /// Fails if the rows so far did not all read the same data. Rows with a pool notice it themselves, while they run;
-    /// plain DataFusion does not.
+    /// Fails if the rows so far did not all read the same data.
     fn check_unchanged(&self, before: &[(PathBuf, u64, SystemTime)]) -> anyhow::Result<()> {
         for ((file, ..), _) in before.iter().zip(self.fingerprint()?).filter(|(before, now)| *before != now) {
             bail!("{} changed while the bench ran: its rows cannot be compared", file.display());

@@ -75,27 +75,6 @@ impl Setting {
         self.model.map_or_else(Device::local, Device::declared)
     }
 
-    fn pool(&self, policy: &PolicySpec, device: Device, requests: Arc<Requests>) -> anyhow::Result<Pool> {
-        let options = PoolOptions {
-            memory: self.pool_bytes,
-            page_size: self.page_bytes,
-            policy: policy.clone(),
-            seed: self.seed,
-            device,
-            recorder: Some(requests),
-            ..PoolOptions::default()
-        };
-        Pool::new(options).map_err(|error| failure::usage(format!("--pool: {error}")))
-    }
-
-    /// Fails if the pool that `reading` wants cannot be made.
-    pub(super) fn check_pool(&self, reading: &Reading) -> anyhow::Result<()> {
-        match reading {
-            Reading::Plain => Ok(()),
-            Reading::Pooled(policy, _) => self.pool(policy, self.device(), Arc::default()).map(drop),
-        }
-    }
-
     async fn reader(&self, reading: &Reading) -> anyhow::Result<Reader> {
         let (ctx, device, requests) = (self.session().await?, self.device(), Arc::<Requests>::default());
         let mut reader = Reader { ctx, device, requests, store: None, host: None };
@@ -107,7 +86,15 @@ impl Setting {
                 reader.store = Some(store);
             }
             Reading::Pooled(policy, delivery) => {
-                let pool = self.pool(policy, reader.device.clone(), reader.requests.clone())?;
+                let pool = make_pool(PoolOptions {
+                    memory: self.pool_bytes,
+                    page_size: self.page_bytes,
+                    policy: policy.clone(),
+                    seed: self.seed,
+                    device: reader.device.clone(),
+                    recorder: Some(reader.requests.clone()),
+                    ..PoolOptions::default()
+                })?;
                 let options = HostOptions { delivery: *delivery, ..HostOptions::default() };
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options));
             }
@@ -183,6 +170,20 @@ impl Setting {
             footer_bytes: host.footer_memory(),
             ..run
         })
+    }
+}
+
+fn make_pool(options: PoolOptions) -> anyhow::Result<Pool> {
+    Pool::new(options).map_err(|error| failure::usage(format!("--pool: {error}")))
+}
+
+/// Fails if the pool that `row` wants cannot be made of `memory` bytes.
+pub(super) fn check_pool(row: &Reading, memory: u64, page_size: u32) -> anyhow::Result<()> {
+    match row {
+        Reading::Plain => Ok(()),
+        Reading::Pooled(policy, _) => {
+            make_pool(PoolOptions { memory, page_size, policy: policy.clone(), ..PoolOptions::default() }).map(drop)
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::Date32Type;
 use arrow::temporal_conversions::date32_to_datetime;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::DFParser;
 use pagecast_core::random::Random;
+
+use crate::syntax;
 
 /// SQL with places for a stream's parameters.
 #[derive(Clone, Debug)]
@@ -59,13 +60,9 @@ impl Template {
     pub(super) async fn check(&self, ctx: &SessionContext, domain: &Domain) -> anyhow::Result<()> {
         let sql = self.instance(0, &domain.text(domain.lo), &domain.text(domain.hi));
         let source = self.source.as_deref().map_or(self.name.clone(), |path| path.display().to_string());
-        match DFParser::parse_sql(&sql).map(|statements| statements.len()) {
-            Err(error) => {
-                let message = error.strip_backtrace();
-                bail!("{source}{}: {message}", place(&message).map(|at| format!(":{at}")).unwrap_or_default())
-            }
-            Ok(1) => {}
-            Ok(count) => bail!("{source}: one statement is wanted, found {count}"),
+        match syntax::statements(&sql).map_err(|fault| anyhow::anyhow!("{source}:{fault}"))? {
+            1 => {}
+            count => bail!("{source}: one statement is wanted, found {count}"),
         }
         let plan = ctx.state().create_logical_plan(&sql).await;
         plan.and_then(|plan| ctx.state().optimize(&plan)).map_err(|error| {
@@ -74,13 +71,6 @@ impl Template {
         })?;
         Ok(())
     }
-}
-
-/// `3:14` out of the parser's "... at Line: 3, Column: 14".
-fn place(message: &str) -> Option<String> {
-    let (line, column) = message.rsplit_once("Line: ")?.1.split_once(", Column: ")?;
-    let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
-    Some(format!("{}:{}", number(line), number(column)))
 }
 
 /// What `{lo}` and `{hi}` are taken from: `1992-01-02..1998-12-02` or `0..1000`, the end excluded.
@@ -202,7 +192,8 @@ mod tests {
         let template = |sql: &str| Template { name: "x".into(), sql: sql.into(), source: Some("a/x.sql".into()) };
         let domain: Domain = "0..9".parse().unwrap();
         let message = async |sql: &str| template(sql).check(&ctx, &domain).await.unwrap_err().to_string();
-        assert!(message("SELECT 1\nFROM (").await.starts_with("a/x.sql:2:"), "{}", message("SELECT 1\nFROM (").await);
+        assert!(message("SELECT 1\nFROM (").await.starts_with("a/x.sql:2:7: "));
+        assert!(message("SELECT 1\nFROM x WHERE )\n").await.starts_with("a/x.sql:2:14: "));
         assert!(message("SELECT nothing FROM nowhere").await.contains("nowhere"));
         assert!(message("SELECT 1; SELECT 2").await.contains("found 2"));
         template("SELECT {lo} + {hi} + {stream};").check(&ctx, &domain).await.unwrap();

@@ -16,6 +16,7 @@ use pagecast::{Pool, PoolOptions, PoolStats};
 use pagecast_core::policy::PolicySpec;
 
 use crate::failure::usage;
+use crate::syntax;
 use crate::tables::{self, Table};
 use crate::units::{Size, bytes_text, seconds_text};
 use statements::Statements;
@@ -75,6 +76,12 @@ struct Session {
 impl Session {
     async fn open(args: &Args) -> anyhow::Result<Self> {
         let policy = PolicySpec::parse(&args.policy).map_err(|error| usage(format!("--policy: {error}")))?;
+        if policy.needs_trace() {
+            return Err(usage(format!(
+                "--policy: {} needs the future and works in `pagecast simulate`",
+                policy.name()
+            )));
+        }
         let memory = bytes("--pool", args.pool)?;
         let options = PoolOptions { memory, policy, seed: args.seed, ..PoolOptions::default() };
         let pool = Pool::new(options).map_err(|error| usage(format!("--pool: {error}")))?;
@@ -110,6 +117,7 @@ impl Session {
 
     /// Runs one statement and prints its result and what it read.
     async fn run(&self, sql: &str) -> anyhow::Result<()> {
+        syntax::statements(sql).map_err(|fault| anyhow::anyhow!("in the statement at {fault}"))?;
         let (started, before) = (Instant::now(), self.pool.stats());
         let result = async {
             let frame = self.ctx.sql(sql).await?;

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn quotes_and_comments_hide_semicolons() {
         assert_eq!(split("SELECT ';''\"' AS \"a;b\"; -- c; d\n").0, ["SELECT ';''\"' AS \"a;b\""]);
-        assert_eq!(split("SELECT /* ; /* ; */ ; */ 1;").0, ["SELECT   1"]);
+        assert_eq!(split("SELECT /* ; /* ; */ ; */ 1;").0, ["SELECT    1"]);
         assert_eq!(split("SELECT 'two\nlines;';").0, ["SELECT 'two\nlines;'"]);
     }
 

@@ -1,0 +1,216 @@
+//! The contract of `pagecast bench`.
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::{assert_fails, lineitem, pagecast};
+use serde_json::Value;
+
+/// Runs a bench of `data` that must succeed; gives its JSON and what it printed.
+fn bench(data: &Path, args: &[&str]) -> (Value, String) {
+    let json = tempfile::NamedTempFile::new().unwrap();
+    let mut command = pagecast();
+    command.args(["bench", "--streams", "2", "--queries", "2", "--data"]).arg(data);
+    let output = command.args(args).arg("--json").arg(json.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "no progress bar where there is no terminal: {output:?}");
+    (serde_json::from_slice(&fs::read(json.path()).unwrap()).unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn json_and_table_keep_the_contract() {
+    let (data, _) = lineitem();
+    let policies = "pbm,clock(max=5,init=1),lru";
+    let args = ["--policies", policies, "--pool", "2MiB", "--bandwidth", "20MB/s", "--latency", "1ms", "--seed", "7"];
+    let (json, table) = bench(data.path(), &args);
+
+    assert_eq!(json["schema"], 1);
+    assert!(json["config"].is_object());
+    let runs = json["runs"].as_array().unwrap();
+    let rows: Vec<_> = runs.iter().map(|run| [&run["delivery"], &run["policy"]].map(|v| v.as_str().unwrap())).collect();
+    let in_order = ["pbm", "clock(max=5,init=1)", "lru"].map(|policy| ["in-order", policy]);
+    assert_eq!(
+        rows,
+        [&[["none", "none"], ["stock", "clock"]], &in_order[..]].concat(),
+        "rows come as they were asked for"
+    );
+    for run in runs {
+        for key in ["bytes_requested", "bytes_read", "bypassed_bytes", "evictions", "pool_bytes", "touched_bytes"] {
+            assert!(run[key].is_u64(), "{key} in {run}");
+        }
+        assert!(run["params"].is_string() && run["wall_s"].as_f64().unwrap() > 0.0);
+        assert_eq!((&run["seed"], &run["streams"]), (&7.into(), &2.into()));
+        assert!(run["bytes_requested"].as_u64().unwrap() > 0 && run["bytes_read"].as_u64().unwrap() > 0);
+        let queries = run["queries"].as_array().unwrap();
+        assert_eq!(queries.len(), 4);
+        let names =
+            |run: &Value| run["queries"].as_array().unwrap().iter().map(|q| q["name"].clone()).collect::<Vec<_>>();
+        assert_eq!(names(run), names(&runs[0]), "every row runs the same list");
+        assert!(queries.iter().all(|query| query["stream"].as_u64().unwrap() < 2 && query["wall_s"].is_f64()));
+    }
+    assert!(runs[0]["hit_rate"].is_null() && runs[0]["belady_bytes_read"].is_null(), "no pool, no figures of one");
+    for run in &runs[1..] {
+        assert!((0.0..=1.0).contains(&run["hit_rate"].as_f64().unwrap()));
+        assert_eq!(run["pool_bytes"], 2 << 20);
+        assert!(run["pool_memory_bytes"].as_u64().unwrap() <= 2 << 20);
+        assert_eq!(run["bypassed_bytes"], 0);
+        assert!(run["belady_bytes_read"].as_u64().unwrap() <= run["bytes_read"].as_u64().unwrap());
+    }
+    assert_eq!(runs[3]["params"], "max=5,init=1");
+    assert!(table.contains("seed 7") && table.contains("declared") && table.contains("in-order"));
+}
+
+#[test]
+fn a_seed_decides_the_query_list() {
+    let (data, _) = lineitem();
+    let list = |seed| {
+        let (json, _) = bench(data.path(), &["--policies", "lru", "--bandwidth", "local", "--seed", seed]);
+        assert_eq!(json["config"]["storage"]["declared"], false);
+        let names = json["runs"][0]["queries"].as_array().unwrap().iter().map(|query| query["name"].to_string());
+        (names.collect::<Vec<_>>(), json["runs"][2]["bytes_requested"].clone(), json["config"]["touched_bytes"].clone())
+    };
+    let three = list("3");
+    assert_eq!(three, list("3"));
+    assert_ne!(three, list("4"));
+}
+
+#[test]
+fn a_pool_that_is_too_small_for_a_row_group_reads_past_itself() {
+    let (data, _) = lineitem();
+    let (json, _) =
+        bench(data.path(), &["--pool", "256KiB", "--bandwidth", "local", "--policies", "clock,lru,random,pbm"]);
+    let runs = json["runs"].as_array().unwrap();
+    assert!(runs[1..].iter().all(|run| run["bypassed_bytes"].as_u64().unwrap() > 0), "{runs:?}");
+}
+
+#[test]
+fn any_folder_and_any_query() {
+    let (data, file) = lineitem();
+    let parts = data.path().join("orders");
+    fs::create_dir(&parts).unwrap();
+    fs::copy(&file, parts.join("part-0.parquet")).unwrap();
+    fs::copy(&file, parts.join("part-1.parquet")).unwrap();
+    let query = data.path().join("mine.sql");
+    fs::write(&query, "SELECT count(*), {stream} FROM orders WHERE l_orderkey >= {lo} AND l_orderkey < {hi};\n")
+        .unwrap();
+    let args = ["--query", query.to_str().unwrap(), "--range", "0..60000", "--policies", "pbm", "--bandwidth", "local"];
+    let (json, _) = bench(data.path(), &args);
+    assert_eq!(json["runs"][2]["queries"][0]["name"], "mine");
+    assert_eq!(json["runs"][2]["queries"][0]["rows"], 1);
+}
+
+#[test]
+fn the_page_is_complete_in_itself() {
+    let (data, _) = lineitem();
+    let html = data.path().join("out.html");
+    bench(data.path(), &["--policies", "pbm", "--bandwidth", "local", "--html", html.to_str().unwrap()]);
+    let html = fs::read_to_string(html).unwrap();
+    for part in ["Bytes read from storage", "Wall time", "Bytes read over time", "Scans in the table: in-order pbm"] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("<script src") && !html.contains("<link"));
+}
+
+#[test]
+fn bad_usage_is_named_and_leaves_no_json() {
+    let (data, file) = lineitem();
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let (data_text, json) = (path(data.path()), path(&data.path().join("out.json")));
+    let empty = data.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let broken = data.path().join("broken.sql");
+    fs::write(&broken, "SELECT count(*)\nFROM lineitem WHERE (").unwrap();
+    let wrong = data.path().join("wrong.sql");
+    fs::write(&wrong, "SELECT nothing_like_it FROM lineitem").unwrap();
+
+    let cases: &[(&[&str], i32, &[&str])] = &[
+        (&["--data", &data_text, "--pool", "0"], 2, &["--pool"]),
+        (&["--data", &data_text, "--pool", "0MiB"], 2, &["--pool", "too small"]),
+        (&["--data", &data_text, "--pool", "4096"], 2, &["--pool", "no unit"]),
+        (&["--data", &data_text, "--pool", "120%"], 2, &["--pool", "120%"]),
+        (&["--data", &data_text, "--policies", "lru,nope"], 2, &["--policies", "nope", "pbm", "clock"]),
+        (&["--data", &data_text, "--policies", "clock(max=x)"], 2, &["--policies", "max"]),
+        (&["--data", &data_text, "--policies", "opt"], 2, &["opt"]),
+        (&["--data", &data_text, "--streams", "0"], 2, &["--streams"]),
+        (&["--data", &data_text, "--bandwidth", "40"], 2, &["--bandwidth", "40"]),
+        (&["--data", &data_text, "--latency", "soon"], 2, &["--latency", "soon"]),
+        (&["--data", &data_text, "--selectivity", "0"], 2, &["--selectivity"]),
+        (&["--data", &data_text, "--range", "5..1"], 2, &["--range", "5..1"]),
+        (&["--data", &data_text, "--page-size", "1000B"], 2, &["--page-size"]),
+        (&["--data", &data_text, "--html", "/no/such/folder/x.html"], 2, &["--html", "/no/such/folder"]),
+        (&["--sf", "0"], 2, &["--sf"]),
+        (&["--no-such-flag"], 2, &["--no-such-flag"]),
+        (&["--data", "/no/such/folder"], 1, &["--data", "/no/such/folder"]),
+        (&["--data", &path(&empty)], 1, &["no Parquet file", "empty"]),
+        (&["--data", &data_text, "--query", "/no/such.sql"], 1, &["--query", "/no/such.sql"]),
+        (&["--data", &data_text, "--query", &path(&broken)], 1, &["broken.sql:2:"]),
+        (&["--data", &data_text, "--query", &path(&wrong)], 1, &["wrong.sql", "nothing_like_it"]),
+    ];
+    let run = |args: &[&str]| pagecast().args(args).output().unwrap();
+    for (args, status, words) in cases {
+        let args = [&["bench", "--json", &json], *args].concat();
+        assert_fails(&run(&args), *status, words);
+        assert!(!Path::new(&json).exists(), "{args:?} left a file");
+    }
+    fs::remove_file(file).unwrap();
+    assert_fails(&run(&["bench", "--data", &data_text]), 1, &["no Parquet file"]);
+}
+
+#[test]
+fn a_truncated_file_is_named() {
+    let (data, file) = lineitem();
+    let length = fs::metadata(&file).unwrap().len();
+    let data = data.path().to_str().unwrap();
+    for keep in [length - 1, length / 2, 3, 0] {
+        fs::File::options().write(true).open(&file).unwrap().set_len(keep).unwrap();
+        assert_fails(
+            &pagecast().args(["bench", "--data", data]).output().unwrap(),
+            1,
+            &["lineitem.parquet", "truncated"],
+        );
+    }
+}
+
+/// The run takes seconds on this device; the file changes in its first one.
+fn changed_under_the_run(change: impl FnOnce(&Path)) {
+    let (data, file) = lineitem();
+    let json = data.path().join("out.json");
+    let mut command = pagecast();
+    command.args([
+        "bench",
+        "--policies",
+        "pbm",
+        "--streams",
+        "2",
+        "--queries",
+        "4",
+        "--bandwidth",
+        "300KB/s",
+        "--data",
+    ]);
+    command.arg(data.path()).arg("--json").arg(&json).stdout(std::process::Stdio::null());
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none(), "the run was over before the change");
+    change(&file);
+    assert_fails(&child.wait_with_output().unwrap(), 1, &["lineitem.parquet", "change"]);
+    assert!(!json.exists());
+}
+
+#[test]
+fn a_file_that_changes_size_under_the_run_is_named() {
+    changed_under_the_run(|file| {
+        fs::File::options().append(true).open(file).unwrap().write_all(b"more").unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_changes_content_under_the_run_is_named() {
+    changed_under_the_run(|file| {
+        let mut file = fs::File::options().write(true).open(file).unwrap();
+        file.seek(SeekFrom::Start(1000)).unwrap();
+        file.write_all(&[0; 5000]).unwrap();
+    });
+}
