@@ -20,6 +20,8 @@ enum Rule {
     Equal,
     /// Between the smallest and the largest of them, both widened by this part.
     Within(f64),
+    /// The same, judged only where the first of them has a value: the others are known to differ from it by more.
+    Beside(f64),
 }
 
 /// Our policy, the references' names for the same algorithm at the same parameters, and the rule.
@@ -33,7 +35,7 @@ const PAIRS: &[(&str, &[&str], Rule)] = &[
     ("2q(in=25%,out=50%)", &["2Q(Ain=.25,Aout=.5)", "2Q(in=.2,out=.5)"], Rule::Within(0.01)),
     ("lirs", &["LIRS", "LIRS(hot=.99,nr=2x)"], Rule::Within(0.03)),
     ("clock-pro", &["ClockPro"], Rule::Within(0.03)),
-    ("w-tinylfu", &["WTinyLFU(w=.01,prot=.8)", "WTinyLFU(SLRU,w=.01)"], Rule::Within(0.03)),
+    ("w-tinylfu", &["WTinyLFU(w=.01,prot=.8)", "WTinyLFU(SLRU,w=.01)"], Rule::Beside(0.03)),
     ("sieve", &["SIEVE"], Rule::Within(0.01)),
     ("s3-fifo(threshold=1)", &["S3FIFO(.1,.9,thr=1)"], Rule::Within(0.03)),
     ("s3-fifo(threshold=2)", &["S3FIFO(.1,.9,thr=2)"], Rule::Within(0.03)),
@@ -102,15 +104,20 @@ fn requests_of(folder: &Path, trace: &str) -> u64 {
 }
 
 /// Prints one line and returns it if it breaks the rule.
-fn judge(trace: &str, size: u32, ours: &str, misses: u64, rule: Rule, references: &[&Reference]) -> Option<String> {
+fn judge(
+    (trace, size): (&str, u32),
+    (ours, misses): (&str, u64),
+    (rule, first): (Rule, &str),
+    references: &[&Reference],
+) -> Option<String> {
     let low = references.iter().map(|reference| reference.misses).min().unwrap();
     let high = references.iter().map(|reference| reference.misses).max().unwrap();
+    let within = |part: f64| misses as f64 >= low as f64 * (1.0 - part) && misses as f64 <= high as f64 * (1.0 + part);
+    let large = size >= JUDGED_FROM_PAGES;
     let (holds, judged) = match rule {
         Rule::Equal => (misses == low && misses == high, true),
-        Rule::Within(part) => {
-            let holds = misses as f64 >= low as f64 * (1.0 - part) && misses as f64 <= high as f64 * (1.0 + part);
-            (holds, size >= JUDGED_FROM_PAGES)
-        }
+        Rule::Within(part) => (within(part), large),
+        Rule::Beside(part) => (within(part), large && references.iter().any(|reference| reference.policy == first)),
     };
     let nearest = if misses < low { low } else { misses.min(high) };
     let off = (misses as f64 / nearest as f64 - 1.0) * 100.0;
@@ -149,10 +156,29 @@ fn miss_counts_agree_with_independent_simulators() {
                     references.iter().filter(|reference| theirs.contains(&reference.policy.as_str())).collect();
                 if !references.is_empty() {
                     let misses = misses(&spec, &pages, unique, size);
-                    broken.extend(judge(&trace, size, ours, misses, *rule, &references));
+                    broken.extend(judge((&trace, size), (ours, misses), (*rule, theirs[0]), &references));
                 }
             }
         }
     }
     assert!(broken.is_empty(), "{} rules broken:\n{}", broken.len(), broken.join("\n"));
+}
+
+/// The hit ratios that the ARC paper (FAST 2003, table III) prints for its OLTP trace at 1,000 pages, in percent. Its
+/// LRU-2 was tuned to the trace; ours runs with its defaults.
+#[test]
+fn hit_ratios_agree_with_the_arc_paper() {
+    let Some(folder) = folder() else {
+        println!("skipped: ../shared/traces is not there");
+        return;
+    };
+    let (pages, unique) = pages(&folder, "arc-oltp");
+    for (policy, published, tolerance) in
+        [("lru", 32.83, 0.01), ("arc", 38.93, 0.5), ("lru-k(k=2)", 39.3, 1.0), ("opt", 53.61, 0.01)]
+    {
+        let misses = misses(&PolicySpec::parse(policy).unwrap(), &pages, unique, 1000);
+        let ratio = 100.0 * (1.0 - misses as f64 / pages.len() as f64);
+        println!("arc-oltp 1000 {policy:12} {ratio:.2} %, published {published}");
+        assert!((ratio - published).abs() <= tolerance, "{policy}: {ratio:.2} %, published {published} %");
+    }
 }

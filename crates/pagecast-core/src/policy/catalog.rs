@@ -45,8 +45,8 @@ struct Entry {
     name: &'static str,
     algorithm: Algorithm,
     parameters: &'static [Parameter],
-    /// Memory of its own per frame, ghosts included, beside the word in the frame's header.
-    bytes_per_frame: u32,
+    /// Memory of its own for each frame, ghosts included, beside the word in the frame's header.
+    bytes_per_frame: fn(&PolicySpec) -> f64,
 }
 
 const fn count(name: &'static str, default: u64, low: u64, high: u64) -> Parameter {
@@ -71,108 +71,118 @@ const PBM: &[Parameter] = &[
     Parameter { name: "fallback", default: 0.0, kind: OFF },
 ];
 
+/// The most that a ghost takes: its node and its slots of the page index.
+const GHOST: f64 = 24.0 + 22.0;
+
 /// All policies, by name.
 static CATALOG: &[Entry] = &[
     Entry {
         name: "2q",
         algorithm: Algorithm::TwoQueue,
         parameters: &[share("in", 0.25, 0.0, 1.0), share("out", 0.5, 0.0, 10.0)],
-        bytes_per_frame: 50,
+        bytes_per_frame: |spec| 24.0 + spec.value("out") * GHOST,
     },
-    Entry { name: "arc", algorithm: Algorithm::Arc, parameters: &[], bytes_per_frame: 72 },
-    Entry { name: "car", algorithm: Algorithm::Car, parameters: &[], bytes_per_frame: 72 },
+    Entry { name: "arc", algorithm: Algorithm::Arc, parameters: &[], bytes_per_frame: |_| 24.0 + GHOST },
+    Entry { name: "car", algorithm: Algorithm::Car, parameters: &[], bytes_per_frame: |_| 24.0 + GHOST },
     Entry {
         name: "cfdc",
         algorithm: Algorithm::Cfdc,
         parameters: &[share("working", 0.5, 0.0, 1.0), count("cluster", 64, 1, 1 << 20)],
-        bytes_per_frame: 104,
+        bytes_per_frame: |_| 32.0 + 104.0 + 40.0,
     },
     Entry {
         name: "cflru",
         algorithm: Algorithm::Cflru,
         parameters: &[share("window", 0.5, 0.0, 1.0)],
-        bytes_per_frame: 24,
+        bytes_per_frame: |_| 40.0,
     },
     Entry {
         name: "clock",
         algorithm: Algorithm::Clock,
         parameters: &[count("max", 5, 0, 255), count("init", 1, 0, 255)],
-        bytes_per_frame: 0,
+        bytes_per_frame: |_| 0.0,
     },
     Entry {
         name: "clock-pro",
         algorithm: Algorithm::ClockPro,
         parameters: &[share("cold", 0.01, 0.0, 0.5), share("ghosts", 2.0, 0.0, 10.0)],
-        bytes_per_frame: 134,
+        bytes_per_frame: |spec| 40.0 + spec.value("ghosts") * GHOST,
     },
-    Entry { name: "clock2t", algorithm: Algorithm::SecondTouchClock, parameters: &[], bytes_per_frame: 0 },
-    Entry { name: "fifo", algorithm: Algorithm::Fifo, parameters: &[], bytes_per_frame: 16 },
+    Entry { name: "clock2t", algorithm: Algorithm::SecondTouchClock, parameters: &[], bytes_per_frame: |_| 0.0 },
+    Entry { name: "fifo", algorithm: Algorithm::Fifo, parameters: &[], bytes_per_frame: |_| 16.0 },
     Entry {
         name: "hyperbolic",
         algorithm: Algorithm::Hyperbolic,
         parameters: &[count("samples", 64, 1, MAX_SAMPLES as u64)],
-        bytes_per_frame: 8,
+        bytes_per_frame: |_| 8.0,
     },
     Entry {
         name: "leanevict",
         algorithm: Algorithm::LeanEvict,
         parameters: &[share("cooling", 0.2, 0.0, 1.0)],
-        bytes_per_frame: 28,
+        bytes_per_frame: |_| 28.0,
     },
-    Entry { name: "lfu", algorithm: Algorithm::Lfu, parameters: &[], bytes_per_frame: 64 },
+    Entry { name: "lfu", algorithm: Algorithm::Lfu, parameters: &[], bytes_per_frame: |_| 72.0 },
     Entry {
         name: "lfu-aged",
         algorithm: Algorithm::LfuAged,
         parameters: &[number("mean", 10.0, 2.0, 1e9)],
-        bytes_per_frame: 64,
+        bytes_per_frame: |_| 72.0,
     },
     Entry {
         name: "lirs",
         algorithm: Algorithm::Lirs,
         parameters: &[share("hir", 0.01, 0.0, 1.0), share("ghosts", 2.0, 0.0, 10.0)],
-        bytes_per_frame: 172,
+        bytes_per_frame: |spec| 40.0 + spec.value("ghosts") * (16.0 + GHOST),
     },
     Entry {
         name: "lrfu",
         algorithm: Algorithm::Lrfu,
         parameters: &[number("lambda", 0.001, 0.0, 1.0)],
-        bytes_per_frame: 36,
+        bytes_per_frame: |_| 36.0,
     },
-    Entry { name: "lru", algorithm: Algorithm::Lru, parameters: &[], bytes_per_frame: 16 },
+    Entry { name: "lru", algorithm: Algorithm::Lru, parameters: &[], bytes_per_frame: |_| 16.0 },
     Entry {
         name: "lru-2prio",
         algorithm: Algorithm::TwoPriorityLru,
         parameters: &[share("small", 0.05, 0.0, 1.0)],
-        bytes_per_frame: 24,
+        bytes_per_frame: |_| 24.0,
     },
     Entry {
         name: "lru-k",
         algorithm: Algorithm::LruK,
         parameters: &[
             count("k", 2, 1, MAX_K as u64),
-            count("correlated", 0, 0, u32::MAX as u64),
+            share("correlated", 0.15, 0.0, 1.0),
             share("history", 1.0, 0.0, 10.0),
         ],
-        bytes_per_frame: 311,
+        bytes_per_frame: |spec| {
+            76.0 + 8.0 * spec.value("k") + spec.value("history") * (GHOST - 8.0 + 8.0 * spec.value("k"))
+        },
     },
-    Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: 0 },
-    Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: 0 },
-    Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: 0 },
-    Entry { name: "random", algorithm: Algorithm::Random, parameters: &[], bytes_per_frame: 0 },
+    Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: |_| 0.0 },
+    Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
+    Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
+    Entry { name: "random", algorithm: Algorithm::Random, parameters: &[], bytes_per_frame: |_| 0.0 },
     Entry {
         name: "s3-fifo",
         algorithm: Algorithm::S3Fifo,
         parameters: &[share("small", 0.1, 0.0, 1.0), share("ghost", 0.9, 0.0, 10.0), count("threshold", 2, 0, 3)],
-        bytes_per_frame: 70,
+        bytes_per_frame: |spec| 24.0 + spec.value("ghost") * GHOST,
     },
-    Entry { name: "sieve", algorithm: Algorithm::Sieve, parameters: &[], bytes_per_frame: 24 },
+    Entry { name: "sieve", algorithm: Algorithm::Sieve, parameters: &[], bytes_per_frame: |_| 24.0 },
     Entry {
         name: "w-tinylfu",
         algorithm: Algorithm::WTinyLfu,
         parameters: &[share("window", 0.01, 0.0, 1.0), share("protected", 0.8, 0.0, 1.0), count("sample", 10, 1, 1000)],
-        bytes_per_frame: 40,
+        bytes_per_frame: |_| 24.0 + 16.0,
     },
-    Entry { name: "watt", algorithm: Algorithm::Watt, parameters: &[count("epochs", 4, 1, 1024)], bytes_per_frame: 32 },
+    Entry {
+        name: "watt",
+        algorithm: Algorithm::Watt,
+        parameters: &[count("epochs", 4, 1, 1024)],
+        bytes_per_frame: |_| 32.0,
+    },
 ];
 
 /// The names of all policies, in alphabetical order.
@@ -269,13 +279,15 @@ impl PolicySpec {
 
     /// Whether the policy looks at how page ids lie to each other, so that a replay must not number the pages anew.
     pub fn needs_page_ids(&self) -> bool {
-        self.entry.algorithm == Algorithm::Cfdc
+        matches!(self.entry.algorithm, Algorithm::Cfdc | Algorithm::TwoPriorityLru)
     }
 
-    /// Bytes of memory that the policy takes for each frame, ghosts included, beside the frame's own word: what a pool
-    /// sets aside before it is built. Beyond it a policy needs no more than 4 KiB.
+    /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts included, beside the frame's
+    /// own word: what a pool sets aside before it is built. Apart from it a policy needs no more than 4 KiB. What `opt`
+    /// needs to know of its trace is not in it.
     pub fn bytes_per_frame(&self) -> u32 {
-        self.entry.bytes_per_frame
+        let bytes = (self.entry.bytes_per_frame)(self);
+        bytes as u32 + u32::from(f64::from(bytes as u32) < bytes)
     }
 
     /// The policy for `frames` frames, handed to `visitor` with its type. `seed` decides what it leaves to chance.
@@ -311,7 +323,7 @@ impl PolicySpec {
                 visitor.sequential(WTinyLfu::new(frames, value("window"), value("protected"), value("sample") as u64))
             }
             Algorithm::LruK => {
-                visitor.sequential(LruK::new(frames, value("k") as u32, value("correlated") as u64, value("history")))
+                visitor.sequential(LruK::new(frames, value("k") as u32, value("correlated"), value("history")))
             }
             Algorithm::TwoPriorityLru => visitor.sequential(TwoPriorityLru::new(frames, value("small"))),
             Algorithm::SecondTouchClock => visitor.concurrent(SecondTouchClock::new()),

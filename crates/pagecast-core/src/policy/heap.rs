@@ -37,6 +37,10 @@ impl<K: PartialOrd + Copy + Default> KeyedFrames<K> {
         Self { heap: Vec::with_capacity(frames as usize), keyed: alloc::vec![blank; frames as usize], serial: 0 }
     }
 
+    pub(crate) fn contains(&self, frame: FrameId) -> bool {
+        self.keyed[frame.index()].place != OUT
+    }
+
     pub(crate) fn key(&self, frame: FrameId) -> K {
         self.keyed[frame.index()].key
     }

@@ -9,19 +9,19 @@
 //! divided by the square of their number and by its age in victim clusters: large, sequential, old ones go first.
 //!
 //! Deviations: the paper gives `working` by workload and 64 pages a cluster; here 50 % and 64. A cluster of one page has
-//! distance 1, so that its age counts. Pages count as dirty from their first write until they leave. A page that returns
-//! to the working region leaves its cluster's sum as it was. If no page of the priority region can be had, the working
-//! region is asked.
+//! distance 1, so that its age counts. Of all clusters only the 64 oldest are compared, so that scattered writes, which
+//! make a cluster of every page, do not make evictions slow. Pages count as dirty from their first write until they leave.
+//! A page that returns to the working region leaves its cluster's sum as it was. If no page of the priority region can be
+//! had, the working region is asked.
 //!
 //! Suits devices on which scattered writes cost most.
 //!
-//! Cost: O(1) per hit and eviction, and O(clusters) when a cluster is chosen, once for all of its pages. 32 bytes per
-//! frame, and at most 72 for as many clusters as there are frames.
+//! Cost: O(1) per hit and eviction, and 64 clusters are compared when one is chosen, once for all of its pages. 32 bytes
+//! per frame, and at most 104 for as many clusters as there are frames.
 
-use crate::policy::list::{List, Nodes, claim_oldest};
+use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
 use crate::policy::{Access, Claim, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
-use alloc::vec::Vec;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -41,6 +41,9 @@ struct Mark {
     dirty: bool,
 }
 
+/// Clusters that are compared when a victim is chosen.
+const COMPARED: usize = 64;
+
 /// Dirty pages that are neighbours on storage.
 #[derive(Debug)]
 struct Cluster {
@@ -54,18 +57,25 @@ struct Cluster {
     made_at: u64,
 }
 
+impl Default for Cluster {
+    fn default() -> Self {
+        Self { number: 0, pages: List::new(), last: 0, distance: 0, made_at: 0 }
+    }
+}
+
 /// Clean-first dirty-clustered.
 ///
-/// Invariants: (I1) a frame is on the list of its region. (I2) A cluster with pages is in `numbers`, an empty one in
-/// `stock`, and `victim` is not empty.
+/// Invariants: (I1) a frame is on the list of its region. (I2) A cluster is on `by_age` and in `numbers` and has pages,
+/// or it is in `stock`; `victim` is on `by_age`.
 #[derive(Debug)]
 pub struct Cfdc {
     nodes: Nodes<Mark>,
     working: List,
     clean: List,
-    clusters: Vec<Cluster>,
+    clusters: Nodes<Cluster>,
+    by_age: List,
+    stock: List,
     numbers: HashMap<u64, u32, FixedState>,
-    stock: Vec<u32>,
     /// The cluster that is being emptied, and how many were chosen so far.
     victim: Option<u32>,
     chosen: u64,
@@ -76,13 +86,19 @@ pub struct Cfdc {
 impl Cfdc {
     /// For a pool of `frames` frames of which the part `working` is the working region; clusters span `cluster` pages.
     pub fn new(frames: u32, working: f64, cluster: u32) -> Self {
+        let mut clusters = Nodes::new(frames as usize);
+        let mut stock = List::new();
+        for slot in 0..frames {
+            stock.push_back(&mut clusters, slot);
+        }
         Self {
             nodes: Nodes::new(frames as usize),
             working: List::new(),
             clean: List::new(),
-            clusters: Vec::new(),
+            clusters,
+            by_age: List::new(),
+            stock,
             numbers: HashMap::with_hasher(FixedState::default()),
-            stock: Vec::new(),
             victim: None,
             chosen: 0,
             max_working: (f64::from(frames) * working) as u32,
@@ -109,7 +125,7 @@ impl Cfdc {
         let number = page / self.cluster_pages;
         let slot = match self.numbers.get(&number) {
             Some(&slot) => {
-                let cluster = &mut self.clusters[slot as usize];
+                let cluster = &mut self.clusters[slot].data;
                 cluster.distance += page.abs_diff(cluster.last);
                 cluster.last = page;
                 slot
@@ -117,37 +133,30 @@ impl Cfdc {
             None => self.make_cluster(number, page),
         };
         self.nodes[i].data.region = Region::Cluster(slot);
-        self.clusters[slot as usize].pages.push_back(&mut self.nodes, i);
+        self.clusters[slot].data.pages.push_back(&mut self.nodes, i);
     }
 
     fn make_cluster(&mut self, number: u64, page: u64) -> u32 {
-        let cluster = Cluster { number, pages: List::new(), last: page, distance: 0, made_at: self.chosen };
-        let slot = match self.stock.pop() {
-            Some(slot) => {
-                self.clusters[slot as usize] = cluster;
-                slot
-            }
-            None => {
-                self.clusters.push(cluster);
-                self.clusters.len() as u32 - 1
-            }
-        };
+        let slot = self.stock.pop_front(&mut self.clusters).expect("a cluster for every frame is enough, (I2)");
+        self.clusters[slot].data =
+            Cluster { number, pages: List::new(), last: page, distance: 0, made_at: self.chosen };
+        self.by_age.push_back(&mut self.clusters, slot);
         self.numbers.insert(number, slot);
         slot
     }
 
-    /// Drops a cluster without pages.
     fn drop_if_empty(&mut self, slot: u32) {
-        let cluster = &self.clusters[slot as usize];
+        let cluster = &self.clusters[slot].data;
         if cluster.pages.len() == 0 {
             self.numbers.remove(&cluster.number);
-            self.stock.push(slot);
+            self.by_age.remove(&mut self.clusters, slot);
+            self.stock.push_back(&mut self.clusters, slot);
             self.victim = self.victim.filter(|&victim| victim != slot);
         }
     }
 
     fn priority(&self, slot: u32) -> f64 {
-        let cluster = &self.clusters[slot as usize];
+        let cluster = &self.clusters[slot].data;
         let pages = f64::from(cluster.pages.len());
         let age = (self.chosen - cluster.made_at) as f64 + 1.0;
         cluster.distance.max(1) as f64 / (pages * pages * age)
@@ -156,24 +165,22 @@ impl Cfdc {
     /// The cluster to take pages from.
     fn victim_cluster(&mut self) -> Option<u32> {
         if self.victim.is_none() {
-            let slots = (0..self.clusters.len() as u32).filter(|&slot| self.clusters[slot as usize].pages.len() > 0);
-            self.victim = slots.min_by(|&a, &b| self.priority(a).total_cmp(&self.priority(b)));
+            let oldest = self.by_age.iter(&self.clusters).take(COMPARED);
+            self.victim = oldest.min_by(|&a, &b| self.priority(a).total_cmp(&self.priority(b)));
             self.chosen += u64::from(self.victim.is_some());
         }
         self.victim
     }
 
-    fn take_from(&mut self, slot: u32, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
-        let frame = claim_oldest(&mut self.clusters[slot as usize].pages, &mut self.nodes, claim)?;
-        self.drop_if_empty(slot);
-        Some(frame)
-    }
-
     /// Takes a dirty page: of the victim cluster, or of any other if all of its pages are refused.
     fn take_dirty(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
         let victim = self.victim_cluster()?;
-        let others = (0..self.clusters.len() as u32).filter(|&slot| slot != victim);
-        core::iter::once(victim).chain(others).find_map(|slot| self.take_from(slot, claim))
+        let others = self.by_age.iter(&self.clusters).filter(|&slot| slot != victim);
+        let slots = core::iter::once(victim).chain(others);
+        let frames = slots.flat_map(|slot| self.clusters[slot].data.pages.iter(&self.nodes));
+        let (frame, _) = first_taken(frames.map(|i| self.nodes.proposal(i)), claim)?;
+        self.remove(frame.0);
+        Some(frame)
     }
 
     fn remove(&mut self, i: u32) {
@@ -181,7 +188,7 @@ impl Cfdc {
             Region::Working => self.working.remove(&mut self.nodes, i),
             Region::Clean => self.clean.remove(&mut self.nodes, i),
             Region::Cluster(slot) => {
-                self.clusters[slot as usize].pages.remove(&mut self.nodes, i);
+                self.clusters[slot].data.pages.remove(&mut self.nodes, i);
                 self.drop_if_empty(slot);
             }
         }
@@ -228,12 +235,14 @@ impl SequentialPolicy for Cfdc {
         };
         on(&self.working, Region::Working);
         on(&self.clean, Region::Clean);
-        for (slot, cluster) in (0..).zip(&self.clusters) {
+        self.by_age.check(&self.clusters);
+        for slot in self.by_age.iter(&self.clusters) {
+            let cluster = &self.clusters[slot].data;
             on(&cluster.pages, Region::Cluster(slot));
-            let known = self.numbers.get(&cluster.number) == Some(&slot);
-            assert_eq!(known, cluster.pages.len() > 0, "(I2) at cluster {slot}");
-            assert_ne!(known, self.stock.contains(&slot), "(I2) at cluster {slot}");
+            assert!(cluster.pages.len() > 0 && self.numbers.get(&cluster.number) == Some(&slot), "(I2) at {slot}");
         }
-        assert!(self.victim.is_none_or(|slot| self.clusters[slot as usize].pages.len() > 0), "(I2)");
+        assert_eq!(self.numbers.len(), self.by_age.len() as usize, "(I2)");
+        assert_eq!((self.by_age.len() + self.stock.len()) as usize, self.clusters.len(), "(I2)");
+        assert!(self.victim.is_none_or(|slot| self.clusters[slot].data.pages.len() > 0), "(I2)");
     }
 }

@@ -10,6 +10,9 @@
 //! frame. A refused page keeps its place and the next of the same segment is proposed; with nothing on probation the
 //! protected pages follow. The window does not adapt its size.
 //!
+//! Checked against Caffeine's simulator, by an author of the paper: within 1 % nearly everywhere. libcachesim 0.3.5 updates
+//! its sketch conservatively, sizes and ages it otherwise, and is up to 21 % away from Caffeine, and so from us.
+//!
 //! Suits skewed popularity, search and web work; weak on loops with little reuse.
 //!
 //! Cost: O(1) per hit and miss, amortised over the sketch's halving. 24 bytes per frame and 8 to 16 for the sketch.

@@ -2,22 +2,23 @@
 //!
 //! O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm for database disk buffering" (SIGMOD 1993), section
 //! 2.1, figure 2.1. A page with fewer than K known uses has an infinite backward K-distance and leaves before all
-//! others, of those the one used longest ago. Uses within `correlated` requests of the last one are one use: they move
-//! the last use and shift the earlier ones by as much. The uses of pages that left are retained for the last as many
-//! pages as the part `history` (100 %) of the frames.
+//! others, of those the one used longest ago. Uses within the correlated reference period of the last one are one use:
+//! they move the last use and shift the earlier ones by as much. Within that period of its last use a page does not
+//! leave. The uses of pages that left are retained for a while.
 //!
-//! Deviations: time is counted in requests that the policy sees. The paper keeps history for a retained information
-//! period and purges it by a process; a bounded number of pages, the longest departed forgotten first, keeps memory
-//! fixed. The paper leaves a page alone for `correlated` requests after its use; here it is put back in the order of
-//! proposals only by its K-distance, because a pool's pins protect what is in use. `correlated` is 0 by default.
+//! Deviations: time is counted in requests. The correlated reference period is as long as the part `correlated` (15 %)
+//! of the frames in requests; the paper gives it in seconds, but what it must cover is a burst of uses, and what it costs
+//! is frames. History is retained for as many pages as the part `history` (100 %) of the frames, the longest departed
+//! forgotten first; the paper purges it by time, which bounds no memory. If no page outside the period can be had, those
+//! inside it are proposed, used longest ago first.
 //!
 //! Suits databases whose index and data pages differ in frequency; it is scan resistant.
 //!
-//! Cost: O(K + log frames) per hit, and per eviction. 48 + 8 K bytes per frame, 32 + 8 K for each ghost.
+//! Cost: O(K + log frames) per hit and per eviction. 72 + 8 K bytes per frame, 32 + 8 K for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
-use crate::policy::list::{List, Nodes};
+use crate::policy::list::{List, Nodes, claim_oldest};
 use crate::policy::{Access, Claim, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
@@ -27,13 +28,15 @@ pub const MAX_K: u32 = 8;
 
 /// LRU-K.
 ///
-/// A frame's key is the time of its K-th last use, 0 if it has none, and then the time of its last use.
+/// Invariant (I1): a frame is on `young`, in the order of last use, or in `old`. A frame in `old` has as key the time of
+/// its K-th last use, 0 if it has none, and then the time of its last use.
 #[derive(Debug)]
 pub struct LruK {
     k: usize,
     correlated: u64,
     now: u64,
-    order: KeyedFrames<(u64, u64)>,
+    young: List,
+    old: KeyedFrames<(u64, u64)>,
     /// For each frame, then for each ghost node, the times of the last K uses, the youngest first; 0 for unknown.
     uses: Vec<u64>,
     nodes: Nodes<()>,
@@ -42,17 +45,18 @@ pub struct LruK {
 }
 
 impl LruK {
-    /// For a pool of `frames` frames: `k` from 1 to [`MAX_K`], uses within `correlated` requests count as one, and the
-    /// uses of as many departed pages as the part `history` of the frames are remembered.
-    pub fn new(frames: u32, k: u32, correlated: u64, history: f64) -> Self {
+    /// For a pool of `frames` frames: `k` from 1 to [`MAX_K`]; uses within as many requests as the part `correlated` of
+    /// the frames count as one; the uses of as many departed pages as the part `history` are remembered.
+    pub fn new(frames: u32, k: u32, correlated: f64, history: f64) -> Self {
         let k = k.clamp(1, MAX_K) as usize;
         let all = frames as usize + (f64::from(frames) * history) as usize;
         let mut nodes = Nodes::new(all);
         Self {
             k,
-            correlated,
+            correlated: (f64::from(frames) * correlated) as u64,
             now: 0,
-            order: KeyedFrames::new(frames),
+            young: List::new(),
+            old: KeyedFrames::new(frames),
             uses: alloc::vec![0; all * k],
             ghosts: Ghosts::new(&mut nodes, frames),
             nodes,
@@ -69,8 +73,8 @@ impl LruK {
         self.uses.copy_within(from..from + self.k, to);
     }
 
-    /// Notes a use of frame `i` now and returns its key.
-    fn note(&mut self, i: u32) -> (u64, u64) {
+    /// Notes a use of frame `i` now, which makes it the youngest.
+    fn note(&mut self, i: u32) {
         let (now, correlated, k) = (self.now, self.correlated, self.k);
         let uses = self.uses(i);
         let last = uses[0];
@@ -82,7 +86,29 @@ impl LruK {
             uses.copy_within(..k - 1, 1);
         }
         uses[0] = now;
-        (uses[k - 1], now)
+        self.young.push_back(&mut self.nodes, i);
+    }
+
+    /// Takes frame `i` out of the order.
+    fn remove(&mut self, i: u32) {
+        if self.nodes.linked(i) {
+            self.young.remove(&mut self.nodes, i);
+        } else {
+            self.old.remove(FrameId(i));
+        }
+    }
+
+    /// Pages whose correlated reference period is over become old.
+    fn age(&mut self) {
+        while let Some(i) = self.young.front() {
+            let k = self.k;
+            let (first, last) = (self.uses(i)[k - 1], self.uses(i)[0]);
+            if self.now - last < self.correlated {
+                break;
+            }
+            self.young.remove(&mut self.nodes, i);
+            self.old.insert(FrameId(i), self.nodes[i].page, (first, last));
+        }
     }
 
     fn remember(&mut self, frame: FrameId, page: PageId) {
@@ -102,8 +128,8 @@ impl SequentialPolicy for LruK {
     #[inline]
     fn hit(&mut self, frame: FrameId, _access: &Access) {
         self.now += 1;
-        let key = self.note(frame.0);
-        self.order.change(frame, key);
+        self.remove(frame.0);
+        self.note(frame.0);
     }
 
     #[inline]
@@ -113,7 +139,8 @@ impl SequentialPolicy for LruK {
         _oracle: &dyn Oracle,
         claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
     ) -> Option<FrameId> {
-        let frame = self.order.claim(claim)?;
+        self.age();
+        let frame = self.old.claim(claim).or_else(|| claim_oldest(&mut self.young, &mut self.nodes, claim))?;
         let page = self.nodes[frame.0].page;
         self.remember(frame, page);
         Some(frame)
@@ -130,16 +157,17 @@ impl SequentialPolicy for LruK {
         } else {
             self.uses(frame.0).fill(0);
         }
-        let key = self.note(frame.0);
-        self.order.insert(frame, access.page, key);
+        self.note(frame.0);
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
-        self.order.remove(frame);
+        self.remove(frame.0);
     }
 
     fn check(&self) {
-        self.order.check();
+        self.old.check();
+        self.young.check(&self.nodes);
+        assert!(self.young.iter(&self.nodes).all(|i| !self.old.contains(FrameId(i))), "(I1)");
         self.left.check(&self.nodes);
         self.ghosts.check(&self.nodes);
         assert_eq!(self.left.len(), self.ghosts.len());

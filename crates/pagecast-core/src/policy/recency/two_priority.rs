@@ -6,12 +6,12 @@
 //!
 //! Deviations: the thesis sets both bounds in numbers of tuples and bytes by configuration. A policy here does not know
 //! the size of a relation; it takes the highest block seen of it for its size, so that a relation is small until a block
-//! behind `small` (5 % of the frames) is asked for, and its pages sink when they are used next. Only the first 1,024
+//! behind `small` (5 % of the frames) is asked for, and its pages sink when they are used next. Only the first 224
 //! relations are known; later ones are large. If the low queue has no page that can be had, the high one is asked.
 //!
 //! Suits star schemas: dimensions stay, facts pass through.
 //!
-//! Cost: a hash look-up and O(1) per hit, O(1) per eviction. 24 bytes per frame and at most 32 KiB for relations.
+//! Cost: a hash look-up and O(1) per hit, O(1) per eviction. 24 bytes per frame and less than 4 KiB for relations.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
 use crate::policy::{Access, Claim, SequentialPolicy};
@@ -20,7 +20,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 /// The most relations whose size is known.
-const MAX_RELATIONS: usize = 1024;
+const MAX_RELATIONS: usize = 224;
 
 /// LRU with two priorities.
 ///
