@@ -132,7 +132,7 @@ static CATALOG: &[Entry] = &[
     Entry {
         name: "lirs",
         algorithm: Algorithm::Lirs,
-        parameters: &[share("hir", 0.01, 0.0, 1.0), share("ghosts", 2.0, 0.0, 10.0)],
+        parameters: &[share("hir", 0.01, 0.0, 1.0), share("ghosts", 2.0, 0.0, 100.0)],
         bytes_per_frame: |spec| 40.0 + spec.value("ghosts") * (16.0 + GHOST),
     },
     Entry {

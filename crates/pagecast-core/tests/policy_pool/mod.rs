@@ -64,6 +64,8 @@ pub(crate) struct ModelPool {
     table: HashMap<PageId, FrameId>,
     free: Vec<FrameId>,
     at: u64,
+    /// The page that the last request evicted, if any.
+    pub(crate) evicted: Option<PageId>,
 }
 
 impl ModelPool {
@@ -79,6 +81,7 @@ impl ModelPool {
             table: HashMap::new(),
             free: (0..frames).rev().map(FrameId).collect(),
             at: 0,
+            evicted: None,
         }
     }
 
@@ -87,6 +90,7 @@ impl ModelPool {
         let access = Access { page, scan: None, write, at: self.at };
         self.at += 1;
         self.frames.claims.set(0);
+        self.evicted = None;
         let frame = match self.table.get(&page) {
             Some(&frame) => {
                 match &mut self.policy {
@@ -124,6 +128,7 @@ impl ModelPool {
             Policy::Concurrent(policy) => policy.evict(frames, incoming, oracle),
             Policy::Sequential(policy) => policy.evict(incoming, oracle, &mut |frame, page| frames.claim(frame, page)),
         }?;
+        self.evicted = self.table.iter().find(|(_, frame)| **frame == victim).map(|(page, _)| *page);
         self.table.retain(|_, frame| *frame != victim);
         Some(victim)
     }
