@@ -93,3 +93,38 @@ impl Numbering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagecast_core::random::Random;
+
+    /// Ids as far apart as hashes make the numbering change over, and no number changes with it.
+    #[test]
+    fn scattered_ids_keep_their_numbers() {
+        let (mut numbering, mut model) = (Numbering::default(), HashMap::with_hasher(FixedState::default()));
+        let mut random = Random::new(3);
+        for step in 0..20_000u32 {
+            // Every third id comes again, the others are new.
+            let page =
+                PageId::from_raw(if step % 3 == 0 { Random::new(u64::from(step / 9)).next() } else { random.next() });
+            let next = model.len() as u32;
+            assert_eq!(numbering.number(page), *model.entry(page).or_insert(next));
+            if step % 512 == 0 {
+                numbering.adapt();
+            }
+        }
+        assert!(numbering.hashed.is_some() && numbering.places.is_empty());
+    }
+
+    #[test]
+    fn neighbouring_ids_stay_in_chunks() {
+        let mut numbering = Numbering::default();
+        for id in (0..3_000_000).step_by(3) {
+            numbering.number(PageId::from_raw(id));
+        }
+        numbering.adapt();
+        assert!(numbering.hashed.is_none());
+        assert_eq!(numbering.number(PageId::from_raw(2_999_997)), 999_999);
+    }
+}
