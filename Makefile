@@ -24,7 +24,7 @@ test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
 
 explore: ## the concurrency protocols under a schedule explorer
-	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle
+	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle
 	$(EXPLORE) cargo test --locked -p pagecast --lib exploration
 
 no-std: ## the predictor links without std and without an allocator

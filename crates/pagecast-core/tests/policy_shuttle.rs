@@ -1,0 +1,191 @@
+//! Evictions, admissions and hits of several threads, in the schedules that an explorer finds: no frame goes to two, none
+//! is lost, and the lock adapter keeps its policy's order whole.
+//!
+//! Run with `make explore`.
+#![cfg(pagecast_shuttle)]
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::oracle::NoScans;
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed, Lru, PolicySpec, SequentialPolicy};
+use pagecast_core::{FrameId, PageId, oracle::Oracle};
+use shuttle::sync::atomic::AtomicU64;
+use shuttle::sync::{Arc, Mutex};
+use shuttle::thread;
+
+const FRAMES: u32 = 2;
+/// The mistake is found after a few dozen; nine policies share the time of one.
+const SCHEDULES: usize = 100;
+const SCHEDULES_FOR_MISTAKES: usize = 3000;
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    page: Option<PageId>,
+    pins: u32,
+}
+
+/// A pool of two frames, whose states one lock guards: the protocol under test is the policy's, not the pool's.
+struct SmallPool<P> {
+    slots: Mutex<Vec<Slot>>,
+    words: Vec<AtomicU64>,
+    free: Mutex<Vec<FrameId>>,
+    policy: P,
+}
+
+impl<P> Frames for SmallPool<P> {
+    fn count(&self) -> u32 {
+        FRAMES
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.words[frame.index()]
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        let slot = self.slots.lock().unwrap()[frame.index()];
+        slot.page.filter(|_| slot.pins == 0)
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+        let slot = &mut self.slots.lock().unwrap()[frame.index()];
+        if slot.page != Some(page) || slot.pins > 0 {
+            return Claim::Pinned;
+        }
+        *slot = Slot::default();
+        Claim::Taken
+    }
+}
+
+impl<P: ConcurrentPolicy> SmallPool<P> {
+    fn new(policy: P) -> Self {
+        Self {
+            slots: Mutex::new(vec![Slot::default(); FRAMES as usize]),
+            words: (0..FRAMES).map(|_| AtomicU64::new(0)).collect(),
+            free: Mutex::new((0..FRAMES).map(FrameId).collect()),
+            policy,
+        }
+    }
+
+    /// Hits the page if it is resident, loads it otherwise. Each page is loaded by one thread only.
+    fn request(&self, page: u64, at: u64) {
+        let access = Access { page: PageId::from_raw(page), scan: None, write: false, at };
+        if let Some(frame) = self.pin(access.page) {
+            self.policy.hit(self, frame, &access);
+            self.slots.lock().unwrap()[frame.index()].pins -= 1;
+            return;
+        }
+        let free = self.free.lock().unwrap().pop();
+        let Some(frame) = free.or_else(|| self.policy.evict(self, &access, &NoScans)) else { return };
+        assert!(self.slots.lock().unwrap()[frame.index()].page.is_none(), "{frame:?} is given while in use");
+        self.policy.admit(self, frame, &access);
+        self.slots.lock().unwrap()[frame.index()].page = Some(access.page);
+    }
+
+    fn pin(&self, page: PageId) -> Option<FrameId> {
+        let mut slots = self.slots.lock().unwrap();
+        let frame = slots.iter().position(|slot| slot.page == Some(page))?;
+        slots[frame].pins += 1;
+        Some(FrameId(frame as u32))
+    }
+
+    /// Every frame is free or can be evicted.
+    fn check(&self) {
+        let access = Access { page: PageId::from_raw(u64::MAX), scan: None, write: false, at: 100 };
+        let mut frames: Vec<FrameId> = self.free.lock().unwrap().clone();
+        while let Some(frame) = self.policy.evict(self, &access, &NoScans) {
+            frames.push(frame);
+        }
+        frames.sort_unstable();
+        assert_eq!(frames, (0..FRAMES).map(FrameId).collect::<Vec<_>>(), "a frame is lost or doubled");
+    }
+}
+
+fn explore<P: ConcurrentPolicy + 'static>(schedules: usize, policy: impl Fn() -> P + Send + Sync + 'static) {
+    shuttle::check_random(
+        move || {
+            let pool = Arc::new(SmallPool::new(policy()));
+            let threads: Vec<_> = (0..3u64)
+                .map(|own| {
+                    let pool = Arc::clone(&pool);
+                    thread::spawn(move || {
+                        for (at, page) in [own, own + 10, own].into_iter().enumerate() {
+                            pool.request(page, at as u64);
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            pool.check();
+        },
+        schedules,
+    );
+}
+
+#[test]
+fn concurrent_and_locked_policies_share_frames() {
+    for name in ["clock", "clock2t", "random", "pbm", "hyperbolic", "watt", "lru", "arc", "s3-fifo"] {
+        explore(SCHEDULES, move || Boxed(PolicySpec::parse(name).unwrap().build(FRAMES, 7).unwrap().into_concurrent()));
+    }
+}
+
+/// A mistake that the exploration must find: the victim is looked at under the lock and claimed after it, so that a
+/// refused one has left the order.
+#[test]
+#[should_panic]
+fn a_claim_outside_the_lock_is_caught() {
+    explore(SCHEDULES_FOR_MISTAKES, || PeekThenClaim(Mutex::new(Lru::new(FRAMES))));
+}
+
+struct PeekThenClaim(Mutex<Lru>);
+
+impl ConcurrentPolicy for PeekThenClaim {
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Order
+    }
+
+    fn hit(&self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.0.lock().unwrap().hit(frame, access);
+    }
+
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        let mut peeked = None;
+        self.0.lock().unwrap().evict(incoming, oracle, &mut |frame, page| {
+            peeked = Some((frame, page));
+            Claim::Taken
+        });
+        let (frame, page) = peeked?;
+        (frames.claim(frame, page) == Claim::Taken).then_some(frame)
+    }
+
+    fn admit(&self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.0.lock().unwrap().admit(frame, access);
+    }
+
+    fn forget(&self, _frames: &dyn Frames, frame: FrameId, page: PageId) {
+        self.0.lock().unwrap().forget(frame, page);
+    }
+}
+
+/// A policy of either kind that is known by name only.
+struct Boxed(Box<dyn ConcurrentPolicy>);
+
+impl ConcurrentPolicy for Boxed {
+    fn hit_need(&self) -> HitNeed {
+        self.0.hit_need()
+    }
+
+    fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.0.hit(frames, frame, access);
+    }
+
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        self.0.evict(frames, incoming, oracle)
+    }
+
+    fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.0.admit(frames, frame, access);
+    }
+
+    fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId) {
+        self.0.forget(frames, frame, page);
+    }
+}
