@@ -94,7 +94,7 @@ pub enum HitNeed {
         /// The largest value; at it, a hit writes nothing.
         max: u64,
     },
-    /// A call of [`ConcurrentPolicy::hit`], which touches only the frame's word.
+    /// A call of [`ConcurrentPolicy::hit`], which touches only what belongs to the frame and takes no lock.
     Word,
     /// A call of [`ConcurrentPolicy::hit`], which keeps an order and takes a lock.
     Order,

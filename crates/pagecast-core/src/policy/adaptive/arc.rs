@@ -12,7 +12,7 @@
 //!
 //! Suits mixed work whose balance changes; a long scan passes through T1.
 //!
-//! Cost: O(1) per hit, miss and eviction. 24 bytes per frame and about 32 for each of as many ghosts.
+//! Cost: O(1) per hit, miss and eviction. 24 bytes per frame and 35 to 46 for each of as many ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};

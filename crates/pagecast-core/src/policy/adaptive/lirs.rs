@@ -12,7 +12,7 @@
 //!
 //! Suits loops and scans beside a working set; it answers slowly when the working set moves.
 //!
-//! Cost: O(1) per hit and per eviction, amortised over the pruning of S. 40 bytes per frame and about 52 for each ghost.
+//! Cost: O(1) per hit and per eviction, amortised over the pruning of S. 40 bytes per frame and 51 to 62 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};

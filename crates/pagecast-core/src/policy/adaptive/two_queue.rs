@@ -11,7 +11,7 @@
 //!
 //! Suits skewed accesses mixed with scans: one pass over a table touches A1in only.
 //!
-//! Cost: O(1) per hit, miss and eviction; a hit in A1in writes nothing. 24 bytes per frame and about 32 for each ghost.
+//! Cost: O(1) per hit, miss and eviction; a hit in A1in writes nothing. 24 bytes per frame and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};

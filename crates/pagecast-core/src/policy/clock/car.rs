@@ -11,7 +11,7 @@
 //! Suits what ARC suits, where hits must be cheap.
 //!
 //! Cost: a hit sets one bit. An eviction clears bits until it finds a page without, at most two rounds of both clocks.
-//! 24 bytes per frame and about 32 for each of as many ghosts.
+//! 24 bytes per frame and 35 to 46 for each of as many ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

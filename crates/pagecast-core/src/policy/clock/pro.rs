@@ -17,7 +17,7 @@
 //!
 //! Suits what LIRS suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit. Hands move O(1) amortised per miss. 40 bytes per frame and about 36 for each of as many
+//! Cost: a hit sets one bit. Hands move O(1) amortised per miss. 40 bytes per frame and 35 to 46 for each of as many
 //! ghosts.
 
 use crate::policy::ghosts::Ghosts;

@@ -15,7 +15,7 @@
 //! Suits skewed accesses with many pages that are used once.
 //!
 //! Cost: a hit writes one byte until the count is 3. An eviction moves pages round, O(1) amortised over hits. 24 bytes
-//! per frame and about 32 for each ghost.
+//! per frame and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

@@ -14,7 +14,7 @@
 //!
 //! Suits databases whose index and data pages differ in frequency; it is scan resistant.
 //!
-//! Cost: O(K + log frames) per hit and per eviction. 72 + 8 K bytes per frame, 32 + 8 K for each ghost.
+//! Cost: O(K + log frames) per hit and per eviction. 76 + 8 K bytes per frame, 27 to 38 + 8 K for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
