@@ -295,20 +295,29 @@ impl Shared {
         Some(held)
     }
 
-    /// Asks the cache for a page, and counts it.
-    pub(crate) fn request(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Request, PoolError> {
+    /// Pins a page if it is resident: the first half of every request. Records it, and counts it if it is a hit.
+    pub(crate) fn find(
+        &self,
+        relation: &Relation,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<Option<Held>, PoolError> {
         relation.check(self.identity)?;
         let page = relation.page(block);
         if let Some(recorder) = &self.options.recorder {
             recorder.request(page, relation.page_len(block));
         }
-        let access = || Access { page, scan, write: false, at: self.now() };
-        let request = match self.cache.hit(page, access) {
-            Some(held) => Request::Hit(held),
-            None => self.cache.request(access()),
-        };
+        let held = self.cache.hit(page, || Access { page, scan, write: false, at: self.now() });
+        self.cache.statistics.add(Counter::Hits, held.is_some().into());
+        Ok(held)
+    }
+
+    /// Finds or begins the load of a page that was not resident: the other half. The page may have come meanwhile.
+    pub(crate) fn load(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Request {
+        let page = relation.page(block);
+        let request = self.cache.request(Access { page, scan, write: false, at: self.now() });
         self.cache.statistics.add(request.counter(), 1);
-        Ok(request)
+        request
     }
 
     /// Finds a frame for a load and adds it to the batch; gives it up and says false if there is no frame.
@@ -327,7 +336,10 @@ impl Shared {
             let start = u64::from(block) * u64::from(relation.page_size());
             relation.contains(&(start..start + u64::from(relation.page_size())))?;
         }
-        let (waiter, joined) = match self.request(relation, block, scan)? {
+        if let Some(held) = self.find(relation, block, scan)? {
+            return Ok(Begun::Held(held));
+        }
+        let (waiter, joined) = match self.load(relation, block, scan) {
             Request::Hit(held) => return Ok(Begun::Held(held)),
             Request::Joined(waiter) => (waiter, true),
             Request::Started(loading, waiter) => {

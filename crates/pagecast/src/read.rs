@@ -1,9 +1,11 @@
 //! Reading byte ranges through the pool.
 //!
-//! A read asks for its pages in order and copies each out as soon as it is there, so that it holds no pin while it
-//! waits. Pages that are missing are asked for ahead, a bounded window of them, and neighbours go to storage as one
-//! request; half a window is refilled at a time, so that requests stay long. Pages for which there was no frame are
-//! read past the pool, neighbours together again, into a buffer of the read's own.
+//! A read first copies out every page that is resident. From then on it needs none of them any more, so that its scan
+//! may report them as done although the read has hardly begun, and no frame is kept for a page that only waits to be
+//! copied. Then it asks for the missing pages in order and copies each out as soon as it is there, so that it holds no
+//! pin while it waits: a bounded window of them ahead, neighbours as one request to storage; half a window is refilled
+//! at a time, so that requests stay long. Pages for which there was no frame are read past the pool, neighbours
+//! together again, into a buffer of the read's own.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -90,10 +92,10 @@ pub(crate) async fn read(
     let window = window(shared.cache.frames(), relation.page_size());
     let (pending, past) = (VecDeque::new(), Vec::new());
     let mut reading = Reading { shared, relation, scan, pieces, result, pending, past };
-    let mut visits = visits.into_iter();
+    let mut missing = reading.take_resident(visits)?.into_iter();
     loop {
         if reading.pending.len() <= window / 2 {
-            reading.fill(&mut visits, window)?;
+            reading.fill(&mut missing, window);
         }
         let Some((visit, waiter, joined)) = reading.pending.pop_front() else { break };
         match waiter.await? {
@@ -141,19 +143,28 @@ fn cut(ranges: &[Range<u64>], page_size: u64) -> (Vec<Visit>, Vec<Piece>) {
 }
 
 impl Reading {
-    /// Asks for pages until a window of them is on its way; takes those that are there.
-    fn fill(&mut self, visits: &mut impl Iterator<Item = Visit>, window: usize) -> Result<(), PoolError> {
+    /// Copies out the pages that are resident, and returns the others.
+    fn take_resident(&mut self, visits: Vec<Visit>) -> Result<Vec<Visit>, PoolError> {
+        let mut missing = Vec::new();
+        self.result.stats.pages += visits.len() as u64;
+        for visit in visits {
+            match self.shared.find(&self.relation, visit.block, self.scan)? {
+                Some(held) => self.hit(&visit, held),
+                None => missing.push(visit),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Asks for missing pages until a window of them is on its way; takes those that have come meanwhile.
+    fn fill(&mut self, missing: &mut impl Iterator<Item = Visit>, window: usize) {
         let (shared, relation) = (self.shared.clone(), self.relation.clone());
-        // Handed over when it goes, on an error too: before anybody waits.
+        // Handed over when it goes: before anybody waits.
         let mut batch = Batch::new(&shared.threads, &relation);
         while self.pending.len() < window {
-            let Some(visit) = visits.next() else { break };
-            self.result.stats.pages += 1;
-            match shared.request(&relation, visit.block, self.scan)? {
-                Request::Hit(held) => {
-                    self.result.stats.hits += 1;
-                    self.take(&visit, held, false);
-                }
+            let Some(visit) = missing.next() else { break };
+            match shared.load(&relation, visit.block, self.scan) {
+                Request::Hit(held) => self.hit(&visit, held),
                 Request::Joined(waiter) => self.pending.push_back((visit, waiter, true)),
                 Request::Started(loading, waiter) => {
                     if shared.start(loading, &mut batch) {
@@ -164,7 +175,11 @@ impl Reading {
                 Request::Full => self.past.push(visit),
             }
         }
-        Ok(())
+    }
+
+    fn hit(&mut self, visit: &Visit, held: crate::cache::Held) {
+        self.result.stats.hits += 1;
+        self.take(visit, held, false);
     }
 
     /// Copies the page out and unpins it.

@@ -2,7 +2,9 @@
 //!
 //! The axis is rows in delivery order. A row group's pages all lie at the rows before its first one, because its bytes
 //! are asked for together; pages that two row groups share lie at both. The scan stands at the first row of the first
-//! row group that still has bytes to fetch.
+//! row group whose bytes have not all been asked for: what a read asks for and finds it takes at once, and what it does
+//! not find it does not need to be kept for it. Were a row group's pages held until its read has ended, the row groups
+//! in flight could fill a small pool with pages that nobody will look at again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -144,9 +146,9 @@ impl Ticket {
         self.progress.scan()
     }
 
-    /// These ranges have been read. With the last planned one the scan needs nothing more of this row group, though
-    /// its rows are yet to be decoded. Relaxed: one reader at a time has the ticket's row group.
-    pub(crate) fn fetched(&self, ranges: &[Range<u64>]) {
+    /// These ranges are about to be read. With the last planned one the scan needs nothing to be kept of this row group,
+    /// though its bytes are yet to come. Relaxed: one reader at a time has the ticket's row group.
+    pub(crate) fn asked(&self, ranges: &[Range<u64>]) {
         let left = self.outstanding.load(Relaxed).saturating_sub(total(ranges));
         self.outstanding.store(left, Relaxed);
         if left == 0 {

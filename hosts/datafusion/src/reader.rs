@@ -85,11 +85,11 @@ impl AsyncFileReader for PoolReader {
     /// All ranges of one phase of decoding a row group.
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
         async move {
-            let data = self.read(&ranges).await?;
+            // Before the read, which begins by taking every page that is resident: none of them needs to stay for it.
             if let Some(ticket) = &self.ticket {
-                ticket.fetched(&ranges);
+                ticket.asked(&ranges);
             }
-            Ok(data)
+            self.read(&ranges).await
         }
         .boxed()
     }
