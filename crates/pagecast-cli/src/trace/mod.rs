@@ -171,7 +171,7 @@ fn plot(args: &PlotArgs) -> anyhow::Result<()> {
         return Err(usage("trace plot draws into a page; give --html FILE"));
     };
     let lead = "Which pages are asked for over time. A dot stands for all requests of a small stretch of time to \
-                neighbouring pages; pages are in the order of their ids.";
+                neighbouring pages, and of many point reads an even choice is drawn; pages are in the order of their ids.";
     let mut page = Page::new("Page accesses", lead);
     for path in &args.traces {
         let trace = load(path, &args.format)?;
