@@ -8,7 +8,7 @@ use crate::units::bytes_text;
 
 /// Pixels of a bar with the space around it, and of the axis below.
 const BAR: u32 = 34;
-const AXIS: u32 = 86;
+const AXIS: u32 = 96;
 
 /// The page of `results`.
 pub(super) fn page(results: &Results) -> Page {
@@ -91,7 +91,7 @@ fn most_read(runs: &[Run]) -> u64 {
 
 fn bars(runs: &[Run], format: &str, axis: Value, series: Value, legend: bool) -> Value {
     json!({
-        "grid": {"left": 8, "right": 76, "top": 8, "bottom": if legend { 34 } else { 8 }},
+        "grid": {"left": 8, "right": 76, "top": 8, "bottom": if legend { 44 } else { 8 }},
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "valueFormatter": format, "confine": true},
         "legend": {"show": legend, "bottom": 0, "itemHeight": 10},
         "xAxis": axis,
