@@ -28,7 +28,9 @@ const PARQUET_SCAN: ScanKind = ScanKind(0);
 pub(crate) struct Progress {
     host: Arc<Host>,
     /// Per row group its relation and runs, at the position where it starts.
-    expected: Vec<(Arc<Relation>, Vec<Run>)>,
+    expected: Vec<(RelationId, Vec<Run>)>,
+    /// Per row group its file, to be named to who looks on.
+    files: Vec<Arc<Relation>>,
     /// Rows before each row group, and at the end all rows.
     starts: Vec<u64>,
     state: Mutex<State>,
@@ -49,11 +51,12 @@ impl Progress {
         let mut expected = Vec::with_capacity(row_groups.len());
         for row_group in row_groups {
             let start = starts[starts.len() - 1];
-            expected.push((Arc::clone(&row_group.relation), runs(&row_group.bytes, page_size, start)));
+            expected.push((row_group.relation.id(), runs(&row_group.bytes, page_size, start)));
             starts.push(start + row_group.rows);
         }
         let state = State { done: vec![false; row_groups.len()], frontier: 0, scan: None, refused: false };
-        Self { host: Arc::clone(host), expected, starts, state: Mutex::new(state) }
+        let files = row_groups.iter().map(|row_group| Arc::clone(&row_group.relation)).collect();
+        Self { host: Arc::clone(host), expected, files, starts, state: Mutex::new(state) }
     }
 
     /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room in the predictor
@@ -90,7 +93,7 @@ impl Progress {
     pub(crate) fn place(&self) -> Option<ScanPlace> {
         let state = self.state.lock();
         let scan = state.scan.as_ref()?.id();
-        let (relation, runs) = self.expected.get(state.frontier)?;
+        let (relation, (_, runs)) = self.files.get(state.frontier).zip(self.expected.get(state.frontier))?;
         let block = runs.first().map_or(0, |run| run.first);
         let offset = u64::from(block) * u64::from(self.host.pool.page_size());
         Some(ScanPlace { scan, path: relation.path().into(), offset, file_bytes: relation.len() })
@@ -187,12 +190,12 @@ fn runs(ranges: &[Range<u64>], page_size: u64, position: u64) -> Vec<Run> {
 /// Row groups that lie in their file one after the other, as writers make them, share at most the block where they
 /// meet. In a file that interleaves them a run may lie inside another; it is stretched to the other's end, so that
 /// everything that will be read stays registered.
-fn by_relation(expected: &[(Arc<Relation>, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
+fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
     let mut relations: Vec<(RelationId, Vec<Run>)> = Vec::new();
     for (relation, runs) in expected {
         match relations.last_mut() {
-            Some((last, all)) if *last == relation.id() => all.extend(runs),
-            _ => relations.push((relation.id(), runs.clone())),
+            Some((last, all)) if last == relation => all.extend(runs),
+            _ => relations.push((*relation, runs.clone())),
         }
     }
     for (_, runs) in &mut relations {

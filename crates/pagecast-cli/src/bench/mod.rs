@@ -257,10 +257,11 @@ impl Bench {
 
     /// Fails if the rows so far did not all read the same data.
     fn check_unchanged(&self, before: &[(PathBuf, u64, SystemTime)]) -> anyhow::Result<()> {
-        for ((file, ..), _) in before.iter().zip(self.fingerprint()?).filter(|(before, now)| *before != now) {
-            bail!("{} changed while the bench ran: its rows cannot be compared", file.display());
+        let now = self.fingerprint()?;
+        match before.iter().zip(&now).find(|(before, now)| before != now) {
+            Some(((file, ..), _)) => bail!("{} changed while the bench ran", file.display()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn write(&self, results: &Results) -> anyhow::Result<()> {
