@@ -111,10 +111,10 @@ pub(crate) async fn read(
 }
 
 /// How many pages a read may have on their way: two requests, but of a small pool only a share, so that many reads at
-/// once leave frames to each other. Frames on their way hold nothing that could be hit: with 264 frames and 16 readers
-/// a 32nd each made `pbm` read 4 % more than a 64th (`docs/benchmarks.md`).
+/// once leave frames to each other: frames on their way hold nothing that could be hit (measured in
+/// `docs/benchmarks.md`).
 fn window(frames: u32, page_size: u32) -> usize {
-    let share = (frames as usize / 64).max(4);
+    let share = (frames as usize / 128).max(2);
     share.min(2 * pages_of_a_request(page_size))
 }
 

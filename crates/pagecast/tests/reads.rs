@@ -113,7 +113,7 @@ fn with_all_frames_pinned_reads_go_past_the_pool_and_pins_are_refused() {
 fn neighbouring_misses_are_one_request_of_at_most_four_mebibytes() {
     let len = 2 * MAX_REQUEST + 5;
     let (_folder, path, bytes) = file(len);
-    let pool = Pool::new(PoolOptions { page_size: 64 << 10, memory: 256 << 20, ..Default::default() }).unwrap();
+    let pool = Pool::new(PoolOptions { page_size: 64 << 10, memory: 1100 << 20, ..Default::default() }).unwrap();
     let table = pool.open(&path).unwrap();
     assert!(pool.read_blocking(&table, &[0..table.len()], None).unwrap().data[0] == bytes);
     assert_eq!(pool.device().stats().requests, 3);
