@@ -132,7 +132,7 @@ fn a_cancelled_pin_or_read_leaves_its_loads_to_the_pool() {
     let files = MemoryFiles::new();
     files.write("table", vec![5; 64 * PAGE as usize]);
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(30), outstanding: 16 };
-    let pool = pool(Device::new(files, Some(model)), 1 << 20);
+    let pool = pool(Device::new(files, Some(model)), 4 << 20);
     let table = pool.open(Path::new("table")).unwrap();
     {
         let pin = pin!(pool.pin_async(&table, 0, None));
