@@ -73,9 +73,11 @@ impl NextUses {
 struct OrderedBits(Vec<Vec<u64>>);
 
 impl OrderedBits {
+    /// For numbers below `bound`, which gets a place of its own: a search that starts there, where no number is, must
+    /// find its way up to the top word even if `bound` is a power of 64.
     fn new(bound: usize) -> Self {
         let mut levels = Vec::new();
-        let mut words = bound;
+        let mut words = bound + 1;
         while levels.is_empty() || words > 1 {
             words = words.div_ceil(64).max(1);
             levels.push(alloc::vec![0u64; words]);
@@ -233,5 +235,41 @@ impl SequentialPolicy for Belady {
             bound = key;
         }
         assert_eq!(keys, self.resident.iter().filter(|&&slot| slot != EMPTY).count(), "(I1)");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    /// Bounds around the sizes at which another level begins.
+    #[test]
+    fn ordered_bits_agree_with_an_ordered_set_at_every_number_of_levels() {
+        let mut random = crate::random::Random::new(7);
+        for bound in [1, 2, 63, 64, 65, 127, 128, 4095, 4096, 4097, 262_143, 262_144, 262_145u32] {
+            let mut bits = OrderedBits::new(bound as usize);
+            let mut set = BTreeSet::new();
+            for number in [0, bound - 1, bound / 2] {
+                bits.insert(number);
+                set.insert(number);
+                assert_eq!(bits.last_below(bound), set.last().copied(), "below {bound}");
+                bits.remove(number);
+                set.remove(&number);
+                assert_eq!(bits.last_below(bound), None, "below {bound}");
+            }
+            for _ in 0..2000 {
+                let number = random.below(bound);
+                if set.insert(number) {
+                    bits.insert(number);
+                } else {
+                    set.remove(&number);
+                    bits.remove(number);
+                }
+                let below = random.below(bound) + 1;
+                assert_eq!(bits.last_below(below), set.range(..below).next_back().copied(), "below {below} of {bound}");
+            }
+        }
     }
 }
