@@ -5,26 +5,23 @@ mod counting_unsafe;
 #[expect(dead_code, reason = "the model pool does more than is needed here")]
 mod policy_pool;
 
-use pagecast_core::PageId;
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{Access, Policy};
-use policy_pool::specs;
+use pagecast_core::{FrameId, PageId};
+use policy_pool::{Slots, admit, evict, hit, specs};
 
 const APART_FROM_FRAMES: u64 = 4 << 10;
 
-/// Fills `frames` frames and replaces all pages five times over, some written, some hit on the way.
-fn churn(policy: &mut Policy, frames: u32) {
-    let Policy::Sequential(policy) = policy else { return };
+/// Fills all frames and replaces all pages five times over, some written, some hit on the way.
+fn churn(policy: &mut Policy, pool: &Slots, frames: u32) {
     for at in 0..u64::from(frames) * 6 {
         let access = Access { page: PageId::from_raw(at * 7919), scan: None, write: at % 3 == 0, at };
-        let frame = if at < u64::from(frames) {
-            pagecast_core::FrameId(at as u32)
-        } else {
-            policy.evict(&access, &NoScans, &mut |_, _| pagecast_core::policy::Claim::Taken).unwrap()
-        };
-        policy.admit(frame, &access);
+        let frame =
+            if at < u64::from(frames) { FrameId(at as u32) } else { evict(policy, pool, &access, &NoScans).unwrap() };
+        pool.fill(frame, access.page);
+        admit(policy, pool, frame, &access);
         if at % 5 == 0 {
-            policy.hit(frame, &access);
+            hit(policy, pool, frame, &access);
         }
     }
 }
@@ -34,9 +31,10 @@ fn no_policy_takes_more_than_it_says() {
     println!("{:12} {:>9} {:>14} {:>14}", "policy", "frames", "bytes/frame", "said");
     for spec in specs() {
         for frames in [1, 5_000, 18_700] {
+            let pool = Slots::new(frames);
             let before = counting_unsafe::allocated();
             let mut policy = spec.build(frames, 1).unwrap();
-            churn(&mut policy, frames);
+            churn(&mut policy, &pool, frames);
             let taken = counting_unsafe::allocated() - before;
             let said = u64::from(spec.bytes_per_frame()) * u64::from(frames) + APART_FROM_FRAMES;
             println!(

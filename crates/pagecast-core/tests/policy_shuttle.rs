@@ -9,11 +9,12 @@ use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed, Lru, PolicySpec, SequentialPolicy};
 use pagecast_core::{FrameId, PageId, oracle::Oracle};
 use shuttle::sync::atomic::AtomicU64;
-use shuttle::sync::{Arc, Mutex};
+use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
+use std::cell::Cell;
 
 const FRAMES: u32 = 2;
-/// The mistake is found after a few dozen; nine policies share the time of one.
+/// The mistake is found after a few dozen; twelve policies share the time of one.
 const SCHEDULES: usize = 100;
 const SCHEDULES_FOR_MISTAKES: usize = 3000;
 
@@ -122,9 +123,89 @@ fn explore<P: ConcurrentPolicy + 'static>(schedules: usize, policy: impl Fn() ->
 
 #[test]
 fn concurrent_and_locked_policies_share_frames() {
-    for name in ["clock", "clock2t", "random", "pbm", "hyperbolic", "watt", "lru", "arc", "s3-fifo"] {
+    for name in [
+        "clock",
+        "clock2t",
+        "random",
+        "pbm",
+        "hyperbolic",
+        "watt",
+        "lru",
+        "arc",
+        "car",
+        "clock-pro",
+        "s3-fifo",
+        "sieve",
+    ] {
         explore(SCHEDULES, move || Boxed(PolicySpec::parse(name).unwrap().build(FRAMES, 7).unwrap().into_concurrent()));
     }
+}
+
+/// One frame, on which a claim is answered only after a hit was told to the policy.
+struct ClaimAwaitsHit {
+    word: AtomicU64,
+    was_hit: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Frames for ClaimAwaitsHit {
+    fn count(&self) -> u32 {
+        1
+    }
+
+    fn word(&self, _frame: FrameId) -> &AtomicU64 {
+        &self.word
+    }
+
+    fn evictable(&self, _frame: FrameId) -> Option<PageId> {
+        Some(PageId::from_raw(0))
+    }
+
+    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
+        let mut was_hit = self.was_hit.lock().unwrap();
+        while !*was_hit {
+            was_hit = self.told.wait(was_hit).unwrap();
+        }
+        Claim::Taken
+    }
+}
+
+/// Looks for a victim and hits its page at the same time.
+fn hit_while_claiming(name: &'static str) {
+    shuttle::check_random(
+        move || {
+            let policy = PolicySpec::parse(name).unwrap().build(1, 7).unwrap().into_concurrent();
+            let frames = ClaimAwaitsHit { word: AtomicU64::new(0), was_hit: Mutex::new(false), told: Condvar::new() };
+            let shared = Arc::new((policy, frames));
+            let access = Access { page: PageId::from_raw(0), scan: None, write: false, at: 0 };
+            shared.0.admit(&shared.1, FrameId(0), &access);
+            let other = Arc::clone(&shared);
+            let hit = thread::spawn(move || {
+                let (policy, frames) = &*other;
+                policy.hit(frames, FrameId(0), &access);
+                *frames.was_hit.lock().unwrap() = true;
+                frames.told.notify_one();
+            });
+            let (policy, frames) = &*shared;
+            assert_eq!(policy.evict(frames, &access, &NoScans), Some(FrameId(0)));
+            hit.join().unwrap();
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn a_hit_that_only_marks_its_frame_waits_for_no_victim() {
+    for name in ["car", "clock-pro", "fifo", "s3-fifo", "sieve"] {
+        hit_while_claiming(name);
+    }
+}
+
+/// The counterpart: a hit that changes an order waits for the lock, and here forever.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_hit_that_changes_an_order_waits_for_the_victim() {
+    hit_while_claiming("lru");
 }
 
 /// A mistake that the exploration must find: the victim is looked at under the lock and claimed after it, so that a
@@ -137,6 +218,31 @@ fn a_claim_outside_the_lock_is_caught() {
 
 struct PeekThenClaim(Mutex<Lru>);
 
+/// Grants every claim and does none.
+struct Peek<'a> {
+    frames: &'a dyn Frames,
+    peeked: Cell<Option<(FrameId, PageId)>>,
+}
+
+impl Frames for Peek<'_> {
+    fn count(&self) -> u32 {
+        self.frames.count()
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        self.frames.word(frame)
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        self.frames.evictable(frame)
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+        self.peeked.set(Some((frame, page)));
+        Claim::Taken
+    }
+}
+
 impl ConcurrentPolicy for PeekThenClaim {
     fn hit_need(&self) -> HitNeed {
         HitNeed::Order
@@ -147,17 +253,14 @@ impl ConcurrentPolicy for PeekThenClaim {
     }
 
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        let mut peeked = None;
-        self.0.lock().unwrap().evict(incoming, oracle, &mut |frame, page| {
-            peeked = Some((frame, page));
-            Claim::Taken
-        });
-        let (frame, page) = peeked?;
+        let peek = Peek { frames, peeked: Cell::new(None) };
+        self.0.lock().unwrap().evict(&peek, incoming, oracle);
+        let (frame, page) = peek.peeked.get()?;
         (frames.claim(frame, page) == Claim::Taken).then_some(frame)
     }
 
-    fn admit(&self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
-        self.0.lock().unwrap().admit(frame, access);
+    fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.0.lock().unwrap().admit(frames, frame, access);
     }
 
     fn forget(&self, _frames: &dyn Frames, frame: FrameId, page: PageId) {

@@ -240,18 +240,20 @@ struct Sequential<P>(P);
 
 impl<P: SequentialPolicy> Driver for Sequential<P> {
     #[inline]
-    fn hit(&mut self, _pool: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.hit(frame, access);
+    fn hit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
+        if !self.0.hit_need().is_met_by(pool.word(frame)) {
+            self.0.hit(frame, access);
+        }
     }
 
     #[inline]
     fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId {
-        self.0.evict(incoming, oracle, &mut |frame, page| pool.claim(frame, page)).expect(GRANTED)
+        self.0.evict(pool, incoming, oracle).expect(GRANTED)
     }
 
     #[inline]
-    fn admit(&mut self, _pool: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.admit(frame, access);
+    fn admit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.admit(pool, frame, access);
     }
 }
 

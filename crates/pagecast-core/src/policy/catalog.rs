@@ -170,7 +170,7 @@ static CATALOG: &[Entry] = &[
         parameters: &[share("small", 0.1, 0.0, 1.0), share("ghost", 0.9, 0.0, 10.0), count("threshold", 2, 0, 3)],
         bytes_per_frame: |spec| 24.0 + spec.value("ghost") * GHOST,
     },
-    Entry { name: "sieve", algorithm: Algorithm::Sieve, parameters: &[], bytes_per_frame: |_| 24.0 },
+    Entry { name: "sieve", algorithm: Algorithm::Sieve, parameters: &[], bytes_per_frame: |_| 16.0 },
     Entry {
         name: "w-tinylfu",
         algorithm: Algorithm::WTinyLfu,
@@ -312,7 +312,7 @@ impl PolicySpec {
             Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
             Algorithm::Random => visitor.concurrent(RandomChoice::new(seed)),
             Algorithm::S3Fifo => {
-                let threshold = value("threshold") as u8;
+                let threshold = value("threshold") as u64;
                 visitor.sequential(S3Fifo::new(frames, value("small"), value("ghost"), threshold))
             }
             Algorithm::Sieve => visitor.sequential(Sieve::new(frames)),

@@ -6,7 +6,7 @@
 //!
 //! The *front* of a list is its old end, where victims are looked for; the *back* is where pages enter.
 
-use crate::policy::Claim;
+use crate::policy::{Claim, Frames};
 use crate::{FrameId, PageId};
 use alloc::vec::Vec;
 
@@ -208,18 +208,14 @@ impl List {
 /// Proposes frames in the order given and returns the first that is taken.
 pub(crate) fn first_taken(
     mut proposals: impl Iterator<Item = (FrameId, PageId)>,
-    claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
+    frames: &dyn Frames,
 ) -> Option<(FrameId, PageId)> {
-    proposals.find(|&(frame, page)| claim(frame, page) == Claim::Taken)
+    proposals.find(|&(frame, page)| frames.claim(frame, page) == Claim::Taken)
 }
 
 /// Proposes the frames of `list` from the front and unlinks the one that is taken.
-pub(crate) fn claim_oldest<T>(
-    list: &mut List,
-    nodes: &mut Nodes<T>,
-    claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-) -> Option<FrameId> {
-    let (frame, _) = first_taken(list.iter(nodes).map(|i| nodes.proposal(i)), claim)?;
+pub(crate) fn claim_oldest<T>(list: &mut List, nodes: &mut Nodes<T>, frames: &dyn Frames) -> Option<FrameId> {
+    let (frame, _) = first_taken(list.iter(nodes).map(|i| nodes.proposal(i)), frames)?;
     list.remove(nodes, frame.0);
     Some(frame)
 }

@@ -2,7 +2,9 @@
 //!
 //! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its hit is nothing or one
 //! atomic in the frame's own header line, and victims are chosen in parallel. A [`SequentialPolicy`] keeps ordered
-//! lists and works through `&mut self`. [`Locked`] makes the second into the first.
+//! lists and works through `&mut self`. [`Locked`] makes the second into the first. A sequential policy whose hit only
+//! marks its frame (CAR, CLOCK-Pro, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit then takes
+//! no lock and waits for no victim.
 //!
 //! A policy proposes candidates, and the owner of the frames *claims* one for it, so that no victim is looked at first
 //! and taken later. What a policy remembers of a resident page it keeps by frame index; what it remembers of a page
@@ -22,6 +24,7 @@ mod heap;
 mod list;
 #[cfg(feature = "std")]
 mod locked;
+mod mark;
 mod page_index;
 mod parameters;
 mod queues;
@@ -41,7 +44,7 @@ pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
 pub use sampling::{Hyperbolic, LeanEvict, MAX_SAMPLES, PbmSampling, RandomChoice, Watt};
 
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};
 use alloc::boxed::Box;
 
@@ -69,7 +72,7 @@ pub enum Claim {
     Dirty,
 }
 
-/// The frames, as their owner (the pool, a replay) shows them to a concurrent policy.
+/// The frames, as their owner (the pool, a replay) shows them to a policy.
 pub trait Frames {
     /// How many frames there are; constant.
     fn count(&self) -> u32;
@@ -100,6 +103,22 @@ pub enum HitNeed {
     Order,
 }
 
+impl HitNeed {
+    /// Does in the frame's `word` what a hit needs, and says whether that was all: if not, the policy must be called.
+    ///
+    /// Relaxed, and a load and a store apart: the count publishes no other memory, and what a race loses is one vote of
+    /// two hits at the same moment, or of a hand that lowers the count at the moment of a hit.
+    #[inline]
+    pub fn is_met_by(self, word: &AtomicU64) -> bool {
+        let HitNeed::Count { max } = self else { return self == HitNeed::Nothing };
+        let count = word.load(Relaxed);
+        if count < max {
+            word.store(count + 1, Relaxed);
+        }
+        true
+    }
+}
+
 /// A policy whose hits need no lock and whose victims are chosen in parallel.
 pub trait ConcurrentPolicy: Send + Sync {
     /// What a hit costs. Constant.
@@ -120,20 +139,23 @@ pub trait ConcurrentPolicy: Send + Sync {
 
 /// A policy that keeps an order and is used by one thread at a time.
 pub trait SequentialPolicy: Send {
-    /// `access` found its page in `frame`.
-    fn hit(&mut self, frame: FrameId, access: &Access);
+    /// What a hit costs. Constant. A policy that keeps its marks in the frames' words says so here and lets `hit` be; its
+    /// marks then change at any time, also while it is called.
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Order
+    }
 
-    /// Claims a victim to make room for `incoming`: proposes `(frame, page)` to `claim` until one is taken. `None` after
-    /// a bounded number of proposals. A page that is refused keeps its place in the order.
-    fn evict(
-        &mut self,
-        incoming: &Access,
-        oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId>;
+    /// `access` found its page in `frame`. Called if [`SequentialPolicy::hit_need`] is not met by the frame's word.
+    fn hit(&mut self, frame: FrameId, access: &Access) {
+        let _ = (frame, access);
+    }
+
+    /// Claims a victim to make room for `incoming`. `None` after a bounded number of proposals. A page that is refused
+    /// keeps its place in the order.
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
 
     /// `frame`, claimed before or free, now holds the page of `access`.
-    fn admit(&mut self, frame: FrameId, access: &Access);
+    fn admit(&mut self, frames: &dyn Frames, frame: FrameId, access: &Access);
 
     /// The page `page` left `frame` other than by eviction.
     fn forget(&mut self, frame: FrameId, page: PageId);
@@ -143,21 +165,20 @@ pub trait SequentialPolicy: Send {
 }
 
 impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
+    fn hit_need(&self) -> HitNeed {
+        (**self).hit_need()
+    }
+
     fn hit(&mut self, frame: FrameId, access: &Access) {
         (**self).hit(frame, access);
     }
 
-    fn evict(
-        &mut self,
-        incoming: &Access,
-        oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        (**self).evict(incoming, oracle, claim)
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        (**self).evict(frames, incoming, oracle)
     }
 
-    fn admit(&mut self, frame: FrameId, access: &Access) {
-        (**self).admit(frame, access);
+    fn admit(&mut self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        (**self).admit(frames, frame, access);
     }
 
     fn forget(&mut self, frame: FrameId, page: PageId) {

@@ -20,12 +20,65 @@ struct Slot {
 }
 
 /// The frames, as a policy sees them.
-struct Slots {
+pub(crate) struct Slots {
     slots: RefCell<Vec<Slot>>,
     words: Vec<AtomicU64>,
     /// Claims tried since the last request began.
     claims: Cell<u32>,
     refuse_dirty: Cell<bool>,
+}
+
+impl Slots {
+    /// `frames` empty frames.
+    pub(crate) fn new(frames: u32) -> Self {
+        Self {
+            slots: RefCell::new(vec![Slot::default(); frames as usize]),
+            words: (0..frames).map(|_| AtomicU64::new(0)).collect(),
+            claims: Cell::new(0),
+            refuse_dirty: Cell::new(false),
+        }
+    }
+
+    /// Puts `page` in `frame`, which must be empty.
+    pub(crate) fn fill(&self, frame: FrameId, page: PageId) {
+        let slot = &mut self.slots.borrow_mut()[frame.index()];
+        assert_eq!(slot.page, None, "{frame:?} was given as a victim but not claimed");
+        slot.page = Some(page);
+        self.words[frame.index()].store(0, Relaxed);
+    }
+}
+
+/// Tells a policy of either kind of a hit, as a pool does.
+pub(crate) fn hit(policy: &mut Policy, frames: &dyn Frames, frame: FrameId, access: &Access) {
+    match policy {
+        Policy::Concurrent(policy) => policy.hit(frames, frame, access),
+        Policy::Sequential(policy) => {
+            if !policy.hit_need().is_met_by(frames.word(frame)) {
+                policy.hit(frame, access);
+            }
+        }
+    }
+}
+
+/// Asks a policy of either kind for a victim.
+pub(crate) fn evict(
+    policy: &mut Policy,
+    frames: &dyn Frames,
+    incoming: &Access,
+    oracle: &dyn Oracle,
+) -> Option<FrameId> {
+    match policy {
+        Policy::Concurrent(policy) => policy.evict(frames, incoming, oracle),
+        Policy::Sequential(policy) => policy.evict(frames, incoming, oracle),
+    }
+}
+
+/// Tells a policy of either kind that a page came in.
+pub(crate) fn admit(policy: &mut Policy, frames: &dyn Frames, frame: FrameId, access: &Access) {
+    match policy {
+        Policy::Concurrent(policy) => policy.admit(frames, frame, access),
+        Policy::Sequential(policy) => policy.admit(frames, frame, access),
+    }
 }
 
 impl Frames for Slots {
@@ -72,12 +125,7 @@ impl ModelPool {
     pub(crate) fn new(spec: &PolicySpec, frames: u32, seed: u64) -> Self {
         Self {
             policy: spec.build(frames, seed).unwrap(),
-            frames: Slots {
-                slots: RefCell::new(vec![Slot::default(); frames as usize]),
-                words: (0..frames).map(|_| AtomicU64::new(0)).collect(),
-                claims: Cell::new(0),
-                refuse_dirty: Cell::new(false),
-            },
+            frames: Slots::new(frames),
             table: HashMap::new(),
             free: (0..frames).rev().map(FrameId).collect(),
             at: 0,
@@ -93,10 +141,7 @@ impl ModelPool {
         self.evicted = None;
         let frame = match self.table.get(&page) {
             Some(&frame) => {
-                match &mut self.policy {
-                    Policy::Concurrent(policy) => policy.hit(&self.frames, frame, &access),
-                    Policy::Sequential(policy) => policy.hit(frame, &access),
-                }
+                hit(&mut self.policy, &self.frames, frame, &access);
                 frame
             }
             None => self.load(&access, oracle)?,
@@ -110,24 +155,14 @@ impl ModelPool {
             Some(frame) => frame,
             None => self.evict(access, oracle)?,
         };
-        let slot = &mut self.frames.slots.get_mut()[frame.index()];
-        assert_eq!(slot.page, None, "{frame:?} was given as a victim but not claimed");
-        slot.page = Some(access.page);
+        self.frames.fill(frame, access.page);
         self.table.insert(access.page, frame);
-        self.frames.words[frame.index()].store(0, Relaxed);
-        match &mut self.policy {
-            Policy::Concurrent(policy) => policy.admit(&self.frames, frame, access),
-            Policy::Sequential(policy) => policy.admit(frame, access),
-        }
+        admit(&mut self.policy, &self.frames, frame, access);
         Some(frame)
     }
 
     fn evict(&mut self, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        let frames = &self.frames;
-        let victim = match &mut self.policy {
-            Policy::Concurrent(policy) => policy.evict(frames, incoming, oracle),
-            Policy::Sequential(policy) => policy.evict(incoming, oracle, &mut |frame, page| frames.claim(frame, page)),
-        }?;
+        let victim = evict(&mut self.policy, &self.frames, incoming, oracle)?;
         self.evicted = self.table.iter().find(|(_, frame)| **frame == victim).map(|(page, _)| *page);
         self.table.retain(|_, frame| *frame != victim);
         Some(victim)

@@ -173,19 +173,8 @@ impl Cache {
     /// Tells the policy that a pinned page was used.
     #[inline]
     pub(crate) fn touch(&self, held: &Held, access: impl FnOnce() -> Access) {
-        match self.hit_need {
-            HitNeed::Nothing => {}
-            HitNeed::Count { max } => {
-                let word = &self.headers[held.index() as usize].word;
-                let count = word.load(Relaxed);
-                if count < max {
-                    // A hit that loses the race against another is not counted: the other one was at the same moment.
-                    let _ = word.compare_exchange(count, count + 1, Relaxed, Relaxed);
-                }
-            }
-            HitNeed::Word | HitNeed::Order => {
-                self.policy.hit(&View::new(self), FrameId(held.index()), &access());
-            }
+        if !self.hit_need.is_met_by(&self.headers[held.index() as usize].word) {
+            self.policy.hit(&View::new(self), FrameId(held.index()), &access());
         }
     }
 

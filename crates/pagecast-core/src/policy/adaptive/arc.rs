@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which list a node is on.
@@ -74,12 +74,12 @@ impl Arc {
     }
 
     /// Takes the oldest page of one list that can be had, and leaves its ghost.
-    fn take(&mut self, seen: Seen, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take(&mut self, seen: Seen, frames: &dyn Frames) -> Option<FrameId> {
         let (list, left) = match seen {
             Seen::Once => (&mut self.once, &mut self.once_left),
             Seen::Again => (&mut self.again, &mut self.again_left),
         };
-        let frame = claim_oldest(list, &mut self.nodes, claim)?;
+        let frame = claim_oldest(list, &mut self.nodes, frames)?;
         let page = self.nodes[frame.0].page;
         if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
             self.nodes[ghost].data = seen;
@@ -121,12 +121,7 @@ impl SequentialPolicy for Arc {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         let ghost = self.ghosts.find(&self.nodes, incoming.page);
         if let Some(ghost) = ghost {
             self.adapt(ghost);
@@ -137,14 +132,14 @@ impl SequentialPolicy for Arc {
         let len = f64::from(self.once.len());
         let comes_from_again = ghost.is_some_and(|ghost| self.nodes[ghost].data == Seen::Again);
         if len > self.target || (comes_from_again && len == self.target) {
-            self.take(Seen::Once, claim).or_else(|| self.take(Seen::Again, claim))
+            self.take(Seen::Once, frames).or_else(|| self.take(Seen::Again, frames))
         } else {
-            self.take(Seen::Again, claim).or_else(|| self.take(Seen::Once, claim))
+            self.take(Seen::Again, frames).or_else(|| self.take(Seen::Once, frames))
         }
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         if let Some(ghost) = self.ghosts.find(&self.nodes, access.page) {
             match self.nodes[ghost].data {

@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// The state of a node; ghosts are non-resident HIR pages and need none.
@@ -102,9 +102,9 @@ impl Lirs {
     }
 
     /// Evicts from Q. A victim that S remembers leaves a ghost in its place there.
-    fn take_hir(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take_hir(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let proposals = self.queue.iter(&self.waiting).map(|i| self.recency.proposal(i));
-        let (frame, page) = first_taken(proposals, claim)?;
+        let (frame, page) = first_taken(proposals, frames)?;
         self.queue.remove(&mut self.waiting, frame.0);
         if self.recency.linked(frame.0) {
             self.leave_ghost(frame.0, page);
@@ -129,10 +129,10 @@ impl Lirs {
     }
 
     /// Evicts a LIR page, the oldest that can be had.
-    fn take_lir(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take_lir(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let lirs = self.stack.iter(&self.recency);
         let lirs = lirs.filter(|&i| !self.ghosts.is_ghost(i) && self.recency[i].data == Rank::Lir);
-        let (frame, _) = first_taken(lirs.map(|i| self.recency.proposal(i)), claim)?;
+        let (frame, _) = first_taken(lirs.map(|i| self.recency.proposal(i)), frames)?;
         self.stack.remove(&mut self.recency, frame.0);
         self.lirs -= 1;
         self.prune();
@@ -161,17 +161,12 @@ impl SequentialPolicy for Lirs {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        self.take_hir(claim).or_else(|| self.take_lir(claim))
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        self.take_hir(frames).or_else(|| self.take_lir(frames))
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         let i = frame.0;
         self.recency[i].page = access.page;
         let ghost = self.ghosts.find(&self.recency, access.page);

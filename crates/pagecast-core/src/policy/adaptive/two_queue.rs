@@ -15,7 +15,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which queue a frame is on.
@@ -61,8 +61,8 @@ impl TwoQueue {
         }
     }
 
-    fn take_in(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
-        let frame = claim_oldest(&mut self.incoming, &mut self.nodes, claim)?;
+    fn take_in(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+        let frame = claim_oldest(&mut self.incoming, &mut self.nodes, frames)?;
         if self.ghosts.is_full() {
             // Several loads are between their eviction and their admission.
             self.drop_oldest_ghost();
@@ -74,8 +74,8 @@ impl TwoQueue {
         Some(frame)
     }
 
-    fn take_main(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
-        claim_oldest(&mut self.main, &mut self.nodes, claim)
+    fn take_main(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+        claim_oldest(&mut self.main, &mut self.nodes, frames)
     }
 
     fn drop_oldest_ghost(&mut self) {
@@ -94,21 +94,16 @@ impl SequentialPolicy for TwoQueue {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         if self.incoming.len() > self.max_in {
-            self.take_in(claim).or_else(|| self.take_main(claim))
+            self.take_in(frames).or_else(|| self.take_main(frames))
         } else {
-            self.take_main(claim).or_else(|| self.take_in(claim))
+            self.take_main(frames).or_else(|| self.take_in(frames))
         }
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         if let Some(ghost) = self.ghosts.find(&self.nodes, access.page) {
             self.left.remove(&mut self.nodes, ghost);

@@ -10,28 +10,22 @@
 //!
 //! Suits what ARC suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit. An eviction clears bits until it finds a page without, at most two rounds of both clocks.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears bits until it finds a page without, at most two rounds of both clocks.
 //! 24 bytes per frame and 35 to 46 for each of as many ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark};
 use crate::{FrameId, PageId, oracle::Oracle};
 
-/// Which clock a frame is on or a ghost was on, and whether the page was used since the hand passed.
-#[derive(Clone, Copy, Default, Debug)]
-struct Mark {
-    again: bool,
-    used: bool,
-}
-
-/// Clock with adaptive replacement.
+/// Clock with adaptive replacement. A frame's word says whether its page was used since the hand passed.
 ///
-/// Invariants, with c frames: (I1) a frame is on T1 or T2, a ghost on B1 or B2, as its mark says. (I2) After `admit`,
+/// Invariants, with c frames: (I1) a frame is on T1 or T2, a ghost on B1 or B2, as its `data` says. (I2) After `admit`,
 /// |T1| + |B1| <= c and all four together hold at most 2c pages.
 #[derive(Debug)]
 pub struct Car {
-    nodes: Nodes<Mark>,
+    /// The data: whether it is T2 or B2.
+    nodes: Nodes<bool>,
     ghosts: Ghosts,
     /// T1 and T2; the hand stands at the front.
     clocks: [List; 2],
@@ -69,7 +63,7 @@ impl Car {
 
     /// Puts node `i` behind the hand of a clock.
     fn push(&mut self, i: u32, again: bool) {
-        self.nodes[i].data = Mark { again, used: false };
+        self.nodes[i].data = again;
         self.clocks[usize::from(again)].push_back(&mut self.nodes, i);
     }
 
@@ -80,7 +74,7 @@ impl Car {
             self.trim();
         }
         if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
-            self.nodes[ghost].data.again = again;
+            self.nodes[ghost].data = again;
             self.left[usize::from(again)].push_back(&mut self.nodes, ghost);
         }
     }
@@ -97,22 +91,16 @@ impl Car {
 }
 
 impl SequentialPolicy for Car {
-    #[inline]
-    fn hit(&mut self, frame: FrameId, _access: &Access) {
-        self.nodes[frame.0].data.used = true;
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Count { max: 1 }
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        // Refusals in a row, by clock. A step is a refusal or clears a bit, and no bit is set meanwhile, so the loop
-        // ends within two rounds of each clock.
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        // Refusals in a row, by clock. A step is a refusal or clears a bit. If no bit is set meanwhile, all are clear and
+        // all pages proposed within three rounds; hits at the same time cannot keep the hands going for longer than four.
         let mut refused = [0, 0];
-        loop {
+        for _ in 0..4 * u64::from(self.frames) {
             let exhausted = [0, 1].map(|clock| refused[clock] >= self.clocks[clock].len());
             if exhausted == [true, true] {
                 return None;
@@ -120,26 +108,27 @@ impl SequentialPolicy for Car {
             let again = exhausted[0] || (self.clocks[0].len() < self.target.max(1) && !exhausted[1]);
             let clock = usize::from(again);
             let i = self.clocks[clock].pop_front(&mut self.nodes)?;
-            if self.nodes[i].data.used {
+            let (frame, page) = self.nodes.proposal(i);
+            if mark::take(frames, frame) {
                 self.push(i, true);
                 refused = [0, 0];
                 continue;
             }
-            let (frame, page) = self.nodes.proposal(i);
-            if claim(frame, page) == Claim::Taken {
+            if frames.claim(frame, page) == Claim::Taken {
                 self.remember(page, again);
                 return Some(frame);
             }
             self.push(i, again);
             refused[clock] += 1;
         }
+        None
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         let ghost = self.ghosts.find(&self.nodes, access.page);
         if let Some(ghost) = ghost {
-            let again = self.nodes[ghost].data.again;
+            let again = self.nodes[ghost].data;
             self.adapt(again);
             self.left[usize::from(again)].remove(&mut self.nodes, ghost);
             self.ghosts.remove(&mut self.nodes, ghost);
@@ -151,7 +140,7 @@ impl SequentialPolicy for Car {
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
-        self.clocks[usize::from(self.nodes[frame.0].data.again)].remove(&mut self.nodes, frame.0);
+        self.clocks[usize::from(self.nodes[frame.0].data)].remove(&mut self.nodes, frame.0);
     }
 
     fn check(&self) {
@@ -160,7 +149,7 @@ impl SequentialPolicy for Car {
                 let list = &list[usize::from(again)];
                 list.check(&self.nodes);
                 for i in list.iter(&self.nodes) {
-                    assert_eq!((self.nodes[i].data.again, self.ghosts.is_ghost(i)), (again, ghosts), "(I1) at {i}");
+                    assert_eq!((self.nodes[i].data, self.ghosts.is_ghost(i)), (again, ghosts), "(I1) at {i}");
                 }
             }
         }

@@ -53,15 +53,6 @@ impl Hand {
     }
 }
 
-/// Raises the number in `word` by one up to `max`; lost if another thread changes it at the same time.
-#[inline]
-pub(super) fn raise(word: &AtomicU64, max: u64) {
-    let count = word.load(Relaxed);
-    if count < max {
-        let _ = word.compare_exchange(count, count + 1, Relaxed, Relaxed);
-    }
-}
-
 /// Lowers the number in `word` by one if it is above `floor`, and says whether it was. A lost race counts as lowered.
 #[inline]
 pub(super) fn lower(word: &AtomicU64, floor: u64) -> bool {

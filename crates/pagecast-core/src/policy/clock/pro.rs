@@ -17,26 +17,25 @@
 //!
 //! Suits what LIRS suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit. Hands move O(1) amortised per miss. 40 bytes per frame and 35 to 46 for each of as many
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. Hands move O(1) amortised per miss. 40 bytes per frame and 35 to 46 for each of as many
 //! ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
-/// What a node notes. Ghosts are cold, on test and unused.
+/// What a node notes. Ghosts are cold and on test.
 #[derive(Clone, Copy, Default, Debug)]
 struct Mark {
     hot: bool,
     on_test: bool,
-    used: bool,
 }
 
-const GHOST: Mark = Mark { hot: false, on_test: true, used: false };
+const GHOST: Mark = Mark { hot: false, on_test: true };
 
-/// CLOCK-Pro.
+/// CLOCK-Pro. A frame's word says whether its page was used since HANDcold or, if it is hot, HANDhot passed.
 ///
 /// The circle is a list whose front is the page at HANDhot, so that a step of HANDhot moves a page to the back, which is
 /// also where pages enter: the list head of the paper. Resident cold pages are on a queue too, in the order of the circle;
@@ -137,18 +136,21 @@ impl ClockPro {
     }
 
     /// HANDhot goes on until hot pages leave room for the cold share. One round clears all bits, the next turns a page
-    /// cold at every step.
-    fn run_hot(&mut self) {
-        while self.hot > self.frames - self.cold_target
-            && let Some(i) = self.circle.front()
-        {
+    /// cold at every step, but for those that are hit meanwhile: then the next call goes on.
+    fn run_hot(&mut self, frames: &dyn Frames) {
+        for _ in 0..2 * self.circle.len() {
+            if self.hot <= self.frames - self.cold_target {
+                break;
+            }
+            let Some(i) = self.circle.front() else { break };
             let mark = self.nodes[i].data;
             if mark.on_test {
                 self.end_test(i);
             }
             if !self.ghosts.is_ghost(i) {
+                let hot = mark.hot && mark::take(frames, FrameId(i));
                 self.remove(i);
-                self.push(i, Mark { hot: mark.hot && mark.used, on_test: false, used: mark.used && !mark.hot });
+                self.push(i, Mark { hot, on_test: false });
             }
         }
     }
@@ -164,23 +166,24 @@ impl ClockPro {
         }
     }
 
-    /// HANDcold looks for a victim. A used page goes to the list head, so the loop sees every page at most twice.
-    fn run_cold(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    /// HANDcold looks for a victim. A used page goes to the list head, so two rounds see every page unused, but for those
+    /// that are hit meanwhile.
+    fn run_cold(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let mut next = self.cold.front();
         for _ in 0..2 * self.circle.len() {
             let i = next?;
             next = self.waiting.after(i);
             let mark = self.nodes[i].data;
-            if mark.used {
+            if mark::take(frames, FrameId(i)) {
                 self.remove(i);
-                self.push(i, Mark { hot: mark.on_test, on_test: !mark.on_test, used: false });
+                self.push(i, Mark { hot: mark.on_test, on_test: !mark.on_test });
                 if mark.on_test {
                     self.grow_cold();
-                    self.run_hot();
+                    self.run_hot(frames);
                 }
                 // HANDhot may have moved what came next.
                 next = self.cold.front();
-            } else if let Some(frame) = self.take(i, claim) {
+            } else if let Some(frame) = self.take(i, frames) {
                 return Some(frame);
             }
         }
@@ -188,9 +191,9 @@ impl ClockPro {
     }
 
     /// Claims the page of frame `i`; one on test leaves a ghost in its place.
-    fn take(&mut self, i: u32, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take(&mut self, i: u32, frames: &dyn Frames) -> Option<FrameId> {
         let (frame, page) = self.nodes.proposal(i);
-        if claim(frame, page) != Claim::Taken {
+        if frames.claim(frame, page) != Claim::Taken {
             return None;
         }
         let place = self.nodes.before(i);
@@ -204,12 +207,12 @@ impl ClockPro {
     }
 
     /// Any page that can be had, in the order of the circle.
-    fn take_any(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take_any(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let mut next = self.circle.front();
         while let Some(i) = next {
             next = self.nodes.after(i);
             if !self.ghosts.is_ghost(i)
-                && let Some(frame) = self.take(i, claim)
+                && let Some(frame) = self.take(i, frames)
             {
                 return Some(frame);
             }
@@ -219,24 +222,18 @@ impl ClockPro {
 }
 
 impl SequentialPolicy for ClockPro {
-    #[inline]
-    fn hit(&mut self, frame: FrameId, _access: &Access) {
-        self.nodes[frame.0].data.used = true;
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Count { max: 1 }
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         self.run_test();
-        self.run_cold(claim).or_else(|| self.take_any(claim))
+        self.run_cold(frames).or_else(|| self.take_any(frames))
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         let ghost = self.ghosts.find(&self.nodes, access.page);
         if let Some(ghost) = ghost {
             self.drop_ghost(ghost);
@@ -244,9 +241,9 @@ impl SequentialPolicy for ClockPro {
         }
         let hot = ghost.is_some() || self.hot < self.frames - self.cold_target;
         self.nodes[frame.0].page = access.page;
-        self.push(frame.0, Mark { hot, on_test: !hot, used: false });
+        self.push(frame.0, Mark { hot, on_test: !hot });
         if hot {
-            self.run_hot();
+            self.run_hot(frames);
         }
         self.run_test();
     }

@@ -14,7 +14,7 @@
 //! Cost: a hit is at most one atomic write in the frame's own line, none once the page is hot. An eviction looks at two
 //! turns at worst. 8 bytes per frame (its word in the pool), one hand.
 
-use super::hand::{Hand, lower, raise};
+use super::hand::{Hand, lower};
 use crate::policy::{Access, ConcurrentPolicy, Frames, HitNeed};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
@@ -50,7 +50,7 @@ impl ConcurrentPolicy for SecondTouchClock {
 
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, _access: &Access) {
-        raise(frames.word(frame), HOT);
+        self.hit_need().is_met_by(frames.word(frame));
     }
 
     #[inline]

@@ -15,7 +15,7 @@
 //! Cost: a hit is at most one atomic write in the frame's own line, none once the count stands at `max`. An eviction
 //! looks at `max + 1` turns at worst, a few frames usually. 8 bytes per frame (its word in the pool), one hand.
 
-use super::hand::{Hand, lower, raise};
+use super::hand::{Hand, lower};
 use crate::policy::{Access, ConcurrentPolicy, Frames, HitNeed};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
@@ -42,7 +42,7 @@ impl ConcurrentPolicy for ClockSweep {
 
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, _access: &Access) {
-        raise(frames.word(frame), self.max);
+        self.hit_need().is_met_by(frames.word(frame));
     }
 
     #[inline]

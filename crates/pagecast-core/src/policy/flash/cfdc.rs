@@ -20,7 +20,7 @@
 //! per frame, and at most 104 for as many clusters as there are frames.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -173,12 +173,12 @@ impl Cfdc {
     }
 
     /// Takes a dirty page: of the victim cluster, or of any other if all of its pages are refused.
-    fn take_dirty(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take_dirty(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let victim = self.victim_cluster()?;
         let others = self.by_age.iter(&self.clusters).filter(|&slot| slot != victim);
         let slots = core::iter::once(victim).chain(others);
-        let frames = slots.flat_map(|slot| self.clusters[slot].data.pages.iter(&self.nodes));
-        let (frame, _) = first_taken(frames.map(|i| self.nodes.proposal(i)), claim)?;
+        let members = slots.flat_map(|slot| self.clusters[slot].data.pages.iter(&self.nodes));
+        let (frame, _) = first_taken(members.map(|i| self.nodes.proposal(i)), frames)?;
         self.remove(frame.0);
         Some(frame)
     }
@@ -208,18 +208,13 @@ impl SequentialPolicy for Cfdc {
         self.enter_working(frame.0, dirty);
     }
 
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        claim_oldest(&mut self.clean, &mut self.nodes, claim)
-            .or_else(|| self.take_dirty(claim))
-            .or_else(|| claim_oldest(&mut self.working, &mut self.nodes, claim))
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        claim_oldest(&mut self.clean, &mut self.nodes, frames)
+            .or_else(|| self.take_dirty(frames))
+            .or_else(|| claim_oldest(&mut self.working, &mut self.nodes, frames))
     }
 
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         self.enter_working(frame.0, access.write);
     }

@@ -15,7 +15,7 @@
 //! over the dirty ones. 40 bytes per frame.
 
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// What a frame notes.
@@ -94,22 +94,17 @@ impl SequentialPolicy for Cflru {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         self.fill_region();
         let by_age = self.region.iter(&self.nodes).chain(self.working.iter(&self.nodes));
         let in_order = self.clean.iter(&self.clean_nodes).chain(by_age);
-        let (frame, _) = first_taken(in_order.map(|i| self.nodes.proposal(i)), claim)?;
+        let (frame, _) = first_taken(in_order.map(|i| self.nodes.proposal(i)), frames)?;
         self.remove(frame.0);
         Some(frame)
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         self.push(frame.0, access.write);
     }

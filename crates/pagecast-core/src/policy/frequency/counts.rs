@@ -4,9 +4,9 @@
 //! list of groups by rising count, each with the list of its frames. Groups live in a slab of their own, one more than
 //! there are frames, because a frame leaves its old group after it entered the new one.
 
+use crate::FrameId;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Claim};
-use crate::{FrameId, PageId};
+use crate::policy::{Access, Frames};
 
 /// The frames of one count.
 #[derive(Debug)]
@@ -81,10 +81,10 @@ impl Counts {
 
     /// Takes the first frame that can be had, by rising count, then from the one that was used longest ago.
     #[inline]
-    pub(super) fn claim(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    pub(super) fn claim(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let groups = self.rising.iter(&self.groups);
-        let frames = groups.flat_map(|group| self.groups[group].data.frames.iter(&self.frames));
-        let (frame, _) = first_taken(frames.map(|i| self.frames.proposal(i)), claim)?;
+        let members = groups.flat_map(|group| self.groups[group].data.frames.iter(&self.frames));
+        let (frame, _) = first_taken(members.map(|i| self.frames.proposal(i)), frames)?;
         self.remove(frame);
         Some(frame)
     }

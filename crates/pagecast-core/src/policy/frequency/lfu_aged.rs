@@ -13,7 +13,7 @@
 //! hits. Memory as `lfu`.
 
 use super::counts::Counts;
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least frequently used, with counts that fade.
@@ -40,17 +40,12 @@ impl SequentialPolicy for LfuAged {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        self.counts.claim(claim)
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        self.counts.claim(frames)
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.counts.insert(frame, access);
     }
 

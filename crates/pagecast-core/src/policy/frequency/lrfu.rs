@@ -14,7 +14,7 @@
 //! Cost: O(log frames) per hit and eviction, and O(frames) every 900 / lambda requests. 36 bytes per frame.
 
 use crate::policy::heap::KeyedFrames;
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// 2^900: sums are divided by it when a use would weigh more.
@@ -65,17 +65,12 @@ impl SequentialPolicy for Lrfu {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        self.sums.claim(claim)
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        self.sums.claim(frames)
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.tick();
         self.sums.insert(frame, access.page, self.weight);
     }

@@ -19,7 +19,7 @@
 
 use super::sketch::Sketch;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which list a frame is on.
@@ -75,9 +75,9 @@ impl WTinyLfu {
     }
 
     /// Takes the oldest page of a segment that can be had.
-    fn take(&mut self, segment: Segment, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take(&mut self, segment: Segment, frames: &dyn Frames) -> Option<FrameId> {
         let list = &mut self.lists[segment as usize];
-        claim_oldest(list, &mut self.nodes, claim)
+        claim_oldest(list, &mut self.nodes, frames)
     }
 
     /// Moves pages that fall out of the window to probation, until only one more page fits into the window.
@@ -118,12 +118,7 @@ impl SequentialPolicy for WTinyLfu {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         let window = self.list(Segment::Window);
         let first = match (window.front(), self.list(Segment::Probation).front()) {
             // The window has room for the page that comes in: nobody falls out of it.
@@ -132,11 +127,11 @@ impl SequentialPolicy for WTinyLfu {
             _ => Segment::Window,
         };
         let mut order = [first, Segment::Probation, Segment::Protected, Segment::Window].into_iter();
-        order.find_map(|segment| self.take(segment, claim))
+        order.find_map(|segment| self.take(segment, frames))
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.sketch.increment(access.page);
         self.shrink_window();
         self.nodes[frame.0].page = access.page;

@@ -14,35 +14,31 @@
 //!
 //! Suits skewed accesses with many pages that are used once.
 //!
-//! Cost: a hit writes one byte until the count is 3. An eviction moves pages round, O(1) amortised over hits. 24 bytes
+//! Cost: a hit writes the frame's own line until the count is 3 and takes no lock. An eviction moves pages round, O(1) amortised over hits. 24 bytes
 //! per frame and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
 
-const MAX_HITS: u8 = 3;
+/// Where counts stop.
+const MAX_HITS: u64 = 3;
 
-/// What a node notes: its queue, if it is a frame, and the hits since it entered that queue.
-#[derive(Clone, Copy, Default, Debug)]
-struct Mark {
-    main: bool,
-    hits: u8,
-}
-
-/// S3-FIFO.
+/// S3-FIFO. A frame's word counts the hits since its page entered its queue.
 ///
-/// Invariant (I1): a frame is on S or M as its mark says; a ghost is on G.
+/// Invariant (I1): a frame is on M or S as its `data` says; a ghost is on G.
 #[derive(Debug)]
 pub struct S3Fifo {
-    nodes: Nodes<Mark>,
+    /// The data: whether the frame is on M.
+    nodes: Nodes<bool>,
     ghosts: Ghosts,
     small: List,
     main: List,
     left: List,
     max_small: u32,
-    threshold: u8,
+    threshold: u64,
     /// Until the first eviction pages go to M when S is full.
     has_evicted: bool,
 }
@@ -50,7 +46,7 @@ pub struct S3Fifo {
 impl S3Fifo {
     /// For a pool of `frames` frames: S holds the part `small` of them, G as many ghosts as the part `ghost`, and
     /// `threshold` hits (at most 3) lead from S to M.
-    pub fn new(frames: u32, small: f64, ghost: f64, threshold: u8) -> Self {
+    pub fn new(frames: u32, small: f64, ghost: f64, threshold: u64) -> Self {
         let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
         let mut nodes = Nodes::new(frames as usize + part(ghost) as usize);
         let ghosts = Ghosts::new(&mut nodes, frames);
@@ -67,18 +63,20 @@ impl S3Fifo {
     }
 
     /// Evicts from S, moving pages with enough hits to M on the way.
-    fn take_small(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    fn take_small(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let mut next = self.small.front();
         while let Some(i) = next {
             next = self.nodes.after(i);
-            if self.nodes[i].data.hits >= self.threshold {
+            let (frame, page) = self.nodes.proposal(i);
+            let hits = frames.word(frame);
+            if hits.load(Relaxed) >= self.threshold {
+                hits.store(0, Relaxed);
                 self.small.remove(&mut self.nodes, i);
-                self.nodes[i].data = Mark { main: true, hits: 0 };
+                self.nodes[i].data = true;
                 self.main.push_back(&mut self.nodes, i);
                 continue;
             }
-            let (frame, page) = self.nodes.proposal(i);
-            if claim(frame, page) == Claim::Taken {
+            if frames.claim(frame, page) == Claim::Taken {
                 self.small.remove(&mut self.nodes, i);
                 self.remember(page);
                 return Some(frame);
@@ -88,20 +86,21 @@ impl S3Fifo {
     }
 
     /// Evicts from M, sending pages with hits round again. Every step but a refusal lowers a count of at most 3, so
-    /// four rounds see every page without hits.
-    fn take_main(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
+    /// four rounds see every page without hits, but for those that are hit meanwhile.
+    fn take_main(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         let mut next = self.main.front();
-        for _ in 0..(u32::from(MAX_HITS) + 1) * self.main.len() {
+        for _ in 0..(MAX_HITS + 1) * u64::from(self.main.len()) {
             let i = next?;
             next = self.nodes.after(i);
-            if self.nodes[i].data.hits > 0 {
-                self.nodes[i].data.hits -= 1;
+            let (frame, page) = self.nodes.proposal(i);
+            let hits = frames.word(frame).load(Relaxed);
+            if hits > 0 {
+                frames.word(frame).store(hits - 1, Relaxed);
                 self.main.move_to_back(&mut self.nodes, i);
                 next = next.or(Some(i));
                 continue;
             }
-            let (frame, page) = self.nodes.proposal(i);
-            if claim(frame, page) == Claim::Taken {
+            if frames.claim(frame, page) == Claim::Taken {
                 self.main.remove(&mut self.nodes, i);
                 return Some(frame);
             }
@@ -123,36 +122,27 @@ impl S3Fifo {
 }
 
 impl SequentialPolicy for S3Fifo {
-    #[inline]
-    fn hit(&mut self, frame: FrameId, _access: &Access) {
-        let mark = &mut self.nodes[frame.0].data;
-        if mark.hits < MAX_HITS {
-            mark.hits += 1;
-        }
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Count { max: MAX_HITS }
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         self.has_evicted = true;
         if self.small.len() >= self.max_small {
-            self.take_small(claim).or_else(|| self.take_main(claim))
+            self.take_small(frames).or_else(|| self.take_main(frames))
         } else {
-            self.take_main(claim).or_else(|| self.take_small(claim)).or_else(|| self.take_main(claim))
+            self.take_main(frames).or_else(|| self.take_small(frames)).or_else(|| self.take_main(frames))
         }
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         let ghost = self.ghosts.find(&self.nodes, access.page);
         let main = ghost.is_some() || (!self.has_evicted && self.small.len() >= self.max_small);
         let node = &mut self.nodes[frame.0];
         node.page = access.page;
-        node.data = Mark { main, hits: 0 };
+        node.data = main;
         if let Some(ghost) = ghost {
             self.left.remove(&mut self.nodes, ghost);
             self.ghosts.remove(&mut self.nodes, ghost);
@@ -165,7 +155,7 @@ impl SequentialPolicy for S3Fifo {
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
-        if self.nodes[frame.0].data.main {
+        if self.nodes[frame.0].data {
             self.main.remove(&mut self.nodes, frame.0);
         } else {
             self.small.remove(&mut self.nodes, frame.0);
@@ -176,7 +166,7 @@ impl SequentialPolicy for S3Fifo {
         for (list, main) in [(&self.small, false), (&self.main, true)] {
             list.check(&self.nodes);
             for i in list.iter(&self.nodes) {
-                assert_eq!((self.nodes[i].data.main, self.ghosts.is_ghost(i)), (main, false), "(I1) at node {i}");
+                assert_eq!((self.nodes[i].data, self.ghosts.is_ghost(i)), (main, false), "(I1) at node {i}");
             }
         }
         self.left.check(&self.nodes);

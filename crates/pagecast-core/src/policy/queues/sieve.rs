@@ -7,18 +7,17 @@
 //!
 //! Suits skewed web-like accesses. It is not scan resistant, and block traces do not favour it.
 //!
-//! Cost: a hit sets one bit. An eviction clears marks until it finds a page without one, O(1) amortised over hits; at
-//! most two rounds. 24 bytes per frame.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears marks until it finds a page
+//! without one, O(1) amortised over hits; at most two rounds. 16 bytes per frame beside its word.
 
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark};
 use crate::{FrameId, PageId, oracle::Oracle};
 
-/// SIEVE.
+/// SIEVE. A frame's word says whether its page was visited since the hand passed.
 #[derive(Debug)]
 pub struct Sieve {
-    /// The data: whether the page was visited since the hand passed.
-    nodes: Nodes<bool>,
+    nodes: Nodes<()>,
     queue: List,
     /// Where the next search begins; at the oldest page if none.
     hand: Option<u32>,
@@ -40,27 +39,21 @@ impl Sieve {
 }
 
 impl SequentialPolicy for Sieve {
-    #[inline]
-    fn hit(&mut self, frame: FrameId, _access: &Access) {
-        self.nodes[frame.0].data = true;
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Count { max: 1 }
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        // One round clears all marks, the second proposes every page.
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        // One round clears all marks, the second proposes every page but those that are hit meanwhile.
         for _ in 0..2 * self.queue.len() {
             let here = self.hand.or(self.queue.front())?;
             self.hand = self.nodes.after(here);
-            if core::mem::take(&mut self.nodes[here].data) {
+            let (frame, page) = self.nodes.proposal(here);
+            if mark::take(frames, frame) {
                 continue;
             }
-            let (frame, page) = self.nodes.proposal(here);
-            if claim(frame, page) == Claim::Taken {
+            if frames.claim(frame, page) == Claim::Taken {
                 self.remove(here);
                 return Some(frame);
             }
@@ -69,10 +62,8 @@ impl SequentialPolicy for Sieve {
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
-        let node = &mut self.nodes[frame.0];
-        node.page = access.page;
-        node.data = false;
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.nodes[frame.0].page = access.page;
         self.queue.push_back(&mut self.nodes, frame.0);
     }
 

@@ -8,7 +8,7 @@
 //! Cost: nothing per hit, O(1) per eviction (plus one step per refused candidate), 16 bytes per frame.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, HitNeed, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// First in, first out.
@@ -26,21 +26,17 @@ impl Fifo {
 }
 
 impl SequentialPolicy for Fifo {
-    #[inline]
-    fn hit(&mut self, _frame: FrameId, _access: &Access) {}
-
-    #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        claim_oldest(&mut self.queue, &mut self.nodes, claim)
+    fn hit_need(&self) -> HitNeed {
+        HitNeed::Nothing
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        claim_oldest(&mut self.queue, &mut self.nodes, frames)
+    }
+
+    #[inline]
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         self.queue.push_back(&mut self.nodes, frame.0);
     }

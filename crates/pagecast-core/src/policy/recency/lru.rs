@@ -10,7 +10,7 @@
 //! Cost: O(1) per hit and per eviction (plus one step per refused candidate), 16 bytes per frame, no ghosts.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least recently used.
@@ -34,17 +34,12 @@ impl SequentialPolicy for Lru {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        claim_oldest(&mut self.order, &mut self.nodes, claim)
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        claim_oldest(&mut self.order, &mut self.nodes, frames)
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         self.order.push_back(&mut self.nodes, frame.0);
     }

@@ -19,7 +19,7 @@
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
@@ -133,21 +133,16 @@ impl SequentialPolicy for LruK {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         self.age();
-        let frame = self.old.claim(claim).or_else(|| claim_oldest(&mut self.young, &mut self.nodes, claim))?;
+        let frame = self.old.claim(frames).or_else(|| claim_oldest(&mut self.young, &mut self.nodes, frames))?;
         let page = self.nodes[frame.0].page;
         self.remember(frame, page);
         Some(frame)
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.now += 1;
         self.nodes[frame.0].page = access.page;
         if let Some(ghost) = self.ghosts.find(&self.nodes, access.page) {

@@ -14,7 +14,7 @@
 //! Cost: a hash look-up and O(1) per hit, O(1) per eviction. 24 bytes per frame and less than 4 KiB for relations.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, RelationId, oracle::Oracle};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -83,17 +83,12 @@ impl SequentialPolicy for TwoPriorityLru {
         self.push(frame, access.page);
     }
 
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
-        claim_oldest(&mut self.low, &mut self.nodes, claim)
-            .or_else(|| claim_oldest(&mut self.high, &mut self.nodes, claim))
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+        claim_oldest(&mut self.low, &mut self.nodes, frames)
+            .or_else(|| claim_oldest(&mut self.high, &mut self.nodes, frames))
     }
 
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         self.push(frame, access.page);
     }

@@ -13,7 +13,7 @@
 //! Cost: nothing per hit of a hot page, O(1) otherwise. 28 bytes per frame.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
-use crate::policy::{Access, Claim, SequentialPolicy};
+use crate::policy::{Access, Frames, SequentialPolicy};
 use crate::random::Random;
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
@@ -70,8 +70,8 @@ impl LeanEvict {
         }
     }
 
-    fn take_hot(&mut self, claim: &mut dyn FnMut(FrameId, PageId) -> Claim) -> Option<FrameId> {
-        let (frame, _) = first_taken(self.hot.iter().map(|&i| self.nodes.proposal(i)), claim)?;
+    fn take_hot(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+        let (frame, _) = first_taken(self.hot.iter().map(|&i| self.nodes.proposal(i)), frames)?;
         self.unheat(frame.0);
         Some(frame)
     }
@@ -87,18 +87,13 @@ impl SequentialPolicy for LeanEvict {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        _incoming: &Access,
-        _oracle: &dyn Oracle,
-        claim: &mut dyn FnMut(FrameId, PageId) -> Claim,
-    ) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
         self.cool();
-        claim_oldest(&mut self.cooling, &mut self.nodes, claim).or_else(|| self.take_hot(claim))
+        claim_oldest(&mut self.cooling, &mut self.nodes, frames).or_else(|| self.take_hot(frames))
     }
 
     #[inline]
-    fn admit(&mut self, frame: FrameId, access: &Access) {
+    fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.nodes[frame.0].page = access.page;
         self.heat(frame.0);
     }
