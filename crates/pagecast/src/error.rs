@@ -94,6 +94,14 @@ pub enum PoolError {
         /// The largest page size.
         max: u32,
     },
+    /// The share of the frames for pages ahead cannot be used.
+    #[error("a prefetch share of {given} cannot be used: it must be from 0 to {max}")]
+    PrefetchShare {
+        /// The share given.
+        given: f64,
+        /// The largest share.
+        max: f64,
+    },
     /// The policy cannot be built.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use pagecast_core::PageId;
+
 use crate::PoolError;
 use crate::cache::Loading;
 use crate::relation::Relation;
@@ -44,14 +46,21 @@ struct Queue {
 }
 
 struct Jobs {
+    /// Somebody waits for these.
     waiting: VecDeque<Job>,
+    /// Pages ahead: read when nothing waits, and by a part of the threads, so that whoever comes next finds a free one.
+    ahead: VecDeque<Job>,
+    /// How many threads read pages ahead, and how many may.
+    reading_ahead: u32,
+    max_ahead: u32,
     closed: bool,
 }
 
 impl IoThreads {
     /// Starts `threads` of them.
     pub(crate) fn start(threads: u32) -> Result<Self, PoolError> {
-        let jobs = Mutex::new(Jobs { waiting: VecDeque::new(), closed: false });
+        let (waiting, ahead, max_ahead) = (VecDeque::new(), VecDeque::new(), (threads / 4).max(1));
+        let jobs = Mutex::new(Jobs { waiting, ahead, reading_ahead: 0, max_ahead, closed: false });
         let started = Self(Arc::new(Queue { jobs, arrived: Condvar::new() }));
         for number in 0..threads {
             let queue = started.0.clone();
@@ -67,6 +76,24 @@ impl IoThreads {
         self.0.jobs.lock().waiting.push_back(job);
         self.0.arrived.notify_one();
     }
+
+    fn submit_ahead(&self, job: Job) {
+        self.0.jobs.lock().ahead.push_back(job);
+        self.0.arrived.notify_one();
+    }
+
+    /// Somebody waits for a page that was to be brought ahead: its request goes to those that are waited for, unless it
+    /// is under way.
+    pub(crate) fn hasten(&self, page: PageId) {
+        let mut jobs = self.0.jobs.lock();
+        if let Some(index) = jobs.ahead.iter().position(|job| job.loads(page))
+            && let Some(job) = jobs.ahead.remove(index)
+        {
+            jobs.waiting.push_back(job);
+            drop(jobs);
+            self.0.arrived.notify_one();
+        }
+    }
 }
 
 impl Drop for IoThreads {
@@ -78,25 +105,46 @@ impl Drop for IoThreads {
 
 impl Queue {
     fn work(&self) {
-        while let Some(job) = self.next() {
+        while let Some((job, is_ahead)) = self.next() {
             // A panic (of a policy, say) ends one job: its loads fail as they are dropped, the thread goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+            if is_ahead {
+                self.jobs.lock().reading_ahead -= 1;
+            }
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next job, and whether it reads ahead.
+    fn next(&self) -> Option<(Job, bool)> {
         let mut jobs = self.jobs.lock();
         loop {
-            match jobs.waiting.pop_front() {
-                Some(job) => return Some(job),
-                None if jobs.closed => return None,
-                None => self.arrived.wait(&mut jobs),
+            if let Some(job) = jobs.waiting.pop_front() {
+                return Some((job, false));
             }
+            if jobs.reading_ahead < jobs.max_ahead
+                && let Some(job) = jobs.ahead.pop_front()
+            {
+                jobs.reading_ahead += 1;
+                return Some((job, true));
+            }
+            // What is left in `ahead` goes to the threads that are reading ahead, as they come back.
+            if jobs.closed {
+                return None;
+            }
+            self.arrived.wait(&mut jobs);
         }
     }
 }
 
 impl Job {
+    /// Whether it brings `page` into its frame.
+    fn loads(&self, page: PageId) -> bool {
+        match self {
+            Job::Load(_, loads) => loads.iter().any(|loading| loading.access().page == page),
+            Job::Past(..) => false,
+        }
+    }
+
     fn run(self) {
         match self {
             Job::Load(relation, loads) => load(&relation, loads),
@@ -225,11 +273,17 @@ pub(crate) struct Batch<'a> {
     threads: &'a IoThreads,
     relation: &'a Arc<Relation>,
     loads: Vec<Loading>,
+    is_ahead: bool,
 }
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<Relation>) -> Self {
-        Self { threads, relation, loads: Vec::new() }
+        Self { threads, relation, loads: Vec::new(), is_ahead: false }
+    }
+
+    /// Of pages that nobody waits for.
+    pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<Relation>) -> Self {
+        Self { threads, relation, loads: Vec::new(), is_ahead: true }
     }
 
     /// Adds a load that has its frame.
@@ -244,8 +298,13 @@ impl<'a> Batch<'a> {
     }
 
     fn flush(&mut self) {
-        if !self.loads.is_empty() {
-            self.threads.submit(Job::Load(self.relation.clone(), std::mem::take(&mut self.loads)));
+        if self.loads.is_empty() {
+            return;
+        }
+        let job = Job::Load(self.relation.clone(), std::mem::take(&mut self.loads));
+        match self.is_ahead {
+            true => self.threads.submit_ahead(job),
+            false => self.threads.submit(job),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `frame_memory` | the frames' bytes; the only unsafe code |
 //! | `io` | the threads that read |
 //! | `pool`, `read`, `pin`, `scan`, `relation` | what users call |
+//! | `prefetch` | pages that are brought before they are asked for |
 //! | `options`, `stats` | how memory is divided, what is counted |
 #![deny(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod io;
 mod options;
 mod pin;
 mod pool;
+mod prefetch;
 mod read;
 mod relation;
 mod scan;
@@ -30,7 +32,7 @@ pub mod storage;
 mod sync;
 
 pub use error::PoolError;
-pub use options::{MemoryUse, PoolOptions, Recorder};
+pub use options::{MemoryUse, PoolOptions, PrefetchOptions, Recorder};
 pub use pagecast_core::policy::{self, PolicySpec};
 pub use pagecast_core::predictor::{self, PredictorConfig};
 pub use pagecast_core::{PageId, RelationId, ScanId};

@@ -8,6 +8,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::PredictorConfig;
 
 use crate::cache::Cache;
+use crate::prefetch::Prefetch;
 use crate::stats::Statistics;
 use crate::storage::Device;
 use crate::{MAX_PAGE_SIZE, PoolError};
@@ -38,8 +39,30 @@ pub struct PoolOptions {
     pub device: Device,
     /// How many scans can be registered. Default: what fits into 1/32 of the memory, up to the predictor's own default.
     pub predictor: Option<PredictorConfig>,
+    /// How pages are brought before they are asked for.
+    pub prefetch: PrefetchOptions,
     /// Who is told of each request. Default: nobody.
     pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+/// How pages are brought before they are asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PrefetchOptions {
+    /// The share of the frames that may hold pages that were brought and not used yet, from 0 to 0.5. Default: 0.125.
+    pub share: f64,
+    /// Whether registered scans read ahead by themselves as they report and read. Default: no.
+    pub read_ahead: bool,
+}
+
+impl PrefetchOptions {
+    /// The largest share.
+    pub const MAX_SHARE: f64 = 0.5;
+}
+
+impl Default for PrefetchOptions {
+    fn default() -> Self {
+        Self { share: 0.125, read_ahead: false }
+    }
 }
 
 impl Default for PoolOptions {
@@ -51,6 +74,7 @@ impl Default for PoolOptions {
             seed: 42,
             device: Device::local(),
             predictor: None,
+            prefetch: PrefetchOptions::default(),
             recorder: None,
         }
     }
@@ -65,6 +89,7 @@ impl fmt::Debug for PoolOptions {
             .field("seed", &self.seed)
             .field("device", &self.device)
             .field("predictor", &self.predictor)
+            .field("prefetch", &self.prefetch)
             .finish_non_exhaustive()
     }
 }
@@ -85,6 +110,8 @@ pub struct MemoryUse {
     pub predictor: u64,
     /// Loads in flight, at most.
     pub inflight: u64,
+    /// What scans will read next, where they read ahead.
+    pub prefetch: u64,
     /// Statistics.
     pub statistics: u64,
     /// All of it.
@@ -107,6 +134,10 @@ impl Plan {
         let page_size = options.page_size;
         if page_size == 0 || page_size > MAX_PAGE_SIZE || !page_size.is_multiple_of(4096) {
             return Err(PoolError::PageSize { given: page_size, max: MAX_PAGE_SIZE });
+        }
+        let (share, max) = (options.prefetch.share, PrefetchOptions::MAX_SHARE);
+        if !(0.0..=max).contains(&share) {
+            return Err(PoolError::PrefetchShare { given: share, max });
         }
         let one_frame = |predictor: &PredictorConfig| usage(options, predictor, 1).total;
         let mut predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
@@ -141,10 +172,11 @@ fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> Mem
         policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE,
         predictor: predictor.bytes(),
         inflight,
+        prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),
         statistics: Statistics::BYTES,
         total: 0,
     };
-    let parts = [headers, table, memory.policy, memory.predictor, inflight, memory.statistics];
+    let parts = [headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
     memory.total = parts.iter().fold(memory.frames, |sum, part| sum.saturating_add(*part));
     memory
 }

@@ -19,6 +19,7 @@ use crate::cache::{Cache, Held, Loading, Request, Waiter};
 use crate::frame_memory::FrameMemory;
 use crate::io::{Batch, IoThreads};
 use crate::options::{MemoryUse, Plan, PoolOptions};
+use crate::prefetch::Prefetch;
 use crate::read::{self, ReadResult};
 use crate::relation::Relation;
 use crate::scan::Scan;
@@ -71,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) threads: IoThreads,
     pub(crate) registry: Mutex<Registry<Arc<[AtomicU64]>>>,
     pub(crate) predictor: Predictor<Arc<[AtomicU64]>>,
+    pub(crate) prefetch: Prefetch,
     relations: Mutex<Relations>,
     options: PoolOptions,
     memory: MemoryUse,
@@ -80,8 +82,11 @@ pub(crate) struct Shared {
 }
 
 /// The files that are open now, each in its newest generation, and the next number.
+#[derive(Default)]
 struct Relations {
     by_path: HashMap<PathBuf, Arc<Relation>>,
+    /// The same ones.
+    by_id: HashMap<RelationId, Arc<Relation>>,
     next: u32,
 }
 
@@ -99,12 +104,14 @@ impl Pool {
             .map_err(|error| PoolError::setup("memory for the frames", error))?;
         let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(words, plan.predictor)?;
+        let prefetch = Prefetch::new(&options.prefetch, &plan.predictor, plan.frames, options.page_size);
         Ok(Self(Arc::new(Shared {
             cache: Cache::new(memory, plan.frames, policy),
             threads: IoThreads::start(options.device.outstanding().clamp(1, MAX_THREADS))?,
             predictor: registry.predictor(),
+            prefetch,
             registry: Mutex::new(registry),
-            relations: Mutex::new(Relations { by_path: HashMap::new(), next: 0 }),
+            relations: Mutex::new(Relations::default()),
             options,
             memory: plan.memory,
             started: Instant::now(),
@@ -130,6 +137,10 @@ impl Pool {
         let relation = Arc::new(Relation::new(id, storage, self.0.options.page_size, self.0.identity)?);
         relations.next += 1;
         relations.by_path.insert(path.to_owned(), relation.clone());
+        relations.by_id.insert(id, relation.clone());
+        if let Some(old) = &old {
+            relations.by_id.remove(&old.id());
+        }
         drop(relations);
         if let Some(old) = old {
             self.0.cache.discard(old.id());
@@ -145,6 +156,7 @@ impl Pool {
     pub fn register(&self, spec: &ScanSpec<'_>) -> Result<Scan, RegisterError> {
         let now = self.0.now();
         let id = self.0.registry.lock().register(spec, now)?;
+        self.0.prefetch.begin(id, spec);
         Ok(Scan::new(self.0.clone(), id))
     }
 
@@ -273,7 +285,7 @@ enum Begun {
 struct PinWait {
     waiter: Waiter,
     access: Access,
-    /// Whether another request began the load, so that this one counts as a use of its own.
+    /// Whether the page is admitted for another request, so that this one counts as a use of its own.
     joined: bool,
 }
 
@@ -281,6 +293,16 @@ impl Shared {
     /// Nanoseconds since the pool was made.
     pub(crate) fn now(&self) -> Tick {
         self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Tells this pool from all others of the process.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// The open file of that number, if it is the newest generation.
+    pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<Relation>> {
+        self.relations.lock().by_id.get(&id).cloned()
     }
 
     /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
@@ -341,7 +363,12 @@ impl Shared {
         }
         let (waiter, joined) = match self.load(relation, block, scan) {
             Request::Hit(held) => return Ok(Begun::Held(held)),
-            Request::Joined(waiter) => (waiter, true),
+            Request::Joined { waiter, first } => {
+                if first {
+                    self.threads.hasten(relation.page(block));
+                }
+                (waiter, !first)
+            }
             Request::Started(loading, waiter) => {
                 self.start(loading, &mut Batch::new(&self.threads, relation));
                 (waiter, false)

@@ -68,7 +68,8 @@ struct Reading {
     scan: Option<ScanId>,
     pieces: Vec<Piece>,
     result: ReadResult,
-    /// Pages on their way, in the order in which they were asked for; whether another request began the load.
+    /// Pages on their way, in the order in which they were asked for; whether this is a use beyond the one that they are
+    /// admitted for.
     pending: VecDeque<(Visit, Waiter, bool)>,
     /// Pages that found no frame.
     past: Vec<Visit>,
@@ -93,6 +94,11 @@ pub(crate) async fn read(
     let (pending, past) = (VecDeque::new(), Vec::new());
     let mut reading = Reading { shared, relation, scan, pieces, result, pending, past };
     let mut missing = reading.take_resident(visits)?.into_iter();
+    reading.fill(&mut missing, window);
+    // After the scan's own requests, which somebody waits for.
+    if let Some(scan) = scan {
+        reading.shared.read_ahead(scan);
+    }
     loop {
         if reading.pending.len() <= window / 2 {
             reading.fill(&mut missing, window);
@@ -118,7 +124,7 @@ fn window(frames: u32, page_size: u32) -> usize {
     share.min(2 * pages_of_a_request(page_size))
 }
 
-fn pages_of_a_request(page_size: u32) -> usize {
+pub(crate) fn pages_of_a_request(page_size: u32) -> usize {
     (MAX_REQUEST / page_size as usize).max(1)
 }
 
@@ -166,7 +172,12 @@ impl Reading {
             let Some(visit) = missing.next() else { break };
             match shared.load(&relation, visit.block, self.scan) {
                 Request::Hit(held) => self.hit(&visit, held),
-                Request::Joined(waiter) => self.pending.push_back((visit, waiter, true)),
+                Request::Joined { waiter, first } => {
+                    if first {
+                        shared.threads.hasten(relation.page(visit.block));
+                    }
+                    self.pending.push_back((visit, waiter, !first));
+                }
                 Request::Started(loading, waiter) => {
                     if shared.start(loading, &mut batch) {
                         self.result.stats.bytes_read += u64::from(relation.page_len(visit.block));

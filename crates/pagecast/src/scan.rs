@@ -1,10 +1,12 @@
 //! Registered scans.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagecast_core::ScanId;
 
 use crate::pool::Shared;
+use crate::{PoolError, Relation};
 
 /// A scan that the pool knows of. It reports how far it is, and is forgotten when this is dropped, be it at its end, on an
 /// error or on cancellation.
@@ -23,15 +25,49 @@ impl Scan {
         self.id
     }
 
-    /// All positions before `position` are done. Lock-free; several threads of one scan may report, and the furthest
-    /// position counts.
+    /// All positions before `position` are done. Several threads of one scan may report, and the furthest position
+    /// counts. Lock-free, unless the pool reads ahead: then whoever finds nobody else at it brings the next pages.
     pub fn report(&self, position: u64) {
         self.shared.predictor.report(self.id, position, self.shared.now());
+        self.shared.read_ahead(self.id);
+    }
+
+    /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on their way now because
+    /// of that. Does not wait. Pages that are there, that find no room in the pool's
+    /// [`prefetch`](crate::PoolOptions::prefetch) share, or that would displace what is wanted sooner, are left out; so is
+    /// everything while another thread brings pages of this scan.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+    /// # use pagecast::{Pool, PoolOptions};
+    /// let files = MemoryFiles::new();
+    /// files.write("table", vec![7u8; 1 << 20]);
+    /// let pool = Pool::new(PoolOptions { memory: 8 << 20, device: Device::new(files, None), ..Default::default() })?;
+    /// let table = pool.open("table".as_ref())?;
+    /// let runs = [Run { first: 0, blocks: table.pages(), position: 0, span: table.len() }];
+    /// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
+    /// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
+    ///
+    /// assert_eq!(scan.will_need(&table, &[0..200_000])?, 4); // pages of 64 KiB
+    /// pool.read_blocking(&table, &[0..200_000], Some(scan.id()))?;
+    /// let stats = pool.stats();
+    /// assert_eq!((stats.loads, stats.prefetch_useful + stats.prefetch_late), (4, 4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A range is outside the file, or the file is known to have changed. A read that fails later is only counted; who
+    /// asks for the page then reads it again.
+    pub fn will_need(&self, relation: &Arc<Relation>, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
+        self.shared.will_need(self.id, relation, ranges)
     }
 }
 
 impl Drop for Scan {
     fn drop(&mut self) {
+        self.shared.end_window(self.id);
         let now = self.shared.now();
         self.shared.registry.lock().finish(self.id, now);
     }

@@ -25,6 +25,15 @@ pub struct PoolStats {
     pub failed_loads: u64,
     /// Pages that left their frame for another.
     pub evictions: u64,
+    /// Pages that were brought, or are being brought, before anybody asked for them. Each becomes one of the next three
+    /// in time.
+    pub prefetched: u64,
+    /// Pages of those that were there when they were first asked for.
+    pub prefetch_useful: u64,
+    /// Pages of those that were still on their way then.
+    pub prefetch_late: u64,
+    /// Pages of those that left, whose scan ended or whose read failed before anybody asked for them.
+    pub prefetch_wasted: u64,
 }
 
 impl PoolStats {
@@ -46,9 +55,13 @@ pub(crate) enum Counter {
     Loads,
     FailedLoads,
     Evictions,
+    Prefetched,
+    PrefetchUseful,
+    PrefetchLate,
+    PrefetchWasted,
 }
 
-const COUNTERS: usize = Counter::Evictions as usize + 1;
+const COUNTERS: usize = Counter::PrefetchWasted as usize + 1;
 const STRIPES: u32 = 16;
 
 /// Two cache lines, because processors fetch them in pairs.
@@ -88,6 +101,10 @@ impl Statistics {
             loads: sum(Counter::Loads),
             failed_loads: sum(Counter::FailedLoads),
             evictions: sum(Counter::Evictions),
+            prefetched: sum(Counter::Prefetched),
+            prefetch_useful: sum(Counter::PrefetchUseful),
+            prefetch_late: sum(Counter::PrefetchLate),
+            prefetch_wasted: sum(Counter::PrefetchWasted),
         }
     }
 }

@@ -30,6 +30,10 @@ mod explored {
         pub(crate) fn lock(&self) -> Guard<'_, T> {
             Guard(Some(self.0.lock().expect("no thread panicked")))
         }
+
+        pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            self.0.try_lock().ok().map(|guard| Guard(Some(guard)))
+        }
     }
 
     /// Empty only inside [`Condvar::wait`].
@@ -82,6 +86,8 @@ pub(crate) mod mistake {
     pub(crate) const NO_RECHECK: u8 = 2;
     /// A failed load leaves its entry, and those who wait sleep on.
     pub(crate) const FAILURE_KEPT: u8 = 3;
+    /// Two who take the mark off a page that was brought ahead both believe that it was they.
+    pub(crate) const MARK_TAKEN_TWICE: u8 = 4;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

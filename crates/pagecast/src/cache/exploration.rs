@@ -20,7 +20,7 @@ use pagecast_core::{PageId, RelationId};
 use shuttle::thread;
 
 use super::frame::Held;
-use super::{Cache, Loading, Request, Waiter};
+use super::{Ahead, Cache, Loading, Request, Waiter};
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::frame_memory::FrameMemory;
@@ -80,7 +80,7 @@ fn ask(cache: &Arc<Cache>, block: u32, io: Io) -> Result<Held, Option<Waiter>> {
     }
     match cache.request(access(block)) {
         Request::Hit(held) => Ok(held),
-        Request::Joined(waiter) => Err(Some(waiter)),
+        Request::Joined { waiter, .. } => Err(Some(waiter)),
         Request::Started(mut loading, waiter) => {
             if cache.place(&mut loading, &NoScans) {
                 thread::spawn(move || perform(loading, io));
@@ -128,7 +128,7 @@ fn visitors(cache: &Arc<Cache>, lists: &'static [&'static [u32]], io: fn(usize) 
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// The invariants, when nobody is at work: (I1), (I2), (I3) and (I4).
+/// The invariants, when nobody is at work: (I1), (I2), (I3), (I4) and (I7).
 fn settled(cache: &Cache, blocks: u32) {
     let resident: Vec<_> = cache.headers.iter().filter_map(super::Header::evictable).collect();
     assert_eq!(cache.pinned(), 0, "a pin is left");
@@ -140,6 +140,11 @@ fn settled(cache: &Cache, blocks: u32) {
         let found = cache.table.find_locked(&cache.headers, page(block), &shard).is_some();
         assert_eq!(found, resident.contains(&page(block)), "the chains lost block {block}");
     }
+    let marked = cache.headers.iter().filter(|header| header.is_marked()).count();
+    assert_eq!(cache.ahead(), marked as u32, "a mark was counted twice or not at all");
+    let stats = cache.statistics.snapshot();
+    let ended = stats.prefetch_useful + stats.prefetch_late + stats.prefetch_wasted;
+    assert_eq!(stats.prefetched, ended + marked as u64, "a mark was counted twice or not at all");
 }
 
 /// Waits until the loads are done that nobody waits for any more.
@@ -214,6 +219,35 @@ fn discard_while_visited() {
     settled(&cache, 3);
 }
 
+/// A page is brought ahead while one visitor asks for it, another for a page that may displace it, and its scan ends.
+fn bring_ahead(io: Io) {
+    let cache = cache("lru", 1);
+    let bringer = cache.clone();
+    let bringer = thread::spawn(move || {
+        if let Ahead::Started(loading) = bringer.bring_ahead(access(0), &NoScans) {
+            thread::spawn(move || perform(loading, io));
+        }
+        others_may_run();
+        bringer.give_up_ahead(page(0));
+    });
+    visitors(&cache, &[&[0], &[1]], |_| Io::Works);
+    bringer.join().unwrap();
+    drain(&cache);
+    settled(&cache, 2);
+}
+
+/// A marked page is used by two at once, and its scan ends.
+fn use_a_page_ahead() {
+    let cache = cache("lru", 2);
+    let Ahead::Started(loading) = cache.bring_ahead(access(0), &NoScans) else { panic!("a frame is free") };
+    perform(loading, Io::Works);
+    let other = cache.clone();
+    let scan = thread::spawn(move || other.give_up_ahead(page(0)));
+    visitors(&cache, &[&[0], &[0]], |_| Io::Works);
+    scan.join().unwrap();
+    settled(&cache, 1);
+}
+
 /// Explorations share the switch of the mistakes: one at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -269,6 +303,19 @@ fn waiter_or_loader_is_cancelled() {
 #[test]
 fn a_relation_is_discarded_while_it_is_read() {
     explore(5_000, discard_while_visited);
+}
+
+#[test]
+fn a_page_is_brought_ahead_while_it_is_asked_for_and_given_up() {
+    for (io, schedules) in [(Io::Works, 3_000), (Io::Fails, 1_000), (Io::Panics, 1_000)] {
+        explore(schedules, move || bring_ahead(io));
+    }
+    explore(2_000, use_a_page_ahead);
+}
+
+#[test]
+fn mistake_of_a_mark_that_is_taken_twice_is_caught() {
+    must_be_caught(mistake::MARK_TAKEN_TWICE, &["a mark was counted"], 5_000, use_a_page_ahead);
 }
 
 #[test]

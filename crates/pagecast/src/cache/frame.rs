@@ -5,6 +5,8 @@ use pagecast_core::PageId;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+#[cfg(pagecast_shuttle)]
+use crate::sync::mistake;
 
 /// The end of a chain.
 pub(super) const NIL: u32 = u32::MAX;
@@ -69,6 +71,8 @@ pub(super) struct Header {
     pub(super) word: AtomicU64,
     pub(super) next: AtomicU32,
     len: AtomicU32,
+    /// 1 while the page was brought ahead and nobody has used it.
+    ahead: AtomicU32,
 }
 
 #[cfg(not(pagecast_shuttle))]
@@ -82,6 +86,7 @@ impl Header {
             word: AtomicU64::new(0),
             next: AtomicU32::new(NIL),
             len: AtomicU32::new(0),
+            ahead: AtomicU32::new(0),
         }
     }
 
@@ -140,6 +145,29 @@ impl Header {
     pub(super) fn describe(&self, page: PageId, len: u32) {
         self.tag.store(page.raw(), Relaxed);
         self.len.store(len, Relaxed);
+    }
+
+    /// Marks the page as brought ahead. Only the owner calls this, before `publish`.
+    pub(super) fn mark(&self) {
+        self.ahead.store(1, Relaxed);
+    }
+
+    /// Whether the page was brought ahead and nobody has used it. Relaxed here and below: the mark orders nothing.
+    #[inline]
+    pub(super) fn is_marked(&self) -> bool {
+        self.ahead.load(Relaxed) != 0
+    }
+
+    /// Takes the mark off; whether it was there. The caller holds a pin, owns the frame, or has the lock of its page's
+    /// shard, so that the mark is of the page that he means.
+    pub(super) fn unmark(&self) -> bool {
+        #[cfg(pagecast_shuttle)]
+        if mistake::made(mistake::MARK_TAKEN_TWICE) {
+            let before = self.ahead.load(Relaxed);
+            self.ahead.store(0, Relaxed);
+            return before != 0;
+        }
+        self.ahead.swap(0, Relaxed) != 0
     }
 
     /// Makes the frame resident with one pin for each who waited, and hands out those pins.

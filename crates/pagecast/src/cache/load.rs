@@ -27,6 +27,8 @@ enum State {
     Pending {
         waiters: u32,
         wakers: Vec<Option<Waker>>,
+        /// Brought ahead, and nobody has asked for it yet.
+        marked: bool,
     },
     Ended(Outcome),
 }
@@ -42,14 +44,36 @@ enum Outcome {
 
 impl Load {
     pub(super) fn new(access: Access) -> Arc<Self> {
-        let state = State::Pending { waiters: 0, wakers: Vec::new() };
+        Self::pending(access, false)
+    }
+
+    /// A load that nobody waits for.
+    pub(super) fn ahead(access: Access) -> Arc<Self> {
+        Self::pending(access, true)
+    }
+
+    fn pending(access: Access, marked: bool) -> Arc<Self> {
+        let state = State::Pending { waiters: 0, wakers: Vec::new(), marked };
         Arc::new(Self { access, state: Mutex::new(state) })
+    }
+
+    /// Whether it was brought ahead and nobody has asked for the page yet.
+    pub(super) fn is_marked(&self) -> bool {
+        matches!(&*self.state.lock(), State::Pending { marked: true, .. })
+    }
+
+    /// Takes the mark off; whether it was there.
+    pub(super) fn unmark(&self) -> bool {
+        match &mut *self.state.lock() {
+            State::Pending { marked, .. } => std::mem::take(marked),
+            State::Ended(_) => false,
+        }
     }
 
     /// Adds a waiter. The caller holds the shard's lock, under which the load was found and cannot end (I5).
     pub(super) fn join(self: &Arc<Self>, cache: &Arc<Cache>) -> Waiter {
         let mut state = self.state.lock();
-        let State::Pending { waiters, wakers } = &mut *state else {
+        let State::Pending { waiters, wakers, .. } = &mut *state else {
             unreachable!("a load leaves its shard's table when it ends (I5)");
         };
         *waiters += 1;
@@ -57,13 +81,13 @@ impl Load {
         Waiter { cache: cache.clone(), load: self.clone(), place: wakers.len() - 1, waits: true }
     }
 
-    /// Ends the load with what `outcome` makes of the number of waiters, and hands out those to wake once the locks are
-    /// free. A waiter that goes away is counted out before or finds its pin after, never in between.
-    fn end(&self, outcome: impl FnOnce(u32) -> Outcome) -> Vec<Option<Waker>> {
+    /// Ends the load with what `outcome` makes of the number of waiters and the mark, and hands out those to wake once
+    /// the locks are free. A waiter that goes away is counted out before or finds its pin after, never in between.
+    fn end(&self, outcome: impl FnOnce(u32, bool) -> Outcome) -> Vec<Option<Waker>> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Ended(Outcome::NoFrame)) {
-            State::Pending { waiters, wakers } => {
-                *state = State::Ended(outcome(waiters));
+            State::Pending { waiters, wakers, marked } => {
+                *state = State::Ended(outcome(waiters, marked));
                 wakers
             }
             State::Ended(_) => unreachable!("a load is ended once, by the one Loading it has (I5)"),
@@ -120,7 +144,12 @@ impl Loading {
         let header = &cache.headers[index as usize];
         header.describe(page, len);
         cache.table.link(&cache.headers, page, index, &shard);
-        let wakers = self.load.end(|waiters| Outcome::Loaded(header.publish(owned, waiters).collect()));
+        let wakers = self.load.end(|waiters, marked| {
+            if marked {
+                header.mark();
+            }
+            Outcome::Loaded(header.publish(owned, waiters).collect())
+        });
         shard.remove(&page);
         drop(shard);
         self.ended = true;
@@ -150,10 +179,17 @@ impl Loading {
         unless_mistaken!(FAILURE_KEPT, {
             let page = self.load.access.page;
             let mut shard = self.cache.table.shard(page).lock();
-            let wakers = self.load.end(|_| outcome);
+            let mut wasted = false;
+            let wakers = self.load.end(|_, marked| {
+                wasted = marked;
+                outcome
+            });
             shard.remove(&page);
             drop(shard);
             self.cache.ended_one();
+            if wasted {
+                self.cache.take_off(Counter::PrefetchWasted);
+            }
             wake(wakers);
         });
     }
@@ -202,7 +238,7 @@ impl Drop for Waiter {
             return;
         }
         let unclaimed = match &mut *self.load.state.lock() {
-            State::Pending { waiters, wakers } => {
+            State::Pending { waiters, wakers, .. } => {
                 *waiters -= 1;
                 wakers[self.place] = None;
                 None

@@ -18,6 +18,7 @@
 //! No call here waits for a frame or for I/O, so nobody waits while he keeps others waiting; only a [`Waiter`] waits,
 //! and its load is in the hands of an I/O thread or of a caller on his way to hand it over.
 
+mod ahead;
 mod frame;
 mod load;
 mod table;
@@ -37,6 +38,8 @@ use pagecast_core::{FrameId, PageId, RelationId};
 use crate::frame_memory::FrameMemory;
 use crate::stats::{Counter, Statistics};
 use crate::sync::{Mutex, unless_mistaken};
+pub(crate) use ahead::Ahead;
+use ahead::Spare;
 use frame::Header;
 pub(crate) use frame::{Held, Owned};
 use load::Load;
@@ -57,6 +60,8 @@ use table::Table;
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
 /// * (I6) Locks are taken in this order: the policy's own, a shard's, a load's. No two shards' at once. The policy is
 ///   never called under a shard's lock, and nothing is read or woken under any.
+/// * (I7) `marked` counts the loads and frames that carry the mark of a page brought ahead (`ahead.rs`). A mark moves from
+///   the load to the frame at publication, and is taken off once.
 pub(crate) struct Cache {
     headers: Box<[Header]>,
     memory: FrameMemory,
@@ -66,6 +71,7 @@ pub(crate) struct Cache {
     hit_need: HitNeed,
     loads: AtomicU32,
     max_loads: u32,
+    marked: AtomicU32,
     pub(crate) statistics: Statistics,
 }
 
@@ -73,8 +79,12 @@ pub(crate) struct Cache {
 pub(crate) enum Request {
     /// The page is resident.
     Hit(Held),
-    /// Somebody else loads it.
-    Joined(Waiter),
+    /// It is on its way already.
+    Joined {
+        waiter: Waiter,
+        /// Whether it was brought ahead, so that this is the use that it is admitted for.
+        first: bool,
+    },
     /// The caller has to see to its load.
     Started(Loading, Waiter),
     /// As many loads are in flight as there may be.
@@ -86,7 +96,7 @@ impl Request {
     pub(crate) fn counter(&self) -> Counter {
         match self {
             Request::Hit(_) => Counter::Hits,
-            Request::Joined(_) => Counter::Waits,
+            Request::Joined { .. } => Counter::Waits,
             Request::Started(..) | Request::Full => Counter::Misses,
         }
     }
@@ -120,6 +130,7 @@ impl Cache {
             policy,
             loads: AtomicU32::new(0),
             max_loads: Self::max_loads(frames),
+            marked: AtomicU32::new(0),
             statistics: Statistics::new(),
         })
     }
@@ -143,7 +154,7 @@ impl Cache {
                 return None;
             }
         });
-        self.touch(&held, access);
+        self.first_use_or_touch(&held, access);
         Some(held)
     }
 
@@ -154,11 +165,15 @@ impl Cache {
         let resident = self.table.find_locked(&self.headers, page, &shard);
         if let Some(held) = resident.and_then(|frame| self.headers[frame as usize].pin(frame)) {
             drop(shard);
-            self.touch(&held, || access);
+            self.first_use_or_touch(&held, || access);
             return Request::Hit(held);
         }
         if let Some(load) = shard.get(&page) {
-            return Request::Joined(load.join(self));
+            let was_marked = load.unmark();
+            if was_marked {
+                self.take_off(Counter::PrefetchLate);
+            }
+            return Request::Joined { waiter: load.join(self), first: was_marked };
         }
         if self.loads.fetch_add(1, Relaxed) >= self.max_loads {
             self.ended_one();
@@ -168,6 +183,15 @@ impl Cache {
         let waiter = load.join(self);
         shard.insert(page, load.clone());
         Request::Started(Loading::new(self.clone(), load), waiter)
+    }
+
+    /// A page that was brought ahead is used for the first time, or the policy is told of a further use.
+    #[inline]
+    fn first_use_or_touch(&self, held: &Held, access: impl FnOnce() -> Access) {
+        let header = &self.headers[held.index() as usize];
+        if !header.is_marked() || !self.unmark(header, Counter::PrefetchUseful) {
+            self.touch(held, access);
+        }
     }
 
     /// Tells the policy that a pinned page was used.
@@ -188,9 +212,8 @@ impl Cache {
         true
     }
 
-    fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
-        let view = View::new(self);
-        self.policy.evict(&view, incoming, oracle);
+    fn evict_with(&self, view: &View<'_>, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+        self.policy.evict(view, incoming, oracle);
         // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
         let victim = view.taken.take();
         if victim.is_some() {
@@ -249,6 +272,7 @@ impl Cache {
             self.table.unlink(&self.headers, page, index, &shard);
         });
         drop(shard);
+        self.unmark(header, Counter::PrefetchWasted);
         Some(owned)
     }
 
@@ -263,11 +287,17 @@ impl Cache {
 struct View<'a> {
     cache: &'a Cache,
     taken: Cell<Option<Owned>>,
+    spare: Option<&'a Spare<'a>>,
 }
 
 impl<'a> View<'a> {
     fn new(cache: &'a Cache) -> Self {
-        Self { cache, taken: Cell::new(None) }
+        Self { cache, taken: Cell::new(None), spare: None }
+    }
+
+    /// A view in which claims leave some pages where they are.
+    fn sparing(cache: &'a Cache, spare: &'a Spare<'a>) -> Self {
+        Self { cache, taken: Cell::new(None), spare: Some(spare) }
     }
 }
 
@@ -289,6 +319,9 @@ impl Frames for View<'_> {
     }
 
     fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        if self.spare.is_some_and(Spare::is_exhausted) {
+            return None;
+        }
         self.cache.headers.get(frame.index())?.evictable()
     }
 
@@ -296,6 +329,10 @@ impl Frames for View<'_> {
         let before = self.taken.take();
         if before.is_some() {
             self.taken.set(before);
+            return Claim::Pinned;
+        }
+        let header = self.cache.headers.get(frame.index());
+        if self.spare.zip(header).is_some_and(|(spare, header)| spare.keeps(header, page)) {
             return Claim::Pinned;
         }
         self.taken.set(self.cache.claim(frame.0, page));

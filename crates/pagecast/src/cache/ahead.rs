@@ -1,0 +1,189 @@
+//! Pages that are brought before anybody asks for them: marked until their first use, and careful whom they displace.
+//!
+//! A page that is brought ahead carries a mark, on its load first and then on its frame, until one of these comes:
+//!
+//! | what comes first | counts as |
+//! |---|---|
+//! | a request finds it resident | useful |
+//! | a request finds it on its way, and waits | late |
+//! | its frame is claimed, its scan gives it up, or its read fails | wasted |
+//!
+//! Whoever takes the mark off counts it, once, by an exchange (I7). The first use of a marked page is the use that the
+//! policy admitted it for, and is not told to the policy as a second one.
+//!
+//! Two rules on who leaves, both over what the predictor knows, whatever the policy is:
+//! * To make room for a page ahead, no page leaves that is wanted as soon or sooner. A page ahead of which no scan is
+//!   known displaces only pages that no scan wants.
+//! * A policy that does not ask the predictor may not give up a marked page that is still wanted, as long as it finds
+//!   another. One that does ask has weighed it.
+//!
+//! Cost: a request for a resident page reads one more word of the frame's line. An eviction for a page ahead asks for at
+//! most [`MAX_REFUSALS`] estimates of its own; other evictions for one estimate per marked candidate.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use pagecast_core::oracle::Oracle;
+use pagecast_core::policy::Access;
+use pagecast_core::{PageId, Tick};
+
+use super::frame::{Header, Owned};
+use super::load::{Load, Loading};
+use super::table::InFlight;
+use super::{Cache, View};
+use crate::stats::Counter;
+
+/// How many candidates an eviction for a page ahead may turn down before it finds nothing.
+const MAX_REFUSALS: u32 = 32;
+
+/// What became of the wish to bring a page ahead.
+pub(crate) enum Ahead {
+    /// It has a frame to be read into.
+    Started(Loading),
+    /// It is resident or on its way already.
+    There,
+    /// No frame could be had that nobody wants sooner, or too many loads are under way.
+    NoRoom,
+}
+
+impl Cache {
+    /// Begins to bring a page that nobody has asked for.
+    ///
+    /// The frame comes first: whoever joins the load finds one that will be filled, and is not sent past the pool because
+    /// a page ahead may not displace what a page in need may.
+    pub(crate) fn bring_ahead(self: &Arc<Self>, access: Access, oracle: &dyn Oracle) -> Ahead {
+        let page = access.page;
+        let is_there = |shard: &InFlight| {
+            shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
+        };
+        if is_there(&self.table.shard(page).lock()) {
+            return Ahead::There;
+        }
+        let Some(owned) = self.frame_ahead(&access, oracle) else { return Ahead::NoRoom };
+        let mut shard = self.table.shard(page).lock();
+        let there = is_there(&shard);
+        if there || self.loads.fetch_add(1, Relaxed) >= self.max_loads {
+            drop(shard);
+            self.free.lock().push(owned);
+            if there {
+                return Ahead::There;
+            }
+            self.ended_one();
+            return Ahead::NoRoom;
+        }
+        let load = Load::ahead(access);
+        self.marked.fetch_add(1, Relaxed);
+        self.statistics.add(Counter::Prefetched, 1);
+        shard.insert(page, load.clone());
+        drop(shard);
+        let mut loading = Loading::new(self.clone(), load);
+        loading.place(owned);
+        Ahead::Started(loading)
+    }
+
+    fn frame_ahead(&self, access: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+        let free = self.free.lock().pop();
+        free.or_else(|| {
+            let spare = Spare::sooner_than(access, oracle);
+            self.evict_with(&View::sparing(self, &spare), access, &spare)
+        })
+    }
+
+    /// Takes the mark off a page that nobody has used. The page stays, as any other; a load goes on.
+    pub(crate) fn give_up_ahead(&self, page: PageId) {
+        let shard = self.table.shard(page).lock();
+        if let Some(frame) = self.table.find_locked(&self.headers, page, &shard) {
+            self.unmark(&self.headers[frame as usize], Counter::PrefetchWasted);
+        } else if let Some(load) = shard.get(&page)
+            && load.unmark()
+        {
+            self.take_off(Counter::PrefetchWasted);
+        }
+    }
+
+    /// Whether the page has been brought ahead, or is about to be, and nobody has used it.
+    pub(crate) fn is_ahead(&self, page: PageId) -> bool {
+        let shard = self.table.shard(page).lock();
+        match self.table.find_locked(&self.headers, page, &shard) {
+            Some(frame) => self.headers[frame as usize].is_marked(),
+            None => shard.get(&page).is_some_and(|load| load.is_marked()),
+        }
+    }
+
+    /// Pages that were brought ahead, or are about to be, and that nobody has used.
+    pub(crate) fn ahead(&self) -> u32 {
+        self.marked.load(Relaxed)
+    }
+
+    /// Takes the mark off a frame, if it has one, and counts it. Whether it had one.
+    pub(super) fn unmark(&self, header: &Header, as_what: Counter) -> bool {
+        let marked = header.is_marked() && header.unmark();
+        if marked {
+            self.take_off(as_what);
+        }
+        marked
+    }
+
+    /// Counts one mark that was taken off.
+    pub(super) fn take_off(&self, as_what: Counter) {
+        self.statistics.add(as_what, 1);
+        self.marked.fetch_sub(1, Relaxed);
+    }
+
+    /// A victim for a page that somebody waits for. Marked pages stay as long as there is another choice.
+    pub(super) fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+        if self.ahead() > 0 {
+            let spare = Spare::marked(incoming, oracle);
+            let victim = self.evict_with(&View::sparing(self, &spare), incoming, &spare);
+            if victim.is_some() || spare.refused.get() == 0 {
+                return victim;
+            }
+        }
+        self.evict_with(&View::new(self), incoming, oracle)
+    }
+}
+
+/// What one eviction leaves where it is. Stands between the policy and the predictor, to see whether the policy asks.
+pub(super) struct Spare<'a> {
+    oracle: &'a dyn Oracle,
+    at: Tick,
+    /// Ticks until the incoming page is wanted, if it is brought ahead.
+    wanted_in: Option<Tick>,
+    asked: Cell<bool>,
+    refused: Cell<u32>,
+}
+
+impl<'a> Spare<'a> {
+    fn sooner_than(incoming: &Access, oracle: &'a dyn Oracle) -> Self {
+        let wanted_in = oracle.next_access(incoming.page, incoming.at).unwrap_or(Tick::MAX);
+        Self { wanted_in: Some(wanted_in), ..Self::marked(incoming, oracle) }
+    }
+
+    fn marked(incoming: &Access, oracle: &'a dyn Oracle) -> Self {
+        Self { oracle, at: incoming.at, wanted_in: None, asked: Cell::new(false), refused: Cell::new(0) }
+    }
+
+    /// Whether the frame may not be taken from `page`.
+    pub(super) fn keeps(&self, header: &Header, page: PageId) -> bool {
+        let wanted = || self.oracle.next_access(page, self.at);
+        let keeps = match self.wanted_in {
+            Some(limit) => self.is_exhausted() || wanted().is_some_and(|sooner| sooner <= limit),
+            None => header.is_marked() && !self.asked.get() && wanted().is_some(),
+        };
+        self.refused.set(self.refused.get().saturating_add(keeps.into()));
+        keeps
+    }
+
+    /// Whether enough was turned down to stop looking.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.wanted_in.is_some() && self.refused.get() >= MAX_REFUSALS
+    }
+}
+
+impl Oracle for Spare<'_> {
+    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
+        self.asked.set(true);
+        self.oracle.next_access(page, now)
+    }
+}
