@@ -3,6 +3,7 @@
 //! One loop, compiled for each policy and each kind of page table, so that a hit costs no virtual call. The policies
 //! are the pool's own. Nothing here takes time or reads a page; what a miss costs is the caller's affair (`on_miss`).
 
+use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -143,6 +144,7 @@ fn run(
 ) -> Counts {
     let mut counts = Counts::default();
     let mut pool = MemoryFrames::new(frames);
+    let mut dirty = FrameSet::new(frames);
     for access in requests {
         counts.requests += 1;
         let frame = if let Some(frame) = table.find(access.page) {
@@ -153,8 +155,9 @@ fn run(
             on_miss(&access);
             let frame = pool.free_frame().unwrap_or_else(|| {
                 let frame = driver.evict(&pool, &access, oracle);
-                table.remove(pool.pages[frame.index()]);
-                counts.write_backs += u64::from(core::mem::take(&mut pool.dirty[frame.index()]));
+                let frame = frame.expect("a policy that is granted every claim finds a victim in a full pool");
+                table.remove(pool.claimed.get());
+                counts.write_backs += u64::from(dirty.take(frame));
                 frame
             });
             table.insert(access.page, frame);
@@ -164,43 +167,114 @@ fn run(
         };
         if access.write {
             counts.writes += 1;
-            pool.dirty[frame.index()] = true;
+            dirty.insert(frame);
         }
     }
     counts
 }
 
-/// The frames of the replay, without pages' contents. Nobody but the replay holds a frame, so every claim is granted.
+/// A bit a frame: small enough to stay in the processor's cache, unlike a flag beside each page.
+struct FrameSet(Vec<u64>);
+
+impl FrameSet {
+    fn new(frames: u32) -> Self {
+        Self(vec![0; frames.div_ceil(64) as usize])
+    }
+
+    #[inline]
+    fn insert(&mut self, frame: FrameId) {
+        self.0[frame.index() / 64] |= 1 << (frame.index() % 64);
+    }
+
+    /// Takes `frame` out; whether it was in.
+    #[inline]
+    fn take(&mut self, frame: FrameId) -> bool {
+        let word = &mut self.0[frame.index() / 64];
+        let bit = 1 << (frame.index() % 64);
+        let was = *word & bit != 0;
+        *word &= !bit;
+        was
+    }
+}
+
+/// The two kinds of policy as the loop calls them.
+trait Driver {
+    fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access);
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
+    fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access);
+}
+
+struct Sequential<P>(P);
+
+impl<P: SequentialPolicy> Driver for Sequential<P> {
+    #[inline]
+    fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+        if !self.0.hit_need().is_met_by(frames.word(frame)) {
+            self.0.hit(frame, access);
+        }
+    }
+
+    #[inline]
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        self.0.evict(frames, incoming, oracle)
+    }
+
+    #[inline]
+    fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.admit(frames, frame, access);
+    }
+}
+
+struct Concurrent<P>(P);
+
+impl<P: ConcurrentPolicy> Driver for Concurrent<P> {
+    #[inline]
+    fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.hit(frames, frame, access);
+    }
+
+    #[inline]
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        self.0.evict(frames, incoming, oracle)
+    }
+
+    #[inline]
+    fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+        self.0.admit(frames, frame, access);
+    }
+}
+
+/// The frames of a replay, without pages' contents. Nobody but the replay holds a frame, so every claim is granted.
 struct MemoryFrames {
-    words: Vec<AtomicU64>,
     /// By frame; its length is the number of frames that were ever used, and they stay in use.
-    pages: Vec<PageId>,
-    dirty: Vec<bool>,
+    resident: Vec<Resident>,
     count: u32,
+    /// The page that was claimed last: the policy names it, so that it need not be fetched from its frame's place.
+    claimed: Cell<PageId>,
+}
+
+/// A page in a frame, and the policy's word.
+struct Resident {
+    page: PageId,
+    word: AtomicU64,
 }
 
 impl MemoryFrames {
     fn new(count: u32) -> Self {
-        Self { words: Vec::new(), pages: Vec::new(), dirty: Vec::new(), count }
+        Self { resident: Vec::new(), count, claimed: Cell::new(PageId::from_raw(0)) }
     }
 
     fn free_frame(&self) -> Option<FrameId> {
-        let next = self.pages.len() as u32;
+        let next = self.resident.len() as u32;
         (next < self.count).then_some(FrameId(next))
     }
 
-    /// Puts `page` in `frame`, which is empty or the next free one.
+    /// Puts `page` in `frame`, which was claimed or is the next free one.
     fn fill(&mut self, frame: FrameId, page: PageId) {
-        match self.pages.get_mut(frame.index()) {
-            Some(slot) => {
-                *slot = page;
-                *self.words[frame.index()].get_mut() = 0;
-            }
-            None => {
-                self.pages.push(page);
-                self.words.push(AtomicU64::new(0));
-                self.dirty.push(false);
-            }
+        let resident = Resident { page, word: AtomicU64::new(0) };
+        match self.resident.get_mut(frame.index()) {
+            Some(slot) => *slot = resident,
+            None => self.resident.push(resident),
         }
     }
 }
@@ -212,67 +286,19 @@ impl Frames for MemoryFrames {
 
     #[inline]
     fn word(&self, frame: FrameId) -> &AtomicU64 {
-        &self.words[frame.index()]
+        &self.resident[frame.index()].word
     }
 
     #[inline]
     fn evictable(&self, frame: FrameId) -> Option<PageId> {
-        self.pages.get(frame.index()).copied()
+        self.resident.get(frame.index()).map(|resident| resident.page)
     }
 
     #[inline]
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {
         debug_assert_eq!(self.evictable(frame), Some(page), "a proposal names the page that is in the frame");
+        self.claimed.set(page);
         Claim::Taken
-    }
-}
-
-/// The two kinds of policy as the loop calls them.
-trait Driver {
-    fn hit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access);
-    fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId;
-    fn admit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access);
-}
-
-const GRANTED: &str = "a policy that is granted every claim finds a victim in a full pool";
-
-struct Sequential<P>(P);
-
-impl<P: SequentialPolicy> Driver for Sequential<P> {
-    #[inline]
-    fn hit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
-        if !self.0.hit_need().is_met_by(pool.word(frame)) {
-            self.0.hit(frame, access);
-        }
-    }
-
-    #[inline]
-    fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId {
-        self.0.evict(pool, incoming, oracle).expect(GRANTED)
-    }
-
-    #[inline]
-    fn admit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.admit(pool, frame, access);
-    }
-}
-
-struct Concurrent<P>(P);
-
-impl<P: ConcurrentPolicy> Driver for Concurrent<P> {
-    #[inline]
-    fn hit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.hit(pool, frame, access);
-    }
-
-    #[inline]
-    fn evict(&mut self, pool: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> FrameId {
-        self.0.evict(pool, incoming, oracle).expect(GRANTED)
-    }
-
-    #[inline]
-    fn admit(&mut self, pool: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.admit(pool, frame, access);
     }
 }
 

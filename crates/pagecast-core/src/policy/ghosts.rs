@@ -2,7 +2,8 @@
 //!
 //! A ghost is a node of the policy's slab, above the frames, so that it can stand on the same lists as resident pages.
 //! The index from page to node stores the nodes' numbers (11 to 22 bytes a ghost, see [`PageIndex`]): the page itself is
-//! read from the node. Nodes in stock are kept on a list of their own, so nothing is allocated after construction.
+//! read from the node. Nodes in stock are kept on a list of their own, so nothing is allocated after construction; the
+//! last one that came back is the first to go, while it is still in the processor's cache.
 
 use super::list::{List, Nodes};
 use super::page_index::PageIndex;
@@ -51,7 +52,7 @@ impl Ghosts {
     /// Makes a ghost of `page`, which has none, on no list; `None` if the index is full.
     pub(crate) fn insert<T>(&mut self, nodes: &mut Nodes<T>, page: PageId) -> Option<u32> {
         debug_assert!(self.find(nodes, page).is_none());
-        let i = self.stock.pop_front(nodes)?;
+        let i = self.stock.pop_back(nodes)?;
         nodes[i].page = page;
         self.index.insert(page, i);
         Some(i)

@@ -186,6 +186,14 @@ impl List {
         Some(i)
     }
 
+    /// Takes the last node off.
+    #[inline]
+    pub(crate) fn pop_back<T>(&mut self, nodes: &mut Nodes<T>) -> Option<u32> {
+        let i = some(self.back)?;
+        self.remove(nodes, i);
+        Some(i)
+    }
+
     /// The nodes from front to back.
     pub(crate) fn iter<'a, T>(&self, nodes: &'a Nodes<T>) -> impl Iterator<Item = u32> + use<'a, T> {
         core::iter::successors(self.front(), |&i| nodes.after(i))
