@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build demo test test-core test-host explore no-std lint deny bench-pool bench-sim clean
+.PHONY: help build demo test test-core test-host explore no-std fuzz lint deny bench-pool bench-sim clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,7 +18,7 @@ demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core explore no-std test-host ## every test that this machine can run
+test: test-core explore no-std test-host fuzz ## every test that this machine can run
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
@@ -33,6 +33,9 @@ no-std: ## the predictor links without std and without an allocator
 test-host: ## DataFusion host and command, and what else needs Parquet
 	cargo test --locked -p pagecast-datafusion -p pagecast-cli
 	cargo test --locked -p pagecast-sim --features redset --lib redset
+
+fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler and cargo-fuzz are there
+	bash ci/fuzz.sh
 
 lint: ## formatting, clippy, and the command without DataFusion
 	cargo fmt --all --check

@@ -1,7 +1,7 @@
 //! A workload as text: `name(parameter=value,...)`, and what its parameters came to.
 
-/// No workload makes more requests than this; it would be made in memory.
-pub(crate) const MAX_REQUESTS: u64 = 1 << 26;
+/// No workload makes more requests than this: its programs take 16 bytes of memory a step.
+pub(crate) const MAX_REQUESTS: u64 = 1 << 27;
 
 /// The text, taken apart. A generator asks for each parameter that it has; what nobody asked for is unknown.
 pub(super) struct Call {

@@ -2,20 +2,30 @@
 //!
 //! Section 6.3, trailing scans: the index order has nothing to do with the order of the heap, and all queries lie in a
 //! small part of the keys, so that they follow each other through the same pages. Section 6.4: the index order is
-//! almost that of the heap. Scans over an index are not registered, as in the paper's own comparison: what a predictor
-//! can make of them is the predictor's affair. Our choices: rows per page, the size of the table, and that a key's place
-//! strays evenly by up to `stray` pages to either side in the second.
+//! almost that of the heap. Both run 8 to 64 streams.
+//!
+//! What a host knows of such a scan is in the trace, what a predictor makes of it is the predictor's affair (section
+//! 4.4.2 and 4.4.3). A trailing scan registers the entries of the index that it goes through, as blocks of a relation of
+//! their own, and reports before each page which entry leads to it: that tells who follows whom. An almost sequential
+//! scan registers the stretch of the heap that its keys stray over; it reports the page that a row of perfect order
+//! would be in, less `stray`, so that a page counts as wanted until it can no longer come.
+//!
+//! Our choices: rows per page, the size of the table, and that a key's place strays evenly by up to `stray` pages to
+//! either side in the second. `points` mixes Zipfian point reads in, which the paper's experiments do not have.
 
 use super::call::Call;
-use super::program::{Program, Step, TABLE};
+use super::points::Points;
+use super::program::{CORRELATED, INDEX, INDEXED, Program, Step, TABLE, begin};
 use super::zipf::shuffled;
 use pagecast_core::PageId;
 use pagecast_core::random::Random;
 
 pub(super) const ABOUT_TRAILING: &str = "index scans in no order of the heap, all in a small part of the keys (PVLDB \
-                                         2025, 6.3): streams, queries, range, within, pages, rows (per page)";
+                                         2025, 6.3): streams, queries, range, within, pages, rows (per page), points (share of \
+                                         all reads), skew";
 pub(super) const ABOUT_SEQUENTIAL: &str = "index scans almost in the order of the heap (PVLDB 2025, 6.4): streams, \
-                                           queries, range, pages, rows (per page), stray (pages)";
+                                           queries, range, pages, rows (per page), stray (pages), report (pages between \
+                                           reports), points (share of all reads), skew";
 
 pub(super) fn trailing(call: &mut Call, random: &mut Random) -> Result<Vec<Program>, String> {
     let streams = call.count("streams", 32, 1, 1024)?;
@@ -23,24 +33,32 @@ pub(super) fn trailing(call: &mut Call, random: &mut Random) -> Result<Vec<Progr
     let range = call.number("range", 0.01, 1e-6, 1.0)?;
     let within = call.number("within", 0.05, 1e-6, 1.0)?;
     let (pages, rows) = table(call)?;
+    let points = Points::of(call)?;
     if within < range {
         return Err(format!("workload `{}`: the range {range} does not fit within {within}", call.name()));
     }
     let keys = pages * rows;
     let length = ((f64::from(keys) * range) as u32).max(1);
     let spread = ((f64::from(keys) * within) as u32).max(length);
-    call.bounded(u64::from(streams) * u64::from(queries) * u64::from(length))?;
+    points.bounded(call, u64::from(streams) * u64::from(queries) * u64::from(length))?;
     // Row i of the table has the key order[i]; only the keys that queries can reach are needed.
     let heap: Vec<u32> = shuffled(keys, random).into_iter().take(spread as usize).map(|row| row / rows).collect();
-    let mut stream = || {
+    let mut stream = |_| {
         let mut program = Vec::new();
         for _ in 0..queries {
-            let first = random.below(spread - length + 1) as usize;
-            read(&mut program, heap[first..first + length as usize].iter().copied());
+            let first = random.below(spread - length + 1);
+            begin(&mut program, INDEXED, INDEX, first, length);
+            let blocks = &heap[first as usize..(first + length) as usize];
+            for (entry, block) in visits(blocks) {
+                program.push(Step::Report(entry as u64));
+                program.push(Step::Scan(PageId::new(TABLE, block)));
+            }
+            program.push(Step::End);
         }
         program
     };
-    Ok((0..streams).map(|_| stream()).collect())
+    let programs = (0..streams).map(&mut stream).collect();
+    points.mixed_into(programs, pages, call, random)
 }
 
 pub(super) fn almost_sequential(call: &mut Call, random: &mut Random) -> Result<Vec<Program>, String> {
@@ -49,21 +67,37 @@ pub(super) fn almost_sequential(call: &mut Call, random: &mut Random) -> Result<
     let range = call.number("range", 0.1, 1e-6, 1.0)?;
     let (pages, rows) = table(call)?;
     let stray = call.count("stray", 8, 0, 1 << 16)?;
+    let report = call.count("report", 16, 1, 1 << 20)?;
+    let points = Points::of(call)?;
     let length = ((f64::from(pages) * range) as u32).max(1);
-    call.bounded(u64::from(streams) * u64::from(queries) * u64::from(length) * u64::from(rows))?;
+    points.bounded(call, u64::from(streams) * u64::from(queries) * u64::from(length) * u64::from(rows))?;
     // Where each row lies, once and for all: the same keys lead every query to the same pages.
     let heap: Vec<u32> = (0..pages * rows)
         .map(|key| (key / rows + random.below(2 * stray + 1)).saturating_sub(stray).min(pages - 1))
         .collect();
-    let mut stream = || {
+    let mut stream = |_| {
         let mut program = Vec::new();
         for _ in 0..queries {
-            let first = (random.below(pages - length + 1) * rows) as usize;
-            read(&mut program, heap[first..first + (length * rows) as usize].iter().copied());
+            let first = random.below(pages - length + 1);
+            // The pages that the keys of pages `first` to `first + length` can lie in.
+            let (low, high) = (first.saturating_sub(stray), (first + length + stray).min(pages));
+            begin(&mut program, CORRELATED, TABLE, low, high - low);
+            let mut reported = low;
+            let blocks = &heap[(first * rows) as usize..((first + length) * rows) as usize];
+            for (entry, block) in visits(blocks) {
+                program.push(Step::Scan(PageId::new(TABLE, block)));
+                let past = (first + entry as u32 / rows).saturating_sub(stray);
+                if past >= reported.saturating_add(report) {
+                    program.push(Step::Report(u64::from(past - low)));
+                    reported = past;
+                }
+            }
+            program.push(Step::End);
         }
         program
     };
-    Ok((0..streams).map(|_| stream()).collect())
+    let programs = (0..streams).map(&mut stream).collect();
+    points.mixed_into(programs, pages, call, random)
 }
 
 fn table(call: &mut Call) -> Result<(u32, u32), String> {
@@ -73,12 +107,9 @@ fn table(call: &mut Call) -> Result<(u32, u32), String> {
     Ok((pages, rows))
 }
 
-/// Reads the pages of an index scan. One that stays on a page holds its pin: that is one request.
-fn read(program: &mut Program, blocks: impl Iterator<Item = u32>) {
-    let mut last = None;
-    for block in blocks {
-        if last.replace(block) != Some(block) {
-            program.push(Step::Point(PageId::new(TABLE, block), false));
-        }
-    }
+/// The pages that a scan over the rows in `blocks` asks for, each with the row that leads to it: a scan that stays on a
+/// page holds its pin, and that is one request.
+fn visits(blocks: &[u32]) -> impl Iterator<Item = (usize, u32)> {
+    let changes = move |&(row, block): &(usize, u32)| row == 0 || blocks[row - 1] != block;
+    blocks.iter().copied().enumerate().filter(changes)
 }

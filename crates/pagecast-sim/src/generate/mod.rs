@@ -8,6 +8,7 @@ mod call;
 mod dynzipf;
 mod index;
 mod loops;
+mod points;
 pub(crate) mod program;
 mod sequential;
 mod ycsb;

@@ -8,32 +8,49 @@ use std::collections::BinaryHeap;
 
 /// The one relation of most generated workloads; 1, so that no page has id 0.
 pub(crate) const TABLE: RelationId = RelationId(1);
+/// The index of that table. Its pages are never asked for, its entries are what an index scan goes along.
+pub(crate) const INDEX: RelationId = RelationId(2);
 
-/// A step of a stream. Scans have no numbers yet: a stream runs one at a time.
+/// Kinds of scans: each has its own running estimate of pace. Sequential scans; index scans almost in the order of the
+/// table, by their physical distance; index scans in no such order, whose positions are entries of the index.
+pub(crate) const SEQUENTIAL: u8 = 0;
+pub(crate) const CORRELATED: u8 = 1;
+pub(crate) const INDEXED: u8 = 2;
+
+/// A step of a stream; small, for there are millions. Scans have no numbers yet: a stream runs one at a time.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// A page outside any scan, to read or to write.
     Point(PageId, bool),
     /// A page of the running scan.
     Scan(PageId),
-    Begin {
-        length: u64,
-        relation: RelationId,
-        run: Run,
-    },
+    Begin(Box<Beginning>),
     Report(u64),
     End,
     Pace(u32),
     Wait(Tick),
 }
 
+/// What a scan registers: its kind, and one run that covers its axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) kind: u8,
+    pub(crate) relation: RelationId,
+    pub(crate) run: Run,
+}
+
 /// All that a stream does, in its order.
 pub(crate) type Program = Vec<Step>;
 
+/// A scan of `kind` registers for `blocks` blocks of `relation` from `first` on, a position each.
+pub(crate) fn begin(program: &mut Program, kind: u8, relation: RelationId, first: u32, blocks: u32) {
+    let run = Run { first, blocks, position: 0, span: u64::from(blocks) };
+    program.push(Step::Begin(Box::new(Beginning { kind, relation, run })));
+}
+
 /// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at its end.
 pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
-    let run = Run { first, blocks, position: 0, span: u64::from(blocks) };
-    program.push(Step::Begin { length: u64::from(blocks), relation, run });
+    begin(program, SEQUENTIAL, relation, first, blocks);
     for done in 1..=blocks {
         program.push(Step::Scan(PageId::new(relation, first + done - 1)));
         if done % report == 0 || done == blocks {
@@ -43,11 +60,33 @@ pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, bloc
     program.push(Step::End);
 }
 
-/// A workload that was made, as a stream of records.
+/// A stream on its way through its program.
+#[derive(Debug)]
+struct Stream {
+    steps: std::vec::IntoIter<Step>,
+    pace: u32,
+    /// The scan that runs.
+    scan: Option<u32>,
+}
+
+/// A workload that was made, as a stream of records: the streams merged as they run when every request hits. Each takes
+/// its pace, and the earliest goes next.
 #[derive(Debug)]
 pub struct Generated {
     origin: String,
-    records: std::vec::IntoIter<Record>,
+    streams: Vec<Stream>,
+    ready: BinaryHeap<Reverse<(Tick, u32)>>,
+    /// Who goes on after the last record, at the same moment.
+    current: Option<(Tick, u32)>,
+    scans: u32,
+}
+
+/// Merges what the streams do into one workload.
+pub(crate) fn interleave(programs: Vec<Program>, origin: String) -> Generated {
+    let stream = |program: Program| Stream { steps: program.into_iter(), pace: 1, scan: None };
+    let streams: Vec<_> = programs.into_iter().map(stream).collect();
+    let ready = (0..streams.len() as u32).map(|stream| Reverse((0, stream))).collect();
+    Generated { origin, streams, ready, current: None, scans: 0 }
 }
 
 impl Generated {
@@ -55,52 +94,55 @@ impl Generated {
     pub fn origin(&self) -> &str {
         &self.origin
     }
+
+    /// What `step` of stream `number` is in the trace.
+    fn action(&mut self, number: u32, step: Step) -> Action {
+        let stream = &mut self.streams[number as usize];
+        let running = || stream.scan.expect("a program reads and reports between beginning and end of a scan");
+        match step {
+            Step::Point(page, write) => Action::Request { page, write, scan: None },
+            Step::Scan(page) => Action::Request { page, write: false, scan: Some(running()) },
+            Step::Report(position) => Action::Report { scan: running(), position },
+            Step::End => Action::Finish { scan: running() },
+            Step::Begin(beginning) => {
+                let Beginning { kind, relation, run } = *beginning;
+                let scan = self.scans;
+                stream.scan = Some(scan);
+                self.scans += 1;
+                Action::Register(Box::new(Registration {
+                    scan,
+                    kind,
+                    length: run.position + run.span,
+                    parts: vec![(relation, vec![run])],
+                }))
+            }
+            Step::Pace(ticks) => {
+                stream.pace = ticks;
+                Action::Pace { ticks }
+            }
+            Step::Wait(until) => Action::Wait { until },
+        }
+    }
 }
 
 impl Source for Generated {
     fn next(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.records.next())
-    }
-}
-
-/// Merges the streams as they run when every request hits: each takes its pace, and the earliest goes next.
-pub(crate) fn interleave(programs: Vec<Program>, origin: String) -> Generated {
-    let mut streams: Vec<_> = programs.into_iter().map(|program| (program.into_iter(), 1u32, None)).collect();
-    let mut ready: BinaryHeap<_> = (0..streams.len()).map(|stream| Reverse((0, stream))).collect();
-    let mut records = Vec::new();
-    let mut scans = 0;
-    while let Some(Reverse((now, stream))) = ready.pop() {
-        let (steps, pace, running) = &mut streams[stream];
-        for step in steps.by_ref() {
-            let scan = || running.expect("a program reads and reports between beginning and end of a scan");
-            let action = match step {
-                Step::Point(page, write) => Action::Request { page, write, scan: None },
-                Step::Scan(page) => Action::Request { page, write: false, scan: Some(scan()) },
-                Step::Report(position) => Action::Report { scan: scan(), position },
-                Step::End => Action::Finish { scan: scan() },
-                Step::Begin { length, relation, run } => {
-                    let parts = vec![(relation, vec![run])];
-                    *running = Some(scans);
-                    scans += 1;
-                    Action::Register(Box::new(Registration { scan: scans - 1, kind: 0, length, parts }))
-                }
-                Step::Pace(ticks) => {
-                    *pace = ticks;
-                    Action::Pace { ticks }
-                }
-                Step::Wait(until) => Action::Wait { until },
+        loop {
+            let Some((now, stream)) = self.current.take().or_else(|| self.ready.pop().map(|Reverse(first)| first))
+            else {
+                return Ok(None);
             };
-            let then = match action {
-                Action::Request { .. } => Some(now + Tick::from(*pace)),
-                Action::Wait { until } if until > now => Some(until),
-                _ => None,
-            };
-            records.push(Record { stream: stream as u32, action });
-            if let Some(then) = then {
-                ready.push(Reverse((then, stream)));
-                break;
+            let Some(step) = self.streams[stream as usize].steps.next() else { continue };
+            let action = self.action(stream, step);
+            match action {
+                Action::Request { .. } => {
+                    let pace = Tick::from(self.streams[stream as usize].pace);
+                    self.ready.push(Reverse((now + pace, stream)));
+                }
+                Action::Wait { until } if until > now => self.ready.push(Reverse((until, stream))),
+                _ => self.current = Some((now, stream)),
             }
+            return Ok(Some(Record { stream, action }));
         }
     }
-    Generated { origin, records: records.into_iter() }
 }

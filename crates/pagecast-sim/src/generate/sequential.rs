@@ -2,14 +2,16 @@
 //!
 //! Streams of queries, each a scan of a random range of one clustered table; ranges are of equal length. The paper
 //! mixes TPC-H Q1 (eight aggregates) and Q6: here each query draws one of two paces. Our choices: the factor between the
-//! paces, the size of the table (theirs has 5.6 million pages), and a range is blocks, not dates.
+//! paces, the size of the table (theirs has 5.6 million pages), and a range is blocks, not dates. They run 8 to 64
+//! streams. `points` mixes Zipfian point reads of the same table in, which the paper's experiment does not have.
 
 use super::call::Call;
+use super::points::Points;
 use super::program::{Program, Step, TABLE, scan};
 use pagecast_core::random::Random;
 
 pub(super) const ABOUT: &str = "parallel scans of random ranges of one table (PVLDB 2025, 6.2): streams, queries, \
-                                range, pages, slow (pace of a Q1 where a Q6 has 1), report (pages between reports)";
+                                range, pages, slow (pace of a Q1 where a Q6 has 1), report (pages between reports), points (share of all reads), skew";
 
 pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>, String> {
     let streams = call.count("streams", 32, 1, 1024)?;
@@ -18,9 +20,10 @@ pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>,
     let pages = call.count("pages", 20_000, 1, 1 << 26)?;
     let slow = call.count("slow", 3, 1, 1000)?;
     let report = call.count("report", 16, 1, 1 << 20)?;
+    let points = Points::of(call)?;
     let blocks = ((f64::from(pages) * range) as u32).max(1);
-    call.bounded(u64::from(streams) * u64::from(queries) * u64::from(blocks))?;
-    let mut stream = || {
+    points.bounded(call, u64::from(streams) * u64::from(queries) * u64::from(blocks))?;
+    let mut stream = |_| {
         let mut program = Vec::new();
         for _ in 0..queries {
             let pace = if random.below(2) == 0 { 1 } else { slow };
@@ -29,5 +32,6 @@ pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>,
         }
         program
     };
-    Ok((0..streams).map(|_| stream()).collect())
+    let programs = (0..streams).map(&mut stream).collect();
+    points.mixed_into(programs, pages, call, random)
 }

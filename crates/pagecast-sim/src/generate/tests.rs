@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::simulation::{Interleaving, simulate};
-use crate::trace::{Source, Trace};
+use crate::trace::{Action, Source, Trace};
+use pagecast_core::predictor::Run;
 
 fn load(text: &str) -> Trace {
     Trace::load(text, &mut generate(text, 7).unwrap()).unwrap()
@@ -62,6 +63,82 @@ fn dynzipf_has_the_published_moments() {
     }
 }
 
+/// A scan as its records tell it: what it registered, then its reports and its pages.
+struct Told {
+    kind: u8,
+    run: Run,
+    /// Pages in order, each with the last position reported before it.
+    pages: Vec<(u64, u32)>,
+}
+
+fn told(text: &str) -> Vec<Told> {
+    let mut source = generate(text, 7).unwrap();
+    let (mut scans, mut position): (Vec<Told>, Vec<u64>) = Default::default();
+    while let Some(record) = source.next().unwrap() {
+        match record.action {
+            Action::Register(r) => {
+                scans.push(Told { kind: r.kind, run: r.parts[0].1[0], pages: Vec::new() });
+                position.push(0);
+            }
+            Action::Report { scan, position: at } => position[scan as usize] = at,
+            Action::Request { page, scan: Some(scan), .. } => {
+                scans[scan as usize].pages.push((position[scan as usize], page.block()));
+            }
+            _ => {}
+        }
+    }
+    scans
+}
+
+/// What an almost sequential scan says holds: its pages lie in its run, and none comes after it was reported done.
+#[test]
+fn an_almost_sequential_scan_keeps_its_word() {
+    let scans = told("sequential-index(streams=4,queries=3,pages=900,stray=20,report=5)");
+    assert_eq!(scans.len(), 12);
+    for scan in scans {
+        assert_eq!(scan.kind, program::CORRELATED);
+        let mut last = 0;
+        for (done, block) in &scan.pages {
+            assert!((scan.run.first..scan.run.first + scan.run.blocks).contains(block));
+            assert!(u64::from(block - scan.run.first) >= *done, "page {block} comes after {done} was done");
+            last = *done;
+        }
+        // And it gets there: at the end little is left.
+        assert!(u64::from(scan.run.blocks) - last <= 2 * 20 + 5 + 1, "{last} of {}", scan.run.blocks);
+    }
+}
+
+/// An entry of the index leads every scan to the same page, and scans overlap, so that one can follow another.
+#[test]
+fn trailing_scans_follow_each_other() {
+    let scans = told("trailing-index(streams=8,queries=3,pages=900)");
+    let mut page_of = std::collections::HashMap::new();
+    let mut followed = 0;
+    for scan in &scans {
+        assert_eq!(scan.kind, program::INDEXED);
+        for (position, block) in &scan.pages {
+            assert!(*position < scan.run.span);
+            let known = page_of.insert(u64::from(scan.run.first) + position, *block);
+            assert!(known.is_none_or(|page| page == *block));
+            followed += u32::from(known.is_some());
+        }
+    }
+    assert!(followed > 0);
+}
+
+#[test]
+fn point_reads_make_their_share() {
+    for workload in ["sequential", "trailing-index", "sequential-index"] {
+        let trace = load(&format!("{workload}(streams=8,queries=4,pages=3000,points=30%)"));
+        let points = (0..trace.requests().len()).filter(|&at| trace.scan(at).is_none()).count();
+        let share = points as f64 / trace.requests().len() as f64;
+        assert!((0.27..0.33).contains(&share), "{workload}: {share}");
+    }
+    // Without them every read is a scan's.
+    let trace = load("trailing-index(streams=8,queries=4,pages=3000)");
+    assert!((0..trace.requests().len()).all(|at| trace.scan(at).is_some()));
+}
+
 #[test]
 fn concurrent_scans_are_concurrent() {
     let trace = load("dynzipf-like-cs");
@@ -69,6 +146,12 @@ fn concurrent_scans_are_concurrent() {
     last.sort_unstable();
     last.dedup();
     assert_eq!(last.len(), 16);
+}
+
+/// Millions of steps stay in memory while a workload is made.
+#[test]
+fn a_step_takes_16_bytes() {
+    assert_eq!(size_of::<program::Step>(), 16);
 }
 
 #[test]

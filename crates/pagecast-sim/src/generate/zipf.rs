@@ -1,4 +1,4 @@
-//! Zipf's distribution.
+//! Zipf's distribution, and pages that are read by it.
 
 use pagecast_core::random::Random;
 
@@ -38,6 +38,28 @@ impl Zipf {
         let at = random.unit();
         let rank = self.0.partition_point(|&value| value <= at);
         rank.min(self.0.len() - 1) as u32
+    }
+}
+
+/// Pages read by Zipf's law over the rows in them, hot rows scattered over the table by a random order, as YCSB's hash of
+/// the key does: a page is as hot as its rows together. 12 bytes a row.
+pub(crate) struct Scrambled {
+    rows: Zipf,
+    /// The page of each rank.
+    page: Vec<u32>,
+}
+
+impl Scrambled {
+    /// `pages` pages of `rows` rows each, together below 2^32.
+    pub(crate) fn new(pages: u32, rows: u32, exponent: f64, random: &mut Random) -> Self {
+        let mut page = shuffled(pages * rows, random);
+        page.iter_mut().for_each(|row| *row /= rows);
+        Self { rows: Zipf::new(pages * rows, exponent), page }
+    }
+
+    /// A page, by its number from 0.
+    pub(crate) fn draw(&self, random: &mut Random) -> u32 {
+        self.page[self.rows.draw(random) as usize]
     }
 }
 
