@@ -9,6 +9,6 @@ pub use core::sync::atomic;
 pub use shuttle::sync::atomic;
 
 #[cfg(all(feature = "std", pagecast_shuttle))]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard, TryLockError};
 #[cfg(all(feature = "std", not(pagecast_shuttle)))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};

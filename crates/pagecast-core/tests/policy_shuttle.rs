@@ -1,12 +1,15 @@
 //! Evictions, admissions and hits of several threads, in the schedules that an explorer finds: no frame goes to two, none
-//! is lost, and the lock adapter keeps its policy's order whole.
+//! is lost, and BP-Wrapper keeps its policy's order whole while queued hits meet evictions, reused frames, dropped pages and
+//! the end of their session.
 //!
 //! Run with `make explore`.
 #![cfg(pagecast_shuttle)]
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::oracle::NoScans;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed, Lru, PolicySpec, SequentialPolicy};
+use pagecast_core::policy::{
+    Access, Batching, Claim, ConcurrentPolicy, Due, Frames, HitNeed, HitQueue, Lru, PolicySpec, SequentialPolicy,
+};
 use pagecast_core::{FrameId, PageId, oracle::Oracle};
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::sync::{Arc, Condvar, Mutex};
@@ -22,6 +25,8 @@ const SCHEDULES_FOR_MISTAKES: usize = 3000;
 struct Slot {
     page: Option<PageId>,
     pins: u32,
+    /// The page that was here last, be it gone.
+    last: Option<PageId>,
 }
 
 /// A pool of two frames, whose states one lock guards: the protocol under test is the policy's, not the pool's.
@@ -29,6 +34,8 @@ struct SmallPool<P> {
     slots: Mutex<Vec<Slot>>,
     words: Vec<AtomicU64>,
     free: Mutex<Vec<FrameId>>,
+    /// A mistake: a frame shows a page that was claimed, until the next one comes.
+    shows_claimed: bool,
     policy: P,
 }
 
@@ -46,12 +53,17 @@ impl<P> Frames for SmallPool<P> {
         slot.page.filter(|_| slot.pins == 0)
     }
 
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        let slot = self.slots.lock().unwrap()[frame.index()];
+        if self.shows_claimed { slot.last } else { slot.page }
+    }
+
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {
         let slot = &mut self.slots.lock().unwrap()[frame.index()];
         if slot.page != Some(page) || slot.pins > 0 {
             return Claim::Pinned;
         }
-        *slot = Slot::default();
+        slot.page = None;
         Claim::Taken
     }
 }
@@ -62,23 +74,47 @@ impl<P: ConcurrentPolicy> SmallPool<P> {
             slots: Mutex::new(vec![Slot::default(); FRAMES as usize]),
             words: (0..FRAMES).map(|_| AtomicU64::new(0)).collect(),
             free: Mutex::new((0..FRAMES).map(FrameId).collect()),
+            shows_claimed: false,
             policy,
         }
     }
 
     /// Hits the page if it is resident, loads it otherwise. Each page is loaded by one thread only.
-    fn request(&self, page: u64, at: u64) {
+    fn request(&self, queue: &mut HitQueue, page: u64, at: u64) {
         let access = Access { page: PageId::from_raw(page), scan: None, write: false, at };
         if let Some(frame) = self.pin(access.page) {
-            self.policy.hit(self, frame, &access);
+            self.hit(queue, frame, &access);
             self.slots.lock().unwrap()[frame.index()].pins -= 1;
             return;
         }
+        self.policy.commit(self, queue, true);
         let free = self.free.lock().unwrap().pop();
         let Some(frame) = free.or_else(|| self.policy.evict(self, &access, &NoScans)) else { return };
         assert!(self.slots.lock().unwrap()[frame.index()].page.is_none(), "{frame:?} is given while in use");
         self.policy.admit(self, frame, &access);
-        self.slots.lock().unwrap()[frame.index()].page = Some(access.page);
+        let slot = &mut self.slots.lock().unwrap()[frame.index()];
+        (slot.page, slot.last) = (Some(access.page), Some(access.page));
+    }
+
+    fn hit(&self, queue: &mut HitQueue, frame: FrameId, access: &Access) {
+        let HitNeed::Queue { length } = self.policy.hit_need() else {
+            return self.policy.hit(self, frame, access);
+        };
+        match queue.note(length, frame, access) {
+            Due::NotYet => {}
+            due => self.policy.commit(self, queue, due == Due::Now),
+        }
+    }
+
+    /// Takes a page out past the policy, which is told afterwards.
+    fn discard(&self, page: u64) {
+        let page = PageId::from_raw(page);
+        for frame in (0..FRAMES).map(FrameId) {
+            if self.claim(frame, page) == Claim::Taken {
+                self.policy.forget(self, frame, page);
+                self.free.lock().unwrap().push(frame);
+            }
+        }
     }
 
     fn pin(&self, page: PageId) -> Option<FrameId> {
@@ -101,16 +137,29 @@ impl<P: ConcurrentPolicy> SmallPool<P> {
 }
 
 fn explore<P: ConcurrentPolicy + 'static>(schedules: usize, policy: impl Fn() -> P + Send + Sync + 'static) {
+    explore_pool(schedules, move || SmallPool::new(policy()));
+}
+
+/// Three sessions with pages of their own, the first of which also looks at the second's and drops it.
+fn explore_pool<P: ConcurrentPolicy + 'static>(
+    schedules: usize,
+    pool: impl Fn() -> SmallPool<P> + Send + Sync + 'static,
+) {
     shuttle::check_random(
         move || {
-            let pool = Arc::new(SmallPool::new(policy()));
+            let pool = Arc::new(pool());
             let threads: Vec<_> = (0..3u64)
                 .map(|own| {
                     let pool = Arc::clone(&pool);
                     thread::spawn(move || {
-                        for (at, page) in [own, own + 10, own].into_iter().enumerate() {
-                            pool.request(page, at as u64);
+                        let mut queue = HitQueue::new();
+                        for (at, page) in [own, own, own + 10, own].into_iter().enumerate() {
+                            pool.request(&mut queue, page, at as u64);
                         }
+                        if own == 0 {
+                            pool.discard(1);
+                        }
+                        pool.policy.commit(&*pool, &mut queue, true);
                     })
                 })
                 .collect();
@@ -121,8 +170,15 @@ fn explore<P: ConcurrentPolicy + 'static>(schedules: usize, policy: impl Fn() ->
     );
 }
 
+/// A queue that is tried at every second hit and full at every third.
+const SHORT: Batching = Batching { queue: 3, prefetch: true };
+
+fn shared(name: &str, batching: Batching) -> Boxed {
+    Boxed(PolicySpec::parse(name).unwrap().build(FRAMES, 7).unwrap().into_concurrent(batching))
+}
+
 #[test]
-fn concurrent_and_locked_policies_share_frames() {
+fn policies_of_both_kinds_share_frames() {
     for name in [
         "clock",
         "clock2t",
@@ -137,7 +193,7 @@ fn concurrent_and_locked_policies_share_frames() {
         "s3-fifo",
         "sieve",
     ] {
-        explore(SCHEDULES, move || Boxed(PolicySpec::parse(name).unwrap().build(FRAMES, 7).unwrap().into_concurrent()));
+        explore(SCHEDULES, move || shared(name, Batching::OFF));
     }
 }
 
@@ -161,6 +217,10 @@ impl Frames for ClaimAwaitsHit {
         Some(PageId::from_raw(0))
     }
 
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.evictable(frame)
+    }
+
     fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
         let mut was_hit = self.was_hit.lock().unwrap();
         while !*was_hit {
@@ -174,7 +234,7 @@ impl Frames for ClaimAwaitsHit {
 fn hit_while_claiming(name: &'static str) {
     shuttle::check_random(
         move || {
-            let policy = PolicySpec::parse(name).unwrap().build(1, 7).unwrap().into_concurrent();
+            let policy = PolicySpec::parse(name).unwrap().build(1, 7).unwrap().into_concurrent(Batching::OFF);
             let frames = ClaimAwaitsHit { word: AtomicU64::new(0), was_hit: Mutex::new(false), told: Condvar::new() };
             let shared = Arc::new((policy, frames));
             let access = Access { page: PageId::from_raw(0), scan: None, write: false, at: 0 };
@@ -208,6 +268,20 @@ fn a_hit_that_changes_an_order_waits_for_the_victim() {
     hit_while_claiming("lru");
 }
 
+#[test]
+fn queued_hits_meet_evictions_and_reused_frames() {
+    for name in ["lru", "2q", "lirs", "arc", "lru-k", "lfu"] {
+        explore(4 * SCHEDULES, move || shared(name, SHORT));
+    }
+}
+
+/// A mistake that the exploration must find: a queued hit is applied although its page has left the frame.
+#[test]
+#[should_panic]
+fn a_hit_on_a_claimed_frame_is_caught() {
+    explore_pool(SCHEDULES_FOR_MISTAKES, || SmallPool { shows_claimed: true, ..SmallPool::new(shared("lru", SHORT)) });
+}
+
 /// A mistake that the exploration must find: the victim is looked at under the lock and claimed after it, so that a
 /// refused one has left the order.
 #[test]
@@ -237,6 +311,10 @@ impl Frames for Peek<'_> {
         self.frames.evictable(frame)
     }
 
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.frames.page(frame)
+    }
+
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {
         self.peeked.set(Some((frame, page)));
         Claim::Taken
@@ -245,7 +323,7 @@ impl Frames for Peek<'_> {
 
 impl ConcurrentPolicy for PeekThenClaim {
     fn hit_need(&self) -> HitNeed {
-        HitNeed::Order
+        HitNeed::Word
     }
 
     fn hit(&self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
@@ -278,6 +356,10 @@ impl ConcurrentPolicy for Boxed {
 
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.0.hit(frames, frame, access);
+    }
+
+    fn commit(&self, frames: &dyn Frames, queue: &mut HitQueue, wait: bool) {
+        self.0.commit(frames, queue, wait);
     }
 
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {

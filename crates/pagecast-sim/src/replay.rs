@@ -295,6 +295,11 @@ impl Frames for MemoryFrames {
     }
 
     #[inline]
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.evictable(frame)
+    }
+
+    #[inline]
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {
         debug_assert_eq!(self.evictable(frame), Some(page), "a proposal names the page that is in the frame");
         self.claimed.set(page);

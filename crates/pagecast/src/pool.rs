@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{self, Ordering};
 use std::time::Instant;
 
-use pagecast_core::policy::{Access, PolicySpec};
+use pagecast_core::policy::{Access, Batching, PolicySpec};
 use pagecast_core::predictor::{Predictor, RegisterError, Registry, ScanSpec, ScanView};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{RelationId, ScanId, Tick};
@@ -99,7 +99,7 @@ impl Pool {
     /// system refuses memory or threads.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         let plan = Plan::new(&options)?;
-        let policy = options.policy.build(plan.frames, options.seed)?.into_concurrent();
+        let policy = options.policy.build(plan.frames, options.seed)?.into_concurrent(Batching::default());
         let memory = FrameMemory::new(plan.frames, options.page_size)
             .map_err(|error| PoolError::setup("memory for the frames", error))?;
         let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();

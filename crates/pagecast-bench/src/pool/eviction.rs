@@ -145,6 +145,10 @@ impl Frames for FullFrames {
         Some(PageId::from_raw(self.lines[frame.index()].page.load(Relaxed)))
     }
 
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.evictable(frame)
+    }
+
     fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
         Claim::Taken
     }

@@ -3,7 +3,7 @@
 //! The frame with the smallest key is on top; of equal keys the one that was keyed first. A change or a removal costs
 //! O(log frames), and so does every refused proposal. 4 bytes per frame and place, and the key with its serial number.
 
-use crate::policy::{Claim, Frames};
+use crate::policy::{Claim, Frames, Metadata};
 use crate::{FrameId, PageId};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -35,6 +35,11 @@ impl<K: PartialOrd + Copy + Default> KeyedFrames<K> {
     pub(crate) fn new(frames: u32) -> Self {
         let blank = Keyed { key: K::default(), serial: 0, page: PageId::from_raw(0), place: OUT };
         Self { heap: Vec::with_capacity(frames as usize), keyed: alloc::vec![blank; frames as usize], serial: 0 }
+    }
+
+    /// Where the frames' keys are.
+    pub(crate) fn metadata(&self) -> Metadata {
+        Metadata::of(&self.keyed)
     }
 
     pub(crate) fn contains(&self, frame: FrameId) -> bool {

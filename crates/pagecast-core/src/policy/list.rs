@@ -6,7 +6,7 @@
 //!
 //! The *front* of a list is its old end, where victims are looked for; the *back* is where pages enter.
 
-use crate::policy::{Claim, Frames};
+use crate::policy::{Claim, Frames, Metadata};
 use crate::{FrameId, PageId};
 use alloc::vec::Vec;
 
@@ -40,6 +40,11 @@ impl<T: Default> Nodes<T> {
 impl<T> Nodes<T> {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Where the nodes are.
+    pub(crate) fn metadata(&self) -> Metadata {
+        Metadata::of(&self.0)
     }
 
     /// Whether node `i` is on some list.

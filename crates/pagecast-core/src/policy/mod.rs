@@ -2,7 +2,7 @@
 //!
 //! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its hit is nothing or one
 //! atomic in the frame's own header line, and victims are chosen in parallel. A [`SequentialPolicy`] keeps ordered
-//! lists and works through `&mut self`. [`Locked`] makes the second into the first. A sequential policy whose hit only
+//! lists and works through `&mut self`. [`BpWrapper`] makes the second into the first. A sequential policy whose hit only
 //! marks its frame (CAR, CLOCK-Pro, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit then takes
 //! no lock and waits for no victim.
 //!
@@ -15,15 +15,16 @@
 
 mod adaptive;
 pub mod belady;
+#[cfg(feature = "std")]
+mod bp_wrapper;
 mod catalog;
 mod clock;
 mod flash;
 mod frequency;
 mod ghosts;
 mod heap;
+mod hit_queue;
 mod list;
-#[cfg(feature = "std")]
-mod locked;
 mod mark;
 mod page_index;
 mod parameters;
@@ -33,12 +34,13 @@ mod sampling;
 
 pub use adaptive::{Arc, Lirs, TwoQueue};
 pub use belady::{Belady, NextUses};
+#[cfg(feature = "std")]
+pub use bp_wrapper::BpWrapper;
 pub use catalog::{PolicySpec, Visitor, names};
 pub use clock::{Car, ClockPro, ClockSweep, SecondTouchClock};
 pub use flash::{Cfdc, Cflru};
 pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
-#[cfg(feature = "std")]
-pub use locked::Locked;
+pub use hit_queue::{Batching, Due, HitQueue, LockCounts, Metadata};
 pub use parameters::PolicyError;
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
@@ -57,7 +59,8 @@ pub struct Access {
     pub scan: Option<ScanId>,
     /// Whether the page will be written.
     pub write: bool,
-    /// When, in the owner's unit: nanoseconds in a pool, the request's index from 0 in a replay.
+    /// When, in the owner's unit: nanoseconds in a pool, the request's index from 0 in a replay. A pool may hand in a hit
+    /// with the time of its session's batch before, so that a hit reads no clock.
     pub at: Tick,
 }
 
@@ -83,6 +86,13 @@ pub trait Frames {
     /// The page in the frame if it is resident and nobody holds it at this moment; it may be gone right after.
     fn evictable(&self, frame: FrameId) -> Option<PageId>;
 
+    /// The page in the frame, held or not, if it was admitted and has neither been claimed nor forgotten; it may be gone
+    /// right after.
+    fn page(&self, frame: FrameId) -> Option<PageId>;
+
+    /// Brings what is at a virtual address into the processor's cache, if the owner knows how: a hint that may be wrong.
+    fn prefetch(&self, _address: usize) {}
+
     /// Takes the frame if it still holds `page` and nobody holds it.
     fn claim(&self, frame: FrameId, page: PageId) -> Claim;
 }
@@ -99,8 +109,14 @@ pub enum HitNeed {
     },
     /// A call of [`ConcurrentPolicy::hit`], which touches only what belongs to the frame and takes no lock.
     Word,
-    /// A call of [`ConcurrentPolicy::hit`], which keeps an order and takes a lock.
+    /// A call of [`SequentialPolicy::hit`], which keeps an order and has no other caller meanwhile.
     Order,
+    /// A place in the session's [`HitQueue`] of this length, and a [`ConcurrentPolicy::commit`] when it is due.
+    /// [`ConcurrentPolicy::hit`] works too, but takes a lock each time.
+    Queue {
+        /// Hits that the queue may hold.
+        length: u32,
+    },
 }
 
 impl HitNeed {
@@ -126,6 +142,15 @@ pub trait ConcurrentPolicy: Send + Sync {
 
     /// `access` found its page in `frame`.
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
+
+    /// Tells the policy of the hits in a session's queue and empties it. If that would have to wait and `wait` says not
+    /// to, the queue stays as it is. A session commits before it lets a miss come in, and at its end.
+    fn commit(&self, _frames: &dyn Frames, _queue: &mut HitQueue, _wait: bool) {}
+
+    /// What its lock has been through; nothing, if it has none.
+    fn lock_counts(&self) -> LockCounts {
+        LockCounts::default()
+    }
 
     /// Claims a victim to make room for `incoming`. `None` after a bounded search in which nothing could be claimed.
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
@@ -160,6 +185,11 @@ pub trait SequentialPolicy: Send {
     /// The page `page` left `frame` other than by eviction.
     fn forget(&mut self, frame: FrameId, page: PageId);
 
+    /// Where it keeps what a hit touches first, so that it can be prefetched; `None` if that is not by frame.
+    fn metadata(&self) -> Option<Metadata> {
+        None
+    }
+
     /// Panics if an invariant of the policy's own structures is broken. For tests; may cost O(frames).
     fn check(&self);
 }
@@ -185,6 +215,10 @@ impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
         (**self).forget(frame, page);
     }
 
+    fn metadata(&self) -> Option<Metadata> {
+        (**self).metadata()
+    }
+
     fn check(&self) {
         (**self).check();
     }
@@ -200,11 +234,11 @@ pub enum Policy {
 
 #[cfg(feature = "std")]
 impl Policy {
-    /// The policy for use by many threads; a sequential one goes behind a mutex.
-    pub fn into_concurrent(self) -> Box<dyn ConcurrentPolicy> {
+    /// The policy for use by many threads; a sequential one goes behind a lock, which hits reach as `batching` says.
+    pub fn into_concurrent(self, batching: Batching) -> Box<dyn ConcurrentPolicy> {
         match self {
             Policy::Concurrent(policy) => policy,
-            Policy::Sequential(policy) => Box::new(Locked::new(policy)),
+            Policy::Sequential(policy) => Box::new(BpWrapper::new(policy, batching)),
         }
     }
 }

@@ -95,6 +95,10 @@ impl Frames for Slots {
         slot.page.filter(|_| !slot.held)
     }
 
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.slots.borrow()[frame.index()].page
+    }
+
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {
         self.claims.set(self.claims.get() + 1);
         let slot = &mut self.slots.borrow_mut()[frame.index()];

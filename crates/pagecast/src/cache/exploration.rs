@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use pagecast_core::oracle::NoScans;
-use pagecast_core::policy::{Access, PolicySpec};
+use pagecast_core::policy::{Access, Batching, PolicySpec};
 use pagecast_core::{PageId, RelationId};
 use shuttle::thread;
 
@@ -31,7 +31,7 @@ const RELATION: RelationId = RelationId(0);
 const PAGE_BYTES: usize = 8;
 
 fn cache(policy: &str, frames: u32) -> Arc<Cache> {
-    let policy = PolicySpec::parse(policy).unwrap().build(frames, 1).unwrap().into_concurrent();
+    let policy = PolicySpec::parse(policy).unwrap().build(frames, 1).unwrap().into_concurrent(Batching::default());
     Cache::new(FrameMemory::new(frames, 4096).unwrap(), frames, policy)
 }
 

@@ -107,6 +107,14 @@ impl Header {
         (tag != NO_PAGE).then(|| PageId::from_raw(tag))
     }
 
+    /// The page in the frame, pinned or not. It was admitted before its tag was set, and a claim takes the tag away.
+    pub(super) fn tagged(&self) -> Option<PageId> {
+        // Relaxed: who holds the policy's lock sees every claim and admission that was made under it before, and what he
+        // cannot see yet has not been told to the policy either.
+        let tag = self.tag.load(Relaxed);
+        (tag != NO_PAGE).then(|| PageId::from_raw(tag))
+    }
+
     /// Adds a pin if the frame is resident, whatever its page is. `index` is the frame's own.
     #[inline]
     pub(super) fn pin(&self, index: u32) -> Option<Held> {

@@ -325,6 +325,10 @@ impl Frames for View<'_> {
         self.cache.headers.get(frame.index())?.evictable()
     }
 
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.cache.headers.get(frame.index())?.tagged()
+    }
+
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {
         let before = self.taken.take();
         if before.is_some() {

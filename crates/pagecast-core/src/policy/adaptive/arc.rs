@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which list a node is on.
@@ -161,6 +161,10 @@ impl SequentialPolicy for Arc {
             Seen::Once => self.once.remove(&mut self.nodes, frame.0),
             Seen::Again => self.again.remove(&mut self.nodes, frame.0),
         }
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// The state of a node; ghosts are non-resident HIR pages and need none.
@@ -197,6 +197,10 @@ impl SequentialPolicy for Lirs {
             self.stack.remove(&mut self.recency, i);
         }
         self.prune();
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.recency.metadata())
     }
 
     fn check(&self) {

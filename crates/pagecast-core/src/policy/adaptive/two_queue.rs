@@ -15,7 +15,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which queue a frame is on.
@@ -124,6 +124,10 @@ impl SequentialPolicy for TwoQueue {
             Queue::In => self.incoming.remove(&mut self.nodes, frame.0),
             Queue::Main => self.main.remove(&mut self.nodes, frame.0),
         }
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

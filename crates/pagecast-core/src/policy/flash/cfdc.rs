@@ -20,7 +20,7 @@
 //! per frame, and at most 104 for as many clusters as there are frames.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -221,6 +221,10 @@ impl SequentialPolicy for Cfdc {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

@@ -15,7 +15,7 @@
 //! over the dirty ones. 40 bytes per frame.
 
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// What a frame notes.
@@ -111,6 +111,10 @@ impl SequentialPolicy for Cflru {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

@@ -6,7 +6,7 @@
 
 use crate::FrameId;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames};
+use crate::policy::{Access, Frames, Metadata};
 
 /// The frames of one count.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ impl Counts {
             stock.push_back(&mut groups, group);
         }
         Self { frames: Nodes::new(frames as usize), groups, rising: List::new(), stock, sum: 0, len: 0 }
+    }
+
+    /// Where the frames' counts are.
+    pub(super) fn metadata(&self) -> Metadata {
+        self.frames.metadata()
     }
 
     /// The mean count; 0 if there are no frames.

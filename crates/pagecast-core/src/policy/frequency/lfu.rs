@@ -9,7 +9,7 @@
 //! each of as many groups of equal count as there are frames, of which few are ever touched.
 
 use super::counts::Counts;
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least frequently used.
@@ -43,6 +43,10 @@ impl SequentialPolicy for Lfu {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.counts.remove(frame);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.counts.metadata())
     }
 
     fn check(&self) {

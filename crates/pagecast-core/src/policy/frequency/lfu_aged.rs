@@ -13,7 +13,7 @@
 //! hits. Memory as `lfu`.
 
 use super::counts::Counts;
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least frequently used, with counts that fade.
@@ -51,6 +51,10 @@ impl SequentialPolicy for LfuAged {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.counts.remove(frame);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.counts.metadata())
     }
 
     fn check(&self) {

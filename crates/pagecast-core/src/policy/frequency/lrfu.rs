@@ -14,7 +14,7 @@
 //! Cost: O(log frames) per hit and eviction, and O(frames) every 900 / lambda requests. 36 bytes per frame.
 
 use crate::policy::heap::KeyedFrames;
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// 2^900: sums are divided by it when a use would weigh more.
@@ -77,6 +77,10 @@ impl SequentialPolicy for Lrfu {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.sums.remove(frame);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.sums.metadata())
     }
 
     fn check(&self) {

@@ -19,7 +19,7 @@
 
 use super::sketch::Sketch;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which list a frame is on.
@@ -140,6 +140,10 @@ impl SequentialPolicy for WTinyLfu {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

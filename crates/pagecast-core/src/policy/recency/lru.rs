@@ -10,7 +10,7 @@
 //! Cost: O(1) per hit and per eviction (plus one step per refused candidate), 16 bytes per frame, no ghosts.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least recently used.
@@ -46,6 +46,10 @@ impl SequentialPolicy for Lru {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.order.remove(&mut self.nodes, frame.0);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

@@ -19,7 +19,7 @@
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
@@ -157,6 +157,10 @@ impl SequentialPolicy for LruK {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

@@ -14,7 +14,7 @@
 //! Cost: a hash look-up and O(1) per hit, O(1) per eviction. 24 bytes per frame and less than 4 KiB for relations.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, RelationId, oracle::Oracle};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -95,6 +95,10 @@ impl SequentialPolicy for TwoPriorityLru {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame);
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

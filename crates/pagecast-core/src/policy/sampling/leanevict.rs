@@ -13,7 +13,7 @@
 //! Cost: nothing per hit of a hot page, O(1) otherwise. 28 bytes per frame.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
-use crate::policy::{Access, Frames, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
 use crate::random::Random;
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
@@ -104,6 +104,10 @@ impl SequentialPolicy for LeanEvict {
         } else {
             self.unheat(frame.0);
         }
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        Some(self.nodes.metadata())
     }
 
     fn check(&self) {

@@ -1,0 +1,168 @@
+//! BP-Wrapper: any sequential policy for many sessions, with the lock taken once for a batch of hits.
+//!
+//! Ding, Jiang, Zhang, "BP-Wrapper: A system framework making any replacement algorithms (almost) lock contention free"
+//! (ICDE 2009). Two techniques. *Batching*: a session notes its hits in a queue of its own and applies a whole queue in one
+//! hold of the lock, in the order in which they happened. From half a queue on it tries the lock without waiting, and
+//! waits only when the queue is full. *Prefetching*: what the policy keeps of the queued frames is brought into the
+//! processor's cache before the lock is taken, so that it is held for less long.
+//!
+//! Deviations:
+//! * A queued hit is applied only if its frame still has the page that was hit; the others are dropped and counted.
+//! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A miss needs no eviction
+//!   while frames are free, yet its admission must come after the hits before it; and beside the page's read one more
+//!   lock is nothing. With a single session every policy call then comes in the order of the requests.
+//! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's lists.
+//! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an instruction that this crate,
+//!   which has no unsafe code, may not use. It is a hint about an address: a wrong one costs time only.
+//!
+//! A policy whose hit only marks its frame needs no queue: its hits go to the frame's word
+//! ([`SequentialPolicy::hit_need`]), and the lock is for misses.
+//!
+//! Suits every policy with an order. Decisions lag by at most a queue for each session, which shows in hit ratios only if
+//! the pool is less than about a hundred queues large (measured in `docs/benchmarks.md`).
+//!
+//! Cost: a hit is one entry of 40 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold; an eviction,
+//! admission or miss takes the lock as without batching. No bytes per frame; 2.5 KiB per session with a queue of 64.
+//!
+//! Claims run under the lock, so that a frame leaves the page table and the policy's order in one step as other callers
+//! see it.
+
+use super::{Access, Batching, ConcurrentPolicy, Frames, HitNeed, HitQueue, LockCounts, Metadata, SequentialPolicy};
+use crate::sync::{Mutex, MutexGuard, TryLockError};
+use crate::{FrameId, PageId, oracle::Oracle};
+
+/// A sequential policy as a concurrent one.
+///
+/// Invariants, which the owner of the frames keeps by calling `admit` before a page can be found in its frame, and
+/// `forget` after it cannot any more:
+/// * (I1) Under the lock, a frame in which [`Frames::page`] shows a page is one that the policy holds with that page.
+/// * (I2) Whoever waits for the lock holds no other lock that a claim may want.
+///
+/// ```
+/// use pagecast_core::policy::{Batching, BpWrapper, ConcurrentPolicy, HitNeed, Lru};
+///
+/// let shared = BpWrapper::new(Lru::new(1024), Batching::default());
+/// assert_eq!(shared.hit_need(), HitNeed::Queue { length: 64 });
+/// ```
+#[derive(Debug)]
+pub struct BpWrapper<P> {
+    guarded: Mutex<Guarded<P>>,
+    batching: Batching,
+    /// The policy's, so that a hit which its frame's word is enough for takes no lock.
+    need: HitNeed,
+    metadata: Option<Metadata>,
+}
+
+/// What the lock guards. The counts are in it because whoever has it may write them without another cache line.
+#[derive(Debug)]
+struct Guarded<P> {
+    policy: P,
+    counts: LockCounts,
+}
+
+const NOT_POISONED: &str = "the lock is poisoned only by a panic inside a policy, which is a bug there";
+
+impl<P: SequentialPolicy> BpWrapper<P> {
+    /// Puts `policy` behind a lock of its own.
+    pub fn new(policy: P, batching: Batching) -> Self {
+        let metadata = policy.metadata().filter(|_| batching.prefetch);
+        let need = policy.hit_need();
+        Self { guarded: Mutex::new(Guarded { policy, counts: LockCounts::default() }), batching, need, metadata }
+    }
+
+    /// [`SequentialPolicy::check`] of the policy inside.
+    pub fn check(&self) {
+        self.lock().policy.check();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Guarded<P>> {
+        if let Some(guarded) = self.try_lock() {
+            return guarded;
+        }
+        let mut guarded = self.guarded.lock().expect(NOT_POISONED);
+        guarded.counts.acquisitions += 1;
+        guarded.counts.blocked += 1;
+        guarded
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Guarded<P>>> {
+        match self.guarded.try_lock() {
+            Ok(mut guarded) => {
+                guarded.counts.acquisitions += 1;
+                Some(guarded)
+            }
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => panic!("{NOT_POISONED}"),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, frames: &dyn Frames, frame: FrameId) {
+        if let Some(metadata) = self.metadata {
+            frames.prefetch(metadata.address(frame));
+        }
+    }
+}
+
+impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
+    fn hit_need(&self) -> HitNeed {
+        match self.need {
+            HitNeed::Order => HitNeed::Queue { length: self.batching.length() },
+            need => need,
+        }
+    }
+
+    /// At once, past all queues. The caller holds the page, so that it is still in the frame.
+    fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        if !self.need.is_met_by(frames.word(frame)) {
+            self.prefetch(frames, frame);
+            self.lock().policy.hit(frame, access);
+        }
+    }
+
+    fn commit(&self, frames: &dyn Frames, queue: &mut HitQueue, wait: bool) {
+        if queue.is_empty() {
+            return;
+        }
+        // What earlier tries have fetched is there still, or somebody has written to it since and will again.
+        for (frame, _) in &queue.hits[queue.prefetched..] {
+            self.prefetch(frames, *frame);
+        }
+        queue.prefetched = queue.hits.len();
+        let guarded = if wait { Some(self.lock()) } else { self.try_lock() };
+        let Some(mut guarded) = guarded else {
+            queue.failed_tries += 1;
+            return;
+        };
+        let Guarded { policy, counts } = &mut *guarded;
+        counts.failed_tries += core::mem::take(&mut queue.failed_tries);
+        for (frame, access) in queue.hits.drain(..) {
+            // The session has given its pin back since: the frame may be free, or another page's (I1).
+            if frames.page(frame) == Some(access.page) {
+                policy.hit(frame, &access);
+                counts.applied += 1;
+            } else {
+                counts.dropped += 1;
+            }
+        }
+        queue.prefetched = 0;
+    }
+
+    fn lock_counts(&self) -> LockCounts {
+        // Not through `lock`: to look is no use of the policy.
+        self.guarded.lock().expect(NOT_POISONED).counts
+    }
+
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        self.lock().policy.evict(frames, incoming, oracle)
+    }
+
+    fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.prefetch(frames, frame);
+        self.lock().policy.admit(frames, frame, access);
+    }
+
+    fn forget(&self, _frames: &dyn Frames, frame: FrameId, page: PageId) {
+        self.lock().policy.forget(frame, page);
+    }
+}
