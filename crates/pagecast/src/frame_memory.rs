@@ -1,10 +1,12 @@
 //! The bytes of the frames: one anonymous mapping, cut into pages. The only module of the pool with unsafe code.
 //!
 //! Who may touch which bytes is decided by the tokens of [`crate::cache`]: an [`Owned`] is the only one of its frame and
-//! excludes every [`Held`] of it; a [`Held`] excludes an [`Owned`]. The functions here turn tokens into slices.
+//! excludes every [`Held`] of it; a [`Held`] excludes an [`Owned`]. The functions here turn tokens into slices. One of them
+//! takes no token, and copies bytes that may be anything.
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
@@ -53,12 +55,51 @@ impl FrameMemory {
         unsafe { std::slice::from_raw_parts(page.as_ptr(), self.page_size) }
     }
 
+    /// Copies bytes of a frame that somebody may be writing to. What is copied is right only if the frame's version was
+    /// even before and is the same afterwards ([`crate::cache`], (I9)); else it is any bytes, of no page or of two.
+    pub(crate) fn copy_unpinned(&self, frame: u32, offset: usize, into: &mut [u8]) {
+        assert!(offset <= self.page_size && into.len() <= self.page_size - offset, "beyond the end of a page");
+        let from = self.page(frame).as_ptr().wrapping_add(offset);
+        // Bytes up to the first whole word of the frame, words, and the rest.
+        let head = from.align_offset(WORD).min(into.len());
+        let (head, rest) = into.split_at_mut(head);
+        let words = rest.len() / WORD * WORD;
+        let (body, tail) = rest.split_at_mut(words);
+        racing_bytes(from, head);
+        for (i, chunk) in body.chunks_exact_mut(WORD).enumerate() {
+            let word = from.wrapping_add(head.len() + i * WORD).cast::<u64>();
+            // SAFETY: aligned, and within the mapping, which lives as long as `self`. Another thread may be writing here,
+            // the kernel or the owner of the frame: see `racing_bytes`.
+            let word = unsafe { AtomicU64::from_ptr(word) };
+            chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        racing_bytes(from.wrapping_add(head.len() + words), tail);
+    }
+
     /// The page that is being filled.
     pub(crate) fn write<'a>(&'a self, owned: &'a mut Owned) -> &'a mut [u8] {
         let page = self.page(owned.index());
         // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and it is borrowed mutably for
         // as long as the slice lives; those who read the page before are done by the Acquire of the claim.
         unsafe { std::slice::from_raw_parts_mut(page.as_ptr(), self.page_size) }
+    }
+}
+
+const WORD: usize = size_of::<u64>();
+
+/// Copies from memory that somebody may be writing to.
+///
+/// The loads are atomic, so that no access of ours is torn, repeated or invented by the compiler, and each byte is one
+/// that was there. The writes that they may meet are not atomic: most are the kernel's, which no language orders, some are
+/// the owner's through a slice. By the letter of the language a load that meets such a plain write is a race even though
+/// its result is thrown away. It is the bargain of every sequence lock over bytes; it rests on a load having no effect
+/// but its value, and on nobody using that value before the version has been looked at again. Without it a reader would
+/// have to announce himself in memory that evictions look at, which is what a pin is.
+fn racing_bytes(from: *mut u8, into: &mut [u8]) {
+    for (i, byte) in into.iter_mut().enumerate() {
+        // SAFETY: the caller has checked that these bytes are within the mapping; see above for those who write.
+        let from = unsafe { AtomicU8::from_ptr(from.wrapping_add(i)) };
+        *byte = from.load(Relaxed);
     }
 }
 

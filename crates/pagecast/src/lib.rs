@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`storage`] | where pages come from: local files, declared speed, memory, faults |
 //! | `cache` | frames, page table, loads: the protocol, with its invariants |
-//! | `frame_memory` | the frames' bytes; the only unsafe code |
+//! | `frame_memory`, `processor_cache` | the frames' bytes; a hint to the processor: the only unsafe code |
 //! | `io` | the threads that read |
-//! | `pool`, `read`, `pin`, `scan`, `relation` | what users call |
+//! | `pool`, `session`, `read`, `pin`, `scan`, `relation` | what users call |
 //! | `prefetch` | pages that are brought before they are asked for |
 //! | `options`, `stats` | how memory is divided, what is counted |
 #![deny(unsafe_code)]
@@ -24,16 +24,19 @@ mod options;
 mod pin;
 mod pool;
 mod prefetch;
+#[allow(unsafe_code)]
+mod processor_cache;
 mod read;
 mod relation;
 mod scan;
+mod session;
 mod stats;
 pub mod storage;
 mod sync;
 
 pub use error::PoolError;
 pub use options::{MemoryUse, PoolOptions, PrefetchOptions, Recorder};
-pub use pagecast_core::policy::{self, PolicySpec};
+pub use pagecast_core::policy::{self, Batching, PolicySpec};
 pub use pagecast_core::predictor::{self, PredictorConfig};
 pub use pagecast_core::{PageId, RelationId, ScanId};
 pub use pin::Pin;
@@ -41,6 +44,7 @@ pub use pool::Pool;
 pub use read::{ReadResult, ReadStats};
 pub use relation::Relation;
 pub use scan::Scan;
+pub use session::Session;
 pub use stats::PoolStats;
 
 /// The largest page, in bytes: one request of the storage.

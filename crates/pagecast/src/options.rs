@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagecast_core::PageId;
-use pagecast_core::policy::PolicySpec;
+use pagecast_core::policy::{Batching, Policy, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 
 use crate::cache::Cache;
@@ -33,6 +33,9 @@ pub struct PoolOptions {
     pub page_size: u32,
     /// Who leaves. Default: `pbm`.
     pub policy: PolicySpec,
+    /// How hits reach a policy that keeps an order (LRU, 2Q, ARC, LIRS and others; `clock`, `random` and `pbm` keep
+    /// none). Default: in batches of 64, of a small pool's frames a 64th, prefetched.
+    pub batching: Batching,
     /// Of what the policy leaves to chance. Default: 42.
     pub seed: u64,
     /// Where files are. Default: the local file system.
@@ -71,6 +74,7 @@ impl Default for PoolOptions {
             memory: 256 << 20,
             page_size: 64 << 10,
             policy: PolicySpec::parse("pbm").expect("the catalog has pbm"),
+            batching: Batching::default(),
             seed: 42,
             device: Device::local(),
             predictor: None,
@@ -86,6 +90,7 @@ impl fmt::Debug for PoolOptions {
             .field("memory", &self.memory)
             .field("page_size", &self.page_size)
             .field("policy", &self.policy.name())
+            .field("batching", &self.batching)
             .field("seed", &self.seed)
             .field("device", &self.device)
             .field("predictor", &self.predictor)
@@ -104,7 +109,7 @@ pub struct MemoryUse {
     pub headers: u64,
     /// The page table.
     pub table: u64,
-    /// The policy, ghosts included.
+    /// The policy, ghosts included, and the queues of hits on their way to it; those of sessions are the sessions'.
     pub policy: u64,
     /// The predictor.
     pub predictor: u64,
@@ -165,11 +170,13 @@ impl Plan {
 
 fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
     let [headers, table, inflight] = Cache::metadata_bytes(frames);
+    let queues =
+        Cache::queue_bytes(if keeps_order(&options.policy) { options.batching.within(frames).length() } else { 0 });
     let mut memory = MemoryUse {
         frames: u64::from(frames) * u64::from(options.page_size),
         headers,
         table,
-        policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE,
+        policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE + queues,
         predictor: predictor.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),
@@ -179,6 +186,11 @@ fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> Mem
     let parts = [headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
     memory.total = parts.iter().fold(memory.frames, |sum, part| sum.saturating_add(*part));
     memory
+}
+
+/// Whether hits wait for the policy in queues.
+fn keeps_order(policy: &PolicySpec) -> bool {
+    matches!(policy.build(1, 0), Ok(Policy::Sequential(_)))
 }
 
 /// The predictor's default, halved until it takes at most `bytes` or has room for a handful of scans only.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{self, Ordering};
 use std::time::Instant;
 
-use pagecast_core::policy::{Access, Batching, PolicySpec};
+use pagecast_core::policy::{Access, PolicySpec};
 use pagecast_core::predictor::{Predictor, RegisterError, Registry, ScanSpec, ScanView};
 use pagecast_core::sync::atomic::AtomicU64;
-use pagecast_core::{RelationId, ScanId, Tick};
+use pagecast_core::{PageId, RelationId, ScanId, Tick};
 
 use crate::blocking::block_on;
-use crate::cache::{Cache, Held, Loading, Request, Waiter};
+use crate::cache::{Anyone, Cache, Client, Held, Loading, Request, Waiter};
 use crate::frame_memory::FrameMemory;
 use crate::io::{Batch, IoThreads};
 use crate::options::{MemoryUse, Plan, PoolOptions};
@@ -23,7 +23,8 @@ use crate::prefetch::Prefetch;
 use crate::read::{self, ReadResult};
 use crate::relation::Relation;
 use crate::scan::Scan;
-use crate::stats::{Counter, PoolStats};
+use crate::session::Session;
+use crate::stats::PoolStats;
 use crate::storage::Device;
 use crate::sync::Mutex;
 use crate::{Pin, PoolError};
@@ -99,7 +100,8 @@ impl Pool {
     /// system refuses memory or threads.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         let plan = Plan::new(&options)?;
-        let policy = options.policy.build(plan.frames, options.seed)?.into_concurrent(Batching::default());
+        let policy =
+            options.policy.build(plan.frames, options.seed)?.into_concurrent(options.batching.within(plan.frames));
         let memory = FrameMemory::new(plan.frames, options.page_size)
             .map_err(|error| PoolError::setup("memory for the frames", error))?;
         let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
@@ -167,18 +169,7 @@ impl Pool {
     /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its read failed.
     #[inline]
     pub fn pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
-        match self.0.resident(relation, block, scan) {
-            Some(held) => Ok(Pin::new(&self.0.cache, held)),
-            None => self.pin_slowly(relation, block, scan),
-        }
-    }
-
-    #[cold]
-    fn pin_slowly(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
-        match self.0.begin_pin(relation, block, scan)? {
-            Begun::Held(held) => Ok(Pin::new(&self.0.cache, held)),
-            Begun::Wait(wait) => block_on(self.0.finish_pin(wait)),
-        }
+        self.0.pin(&mut Anyone, relation, block, scan)
     }
 
     /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first poll and goes on if the
@@ -189,13 +180,7 @@ impl Pool {
         block: u32,
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<Pin<'_>, PoolError>> + Send + use<'_> {
-        let relation = relation.clone();
-        async move {
-            match self.0.begin_pin(&relation, block, scan)? {
-                Begun::Held(held) => Ok(Pin::new(&self.0.cache, held)),
-                Begun::Wait(wait) => self.0.finish_pin(wait).await,
-            }
-        }
+        self.0.pin_async(Anyone, relation.clone(), block, scan)
     }
 
     /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one request; where no frame is
@@ -210,7 +195,7 @@ impl Pool {
         ranges: &[Range<u64>],
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + 'static + use<> {
-        read::read(self.0.clone(), relation.clone(), ranges.to_vec(), scan)
+        read::read(self.0.clone(), Anyone, relation.clone(), ranges.to_vec(), scan)
     }
 
     /// As [`read`](Self::read), in this thread.
@@ -227,9 +212,14 @@ impl Pool {
         block_on(self.read(relation, ranges, scan))
     }
 
+    /// A session: the way to many requests from one thread or one client.
+    pub fn session(&self) -> Session<'_> {
+        Session::new(&self.0)
+    }
+
     /// What the pool has done so far.
     pub fn stats(&self) -> PoolStats {
-        self.0.cache.statistics.snapshot()
+        self.0.cache.stats()
     }
 
     /// Where the memory goes.
@@ -305,21 +295,90 @@ impl Shared {
         self.relations.lock().by_id.get(&id).cloned()
     }
 
+    /// Pins a page, and waits for it if it is not resident.
+    #[inline]
+    pub(crate) fn pin(
+        &self,
+        client: &mut impl Client,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<Pin<'_>, PoolError> {
+        match self.resident(client, relation, block, scan) {
+            Some(held) => Ok(Pin::new(&self.cache, held)),
+            None => self.pin_slowly(client, relation, block, scan),
+        }
+    }
+
+    #[cold]
+    fn pin_slowly(
+        &self,
+        client: &mut impl Client,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<Pin<'_>, PoolError> {
+        match self.begin_pin(client, relation, block, scan)? {
+            Begun::Held(held) => Ok(Pin::new(&self.cache, held)),
+            Begun::Wait(wait) => block_on(self.finish_pin(client, wait)),
+        }
+    }
+
+    /// The same in a future.
+    pub(crate) async fn pin_async(
+        &self,
+        mut client: impl Client,
+        relation: Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<Pin<'_>, PoolError> {
+        match self.begin_pin(&mut client, &relation, block, scan)? {
+            Begun::Held(held) => Ok(Pin::new(&self.cache, held)),
+            Begun::Wait(wait) => self.finish_pin(&mut client, wait).await,
+        }
+    }
+
     /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
     #[inline]
-    fn resident(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Option<Held> {
+    fn resident(
+        &self,
+        client: &mut impl Client,
+        relation: &Relation,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Option<Held> {
         if !relation.is_readable_by(self.identity) || self.options.recorder.is_some() {
             return None;
         }
         let page = relation.page(block);
-        let held = self.cache.hit(page, || Access { page, scan, write: false, at: self.now() })?;
-        self.cache.statistics.add(Counter::Hits, 1);
-        Some(held)
+        self.cache.hit(client, page, |at| self.access(page, scan, at))
+    }
+
+    /// Copies bytes of a page without pinning it; `None` where that does not work.
+    pub(crate) fn copy_unpinned(
+        &self,
+        client: &mut impl Client,
+        relation: &Relation,
+        (block, offset): (u32, u32),
+        into: &mut [u8],
+        scan: Option<ScanId>,
+    ) -> Option<usize> {
+        if !relation.is_readable_by(self.identity) || self.options.recorder.is_some() {
+            return None;
+        }
+        let page = relation.page(block);
+        self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, at))
+    }
+
+    /// A request for a page, at the time that is given or else now.
+    pub(crate) fn access(&self, page: PageId, scan: Option<ScanId>, at: Option<Tick>) -> Access {
+        Access { page, scan, write: false, at: at.unwrap_or_else(|| self.now()) }
     }
 
     /// Pins a page if it is resident: the first half of every request. Records it, and counts it if it is a hit.
     pub(crate) fn find(
         &self,
+        client: &mut impl Client,
         relation: &Relation,
         block: u32,
         scan: Option<ScanId>,
@@ -329,17 +388,18 @@ impl Shared {
         if let Some(recorder) = &self.options.recorder {
             recorder.request(page, relation.page_len(block));
         }
-        let held = self.cache.hit(page, || Access { page, scan, write: false, at: self.now() });
-        self.cache.statistics.add(Counter::Hits, held.is_some().into());
-        Ok(held)
+        Ok(self.cache.hit(client, page, |at| self.access(page, scan, at)))
     }
 
     /// Finds or begins the load of a page that was not resident: the other half. The page may have come meanwhile.
-    pub(crate) fn load(&self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Request {
-        let page = relation.page(block);
-        let request = self.cache.request(Access { page, scan, write: false, at: self.now() });
-        self.cache.statistics.add(request.counter(), 1);
-        request
+    pub(crate) fn load(
+        &self,
+        client: &mut impl Client,
+        relation: &Relation,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Request {
+        self.cache.request(client, self.access(relation.page(block), scan, None))
     }
 
     /// Finds a frame for a load and adds it to the batch; gives it up and says false if there is no frame.
@@ -353,15 +413,21 @@ impl Shared {
         placed
     }
 
-    fn begin_pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Begun, PoolError> {
+    fn begin_pin(
+        &self,
+        client: &mut impl Client,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<Begun, PoolError> {
         if block >= relation.pages() {
             let start = u64::from(block) * u64::from(relation.page_size());
             relation.contains(&(start..start + u64::from(relation.page_size())))?;
         }
-        if let Some(held) = self.find(relation, block, scan)? {
+        if let Some(held) = self.find(client, relation, block, scan)? {
             return Ok(Begun::Held(held));
         }
-        let (waiter, joined) = match self.load(relation, block, scan) {
+        let (waiter, joined) = match self.load(client, relation, block, scan) {
             Request::Hit(held) => return Ok(Begun::Held(held)),
             Request::Joined { waiter, first } => {
                 if first {
@@ -375,14 +441,14 @@ impl Shared {
             }
             Request::Full => return Err(PoolError::NoFrame { frames: self.cache.frames() }),
         };
-        let access = Access { page: relation.page(block), scan, write: false, at: self.now() };
+        let access = self.access(relation.page(block), scan, None);
         Ok(Begun::Wait(PinWait { waiter, access, joined }))
     }
 
-    async fn finish_pin(&self, wait: PinWait) -> Result<Pin<'_>, PoolError> {
+    async fn finish_pin(&self, client: &mut impl Client, wait: PinWait) -> Result<Pin<'_>, PoolError> {
         let held = wait.waiter.await?.ok_or(PoolError::NoFrame { frames: self.cache.frames() })?;
         if wait.joined {
-            self.cache.touch(&held, || wait.access);
+            self.cache.touch(client, held.index(), |_| wait.access);
         }
         Ok(Pin::new(&self.cache, held))
     }

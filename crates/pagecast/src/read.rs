@@ -12,9 +12,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagecast_core::ScanId;
-use pagecast_core::policy::Access;
 
-use crate::cache::{Request, Waiter};
+use crate::cache::{Client, Request, Waiter};
 use crate::io::{Answer, Awaited, Batch, Job, PastRead};
 use crate::pool::Shared;
 use crate::relation::Relation;
@@ -62,8 +61,9 @@ struct Visit {
     pieces: Range<usize>,
 }
 
-struct Reading {
+struct Reading<C> {
     shared: Arc<Shared>,
+    client: C,
     relation: Arc<Relation>,
     scan: Option<ScanId>,
     pieces: Vec<Piece>,
@@ -77,6 +77,7 @@ struct Reading {
 
 pub(crate) async fn read(
     shared: Arc<Shared>,
+    mut client: impl Client,
     relation: Arc<Relation>,
     ranges: Vec<Range<u64>>,
     scan: Option<ScanId>,
@@ -88,11 +89,11 @@ pub(crate) async fn read(
         result.data.push(vec![0; len as usize]);
         result.stats.bytes_requested += len;
     }
-    shared.cache.statistics.add(Counter::BytesRequested, result.stats.bytes_requested);
+    client.count(&shared.cache, Counter::BytesRequested, result.stats.bytes_requested);
     let (visits, pieces) = cut(&ranges, u64::from(relation.page_size()));
     let window = window(shared.cache.frames(), relation.page_size());
     let (pending, past) = (VecDeque::new(), Vec::new());
-    let mut reading = Reading { shared, relation, scan, pieces, result, pending, past };
+    let mut reading = Reading { shared, client, relation, scan, pieces, result, pending, past };
     let mut missing = reading.take_resident(visits)?.into_iter();
     reading.fill(&mut missing, window);
     // After the scan's own requests, which somebody waits for.
@@ -149,13 +150,13 @@ fn cut(ranges: &[Range<u64>], page_size: u64) -> (Vec<Visit>, Vec<Piece>) {
     (visits, pieces)
 }
 
-impl Reading {
+impl<C: Client> Reading<C> {
     /// Copies out the pages that are resident, and returns the others.
     fn take_resident(&mut self, visits: Vec<Visit>) -> Result<Vec<Visit>, PoolError> {
         let mut missing = Vec::new();
         self.result.stats.pages += visits.len() as u64;
         for visit in visits {
-            match self.shared.find(&self.relation, visit.block, self.scan)? {
+            match self.shared.find(&mut self.client, &self.relation, visit.block, self.scan)? {
                 Some(held) => self.hit(&visit, held),
                 None => missing.push(visit),
             }
@@ -170,7 +171,7 @@ impl Reading {
         let mut batch = Batch::new(&shared.threads, &relation);
         while self.pending.len() < window {
             let Some(visit) = missing.next() else { break };
-            match shared.load(&relation, visit.block, self.scan) {
+            match shared.load(&mut self.client, &relation, visit.block, self.scan) {
                 Request::Hit(held) => self.hit(&visit, held),
                 Request::Joined { waiter, first } => {
                     if first {
@@ -199,7 +200,7 @@ impl Reading {
         let shared = self.shared.clone();
         if joined {
             let page = self.relation.page(visit.block);
-            shared.cache.touch(&held, || Access { page, scan: self.scan, write: false, at: shared.now() });
+            shared.cache.touch(&mut self.client, held.index(), |at| shared.access(page, self.scan, at));
         }
         let page = Pin::new(&shared.cache, held);
         self.copy(visit, &page);
@@ -233,8 +234,8 @@ impl Reading {
             }
             self.result.stats.bytes_read += len;
             self.result.stats.bypassed_bytes += len;
-            self.shared.cache.statistics.add(Counter::BytesRead, len);
-            self.shared.cache.statistics.add(Counter::BypassedBytes, len);
+            self.client.count(&self.shared.cache, Counter::BytesRead, len);
+            self.client.count(&self.shared.cache, Counter::BypassedBytes, len);
         }
         Ok(())
     }

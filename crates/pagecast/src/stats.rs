@@ -1,7 +1,11 @@
 //! What a pool has done, counted without sharing a cache line between threads.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use pagecast_core::policy::LockCounts;
+use parking_lot::Mutex;
 
 /// What a pool has done since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,12 +38,36 @@ pub struct PoolStats {
     pub prefetch_late: u64,
     /// Pages of those that left, whose scan ended or whose read failed before anybody asked for them.
     pub prefetch_wasted: u64,
+    /// What the lock of a policy that keeps an order has been through; nothing for the others, which have none.
+    pub policy_lock: LockCounts,
 }
 
 impl PoolStats {
     /// The part of the requests that found their page resident, 0 to 1; 0 before the first.
     pub fn hit_rate(&self) -> f64 {
         if self.requests == 0 { 0.0 } else { self.hits as f64 / self.requests as f64 }
+    }
+
+    fn sum<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> Self {
+        let sum =
+            |counter: Counter| -> u64 { counts.clone().map(|counts| counts.0[counter as usize].load(Relaxed)).sum() };
+        let (hits, waits) = (sum(Counter::Hits), sum(Counter::Waits));
+        Self {
+            requests: hits + waits + sum(Counter::Misses),
+            hits,
+            waits,
+            bytes_requested: sum(Counter::BytesRequested),
+            bytes_read: sum(Counter::BytesRead),
+            bypassed_bytes: sum(Counter::BypassedBytes),
+            loads: sum(Counter::Loads),
+            failed_loads: sum(Counter::FailedLoads),
+            evictions: sum(Counter::Evictions),
+            prefetched: sum(Counter::Prefetched),
+            prefetch_useful: sum(Counter::PrefetchUseful),
+            prefetch_late: sum(Counter::PrefetchLate),
+            prefetch_wasted: sum(Counter::PrefetchWasted),
+            policy_lock: LockCounts::default(),
+        }
     }
 }
 
@@ -62,56 +90,78 @@ pub(crate) enum Counter {
 }
 
 const COUNTERS: usize = Counter::PrefetchWasted as usize + 1;
-const STRIPES: u32 = 16;
+/// Sets of counts, and queues of hits, that callers without a session share.
+pub(crate) const STRIPES: u32 = 16;
 
-/// Two cache lines, because processors fetch them in pairs.
+/// One set of counts. Two cache lines, because processors fetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
-struct Stripe([AtomicU64; COUNTERS]);
+pub(crate) struct Counts([AtomicU64; COUNTERS]);
 
-/// The counts of all threads, each of which writes to one stripe.
-pub(crate) struct Statistics(Box<[Stripe]>);
-
-impl Statistics {
-    /// Bytes that the counters take.
-    pub(crate) const BYTES: u64 = STRIPES as u64 * size_of::<Stripe>() as u64;
-
-    pub(crate) fn new() -> Self {
-        Self((0..STRIPES).map(|_| Stripe::default()).collect())
+impl Counts {
+    /// By many. Relaxed: the counts order nothing.
+    #[inline]
+    fn add(&self, counter: Counter, by: u64) {
+        self.0[counter as usize].fetch_add(by, Relaxed);
     }
 
-    /// Relaxed: the counts order nothing.
+    /// By the only one who ever adds, so that a load and a store do.
+    #[inline]
+    pub(crate) fn add_alone(&self, counter: Counter, by: u64) {
+        let count = &self.0[counter as usize];
+        count.store(count.load(Relaxed) + by, Relaxed);
+    }
+
+    pub(crate) fn snapshot(&self) -> PoolStats {
+        PoolStats::sum(std::iter::once(self))
+    }
+}
+
+/// The counts of a pool: those of its sessions, each of which writes to its own, and of everyone else, in stripes.
+pub(crate) struct Statistics {
+    stripes: Box<[Counts]>,
+    sessions: Mutex<Vec<Arc<Counts>>>,
+}
+
+impl Statistics {
+    /// Bytes that the counters take. A session's are the session's.
+    pub(crate) const BYTES: u64 = STRIPES as u64 * size_of::<Counts>() as u64;
+
+    pub(crate) fn new() -> Self {
+        Self { stripes: (0..STRIPES).map(|_| Counts::default()).collect(), sessions: Mutex::new(Vec::new()) }
+    }
+
     #[inline]
     pub(crate) fn add(&self, counter: Counter, by: u64) {
-        self.0[stripe()].0[counter as usize].fetch_add(by, Relaxed);
+        self.stripes[stripe()].add(counter, by);
+    }
+
+    /// The counts of a new session.
+    pub(crate) fn enter(&self) -> Arc<Counts> {
+        let counts = Arc::new(Counts::default());
+        self.sessions.lock().push(counts.clone());
+        counts
+    }
+
+    /// What a session has counted belongs to everyone's from now on. Under the lock, so that no sum has it twice.
+    pub(crate) fn leave(&self, counts: &Arc<Counts>) {
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|other| !Arc::ptr_eq(other, counts));
+        for (all, own) in self.stripes[stripe()].0.iter().zip(&counts.0) {
+            all.fetch_add(own.load(Relaxed), Relaxed);
+        }
     }
 
     /// The sums. Each is exact at some moment during the call, all together at none.
     pub(crate) fn snapshot(&self) -> PoolStats {
-        let sum =
-            |counter: Counter| -> u64 { self.0.iter().map(|stripe| stripe.0[counter as usize].load(Relaxed)).sum() };
-        let (hits, waits) = (sum(Counter::Hits), sum(Counter::Waits));
-        PoolStats {
-            requests: hits + waits + sum(Counter::Misses),
-            hits,
-            waits,
-            bytes_requested: sum(Counter::BytesRequested),
-            bytes_read: sum(Counter::BytesRead),
-            bypassed_bytes: sum(Counter::BypassedBytes),
-            loads: sum(Counter::Loads),
-            failed_loads: sum(Counter::FailedLoads),
-            evictions: sum(Counter::Evictions),
-            prefetched: sum(Counter::Prefetched),
-            prefetch_useful: sum(Counter::PrefetchUseful),
-            prefetch_late: sum(Counter::PrefetchLate),
-            prefetch_wasted: sum(Counter::PrefetchWasted),
-        }
+        let sessions = self.sessions.lock();
+        PoolStats::sum(self.stripes.iter().chain(sessions.iter().map(|counts| &**counts)))
     }
 }
 
 /// The stripe of the calling thread: threads take turns as they first come.
 #[inline]
-fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local!(static MINE: Cell<u32> = const { Cell::new(u32::MAX) });
     MINE.with(|mine| {

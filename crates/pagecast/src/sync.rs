@@ -88,6 +88,8 @@ pub(crate) mod mistake {
     pub(crate) const FAILURE_KEPT: u8 = 3;
     /// Two who take the mark off a page that was brought ahead both believe that it was they.
     pub(crate) const MARK_TAKEN_TWICE: u8 = 4;
+    /// A read without a pin does not look again whether the frame changed hands.
+    pub(crate) const NO_VALIDATION: u8 = 5;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

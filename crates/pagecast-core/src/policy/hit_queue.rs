@@ -2,7 +2,7 @@
 //! owns. The other half, the lock and the policy behind it, is [`super::BpWrapper`].
 
 use super::Access;
-use crate::FrameId;
+use crate::{FrameId, Tick};
 use alloc::vec::Vec;
 
 /// How the hits of sessions reach a policy that one caller at a time may use.
@@ -25,8 +25,15 @@ impl Batching {
     pub const OFF: Self = Self { queue: 1, prefetch: false };
 
     /// The length of the queue, in its bounds.
-    pub(crate) fn length(self) -> u32 {
+    pub fn length(self) -> u32 {
         self.queue.clamp(1, Self::MAX_QUEUE)
+    }
+
+    /// The same for a pool of `frames` frames: a queue is no more than a 64th of them, so that in a small pool too the
+    /// policy knows what was used lately.
+    #[must_use]
+    pub fn within(self, frames: u32) -> Self {
+        Self { queue: self.length().min((frames / 64).max(1)), ..self }
     }
 }
 
@@ -36,7 +43,7 @@ impl Default for Batching {
     }
 }
 
-/// What a commit that was told not to wait may do about a queue.
+/// What is to be done about a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// There is room: nothing need be done.
@@ -93,6 +100,11 @@ impl HitQueue {
         } else {
             Due::NotYet
         }
+    }
+
+    /// When the last hit was, if there is one.
+    pub fn last_time(&self) -> Option<Tick> {
+        self.hits.last().map(|(_, access)| access.at)
     }
 
     /// How many hits wait.

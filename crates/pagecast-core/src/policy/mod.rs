@@ -60,7 +60,7 @@ pub struct Access {
     /// Whether the page will be written.
     pub write: bool,
     /// When, in the owner's unit: nanoseconds in a pool, the request's index from 0 in a replay. A pool may hand in a hit
-    /// with the time of its session's batch before, so that a hit reads no clock.
+    /// with the time of the first hit of its session's batch, so that not every hit reads the clock.
     pub at: Tick,
 }
 

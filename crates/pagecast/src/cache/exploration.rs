@@ -20,7 +20,7 @@ use pagecast_core::{PageId, RelationId};
 use shuttle::thread;
 
 use super::frame::Held;
-use super::{Ahead, Cache, Loading, Request, Waiter};
+use super::{Ahead, Anyone, Cache, Client, Loading, Request, SessionState, Waiter};
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::frame_memory::FrameMemory;
@@ -29,9 +29,11 @@ use crate::sync::mistake;
 
 const RELATION: RelationId = RelationId(0);
 const PAGE_BYTES: usize = 8;
+/// Short, so that a queue is tried at each hit and full at every second.
+const QUEUE: Batching = Batching { queue: 2, prefetch: true };
 
 fn cache(policy: &str, frames: u32) -> Arc<Cache> {
-    let policy = PolicySpec::parse(policy).unwrap().build(frames, 1).unwrap().into_concurrent(Batching::default());
+    let policy = PolicySpec::parse(policy).unwrap().build(frames, 1).unwrap().into_concurrent(QUEUE);
     Cache::new(FrameMemory::new(frames, 4096).unwrap(), frames, policy)
 }
 
@@ -74,11 +76,11 @@ fn perform(mut loading: Loading, io: Io) {
 
 /// Asks for a page; its load, if it needs one, runs in a thread of its own. Without a pin and without a waiter there are
 /// too many loads already.
-fn ask(cache: &Arc<Cache>, block: u32, io: Io) -> Result<Held, Option<Waiter>> {
-    if let Some(held) = cache.hit(page(block), || access(block)) {
+fn ask(cache: &Arc<Cache>, client: &mut impl Client, block: u32, io: Io) -> Result<Held, Option<Waiter>> {
+    if let Some(held) = cache.hit(client, page(block), |_| access(block)) {
         return Ok(held);
     }
-    match cache.request(access(block)) {
+    match cache.request(client, access(block)) {
         Request::Hit(held) => Ok(held),
         Request::Joined { waiter, .. } => Err(Some(waiter)),
         Request::Started(mut loading, waiter) => {
@@ -93,8 +95,8 @@ fn ask(cache: &Arc<Cache>, block: u32, io: Io) -> Result<Held, Option<Waiter>> {
     }
 }
 
-fn get(cache: &Arc<Cache>, block: u32, io: Io) -> Result<Option<Held>, PoolError> {
-    match ask(cache, block, io) {
+fn get(cache: &Arc<Cache>, client: &mut impl Client, block: u32, io: Io) -> Result<Option<Held>, PoolError> {
+    match ask(cache, client, block, io) {
         Ok(held) => Ok(Some(held)),
         Err(Some(waiter)) => block_on(waiter),
         Err(None) => Ok(None),
@@ -110,7 +112,11 @@ fn look(cache: &Cache, held: Held, block: u32) {
 }
 
 fn visit(cache: &Arc<Cache>, block: u32, io: Io) {
-    if let Ok(Some(held)) = get(cache, block, io) {
+    visit_as(&mut Anyone, cache, block, io);
+}
+
+fn visit_as(client: &mut impl Client, cache: &Arc<Cache>, block: u32, io: Io) {
+    if let Ok(Some(held)) = get(cache, client, block, io) {
         look(cache, held, block);
     }
 }
@@ -166,8 +172,47 @@ fn hit_while_the_frame_moves() {
     visit(&cache, 0, Io::Works);
     let other = cache.clone();
     let mover = thread::spawn(move || visit(&other, 1, Io::Works));
-    if let Some(held) = cache.hit(page(0), || access(0)) {
+    if let Some(held) = cache.hit(&mut Anyone, page(0), |_| access(0)) {
         look(&cache, held, 0);
+    }
+    mover.join().unwrap();
+    settled(&cache, 2);
+}
+
+/// Sessions whose queued hits meet evictions, a relation that is dropped, and frames that hold the same page again.
+fn sessions_note_hits(policy: &str) {
+    let cache = cache(policy, 2);
+    let threads: Vec<_> = [&[0u32, 0, 1, 0][..], &[1, 1, 2, 1], &[2, 0, 0]]
+        .into_iter()
+        .map(|blocks| {
+            let cache = cache.clone();
+            thread::spawn(move || {
+                let mut session = SessionState::enter(&cache);
+                blocks.iter().for_each(|&block| visit_as(&mut session, &cache, block, Io::Works));
+                session.leave(&cache);
+            })
+        })
+        .collect();
+    cache.discard(RELATION);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    drain(&cache);
+    settled(&cache, 3);
+    let locks = cache.stats().policy_lock;
+    assert_eq!(cache.stats().requests, 11);
+    assert_eq!(locks.applied + locks.dropped, cache.stats().hits, "a hit was lost in a queue");
+}
+
+/// Page 0 is copied without a pin while it leaves the only frame to page 1.
+fn copy_while_the_frame_moves() {
+    let cache = cache("clock(max=1,init=0)", 1);
+    visit(&cache, 0, Io::Works);
+    let other = cache.clone();
+    let mover = thread::spawn(move || visit(&other, 1, Io::Works));
+    for block in [0, 1] {
+        let mut bytes = [u8::MAX; PAGE_BYTES];
+        if cache.copy_unpinned(&mut Anyone, page(block), 0, &mut bytes, |_| access(block)).is_some() {
+            assert_eq!(bytes, [block as u8; PAGE_BYTES], "the copy is of another page or of two");
+        }
     }
     mover.join().unwrap();
     settled(&cache, 2);
@@ -177,7 +222,10 @@ fn fail_one_load() {
     let cache = cache("clock", 1);
     visitors(&cache, &[&[0], &[0, 1], &[0]], |visitor| if visitor == 1 { Io::Fails } else { Io::Works });
     visit(&cache, 0, Io::Works);
-    assert!(cache.hit(page(0), || access(0)).map(|held| cache.unpin(held)).is_some(), "the page can be loaded again");
+    assert!(
+        cache.hit(&mut Anyone, page(0), |_| access(0)).map(|held| cache.unpin(held)).is_some(),
+        "the page can be loaded again"
+    );
     settled(&cache, 2);
 }
 
@@ -192,7 +240,7 @@ fn cancel(io: Io) {
     let cache = cache("lru", 1);
     let other = cache.clone();
     let patient = thread::spawn(move || visit(&other, 0, io));
-    match ask(&cache, 0, io) {
+    match ask(&cache, &mut Anyone, 0, io) {
         Ok(held) => look(&cache, held, 0),
         Err(None) => {}
         Err(Some(waiter)) => {
@@ -285,6 +333,18 @@ fn concurrent_misses_share_frames() {
 }
 
 #[test]
+fn queued_hits_of_sessions_are_applied_or_dropped() {
+    for policy in ["lru", "2q"] {
+        explore(5_000, move || sessions_note_hits(policy));
+    }
+}
+
+#[test]
+fn a_copy_without_a_pin_is_whole_or_refused() {
+    explore(10_000, copy_while_the_frame_moves);
+}
+
+#[test]
 fn a_failing_load_wakes_all_and_leaves_nothing() {
     explore(5_000, fail_one_load);
 }
@@ -331,4 +391,9 @@ fn mistake_of_a_pin_without_a_second_look_is_caught() {
 #[test]
 fn mistake_of_a_failure_that_wakes_nobody_is_caught() {
     must_be_caught(mistake::FAILURE_KEPT, &["deadlock"], 5_000, fail_one_load);
+}
+
+#[test]
+fn mistake_of_a_copy_without_a_second_look_is_caught() {
+    must_be_caught(mistake::NO_VALIDATION, &["another page or of two"], 10_000, copy_while_the_frame_moves);
 }

@@ -5,6 +5,7 @@ use pagecast_core::PageId;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::fence;
 #[cfg(pagecast_shuttle)]
 use crate::sync::mistake;
 
@@ -55,8 +56,11 @@ impl Held {
 /// ```text
 ///  state  63......33 | 32       | 31.........0      tag   the page        word  the policy's own 8 bytes
 ///         free for   | resident | pins              next  next in chain   len   bytes of the page
-///         the write path (dirty, being written)
+///         the write path (dirty, being written)         version  odd while the frame is owned
 /// ```
+///
+/// The version rises with every change of hands: it is odd from the moment when the frame is owned, and its page and
+/// bytes may change, until it is published. Who reads the bytes without a pin looks at it before and after.
 ///
 /// Transitions of the state:
 /// ```text
@@ -73,6 +77,7 @@ pub(super) struct Header {
     len: AtomicU32,
     /// 1 while the page was brought ahead and nobody has used it.
     ahead: AtomicU32,
+    version: AtomicU64,
 }
 
 #[cfg(not(pagecast_shuttle))]
@@ -87,6 +92,7 @@ impl Header {
             next: AtomicU32::new(NIL),
             len: AtomicU32::new(0),
             ahead: AtomicU32::new(0),
+            version: AtomicU64::new(1),
         }
     }
 
@@ -141,7 +147,40 @@ impl Header {
     /// Takes the frame if it is resident without pins. The caller holds the lock of its page's shard (I2).
     pub(super) fn claim(&self, index: u32) -> Option<Owned> {
         // Acquire: pairs with the Release of `unpin`. On success the state has no pins and nobody can add one.
-        self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed).ok().map(|_| Owned(index))
+        self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed).ok()?;
+        self.begin_change();
+        Some(Owned(index))
+    }
+
+    /// From here on the page and its bytes may change. Called where a frame becomes owned, by its owner.
+    fn begin_change(&self) {
+        // Only the owner writes the version, so that a load and a store do.
+        self.version.store(self.version.load(Relaxed) + 1, Relaxed);
+        // Release: pairs with the Acquire fence of `is_unchanged`. A reader who sees anything that is written to the
+        // page, its tag or its length from here on also sees the odd version.
+        fence(Release);
+    }
+
+    /// The page and its bytes stay as they are from here on. Called by the owner, before he lets others in.
+    fn end_change(&self) {
+        // Release: pairs with the Acquire of `stable_version`, whose reader sees all of the change.
+        self.version.store(self.version.load(Relaxed) + 1, Release);
+    }
+
+    /// The version, if the page and its bytes stand still at this moment: where a read without a pin begins.
+    #[inline]
+    pub(super) fn stable_version(&self) -> Option<u64> {
+        let version = self.version.load(Acquire);
+        version.is_multiple_of(2).then_some(version)
+    }
+
+    /// Whether what was read since [`stable_version`](Self::stable_version) is what was there: where a read without a
+    /// pin ends.
+    #[inline]
+    pub(super) fn is_unchanged(&self, version: u64) -> bool {
+        // Acquire: keeps the reads before it before the look at the version; pairs with the fence of `begin_change`.
+        fence(Acquire);
+        self.version.load(Relaxed) == version
     }
 
     /// The frame has no page any more. Only its owner calls this, under the lock of the old page's shard.
@@ -180,6 +219,7 @@ impl Header {
 
     /// Makes the frame resident with one pin for each who waited, and hands out those pins.
     pub(super) fn publish(&self, owned: Owned, pins: u32) -> impl Iterator<Item = Held> + use<> {
+        self.end_change();
         // Release: pairs with the Acquire of `pin`. A plain store, since only the owner changes the state of a frame
         // that is not resident.
         self.state.store(RESIDENT + u64::from(pins), Release);

@@ -19,6 +19,7 @@
 //! and its load is in the hands of an I/O thread or of a caller on his way to hand it over.
 
 mod ahead;
+mod client;
 mod frame;
 mod load;
 mod table;
@@ -31,15 +32,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, Frames, HitNeed};
 use pagecast_core::sync::atomic::AtomicU64;
-use pagecast_core::{FrameId, PageId, RelationId};
+use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::frame_memory::FrameMemory;
-use crate::stats::{Counter, Statistics};
+use crate::processor_cache::prefetch;
+use crate::stats::{Counter, PoolStats, Statistics};
 use crate::sync::{Mutex, unless_mistaken};
 pub(crate) use ahead::Ahead;
 use ahead::Spare;
+use client::SharedQueues;
+pub(crate) use client::{Anyone, Client, SessionState};
 use frame::Header;
 pub(crate) use frame::{Held, Owned};
 use load::Load;
@@ -58,10 +62,11 @@ use table::Table;
 /// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have not come yet. Each
 ///   waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
-/// * (I6) Locks are taken in this order: the policy's own, a shard's, a load's. No two shards' at once. The policy is
-///   never called under a shard's lock, and nothing is read or woken under any.
+/// * (I6) Locks are taken in this order: a queue's, the policy's own, a shard's, a load's. No two queues' or shards' at
+///   once. The policy is never called under a shard's lock, and nothing is read or woken under any.
 /// * (I7) `marked` counts the loads and frames that carry the mark of a page brought ahead (`ahead.rs`). A mark moves from
 ///   the load to the frame at publication, and is taken off once.
+/// * (I9) The version of a frame is even only while it is resident and nobody may write to it.
 pub(crate) struct Cache {
     headers: Box<[Header]>,
     memory: FrameMemory,
@@ -69,6 +74,8 @@ pub(crate) struct Cache {
     free: Mutex<Vec<Owned>>,
     policy: Box<dyn ConcurrentPolicy>,
     hit_need: HitNeed,
+    /// Hits of callers without a session.
+    queues: SharedQueues,
     loads: AtomicU32,
     max_loads: u32,
     marked: AtomicU32,
@@ -108,6 +115,11 @@ impl Cache {
         frames.min(4096)
     }
 
+    /// Bytes of the queues in which hits wait for a policy that keeps an order.
+    pub(crate) const fn queue_bytes(length: u32) -> u64 {
+        SharedQueues::bytes(length)
+    }
+
     /// Bytes of headers, free list, page table and loads in flight for `frames` frames.
     pub(crate) fn metadata_bytes(frames: u32) -> [u64; 3] {
         // A load's own block with its counts, its place in the shard's hash table (at most 7/8 full, and twice that
@@ -128,6 +140,7 @@ impl Cache {
             free: Mutex::new(Owned::all(frames)),
             hit_need: policy.hit_need(),
             policy,
+            queues: SharedQueues::new(),
             loads: AtomicU32::new(0),
             max_loads: Self::max_loads(frames),
             marked: AtomicU32::new(0),
@@ -140,9 +153,14 @@ impl Cache {
     }
 
     /// Pins `page` if it is resident and no frame moves under our feet. `access` is asked for only if the policy wants
-    /// to know.
+    /// to know; it reads the clock if it is given no time.
     #[inline]
-    pub(crate) fn hit(&self, page: PageId, access: impl FnOnce() -> Access) -> Option<Held> {
+    pub(crate) fn hit(
+        &self,
+        client: &mut impl Client,
+        page: PageId,
+        access: impl FnOnce(Option<Tick>) -> Access,
+    ) -> Option<Held> {
         let frame = self.table.find(&self.headers, page)?;
         let header = &self.headers[frame as usize];
         let held = header.pin(frame)?;
@@ -154,18 +172,58 @@ impl Cache {
                 return None;
             }
         });
-        self.first_use_or_touch(&held, access);
+        client.count(self, Counter::Hits, 1);
+        self.first_use_or_touch(client, &held, access);
         Some(held)
     }
 
+    /// Copies bytes of a resident page from `offset` on without a pin, and says how many. `None` if the page is not
+    /// resident, or changed hands while it was copied: what is in `into` then is of no use.
+    pub(crate) fn copy_unpinned(
+        &self,
+        client: &mut impl Client,
+        page: PageId,
+        offset: u32,
+        into: &mut [u8],
+        access: impl FnOnce(Option<Tick>) -> Access,
+    ) -> Option<usize> {
+        let frame = self.table.find(&self.headers, page)?;
+        let header = &self.headers[frame as usize];
+        let version = header.stable_version()?;
+        // Of this version or of a later one, which the last look tells. The first use of a page that was brought ahead
+        // takes its mark off, and with it a pin.
+        if !header.is_tagged(page) || header.is_marked() {
+            return None;
+        }
+        let bytes = into.len().min(header.len().saturating_sub(offset) as usize);
+        self.memory.copy_unpinned(frame, offset as usize, &mut into[..bytes]);
+        unless_mistaken!(NO_VALIDATION, {
+            if !header.is_unchanged(version) {
+                return None;
+            }
+        });
+        client.count(self, Counter::Hits, 1);
+        self.touch(client, frame, access);
+        Some(bytes)
+    }
+
     /// Pins the page, or finds or begins its load.
-    pub(crate) fn request(self: &Arc<Self>, access: Access) -> Request {
+    pub(crate) fn request(self: &Arc<Self>, client: &mut impl Client, access: Access) -> Request {
+        // What the policy hears of this request must come after what its client did before.
+        self.settle(client);
+        let request = self.find_or_load(access);
+        client.count(self, request.counter(), 1);
+        if let Request::Hit(held) = &request {
+            self.first_use_or_touch(client, held, |_| access);
+        }
+        request
+    }
+
+    fn find_or_load(self: &Arc<Self>, access: Access) -> Request {
         let page = access.page;
         let mut shard = self.table.shard(page).lock();
         let resident = self.table.find_locked(&self.headers, page, &shard);
         if let Some(held) = resident.and_then(|frame| self.headers[frame as usize].pin(frame)) {
-            drop(shard);
-            self.first_use_or_touch(&held, || access);
             return Request::Hit(held);
         }
         if let Some(load) = shard.get(&page) {
@@ -187,18 +245,36 @@ impl Cache {
 
     /// A page that was brought ahead is used for the first time, or the policy is told of a further use.
     #[inline]
-    fn first_use_or_touch(&self, held: &Held, access: impl FnOnce() -> Access) {
+    fn first_use_or_touch(&self, client: &mut impl Client, held: &Held, access: impl FnOnce(Option<Tick>) -> Access) {
         let header = &self.headers[held.index() as usize];
         if !header.is_marked() || !self.unmark(header, Counter::PrefetchUseful) {
-            self.touch(held, access);
+            self.touch(client, held.index(), access);
         }
     }
 
-    /// Tells the policy that a pinned page was used.
+    /// Tells the policy that the page in a frame was used, now or when the client's queue is due.
     #[inline]
-    pub(crate) fn touch(&self, held: &Held, access: impl FnOnce() -> Access) {
-        if !self.hit_need.is_met_by(&self.headers[held.index() as usize].word) {
-            self.policy.hit(&View::new(self), FrameId(held.index()), &access());
+    pub(crate) fn touch(&self, client: &mut impl Client, frame: u32, access: impl FnOnce(Option<Tick>) -> Access) {
+        let need = self.hit_need;
+        if need.is_met_by(&self.headers[frame as usize].word) {
+            return;
+        }
+        let HitNeed::Queue { length } = need else {
+            return self.policy.hit(&View::new(self), FrameId(frame), &access(None));
+        };
+        client.with_queue(self, |queue| {
+            let access = access(queue.last_time());
+            match queue.note(length, FrameId(frame), &access) {
+                Due::NotYet => {}
+                due => self.policy.commit(&View::new(self), queue, due == Due::Now),
+            }
+        });
+    }
+
+    /// Tells the policy of all that the client did.
+    pub(crate) fn settle(&self, client: &mut impl Client) {
+        if let HitNeed::Queue { .. } = self.hit_need {
+            client.with_queue(self, |queue| self.policy.commit(&View::new(self), queue, true));
         }
     }
 
@@ -276,6 +352,11 @@ impl Cache {
         Some(owned)
     }
 
+    /// What the pool has done so far.
+    pub(crate) fn stats(&self) -> PoolStats {
+        PoolStats { policy_lock: self.policy.lock_counts(), ..self.statistics.snapshot() }
+    }
+
     /// Frames that are pinned at this moment.
     pub(crate) fn pinned(&self) -> u32 {
         self.headers.iter().filter(|header| header.pins() > 0).count() as u32
@@ -327,6 +408,10 @@ impl Frames for View<'_> {
 
     fn page(&self, frame: FrameId) -> Option<PageId> {
         self.cache.headers.get(frame.index())?.tagged()
+    }
+
+    fn prefetch(&self, address: usize) {
+        prefetch(address);
     }
 
     fn claim(&self, frame: FrameId, page: PageId) -> Claim {

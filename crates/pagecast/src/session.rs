@@ -1,0 +1,154 @@
+//! Sessions: what a thread or a client keeps for itself while it uses a pool.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagecast_core::ScanId;
+
+use crate::blocking::block_on;
+use crate::cache::SessionState;
+use crate::pool::Shared;
+use crate::read::{self, ReadResult};
+use crate::relation::Relation;
+use crate::stats::PoolStats;
+use crate::{Pin, PoolError};
+
+/// A thread's or client's own way to a pool: the same requests as the pool's, with hits noted in a queue and counts kept in
+/// memory that nobody else writes to. A hit then writes no shared cache line but that of the frame it pins.
+///
+/// It goes where its owner goes, from thread to thread or through an async task, and makes one request at a time; pins
+/// are the pool's and outlive the request. A policy that keeps an order hears of the last hits (half of
+/// [`Batching::queue`](crate::Batching) of them, or all if it is busy) later, at the latest when the session misses or
+/// ends. A session takes about 3 KiB beside the pool's memory.
+///
+/// Callers without a session ([`Pool::pin`](crate::Pool::pin)) share a few queues and counts, which costs them a lock of
+/// their own and at more than sixteen threads an occasional wait.
+///
+/// ```
+/// use pagecast::storage::{Device, MemoryFiles};
+/// use pagecast::{Pool, PoolOptions};
+///
+/// let files = MemoryFiles::new();
+/// files.write("table", vec![7u8; 300_000]);
+/// let device = Device::new(files, None);
+/// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, policy: "2q".parse()?, ..Default::default() })?;
+/// let table = pool.open("table".as_ref())?;
+///
+/// let mut session = pool.session();
+/// let first = session.pin(&table, 0, None)?;
+/// let second = session.pin(&table, 1, None)?;
+/// assert_eq!((first[0], second[0]), (7, 7));
+/// assert_eq!(session.stats().requests, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Session<'pool> {
+    shared: &'pool Arc<Shared>,
+    state: SessionState,
+}
+
+impl<'pool> Session<'pool> {
+    pub(crate) fn new(shared: &'pool Arc<Shared>) -> Self {
+        Self { shared, state: SessionState::enter(&shared.cache) }
+    }
+
+    /// As [`Pool::pin`](crate::Pool::pin).
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::pin`](crate::Pool::pin).
+    #[inline]
+    pub fn pin(&mut self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'pool>, PoolError> {
+        self.shared.pin(&mut self.state, relation, block, scan)
+    }
+
+    /// As [`Pool::pin_async`](crate::Pool::pin_async).
+    pub fn pin_async(
+        &mut self,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<Pin<'pool>, PoolError>> + Send + use<'_, 'pool> {
+        self.shared.pin_async(&mut self.state, relation.clone(), block, scan)
+    }
+
+    /// As [`Pool::read`](crate::Pool::read).
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::read`](crate::Pool::read).
+    pub fn read(
+        &mut self,
+        relation: &Arc<Relation>,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + use<'_, 'pool> {
+        read::read(self.shared.clone(), &mut self.state, relation.clone(), ranges.to_vec(), scan)
+    }
+
+    /// As [`read`](Self::read), in this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_blocking(
+        &mut self,
+        relation: &Arc<Relation>,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> Result<ReadResult, PoolError> {
+        block_on(self.read(relation, ranges, scan))
+    }
+
+    /// Copies bytes of page `block`, from byte `offset` of the page on, without pinning it: no shared memory is written
+    /// (under `clock` none once the page is hot). Says how many bytes were copied, fewer than asked for at the page's end
+    /// only. `None` if that did not work, because the page is not resident or was being changed; `into` may then hold any
+    /// bytes. The caller tries again, or [`pin`](Self::pin)s.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolError, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// # let device = Device::new(files, None);
+    /// # let pool = Pool::new(PoolOptions { memory: 1 << 20, device, ..Default::default() })?;
+    /// # let table = pool.open("table".as_ref())?;
+    /// let mut session = pool.session();
+    /// let mut key = [0; 8];
+    /// if session.try_copy(&table, 1, 100, &mut key, None).is_none() {
+    ///     key.copy_from_slice(&session.pin(&table, 1, None)?[100..108]);
+    /// }
+    /// assert_eq!(key, [7; 8]);
+    /// assert_eq!(session.try_copy(&table, 1, 100, &mut key, None), Some(8));
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    #[inline]
+    pub fn try_copy(
+        &mut self,
+        relation: &Relation,
+        block: u32,
+        offset: u32,
+        into: &mut [u8],
+        scan: Option<ScanId>,
+    ) -> Option<usize> {
+        self.shared.copy_unpinned(&mut self.state, relation, (block, offset), into, scan)
+    }
+
+    /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by the pool only.
+    pub fn stats(&self) -> PoolStats {
+        self.state.counts.snapshot()
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.state.leave(&self.shared.cache);
+    }
+}
+
+impl fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
