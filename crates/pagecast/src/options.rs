@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagecast_core::PageId;
-use pagecast_core::policy::{Batching, Policy, PolicySpec};
+use pagecast_core::policy::{Batching, HitNeed, Policy, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 
 use crate::cache::Cache;
@@ -190,7 +190,7 @@ fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> Mem
 
 /// Whether hits wait for the policy in queues.
 fn keeps_order(policy: &PolicySpec) -> bool {
-    matches!(policy.build(1, 0), Ok(Policy::Sequential(_)))
+    matches!(policy.build(1, 0), Ok(Policy::Sequential(policy)) if policy.hit_need() == HitNeed::Order)
 }
 
 /// The predictor's default, halved until it takes at most `bytes` or has room for a handful of scans only.

@@ -151,7 +151,8 @@ fn everything_fits_into_the_memory_that_was_given() {
         let pool = Pool::new(PoolOptions { memory, page_size, ..Default::default() }).unwrap();
         let used = pool.memory();
         assert!(used.total <= memory && u64::from(pool.frames()) * u64::from(page_size) == used.frames);
-        let parts = [used.headers, used.table, used.policy, used.predictor, used.inflight, used.statistics];
+        let parts =
+            [used.headers, used.table, used.policy, used.predictor, used.inflight, used.prefetch, used.statistics];
         assert_eq!(used.frames + parts.iter().sum::<u64>(), used.total);
     }
 }
