@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build demo test test-core test-host explore no-std fuzz lint deny bench-pool bench-sim clean
+.PHONY: help build demo test test-core test-capi test-host explore no-std fuzz lint deny bench-pool bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,10 +18,20 @@ demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core explore no-std test-host fuzz ## every test that this machine can run
+test: test-core test-capi explore no-std test-host fuzz ## every test that this machine can run
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
+
+test-capi: ## the C interface: its header, and a C program against both libraries
+	cargo test --locked -p pagecast-capi
+
+capi: ## libpagecast_c.a and .so, optimized
+	cargo build --release --locked -p pagecast-capi
+	@echo "built $(CARGO_TARGET_DIR)/release/libpagecast_c.{a,so}; the header is hosts/capi/include/pagecast.h"
+
+capi-header: ## writes the C header anew
+	PAGECAST_WRITE_HEADER=1 cargo test --locked -p pagecast-capi --test header
 
 explore: ## the concurrency protocols under a schedule explorer
 	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle

@@ -1,0 +1,131 @@
+//! The way of C's pointers in and out. Null is refused; for the rest the header's promises (C1) to (C4) are relied on.
+
+use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
+
+use crate::status::Failure;
+
+/// What a pointer points to, if it is not null.
+///
+/// # Safety
+///
+/// It is null, or points to a `T` that lives and is not written for `'a`.
+pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
+}
+
+/// As [`borrow`], where null stands for "none".
+///
+/// # Safety
+///
+/// As [`borrow`].
+pub(crate) unsafe fn borrow_if_any<'a, T>(pointer: *const T) -> Option<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }
+}
+
+/// The place that an output goes to.
+///
+/// # Safety
+///
+/// It is null, or points to memory for a `T` that nobody else uses for `'a` and that holds a `T` or is written before it
+/// is read.
+pub(crate) unsafe fn output<'a, T>(pointer: *mut T, name: &str) -> Result<Output<'a, T>, Failure> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    Ok(Output { pointer, life: PhantomData })
+}
+
+/// A place to write one value to; it may hold none yet.
+pub(crate) struct Output<'a, T> {
+    pointer: *mut T,
+    life: PhantomData<&'a mut T>,
+}
+
+impl<T> Output<'_, T> {
+    pub(crate) fn set(self, value: T) {
+        // SAFETY: not null, and memory for a `T` by the promise to `output`. What it held is not dropped: C's memory.
+        unsafe { self.pointer.write(value) };
+    }
+}
+
+/// An array, if the pointer is not null or the array is empty.
+///
+/// # Safety
+///
+/// It is null, or points to `count` elements that live and are not written for `'a`.
+pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
+    match (pointer.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(null(name)),
+        // SAFETY: the caller's promise.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
+    }
+}
+
+/// An array of bytes to fill.
+///
+/// # Safety
+///
+/// It is null, or points to `count` bytes that nobody else uses for `'a`.
+pub(crate) unsafe fn buffer<'a>(pointer: *mut u8, count: usize, name: &str) -> Result<Buffer<'a>, Failure> {
+    if pointer.is_null() && count > 0 {
+        return Err(null(name));
+    }
+    Ok(Buffer { pointer, count, life: PhantomData })
+}
+
+/// Bytes of C's that may not have been written yet.
+pub(crate) struct Buffer<'a> {
+    pointer: *mut u8,
+    count: usize,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+impl Buffer<'_> {
+    /// Writes as much of `bytes` as there is room for: all of it where the caller asked for what fits.
+    pub(crate) fn fill(self, bytes: &[u8]) {
+        let count = self.count.min(bytes.len());
+        if count > 0 {
+            // SAFETY: `count` bytes of both; the buffer is C's alone, so they do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.pointer, count) };
+        }
+    }
+}
+
+/// A text.
+///
+/// # Safety
+///
+/// It is null, or points to bytes that end with a zero and are not written for `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a CStr, Failure> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { CStr::from_ptr(pointer) })
+}
+
+/// Gives a value to C, which gives it back to [`take`].
+pub(crate) fn give<T>(value: T) -> *mut T {
+    Box::into_raw(Box::new(value))
+}
+
+/// Takes back what [`give`] gave.
+///
+/// # Safety
+///
+/// It is null, or comes from [`give`] and was not taken before, and nobody uses it any more.
+pub(crate) unsafe fn take<T>(pointer: *mut T, name: &str) -> Result<Box<T>, Failure> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Box::from_raw(pointer) })
+}
+
+fn null(name: &str) -> Failure {
+    Failure::argument(format!("`{name}` is null"))
+}

@@ -1,0 +1,112 @@
+//! What a query tells of its reads.
+
+use pagecast::Scan;
+use pagecast::predictor::{self, Pages, ScanKind, ScanSpec};
+
+use crate::pointers::{array, borrow, give, output, take};
+use crate::pool::{PoolHandle, RelationHandle};
+use crate::status::{Failure, Status, answer};
+
+/// A scan that the pool knows of.
+pub struct ScanHandle(pub(crate) Scan);
+
+/// Neighbouring pages that a scan reads one after the other: page first + i at position + span * i / pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The first page, from 0.
+    pub first: u32,
+    /// How many pages, at least 1.
+    pub pages: u32,
+    /// Where on the scan's axis the first page lies.
+    pub position: u64,
+    /// How many positions the pages cover.
+    pub span: u64,
+}
+
+/// The pages of one relation that a scan reads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The relation.
+    pub relation: *const RelationHandle,
+    /// Its runs, in the order of their first page.
+    pub runs: *const Run,
+    /// How many runs.
+    pub run_count: usize,
+}
+
+/// Announces a scan over an axis of `length` positions (bytes or rows, say). `kind` is a number below 8 of the caller's:
+/// scans of a kind are expected to be equally fast. The scan may read without this; the policy then does not know what
+/// it will want.
+///
+/// # Safety
+///
+/// (C1), (C2), (C3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pagecast_scan_register(
+    pool: *const PoolHandle,
+    kind: u8,
+    length: u64,
+    parts: *const Part,
+    part_count: usize,
+    scan: *mut *mut ScanHandle,
+) -> Status {
+    answer(|| {
+        // SAFETY: (C1).
+        let pool = &unsafe { borrow(pool, "pool") }?.0;
+        // SAFETY: (C2).
+        let out = unsafe { output(scan, "scan") }?;
+        // SAFETY: (C3).
+        let parts = unsafe { array(parts, part_count, "parts") }?;
+        let mut runs = Vec::with_capacity(parts.len());
+        for part in parts {
+            // SAFETY: (C3).
+            let given = unsafe { array(part.runs, part.run_count, "runs") }?;
+            runs.push(given.iter().map(Run::as_predictor).collect::<Vec<_>>());
+        }
+        let parts = parts.iter().zip(&runs).map(|(part, runs)| {
+            // SAFETY: (C1).
+            let relation = unsafe { borrow(part.relation, "relation") }?;
+            Ok(predictor::Part { relation: relation.0.id(), pages: Pages::Runs(runs) })
+        });
+        let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
+        let scan = pool.register(&ScanSpec { kind: ScanKind(kind), length, parts: &parts })?;
+        out.set(give(ScanHandle(scan)));
+        Ok(())
+    })
+}
+
+impl Run {
+    fn as_predictor(&self) -> predictor::Run {
+        predictor::Run { first: self.first, blocks: self.pages, position: self.position, span: self.span }
+    }
+}
+
+/// All positions before `position` are done. Several threads of one scan may report; the furthest position counts.
+///
+/// # Safety
+///
+/// (C1)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pagecast_scan_report(scan: *const ScanHandle, position: u64) -> Status {
+    answer(|| {
+        // SAFETY: (C1).
+        unsafe { borrow(scan, "scan") }?.0.report(position);
+        Ok(())
+    })
+}
+
+/// The scan has ended, or was given up.
+///
+/// # Safety
+///
+/// (C1)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pagecast_scan_finish(scan: *mut ScanHandle) -> Status {
+    answer(|| {
+        // SAFETY: (C1).
+        drop(unsafe { take(scan, "scan") }?);
+        Ok(())
+    })
+}
