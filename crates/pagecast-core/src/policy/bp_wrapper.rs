@@ -165,4 +165,8 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
     fn forget(&self, _frames: &dyn Frames, frame: FrameId, page: PageId) {
         self.lock().policy.forget(frame, page);
     }
+
+    fn resize(&self, frames: u32) {
+        self.lock().policy.resize(frames);
+    }
 }

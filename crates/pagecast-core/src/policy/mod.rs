@@ -50,6 +50,11 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};
 use alloc::boxed::Box;
 
+/// The part `share` of `frames`, rounded down, but one at least.
+fn part(frames: u32, share: f64) -> u32 {
+    ((f64::from(frames) * share) as u32).max(1)
+}
+
 /// One request for a page, as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
@@ -77,7 +82,8 @@ pub enum Claim {
 
 /// The frames, as their owner (the pool, a replay) shows them to a policy.
 pub trait Frames {
-    /// How many frames there are; constant.
+    /// How many frames there are. It changes only when the owner is resized ([`ConcurrentPolicy::resize`]); a call
+    /// that uses it twice asks once. A page may for a while still sit in a frame above it.
     fn count(&self) -> u32;
 
     /// The 8 bytes of the frame's header line that are the policy's own. 0 when a page is admitted.
@@ -160,6 +166,10 @@ pub trait ConcurrentPolicy: Send + Sync {
 
     /// The page `page` left `frame` other than by eviction (its relation was dropped, say).
     fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId);
+
+    /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows.
+    /// Called beside hits and evictions. Nothing to do for a policy without shares.
+    fn resize(&self, _frames: u32) {}
 }
 
 /// A policy that keeps an order and is used by one thread at a time.
@@ -190,6 +200,10 @@ pub trait SequentialPolicy: Send {
         None
     }
 
+    /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows,
+    /// ghosts at once, resident pages as far as they can without leaving. Nothing to do for a policy without shares.
+    fn resize(&mut self, _frames: u32) {}
+
     /// Panics if an invariant of the policy's own structures is broken. For tests; may cost O(frames).
     fn check(&self);
 }
@@ -217,6 +231,10 @@ impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
 
     fn metadata(&self) -> Option<Metadata> {
         (**self).metadata()
+    }
+
+    fn resize(&mut self, frames: u32) {
+        (**self).resize(frames);
     }
 
     fn check(&self) {

@@ -23,6 +23,8 @@ struct Slot {
 pub(crate) struct Slots {
     slots: RefCell<Vec<Slot>>,
     words: Vec<AtomicU64>,
+    /// Frames in use: the first so many.
+    count: u32,
     /// Claims tried since the last request began.
     claims: Cell<u32>,
     refuse_dirty: Cell<bool>,
@@ -34,6 +36,7 @@ impl Slots {
         Self {
             slots: RefCell::new(vec![Slot::default(); frames as usize]),
             words: (0..frames).map(|_| AtomicU64::new(0)).collect(),
+            count: frames,
             claims: Cell::new(0),
             refuse_dirty: Cell::new(false),
         }
@@ -83,7 +86,7 @@ pub(crate) fn admit(policy: &mut Policy, frames: &dyn Frames, frame: FrameId, ac
 
 impl Frames for Slots {
     fn count(&self) -> u32 {
-        self.words.len() as u32
+        self.count
     }
 
     fn word(&self, frame: FrameId) -> &AtomicU64 {
@@ -127,14 +130,37 @@ pub(crate) struct ModelPool {
 
 impl ModelPool {
     pub(crate) fn new(spec: &PolicySpec, frames: u32, seed: u64) -> Self {
-        Self {
-            policy: spec.build(frames, seed).unwrap(),
-            frames: Slots::new(frames),
+        Self::resizable(spec, frames, frames, seed)
+    }
+
+    /// With `frames` frames at first and at most `most`.
+    pub(crate) fn resizable(spec: &PolicySpec, frames: u32, most: u32, seed: u64) -> Self {
+        let mut pool = Self {
+            policy: spec.build(most, seed).unwrap(),
+            frames: Slots::new(most),
             table: HashMap::new(),
-            free: (0..frames).rev().map(FrameId).collect(),
+            free: (0..most).rev().map(FrameId).collect(),
             at: 0,
             evicted: None,
+        };
+        pool.resize(frames);
+        pool
+    }
+
+    /// Changes how many frames are in use. The pages of those that are not any more leave, held or not.
+    pub(crate) fn resize(&mut self, frames: u32) {
+        let before = std::mem::replace(&mut self.frames.count, frames);
+        match &mut self.policy {
+            Policy::Concurrent(policy) => policy.resize(frames),
+            Policy::Sequential(policy) => policy.resize(frames),
         }
+        for frame in frames..before {
+            self.frames.slots.get_mut()[frame as usize].held = false;
+            let page = self.frames.slots.get_mut()[frame as usize].page;
+            page.into_iter().for_each(|page| self.forget(page));
+        }
+        self.free.retain(|frame| frame.0 < before.min(frames));
+        self.free.splice(..0, (before..frames).rev().map(FrameId));
     }
 
     /// Requests a page and returns its frame, or `None` if it is not resident and nothing could be evicted.
@@ -225,7 +251,7 @@ impl ModelPool {
         }
         let used = slots.iter().filter(|slot| slot.page.is_some()).count();
         assert_eq!(used, self.table.len(), "a page is in two frames");
-        assert_eq!(used + self.free.len(), slots.len(), "a frame is lost");
+        assert_eq!(used + self.free.len(), self.frames.count as usize, "a frame is lost");
         if let Policy::Sequential(policy) = &self.policy {
             policy.check();
         }

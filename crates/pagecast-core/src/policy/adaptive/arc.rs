@@ -167,6 +167,19 @@ impl SequentialPolicy for Arc {
         Some(self.nodes.metadata())
     }
 
+    fn resize(&mut self, frames: u32) {
+        // What was learned is a share.
+        let before = core::mem::replace(&mut self.frames, frames);
+        self.target = (self.target * f64::from(frames) / f64::from(before)).min(f64::from(frames));
+        // (I2), as far as ghosts can keep it; resident pages leave by eviction only.
+        while self.once.len() + self.once_left.len() > frames && self.once_left.len() > 0 {
+            self.drop_oldest_ghost(Seen::Once);
+        }
+        while self.once.len() + self.again.len() + self.ghosts.len() > 2 * frames && self.again_left.len() > 0 {
+            self.drop_oldest_ghost(Seen::Again);
+        }
+    }
+
     fn check(&self) {
         for (list, seen, ghosts) in [
             (&self.once, Seen::Once, false),

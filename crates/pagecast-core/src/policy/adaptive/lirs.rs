@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy, part};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// The state of a node; ghosts are non-resident HIR pages and need none.
@@ -45,13 +45,20 @@ pub struct Lirs {
     lirs: u32,
     max_lirs: u32,
     max_ghosts: u32,
+    /// What parts of the frames HIR pages and ghosts may take.
+    hir: f64,
+    ghost_share: f64,
+}
+
+/// The most LIR pages; at least 1.
+fn max_lirs(frames: u32, hir: f64) -> u32 {
+    frames.saturating_sub(part(frames, hir)).max(1)
 }
 
 impl Lirs {
     /// For a pool of `frames` frames of which the part `hir` is for HIR pages, and as many ghosts as the part `ghosts`.
     pub fn new(frames: u32, hir: f64, ghosts: f64) -> Self {
-        let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
-        let max_ghosts = part(ghosts);
+        let max_ghosts = part(frames, ghosts);
         // One ghost more stands between an eviction and the admission that follows.
         let nodes = frames as usize + max_ghosts as usize + 1;
         let mut recency = Nodes::new(nodes);
@@ -63,8 +70,10 @@ impl Lirs {
             queue: List::new(),
             left: List::new(),
             lirs: 0,
-            max_lirs: frames.saturating_sub(part(hir)).max(1),
+            max_lirs: max_lirs(frames, hir),
             max_ghosts,
+            hir,
+            ghost_share: ghosts,
         }
     }
 
@@ -91,14 +100,29 @@ impl Lirs {
     fn promote(&mut self, i: u32) {
         self.recency[i].data = Rank::Lir;
         self.lirs += 1;
-        if self.lirs > self.max_lirs
-            && let Some(oldest) = self.stack.pop_front(&mut self.recency)
-        {
+        if self.lirs > self.max_lirs {
+            self.demote_oldest();
+        } else {
+            self.prune();
+        }
+    }
+
+    /// Makes the oldest LIR page, which is the oldest of S (I1), HIR.
+    fn demote_oldest(&mut self) {
+        if let Some(oldest) = self.stack.pop_front(&mut self.recency) {
             self.recency[oldest].data = Rank::Hir;
             self.lirs -= 1;
             self.queue.push_back(&mut self.waiting, oldest);
         }
         self.prune();
+    }
+
+    fn trim(&mut self) {
+        while self.left.len() > self.max_ghosts
+            && let Some(oldest) = self.left.front()
+        {
+            self.drop_ghost(oldest);
+        }
     }
 
     /// Evicts from Q. A victim that S remembers leaves a ghost in its place there.
@@ -180,11 +204,7 @@ impl SequentialPolicy for Lirs {
             self.recency[i].data = Rank::Hir;
             self.queue.push_back(&mut self.waiting, i);
         }
-        while self.left.len() > self.max_ghosts
-            && let Some(oldest) = self.left.front()
-        {
-            self.drop_ghost(oldest);
-        }
+        self.trim();
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
@@ -201,6 +221,15 @@ impl SequentialPolicy for Lirs {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.recency.metadata())
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.max_lirs = max_lirs(frames, self.hir);
+        self.max_ghosts = part(frames, self.ghost_share);
+        while self.lirs > self.max_lirs {
+            self.demote_oldest();
+        }
+        self.trim();
     }
 
     fn check(&self) {

@@ -15,7 +15,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy, part};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which queue a frame is on.
@@ -37,16 +37,17 @@ pub struct TwoQueue {
     incoming: List,
     left: List,
     main: List,
-    /// Kin and Kout.
+    /// Kin and Kout, and what parts of the frames they are.
     max_in: u32,
     max_out: u32,
+    share_in: f64,
+    share_out: f64,
 }
 
 impl TwoQueue {
     /// For a pool of `frames` frames; A1in holds the part `share_in` of them, A1out as many ghosts as `share_out`.
     pub fn new(frames: u32, share_in: f64, share_out: f64) -> Self {
-        let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
-        let max_out = part(share_out);
+        let max_out = part(frames, share_out);
         // One ghost more stands between an eviction and the admission that follows.
         let mut nodes = Nodes::new(frames as usize + max_out as usize + 1);
         let ghosts = Ghosts::new(&mut nodes, frames);
@@ -56,8 +57,10 @@ impl TwoQueue {
             incoming: List::new(),
             left: List::new(),
             main: List::new(),
-            max_in: part(share_in),
+            max_in: part(frames, share_in),
             max_out,
+            share_in,
+            share_out,
         }
     }
 
@@ -76,6 +79,12 @@ impl TwoQueue {
 
     fn take_main(&mut self, frames: &dyn Frames) -> Option<FrameId> {
         claim_oldest(&mut self.main, &mut self.nodes, frames)
+    }
+
+    fn trim(&mut self) {
+        while self.left.len() > self.max_out {
+            self.drop_oldest_ghost();
+        }
     }
 
     fn drop_oldest_ghost(&mut self) {
@@ -114,9 +123,7 @@ impl SequentialPolicy for TwoQueue {
             self.nodes[frame.0].data = Queue::In;
             self.incoming.push_back(&mut self.nodes, frame.0);
         }
-        while self.left.len() > self.max_out {
-            self.drop_oldest_ghost();
-        }
+        self.trim();
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
@@ -128,6 +135,12 @@ impl SequentialPolicy for TwoQueue {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.max_in = part(frames, self.share_in);
+        self.max_out = part(frames, self.share_out);
+        self.trim();
     }
 
     fn check(&self) {

@@ -143,6 +143,20 @@ impl SequentialPolicy for Car {
         self.clocks[usize::from(self.nodes[frame.0].data)].remove(&mut self.nodes, frame.0);
     }
 
+    fn resize(&mut self, frames: u32) {
+        // What was learned is a share.
+        let before = core::mem::replace(&mut self.frames, frames);
+        self.target = (u64::from(self.target) * u64::from(frames) / u64::from(before)) as u32;
+        // (I2), as far as ghosts can keep it; resident pages leave by eviction only.
+        while self.clocks[0].len() + self.left[0].len() > frames && self.left[0].len() > 0 {
+            self.drop_oldest_ghost(false);
+        }
+        let resident = self.clocks[0].len() + self.clocks[1].len();
+        while resident + self.ghosts.len() > 2 * frames && self.left[1].len() > 0 {
+            self.drop_oldest_ghost(true);
+        }
+    }
+
     fn check(&self) {
         for again in [false, true] {
             for (list, ghosts) in [(&self.clocks, false), (&self.left, true)] {

@@ -22,9 +22,10 @@ impl Hand {
         if here < count {
             return FrameId(here);
         }
-        // The thread that crosses the end brings the hand back, or every 2^32 steps it would jump.
-        if here == count {
-            self.0.fetch_sub(count, Relaxed);
+        // The thread that crosses the end brings the hand back, or every 2^32 steps it would jump. It stands at a
+        // multiple of the count where the frames became fewer under it.
+        if here.is_multiple_of(count) {
+            self.0.fetch_sub(here, Relaxed);
         }
         FrameId(here % count)
     }

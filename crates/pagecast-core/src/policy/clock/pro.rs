@@ -22,7 +22,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark};
+use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark, part};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
@@ -58,14 +58,17 @@ pub struct ClockPro {
     min_share: u32,
     max_ghosts: u32,
     frames: u32,
+    /// What parts of the frames `min_share` and `max_ghosts` are.
+    cold_share: f64,
+    ghost_share: f64,
 }
 
 impl ClockPro {
     /// For a pool of `frames` frames; the cold and the hot share are at least the part `cold` of them, and as many ghosts
     /// as the part `ghosts` are remembered.
     pub fn new(frames: u32, cold: f64, ghosts: f64) -> Self {
-        let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
-        let (min_share, max_ghosts) = (part(cold), part(ghosts));
+        let (cold_share, ghost_share) = (cold, ghosts);
+        let (min_share, max_ghosts) = (part(frames, cold_share), part(frames, ghost_share));
         // Two ghosts more than the bound: HANDtest follows an eviction, and a load may be given up in between.
         let mut nodes = Nodes::new(frames as usize + max_ghosts as usize + 2);
         let ghosts = Ghosts::new(&mut nodes, frames);
@@ -81,6 +84,8 @@ impl ClockPro {
             min_share,
             max_ghosts,
             frames,
+            cold_share,
+            ghost_share,
         }
     }
 
@@ -131,8 +136,12 @@ impl ClockPro {
 
     /// A test succeeds.
     fn grow_cold(&mut self) {
-        let max = self.frames.saturating_sub(self.min_share).max(self.min_share);
-        self.cold_target = (self.cold_target + 1).min(max);
+        self.cold_target = (self.cold_target + 1).min(self.max_cold());
+    }
+
+    /// The most cold pages to aim at.
+    fn max_cold(&self) -> u32 {
+        self.frames.saturating_sub(self.min_share).max(self.min_share)
     }
 
     /// HANDhot goes on until hot pages leave room for the cold share. One round clears all bits, the next turns a page
@@ -242,14 +251,23 @@ impl SequentialPolicy for ClockPro {
         let hot = ghost.is_some() || self.hot < self.frames - self.cold_target;
         self.nodes[frame.0].page = access.page;
         self.push(frame.0, Mark { hot, on_test: !hot });
-        if hot {
-            self.run_hot(frames);
-        }
+        // Also when cold, since a resize may have left too many hot pages.
+        self.run_hot(frames);
         self.run_test();
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn resize(&mut self, frames: u32) {
+        let before = core::mem::replace(&mut self.frames, frames);
+        self.min_share = part(frames, self.cold_share);
+        self.max_ghosts = part(frames, self.ghost_share);
+        // What was learned is a share.
+        let cold_target = (u64::from(self.cold_target) * u64::from(frames) / u64::from(before)) as u32;
+        self.cold_target = cold_target.clamp(self.min_share, self.max_cold());
+        self.run_test();
     }
 
     fn check(&self) {

@@ -80,6 +80,8 @@ pub struct Cfdc {
     victim: Option<u32>,
     chosen: u64,
     max_working: u32,
+    /// What part of the frames that is.
+    working_share: f64,
     cluster_pages: u64,
 }
 
@@ -102,6 +104,7 @@ impl Cfdc {
             victim: None,
             chosen: 0,
             max_working: (f64::from(frames) * working) as u32,
+            working_share: working,
             cluster_pages: u64::from(cluster.max(1)),
         }
     }
@@ -225,6 +228,11 @@ impl SequentialPolicy for Cfdc {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.max_working = (f64::from(frames) * self.working_share) as u32;
+        self.shrink_working();
     }
 
     fn check(&self) {

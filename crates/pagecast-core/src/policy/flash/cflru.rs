@@ -39,6 +39,8 @@ pub struct Cflru {
     clean_nodes: Nodes<()>,
     clean: List,
     window: u32,
+    /// What part of the frames that is.
+    window_share: f64,
 }
 
 impl Cflru {
@@ -51,6 +53,7 @@ impl Cflru {
             clean_nodes: Nodes::new(frames as usize),
             clean: List::new(),
             window: (f64::from(frames) * window) as u32,
+            window_share: window,
         }
     }
 
@@ -115,6 +118,11 @@ impl SequentialPolicy for Cflru {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    /// A region that is too large now gets smaller as its pages, which go first, leave.
+    fn resize(&mut self, frames: u32) {
+        self.window = (f64::from(frames) * self.window_share) as u32;
     }
 
     fn check(&self) {

@@ -24,13 +24,30 @@ pub(super) struct Sketch {
     mask: u64,
     increments: u64,
     sample: u64,
+    sample_per_frame: u64,
 }
 
 impl Sketch {
     /// For `frames` frames; counters are halved after `sample` increments per frame, rounded up as the sketch is.
     pub(super) fn new(frames: u32, sample: u64) -> Self {
         let words = u64::from(frames).next_power_of_two();
-        Self { words: alloc::vec![0; words as usize], mask: words - 1, increments: 0, sample: sample * words }
+        Self {
+            words: alloc::vec![0; words as usize],
+            mask: words - 1,
+            increments: 0,
+            sample: sample * words,
+            sample_per_frame: sample,
+        }
+    }
+
+    /// For `frames` frames, at most as many as it was made for. If that asks for another number of words the counts are
+    /// forgotten: a counter's place depends on it.
+    pub(super) fn resize(&mut self, frames: u32) {
+        let words = u64::from(frames).next_power_of_two().min(self.words.len() as u64);
+        if words - 1 != self.mask {
+            (self.mask, self.sample, self.increments) = (words - 1, self.sample_per_frame * words, 0);
+            self.words.fill(0);
+        }
     }
 
     /// The word and the shift of a page's counter in each row.

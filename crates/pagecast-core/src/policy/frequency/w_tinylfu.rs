@@ -44,20 +44,31 @@ pub struct WTinyLfu {
     sketch: Sketch,
     max_window: u32,
     max_protected: u32,
+    /// What part of the frames the window is, and of the rest the protected segment.
+    window_share: f64,
+    protected_share: f64,
+}
+
+/// The most pages of the window, at least 1, and of the protected segment.
+fn segments(frames: u32, window: f64, protected: f64) -> (u32, u32) {
+    let main = (f64::from(frames) * (1.0 - window)) as u32;
+    let max_window = (frames - main).max(1);
+    (max_window, (f64::from(frames - max_window) * protected) as u32)
 }
 
 impl WTinyLfu {
     /// For a pool of `frames` frames: the window has the part `window` of them, the protected segment the part
     /// `protected` of the rest; frequencies are halved after `sample` requests per frame.
     pub fn new(frames: u32, window: f64, protected: f64, sample: u64) -> Self {
-        let main = (f64::from(frames) * (1.0 - window)) as u32;
-        let max_window = (frames - main).max(1);
+        let (max_window, max_protected) = segments(frames, window, protected);
         Self {
             nodes: Nodes::new(frames as usize),
             lists: [List::new(), List::new(), List::new()],
             sketch: Sketch::new(frames, sample),
             max_window,
-            max_protected: (f64::from(frames - max_window) * protected) as u32,
+            max_protected,
+            window_share: window,
+            protected_share: protected,
         }
     }
 
@@ -80,10 +91,10 @@ impl WTinyLfu {
         claim_oldest(list, &mut self.nodes, frames)
     }
 
-    /// Moves pages that fall out of the window to probation, until only one more page fits into the window.
-    fn shrink_window(&mut self) {
-        while self.list(Segment::Window).len() >= self.max_window
-            && let Some(oldest) = self.lists[Segment::Window as usize].pop_front(&mut self.nodes)
+    /// Moves the oldest pages of a segment to probation, until it has no more than `pages`.
+    fn shrink(&mut self, segment: Segment, pages: u32) {
+        while self.list(segment).len() > pages
+            && let Some(oldest) = self.lists[segment as usize].pop_front(&mut self.nodes)
         {
             self.push(oldest, Segment::Probation);
         }
@@ -108,11 +119,7 @@ impl SequentialPolicy for WTinyLfu {
             Segment::Probation => {
                 self.remove(i);
                 self.push(i, Segment::Protected);
-                if self.list(Segment::Protected).len() > self.max_protected
-                    && let Some(oldest) = self.lists[Segment::Protected as usize].pop_front(&mut self.nodes)
-                {
-                    self.push(oldest, Segment::Probation);
-                }
+                self.shrink(Segment::Protected, self.max_protected);
             }
         }
     }
@@ -133,7 +140,7 @@ impl SequentialPolicy for WTinyLfu {
     #[inline]
     fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.sketch.increment(access.page);
-        self.shrink_window();
+        self.shrink(Segment::Window, self.max_window - 1);
         self.nodes[frame.0].page = access.page;
         self.push(frame.0, Segment::Window);
     }
@@ -144,6 +151,13 @@ impl SequentialPolicy for WTinyLfu {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.sketch.resize(frames);
+        (self.max_window, self.max_protected) = segments(frames, self.window_share, self.protected_share);
+        self.shrink(Segment::Window, self.max_window);
+        self.shrink(Segment::Protected, self.max_protected);
     }
 
     fn check(&self) {

@@ -19,7 +19,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy};
+use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, part};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
 
@@ -38,6 +38,10 @@ pub struct S3Fifo {
     main: List,
     left: List,
     max_small: u32,
+    max_ghosts: u32,
+    /// What parts of the frames these two are.
+    small_share: f64,
+    ghost_share: f64,
     threshold: u64,
     /// Until the first eviction pages go to M when S is full.
     has_evicted: bool,
@@ -47,8 +51,8 @@ impl S3Fifo {
     /// For a pool of `frames` frames: S holds the part `small` of them, G as many ghosts as the part `ghost`, and
     /// `threshold` hits (at most 3) lead from S to M.
     pub fn new(frames: u32, small: f64, ghost: f64, threshold: u64) -> Self {
-        let part = |share: f64| ((f64::from(frames) * share) as u32).max(1);
-        let mut nodes = Nodes::new(frames as usize + part(ghost) as usize);
+        let max_ghosts = part(frames, ghost);
+        let mut nodes = Nodes::new(frames as usize + max_ghosts as usize);
         let ghosts = Ghosts::new(&mut nodes, frames);
         Self {
             nodes,
@@ -56,7 +60,10 @@ impl S3Fifo {
             small: List::new(),
             main: List::new(),
             left: List::new(),
-            max_small: part(small),
+            max_small: part(frames, small),
+            max_ghosts,
+            small_share: small,
+            ghost_share: ghost,
             threshold: threshold.min(MAX_HITS),
             has_evicted: false,
         }
@@ -108,13 +115,18 @@ impl S3Fifo {
         None
     }
 
-    /// Enters `page` into G.
-    fn remember(&mut self, page: PageId) {
-        if self.ghosts.is_full()
+    /// Leaves at most `ghosts` in G.
+    fn trim(&mut self, ghosts: u32) {
+        while self.left.len() > ghosts
             && let Some(oldest) = self.left.pop_front(&mut self.nodes)
         {
             self.ghosts.remove(&mut self.nodes, oldest);
         }
+    }
+
+    /// Enters `page` into G, which has room for one at least.
+    fn remember(&mut self, page: PageId) {
+        self.trim(self.max_ghosts - 1);
         if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
             self.left.push_back(&mut self.nodes, ghost);
         }
@@ -160,6 +172,12 @@ impl SequentialPolicy for S3Fifo {
         } else {
             self.small.remove(&mut self.nodes, frame.0);
         }
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.max_small = part(frames, self.small_share);
+        self.max_ghosts = part(frames, self.ghost_share);
+        self.trim(self.max_ghosts);
     }
 
     fn check(&self) {

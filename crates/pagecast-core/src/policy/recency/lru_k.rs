@@ -34,6 +34,10 @@ pub const MAX_K: u32 = 8;
 pub struct LruK {
     k: usize,
     correlated: u64,
+    max_ghosts: u32,
+    /// What parts of the frames these two are.
+    correlated_share: f64,
+    history_share: f64,
     now: u64,
     young: List,
     old: KeyedFrames<(u64, u64)>,
@@ -54,6 +58,9 @@ impl LruK {
         Self {
             k,
             correlated: (f64::from(frames) * correlated) as u64,
+            max_ghosts: (f64::from(frames) * history) as u32,
+            correlated_share: correlated,
+            history_share: history,
             now: 0,
             young: List::new(),
             old: KeyedFrames::new(frames),
@@ -111,12 +118,18 @@ impl LruK {
         }
     }
 
-    fn remember(&mut self, frame: FrameId, page: PageId) {
-        if self.ghosts.is_full()
+    /// Leaves at most `ghosts` departed pages in memory.
+    fn trim(&mut self, ghosts: u32) {
+        while self.left.len() > ghosts
             && let Some(oldest) = self.left.pop_front(&mut self.nodes)
         {
             self.ghosts.remove(&mut self.nodes, oldest);
         }
+    }
+
+    fn remember(&mut self, frame: FrameId, page: PageId) {
+        let Some(others) = self.max_ghosts.checked_sub(1) else { return };
+        self.trim(others);
         if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
             self.left.push_back(&mut self.nodes, ghost);
             self.copy_uses(frame.0, ghost);
@@ -161,6 +174,12 @@ impl SequentialPolicy for LruK {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.correlated = (f64::from(frames) * self.correlated_share) as u64;
+        self.max_ghosts = (f64::from(frames) * self.history_share) as u32;
+        self.trim(self.max_ghosts);
     }
 
     fn check(&self) {

@@ -34,6 +34,8 @@ pub struct TwoPriorityLru {
     /// By relation, the highest block that was asked for.
     last_blocks: HashMap<RelationId, u32, FixedState>,
     small: u32,
+    /// What part of the frames that is.
+    small_share: f64,
 }
 
 impl TwoPriorityLru {
@@ -45,6 +47,7 @@ impl TwoPriorityLru {
             low: List::new(),
             last_blocks: HashMap::with_capacity_and_hasher(MAX_RELATIONS, FixedState::default()),
             small: (f64::from(frames) * small) as u32,
+            small_share: small,
         }
     }
 
@@ -99,6 +102,10 @@ impl SequentialPolicy for TwoPriorityLru {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    fn resize(&mut self, frames: u32) {
+        self.small = (f64::from(frames) * self.small_share) as u32;
     }
 
     fn check(&self) {

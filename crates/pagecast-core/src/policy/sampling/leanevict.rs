@@ -13,7 +13,7 @@
 //! Cost: nothing per hit of a hot page, O(1) otherwise. 28 bytes per frame.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Frames, Metadata, SequentialPolicy, part};
 use crate::random::Random;
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
@@ -31,6 +31,8 @@ pub struct LeanEvict {
     hot: Vec<u32>,
     cooling: List,
     max_cooling: u32,
+    /// What part of the frames that is.
+    cooling_share: f64,
     random: Random,
 }
 
@@ -41,7 +43,8 @@ impl LeanEvict {
             nodes: Nodes::new(frames as usize),
             hot: Vec::with_capacity(frames as usize),
             cooling: List::new(),
-            max_cooling: ((f64::from(frames) * cooling) as u32).max(1),
+            max_cooling: part(frames, cooling),
+            cooling_share: cooling,
             random: Random::new(seed),
         }
     }
@@ -108,6 +111,11 @@ impl SequentialPolicy for LeanEvict {
 
     fn metadata(&self) -> Option<Metadata> {
         Some(self.nodes.metadata())
+    }
+
+    /// A stage that is too large now is not filled until enough of its pages have left.
+    fn resize(&mut self, frames: u32) {
+        self.max_cooling = part(frames, self.cooling_share);
     }
 
     fn check(&self) {

@@ -42,10 +42,17 @@ pub struct Watt {
     uses: Vec<[AtomicU32; USES as usize]>,
     /// Pages that came in, and how many of them make an epoch.
     admitted: AtomicU64,
-    epoch_length: u64,
+    epoch_length: AtomicU64,
+    /// How many epochs pass while the contents turn over once.
+    epochs: u32,
     epoch: AtomicU32,
     /// The bits of the value at which a page may leave without more samples.
     low_enough: AtomicU32,
+}
+
+/// Admissions that make an epoch.
+fn epoch_length(frames: u32, epochs: u32) -> u64 {
+    u64::from(frames / epochs.max(1)).max(1)
 }
 
 impl Watt {
@@ -55,7 +62,8 @@ impl Watt {
             random: RandomSource::new(seed),
             uses: (0..frames).map(|_| [const { AtomicU32::new(0) }; USES as usize]).collect(),
             admitted: AtomicU64::new(0),
-            epoch_length: u64::from(frames / epochs.max(1)).max(1),
+            epoch_length: AtomicU64::new(epoch_length(frames, epochs)),
+            epochs,
             epoch: AtomicU32::new(0),
             low_enough: AtomicU32::new(0f32.to_bits()),
         }
@@ -127,7 +135,7 @@ impl ConcurrentPolicy for Watt {
     #[inline]
     fn admit(&self, frames: &dyn Frames, frame: FrameId, _access: &Access) {
         let admitted = self.admitted.fetch_add(1, Relaxed) + 1;
-        if admitted.is_multiple_of(self.epoch_length) {
+        if admitted.is_multiple_of(self.epoch_length.load(Relaxed)) {
             self.epoch.fetch_add(1, Relaxed);
         }
         frames.word(frame).store(0, Relaxed);
@@ -135,4 +143,8 @@ impl ConcurrentPolicy for Watt {
     }
 
     fn forget(&self, _frames: &dyn Frames, _frame: FrameId, _page: PageId) {}
+
+    fn resize(&self, frames: u32) {
+        self.epoch_length.store(epoch_length(frames, self.epochs), Relaxed);
+    }
 }
