@@ -86,6 +86,14 @@ pub enum PoolError {
         /// The fewest bytes that make a pool.
         minimum: u64,
     },
+    /// More memory than the pool was made for.
+    #[error("a pool made for at most {maximum} bytes cannot get {given}; make it with a larger max_memory")]
+    AboveMaximum {
+        /// The bytes given.
+        given: u64,
+        /// The most it can get.
+        maximum: u64,
+    },
     /// The page size cannot be used.
     #[error("a page size of {given} bytes cannot be used: it must be a multiple of 4096 and at most {max}")]
     PageSize {

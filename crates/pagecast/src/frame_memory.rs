@@ -8,9 +8,15 @@ use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::cache::{Held, Owned};
+
+/// Advice that frees the memory at once, which elsewhere than on Linux may be no more than a hint.
+#[cfg(target_os = "linux")]
+const GIVE_BACK: Advice = Advice::LinuxDontNeed;
+#[cfg(not(target_os = "linux"))]
+const GIVE_BACK: Advice = Advice::DontNeed;
 
 /// Memory for `frames` pages, each aligned to 4096 bytes, zero at first and taken from the system when first touched.
 pub(crate) struct FrameMemory {
@@ -32,10 +38,26 @@ impl FrameMemory {
         let too_large = || io::Error::new(io::ErrorKind::OutOfMemory, "more than this machine can address");
         let bytes =
             page_size.checked_mul(frames as usize).filter(|&n| n <= isize::MAX as usize).ok_or_else(too_large)?;
+        // Address space for all that there may ever be; memory only for what is in use.
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so that no existing mapping is replaced.
-        let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }?;
+        let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_large)?;
         Ok(Self { base, bytes, page_size, frames })
+    }
+
+    /// How many pages there is address space for.
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Gives a frame's memory back to the system; when it is touched next it reads as zero.
+    pub(crate) fn give_back(&self, owned: &mut Owned) {
+        // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
+        let page = self.page(owned.index());
+        // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the frame's only token and
+        // is borrowed mutably: nobody has a slice of it.
+        let _ = unsafe { madvise(page.as_ptr().cast(), self.page_size, GIVE_BACK) };
     }
 
     #[inline]

@@ -11,6 +11,7 @@
 //! | `io` | the threads that read |
 //! | `pool`, `session`, `read`, `pin`, `scan`, `relation` | what users call |
 //! | `prefetch` | pages that are brought before they are asked for |
+//! | `resize` | the pool's size while it is in use |
 //! | `options`, `stats` | how memory is divided, what is counted |
 #![deny(unsafe_code)]
 
@@ -28,6 +29,7 @@ mod prefetch;
 mod processor_cache;
 mod read;
 mod relation;
+mod resize;
 mod scan;
 mod session;
 mod stats;
@@ -43,6 +45,7 @@ pub use pin::Pin;
 pub use pool::Pool;
 pub use read::{ReadResult, ReadStats};
 pub use relation::Relation;
+pub use resize::Resized;
 pub use scan::Scan;
 pub use session::Session;
 pub use stats::PoolStats;

@@ -29,6 +29,10 @@ pub trait Recorder: Send + Sync {
 pub struct PoolOptions {
     /// Bytes for everything: frames, their headers, page table, policy, predictor, loads in flight. Default: 256 MiB.
     pub memory: u64,
+    /// The most bytes that [`Pool::resize`](crate::Pool::resize) may give it later. Headers, page table and policy are
+    /// made for this many at once (they are part of `memory`), frames take address space but no memory before they are
+    /// used. Default: no more than `memory`.
+    pub max_memory: Option<u64>,
     /// Bytes of a page: a multiple of 4096, at most [`MAX_PAGE_SIZE`]. Default: 64 KiB.
     pub page_size: u32,
     /// Who leaves. Default: `pbm`.
@@ -72,6 +76,7 @@ impl Default for PoolOptions {
     fn default() -> Self {
         Self {
             memory: 256 << 20,
+            max_memory: None,
             page_size: 64 << 10,
             policy: PolicySpec::parse("pbm").expect("the catalog has pbm"),
             batching: Batching::default(),
@@ -88,6 +93,7 @@ impl fmt::Debug for PoolOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolOptions")
             .field("memory", &self.memory)
+            .field("max_memory", &self.max_memory)
             .field("page_size", &self.page_size)
             .field("policy", &self.policy.name())
             .field("batching", &self.batching)
@@ -127,14 +133,20 @@ pub struct MemoryUse {
 const POLICY_BASE: u64 = 4096;
 
 /// The division of a pool's memory.
+#[derive(Clone, Copy)]
 pub(crate) struct Plan {
+    /// Frames at first.
     pub(crate) frames: u32,
+    /// Frames that headers, page table and policy are made for.
+    pub(crate) max_frames: u32,
     pub(crate) predictor: PredictorConfig,
-    pub(crate) memory: MemoryUse,
+    page_size: u32,
+    /// Of a pool without frames in use.
+    metadata: MemoryUse,
 }
 
 impl Plan {
-    /// As many frames as fit.
+    /// As many frames as fit, now and at most.
     pub(crate) fn new(options: &PoolOptions) -> Result<Self, PoolError> {
         let page_size = options.page_size;
         if page_size == 0 || page_size > MAX_PAGE_SIZE || !page_size.is_multiple_of(4096) {
@@ -144,36 +156,63 @@ impl Plan {
         if !(0.0..=max).contains(&share) {
             return Err(PoolError::PrefetchShare { given: share, max });
         }
-        let one_frame = |predictor: &PredictorConfig| usage(options, predictor, 1).total;
+        let max_memory = options.max_memory.unwrap_or(options.memory).max(options.memory);
+        let for_frames = |predictor: &PredictorConfig, frames: u32| {
+            let metadata = metadata(options, predictor, frames);
+            metadata.with_frames(frames, page_size).total
+        };
         let mut predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
-        if options.predictor.is_none() && one_frame(&predictor) > options.memory {
+        if options.predictor.is_none() && for_frames(&predictor, 1) > options.memory {
             predictor = predictor_within(0);
         }
-        if one_frame(&predictor) > options.memory {
-            let minimum = one_frame(&predictor);
-            return Err(PoolError::TooSmall { given: options.memory, page_size, minimum });
-        }
-        let with = |frames| usage(options, &predictor, frames);
         // The use grows with the frames: bisect for the most that fit. `fits` always does, `too_many` never.
         let (mut fits, mut too_many) = (1, u32::MAX);
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
-            if with(middle).total <= options.memory {
+            if for_frames(&predictor, middle) <= max_memory {
                 fits = middle;
             } else {
                 too_many = middle;
             }
         }
-        Ok(Self { frames: fits, predictor, memory: with(fits) })
+        let metadata = metadata(options, &predictor, fits);
+        let mut plan = Self { frames: 0, max_frames: fits, predictor, page_size, metadata };
+        plan.frames = plan.frames_within(options.memory)?;
+        Ok(plan)
+    }
+
+    /// How many frames fit into `memory` bytes together with what is made for the most frames; at least 1.
+    pub(crate) fn frames_within(&self, memory: u64) -> Result<u32, PoolError> {
+        let page_size = self.page_size;
+        let minimum = self.memory(1).total;
+        if memory < minimum {
+            return Err(PoolError::TooSmall { given: memory, page_size, minimum });
+        }
+        let frames = (memory - self.metadata.total) / u64::from(page_size);
+        Ok(frames.min(u64::from(self.max_frames)) as u32)
+    }
+
+    /// Where the memory goes when `frames` frames are in use.
+    pub(crate) fn memory(&self, frames: u32) -> MemoryUse {
+        self.metadata.with_frames(frames, self.page_size)
     }
 }
 
-fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
+impl MemoryUse {
+    fn with_frames(mut self, frames: u32, page_size: u32) -> Self {
+        self.frames = u64::from(frames) * u64::from(page_size);
+        self.total = self.total.saturating_add(self.frames);
+        self
+    }
+}
+
+/// What a pool of at most `frames` frames needs beside their pages.
+fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
     let [headers, table, inflight] = Cache::metadata_bytes(frames);
     let queues =
         Cache::queue_bytes(if keeps_order(&options.policy) { options.batching.within(frames).length() } else { 0 });
     let mut memory = MemoryUse {
-        frames: u64::from(frames) * u64::from(options.page_size),
+        frames: 0,
         headers,
         table,
         policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE + queues,
@@ -184,7 +223,7 @@ fn usage(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> Mem
         total: 0,
     };
     let parts = [headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
-    memory.total = parts.iter().fold(memory.frames, |sum, part| sum.saturating_add(*part));
+    memory.total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
     memory
 }
 
@@ -220,9 +259,11 @@ mod tests {
                 let policy = PolicySpec::parse(policy).unwrap();
                 let options = PoolOptions { memory, policy, ..Default::default() };
                 let plan = Plan::new(&options).unwrap();
-                assert!(plan.memory.total <= memory);
+                assert_eq!(plan.frames, plan.max_frames);
+                assert!(plan.memory(plan.frames).total <= memory);
                 // One frame more would not fit; a doubled page table is part of what it would take.
-                assert!(usage(&options, &plan.predictor, plan.frames + 1).total > memory);
+                let more = metadata(&options, &plan.predictor, plan.frames + 1);
+                assert!(more.with_frames(plan.frames + 1, options.page_size).total > memory);
             }
         }
     }
@@ -238,6 +279,17 @@ mod tests {
             assert!(Plan::new(&PoolOptions { memory: minimum, ..options.clone() }).is_ok());
             assert!(Plan::new(&PoolOptions { memory: minimum - 1, ..options }).is_err());
         }
+    }
+
+    #[test]
+    fn a_pool_that_may_grow_pays_for_its_headers_now() {
+        let options = PoolOptions { memory: 16 << 20, max_memory: Some(64 << 20), ..Default::default() };
+        let plan = Plan::new(&options).unwrap();
+        let fixed = Plan::new(&PoolOptions { memory: 64 << 20, predictor: Some(plan.predictor), ..Default::default() });
+        assert_eq!(plan.max_frames, fixed.unwrap().max_frames);
+        assert!(plan.memory(plan.frames).total <= 16 << 20 && plan.memory(plan.frames + 1).total > 16 << 20);
+        assert_eq!(plan.frames_within(u64::MAX).unwrap(), plan.max_frames);
+        assert!(matches!(plan.frames_within(1 << 10), Err(PoolError::TooSmall { .. })));
     }
 
     #[test]

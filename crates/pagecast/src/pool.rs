@@ -62,7 +62,7 @@ const MAX_THREADS: u32 = 64;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Pool(Arc<Shared>);
+pub struct Pool(pub(crate) Arc<Shared>);
 
 /// How many pools there were in this process.
 static POOLS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
@@ -76,7 +76,9 @@ pub(crate) struct Shared {
     pub(crate) prefetch: Prefetch,
     relations: Mutex<Relations>,
     options: PoolOptions,
-    memory: MemoryUse,
+    pub(crate) plan: Plan,
+    /// Held by who resizes.
+    pub(crate) resizing: Mutex<()>,
     started: Instant,
     /// Tells this pool from all others of the process, so that no relation is read through another pool than its own.
     identity: u64,
@@ -100,9 +102,9 @@ impl Pool {
     /// system refuses memory or threads.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         let plan = Plan::new(&options)?;
-        let policy =
-            options.policy.build(plan.frames, options.seed)?.into_concurrent(options.batching.within(plan.frames));
-        let memory = FrameMemory::new(plan.frames, options.page_size)
+        let batching = options.batching.within(plan.frames);
+        let policy = options.policy.build(plan.max_frames, options.seed)?.into_concurrent(batching);
+        let memory = FrameMemory::new(plan.max_frames, options.page_size)
             .map_err(|error| PoolError::setup("memory for the frames", error))?;
         let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(words, plan.predictor)?;
@@ -115,7 +117,8 @@ impl Pool {
             registry: Mutex::new(registry),
             relations: Mutex::new(Relations::default()),
             options,
-            memory: plan.memory,
+            plan,
+            resizing: Mutex::new(()),
             started: Instant::now(),
             identity: POOLS.fetch_add(1, Ordering::Relaxed),
         })))
@@ -224,7 +227,7 @@ impl Pool {
 
     /// Where the memory goes.
     pub fn memory(&self) -> MemoryUse {
-        self.0.memory
+        self.0.plan.memory(self.frames())
     }
 
     /// The scans that are registered now.
@@ -244,7 +247,7 @@ impl Pool {
         self.0.options.page_size
     }
 
-    /// How many pages the pool holds.
+    /// How many pages the pool holds: its size now.
     pub fn frames(&self) -> u32 {
         self.0.cache.frames()
     }
@@ -280,6 +283,11 @@ struct PinWait {
 }
 
 impl Shared {
+    /// The most bytes that the pool may get.
+    pub(crate) fn max_memory(&self) -> u64 {
+        self.options.max_memory.unwrap_or(0).max(self.options.memory)
+    }
+
     /// Nanoseconds since the pool was made.
     pub(crate) fn now(&self) -> Tick {
         self.started.elapsed().as_nanos() as u64

@@ -90,6 +90,8 @@ pub(crate) mod mistake {
     pub(crate) const MARK_TAKEN_TWICE: u8 = 4;
     /// A read without a pin does not look again whether the frame changed hands.
     pub(crate) const NO_VALIDATION: u8 = 5;
+    /// A resize says the new number of frames only after it has sorted the free ones.
+    pub(crate) const COUNT_LATE: u8 = 6;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

@@ -65,7 +65,7 @@ impl Cache {
         let there = is_there(&shard);
         if there || self.loads.fetch_add(1, Relaxed) >= self.max_loads {
             drop(shard);
-            self.free.lock().push(owned);
+            self.free.give(owned, &self.memory);
             if there {
                 return Ahead::There;
             }
@@ -83,8 +83,7 @@ impl Cache {
     }
 
     fn frame_ahead(&self, access: &Access, oracle: &dyn Oracle) -> Option<Owned> {
-        let free = self.free.lock().pop();
-        free.or_else(|| {
+        self.free.take().or_else(|| {
             let spare = Spare::sooner_than(access, oracle);
             self.evict_with(&View::sparing(self, &spare), access, &spare)
         })

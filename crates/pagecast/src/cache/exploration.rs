@@ -33,8 +33,13 @@ const PAGE_BYTES: usize = 8;
 const QUEUE: Batching = Batching { queue: 2, prefetch: true };
 
 fn cache(policy: &str, frames: u32) -> Arc<Cache> {
-    let policy = PolicySpec::parse(policy).unwrap().build(frames, 1).unwrap().into_concurrent(QUEUE);
-    Cache::new(FrameMemory::new(frames, 4096).unwrap(), frames, policy)
+    resizable(policy, frames, frames)
+}
+
+/// With `frames` frames at first and at most `most`.
+fn resizable(policy: &str, frames: u32, most: u32) -> Arc<Cache> {
+    let policy = PolicySpec::parse(policy).unwrap().build(most, 1).unwrap().into_concurrent(QUEUE);
+    Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy)
 }
 
 fn page(block: u32) -> PageId {
@@ -136,9 +141,13 @@ fn visitors(cache: &Arc<Cache>, lists: &'static [&'static [u32]], io: fn(usize) 
 
 /// The invariants, when nobody is at work: (I1), (I2), (I3), (I4) and (I7).
 fn settled(cache: &Cache, blocks: u32) {
-    let resident: Vec<_> = cache.headers.iter().filter_map(super::Header::evictable).collect();
+    let (used, unused) = cache.headers.split_at(cache.frames() as usize);
+    let resident: Vec<_> = used.iter().filter_map(super::Header::evictable).collect();
     assert_eq!(cache.pinned(), 0, "a pin is left");
-    assert_eq!(resident.len() + cache.free.lock().len(), cache.headers.len(), "a frame is lost");
+    assert_eq!(unused.iter().find_map(super::Header::evictable), None, "a page is in a frame out of use");
+    let [free, retired] = cache.free.idle();
+    assert_eq!(resident.len() + free as usize, used.len(), "a frame is lost");
+    assert_eq!(retired as usize, unused.len(), "a frame out of use is not retired");
     assert_eq!(resident.iter().collect::<HashSet<_>>().len(), resident.len(), "a page is in two frames");
     for block in 0..blocks {
         let shard = cache.table.shard(page(block)).lock();
@@ -296,6 +305,21 @@ fn use_a_page_ahead() {
     settled(&cache, 1);
 }
 
+/// Fewer frames, more, and fewer again, under visitors who pin and load.
+fn resize_while_visited(policy: &str) {
+    let cache = resizable(policy, 2, 3);
+    let other = cache.clone();
+    let resizer = thread::spawn(move || [1, 3, 1].map(|frames| other.resize(frames)));
+    visitors(&cache, &[&[1, 2], &[2, 3]], |_| Io::Works);
+    resizer.join().unwrap();
+    // What was held above the one frame while it shrank leaves with the next misses.
+    while cache.free.is_draining() {
+        visit(&cache, 4, Io::Works);
+        visit(&cache, 5, Io::Works);
+    }
+    settled(&cache, 6);
+}
+
 /// Explorations share the switch of the mistakes: one at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -376,6 +400,20 @@ fn a_page_is_brought_ahead_while_it_is_asked_for_and_given_up() {
 #[test]
 fn mistake_of_a_mark_that_is_taken_twice_is_caught() {
     must_be_caught(mistake::MARK_TAKEN_TWICE, &["a mark was counted"], 5_000, use_a_page_ahead);
+}
+
+#[test]
+fn the_pool_is_resized_while_it_is_read() {
+    for policy in ["clock", "lru", "pbm"] {
+        explore(3_000, move || resize_while_visited(policy));
+    }
+}
+
+#[test]
+fn mistake_of_a_count_that_comes_late_is_caught() {
+    must_be_caught(mistake::COUNT_LATE, &["lost", "out of use", "deadlock", "exceeded"], 5_000, || {
+        resize_while_visited("clock");
+    });
 }
 
 #[test]

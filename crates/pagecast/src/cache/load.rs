@@ -174,7 +174,7 @@ impl Loading {
     fn release(&mut self, outcome: Outcome) {
         self.ended = true;
         if let Some(owned) = self.owned.take() {
-            self.cache.free.lock().push(owned);
+            self.cache.free.give(owned, &self.cache.memory);
         }
         unless_mistaken!(FAILURE_KEPT, {
             let page = self.load.access.page;

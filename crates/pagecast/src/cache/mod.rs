@@ -21,6 +21,7 @@
 mod ahead;
 mod client;
 mod frame;
+mod free;
 mod load;
 mod table;
 
@@ -39,13 +40,14 @@ use pagecast_core::{FrameId, PageId, RelationId, Tick};
 use crate::frame_memory::FrameMemory;
 use crate::processor_cache::prefetch;
 use crate::stats::{Counter, PoolStats, Statistics};
-use crate::sync::{Mutex, unless_mistaken};
+use crate::sync::unless_mistaken;
 pub(crate) use ahead::Ahead;
 use ahead::Spare;
 use client::SharedQueues;
 pub(crate) use client::{Anyone, Client, SessionState};
 use frame::Header;
 pub(crate) use frame::{Held, Owned};
+use free::FreeFrames;
 use load::Load;
 pub(crate) use load::{Loading, Waiter};
 use table::Table;
@@ -53,7 +55,7 @@ use table::Table;
 /// The frames of a pool and all that is known about them.
 ///
 /// Invariants:
-/// * (I1) A frame is owned or resident. Of an owned frame there is exactly one [`Owned`]: in the free list, in a
+/// * (I1) A frame is owned or resident. Of an owned frame there is exactly one [`Owned`]: among the free frames, in a
 ///   [`Loading`], or on the way between them.
 /// * (I2) Under a shard's lock its chains link exactly the resident frames of its pages, each tagged with its page.
 ///   Claim and publication change state, tag and link in one hold of that lock.
@@ -71,7 +73,7 @@ pub(crate) struct Cache {
     headers: Box<[Header]>,
     memory: FrameMemory,
     table: Table,
-    free: Mutex<Vec<Owned>>,
+    free: FreeFrames,
     policy: Box<dyn ConcurrentPolicy>,
     hit_need: HitNeed,
     /// Hits of callers without a session.
@@ -81,6 +83,9 @@ pub(crate) struct Cache {
     marked: AtomicU32,
     pub(crate) statistics: Statistics,
 }
+
+/// How many frames a miss looks at for pages that a shrink left behind: few beside what a miss costs.
+const DRAINED_PER_MISS: u32 = 32;
 
 /// What became of a request.
 pub(crate) enum Request {
@@ -132,24 +137,28 @@ impl Cache {
         ]
     }
 
+    /// `frames` of the memory's frames are in use at first. The policy is built for all.
     pub(crate) fn new(memory: FrameMemory, frames: u32, policy: Box<dyn ConcurrentPolicy>) -> Arc<Self> {
+        let most = memory.frames();
+        policy.resize(frames);
         Arc::new(Self {
-            headers: (0..frames).map(|_| Header::new()).collect(),
+            headers: (0..most).map(|_| Header::new()).collect(),
             memory,
-            table: Table::new(frames),
-            free: Mutex::new(Owned::all(frames)),
+            table: Table::new(most),
+            free: FreeFrames::new(frames, most),
             hit_need: policy.hit_need(),
             policy,
             queues: SharedQueues::new(),
             loads: AtomicU32::new(0),
-            max_loads: Self::max_loads(frames),
+            max_loads: Self::max_loads(most),
             marked: AtomicU32::new(0),
             statistics: Statistics::new(),
         })
     }
 
+    /// How many frames are in use.
     pub(crate) fn frames(&self) -> u32 {
-        self.headers.len() as u32
+        self.free.count()
     }
 
     /// Pins `page` if it is resident and no frame moves under our feet. `access` is asked for only if the policy wants
@@ -280,8 +289,10 @@ impl Cache {
 
     /// Finds a frame for `loading`: a free one, or one that the policy gives up. False if there is none.
     pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> bool {
-        let free = self.free.lock().pop();
-        match free.or_else(|| self.evict(loading.access(), oracle)) {
+        if self.free.is_draining() {
+            self.drain(DRAINED_PER_MISS);
+        }
+        match self.free.take().or_else(|| self.evict(loading.access(), oracle)) {
             Some(owned) => loading.place(owned),
             None => return false,
         }
@@ -289,13 +300,48 @@ impl Cache {
     }
 
     fn evict_with(&self, view: &View<'_>, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
-        self.policy.evict(view, incoming, oracle);
-        // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
-        let victim = view.taken.take();
-        if victim.is_some() {
+        loop {
+            self.policy.evict(view, incoming, oracle);
+            // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
+            let victim = view.taken.take()?;
             self.statistics.add(Counter::Evictions, 1);
+            if victim.index() < self.frames() {
+                return Some(victim);
+            }
+            // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
+            self.free.give(victim, &self.memory);
         }
-        victim
+    }
+
+    /// Changes how many frames are in use, from 1 to all that there are, without stopping anybody. What the pages of
+    /// frames above were is forgotten; those that are held leave later. Says how many are left there.
+    pub(crate) fn resize(&self, frames: u32) -> u32 {
+        self.policy.resize(frames);
+        self.free.resize(frames, &self.memory);
+        self.drain(u32::MAX);
+        (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
+    }
+
+    /// Empties up to `limit` of the frames that are out of use.
+    fn drain(&self, limit: u32) {
+        for index in self.free.above(limit) {
+            if let Some(page) = self.headers[index as usize].evictable() {
+                self.evacuate(index, page);
+            }
+        }
+    }
+
+    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it.
+    fn evacuate(&self, index: u32, page: PageId) {
+        if let Some(owned) = self.claim(index, page) {
+            self.policy.forget(&View::new(self), FrameId(index), page);
+            self.free.give(owned, &self.memory);
+        }
+    }
+
+    /// Gives the memory of free frames back to the system; says how many frames it was.
+    pub(crate) fn give_back(&self) -> u32 {
+        self.free.give_back(&self.memory)
     }
 
     /// Before publication, so that no hit is told to the policy before its page was.
@@ -323,12 +369,9 @@ impl Cache {
     /// Frees the frames of a relation that nobody will ask for again. Pages that are pinned or on their way stay, until
     /// the policy finds that nobody wants them.
     pub(crate) fn discard(&self, relation: RelationId) {
-        for index in 0..self.frames() {
-            let page = self.headers[index as usize].evictable();
-            let Some(page) = page.filter(|page| page.relation() == relation) else { continue };
-            if let Some(owned) = self.claim(index, page) {
-                self.policy.forget(&View::new(self), FrameId(index), page);
-                self.free.lock().push(owned);
+        for (index, header) in self.headers.iter().enumerate() {
+            if let Some(page) = header.evictable().filter(|page| page.relation() == relation) {
+                self.evacuate(index as u32, page);
             }
         }
     }
@@ -385,7 +428,7 @@ impl<'a> View<'a> {
 impl Drop for View<'_> {
     fn drop(&mut self) {
         if let Some(owned) = self.taken.take() {
-            self.cache.free.lock().push(owned);
+            self.cache.free.give(owned, &self.cache.memory);
         }
     }
 }

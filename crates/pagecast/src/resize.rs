@@ -1,0 +1,57 @@
+//! The pool's size, while it is in use.
+//!
+//! A pool has address space, headers and a policy for as many frames as [`PoolOptions::max_memory`] allows, and uses the
+//! first of them. Growing puts more of them into use. Shrinking takes the upper ones out of use and gives their memory to
+//! the system: the pages in them are given up whichever they are, and come back by one read each if they are wanted. The
+//! policy is told the new size, so that what is a share of the pool follows.
+//!
+//! [`PoolOptions::max_memory`]: crate::PoolOptions::max_memory
+
+use crate::{Pool, PoolError};
+
+/// What a change of size has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resized {
+    /// Frames in use from now on.
+    pub frames: u32,
+    /// Frames above these that are pinned or being filled at this moment. Each is emptied, and its memory given back, when
+    /// its holder is done and misses come by, or by the next [`Pool::resize`].
+    pub held: u32,
+}
+
+impl Pool {
+    /// Gives the pool `memory` bytes in all from now on, as [`PoolOptions::memory`](crate::PoolOptions::memory) counts
+    /// them. Readers go on meanwhile. Shrinking costs a look at each frame that goes out of use, growing a few
+    /// instructions for each that comes in.
+    ///
+    /// # Errors
+    ///
+    /// Fewer bytes than one frame and what is known of the others take ([`PoolError::TooSmall`]), or more than
+    /// [`PoolOptions::max_memory`](crate::PoolOptions::max_memory) ([`PoolError::AboveMaximum`]). The size stays.
+    ///
+    /// ```
+    /// # use pagecast::{Pool, PoolOptions};
+    /// let pool = Pool::new(PoolOptions { memory: 4 << 20, max_memory: Some(64 << 20), ..Default::default() })?;
+    /// let before = pool.frames();
+    /// pool.resize(32 << 20)?;
+    /// assert!(pool.frames() > 7 * before && pool.memory().total <= 32 << 20);
+    /// # Ok::<(), pagecast::PoolError>(())
+    /// ```
+    pub fn resize(&self, memory: u64) -> Result<Resized, PoolError> {
+        let shared = &self.0;
+        let maximum = shared.max_memory();
+        if memory > maximum {
+            return Err(PoolError::AboveMaximum { given: memory, maximum });
+        }
+        let frames = shared.plan.frames_within(memory)?;
+        let _one_at_a_time = shared.resizing.lock();
+        let held = shared.cache.resize(frames);
+        Ok(Resized { frames, held })
+    }
+
+    /// Gives memory that holds no page back to the system, and says how many bytes of frames that was: after a relation
+    /// was replaced, say, or before a quiet night. The pool keeps its size and takes the memory again as pages come in.
+    pub fn give_back_idle(&self) -> u64 {
+        u64::from(self.0.cache.give_back()) * u64::from(self.page_size())
+    }
+}
