@@ -45,6 +45,7 @@ impl Pool {
         }
         let frames = shared.plan.frames_within(memory)?;
         let _one_at_a_time = shared.resizing.lock();
+        shared.prefetch.resize(frames);
         let held = shared.cache.resize(frames);
         Ok(Resized { frames, held })
     }

@@ -44,7 +44,9 @@ pub(crate) struct Prefetch {
     /// How many there are, for each one's part of the room.
     scans: AtomicU32,
     /// Pages that may be ahead, of all scans.
-    limit: u32,
+    limit: AtomicU32,
+    /// What part of the frames that is.
+    share: f64,
     /// Pages that one scan may have ahead.
     reach: u32,
     read_ahead: bool,
@@ -74,7 +76,8 @@ impl Prefetch {
         Self {
             windows: (0..predictor.scans).map(|_| Mutex::new(None)).collect(),
             scans: AtomicU32::new(0),
-            limit: (f64::from(frames) * options.share) as u32,
+            limit: AtomicU32::new((f64::from(frames) * options.share) as u32),
+            share: options.share,
             reach: 2 * pages_of_a_request(page_size) as u32,
             read_ahead: options.read_ahead,
             legs_left: AtomicU32::new(max_legs(options, predictor)),
@@ -88,9 +91,14 @@ impl Prefetch {
         entries + windows + u64::from(max_legs(options, predictor)) * Route::LEG_BYTES
     }
 
+    /// The pool has `frames` frames from now on.
+    pub(crate) fn resize(&self, frames: u32) {
+        self.limit.store((f64::from(frames) * self.share) as u32, Relaxed);
+    }
+
     /// A scan's own part of the room.
     fn part(&self) -> usize {
-        (self.limit / self.scans.load(Relaxed).max(1)).min(self.reach) as usize
+        (self.limit.load(Relaxed) / self.scans.load(Relaxed).max(1)).min(self.reach) as usize
     }
 
     /// Makes the window of a scan that has just been registered.
@@ -212,7 +220,7 @@ impl Shared {
     }
 
     fn bring(&self, relation: &Arc<Relation>, page: PageId, scan: ScanId, loads: &mut Loads) -> Brought {
-        if self.cache.ahead() >= self.prefetch.limit {
+        if self.cache.ahead() >= self.prefetch.limit.load(Relaxed) {
             return Brought::NoRoom;
         }
         let access = Access { page, scan: Some(scan), write: false, at: self.now() };
