@@ -22,18 +22,22 @@ pub(crate) struct OutputArgs {
 impl OutputArgs {
     /// Fails now, before hours of work, where a result file could not be written at the end.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        for (flag, path) in [("--json", &self.json), ("--html", &self.html)] {
-            let Some(path) = path else { continue };
-            if path.is_dir() {
-                return Err(crate::failure::usage(format!("{flag}: {} is a folder", path.display())));
-            }
-            let folder = folder_of(path);
-            if !folder.is_dir() {
-                return Err(crate::failure::usage(format!("{flag}: no folder {}", folder.display())));
-            }
-        }
-        Ok(())
+        check_folder("--json", self.json.as_deref())?;
+        check_folder("--html", self.html.as_deref())
     }
+}
+
+/// Fails if the file that `flag` names could not be written.
+pub(crate) fn check_folder(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    if path.is_dir() {
+        return Err(crate::failure::usage(format!("{flag}: {} is a folder", path.display())));
+    }
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        return Err(crate::failure::usage(format!("{flag}: no folder {}", folder.display())));
+    }
+    Ok(())
 }
 
 /// Writes `contents` beside `path` and renames it there, so that no reader ever sees half a file.

@@ -183,6 +183,16 @@ fn broken_traces_are_named() {
         ("write.txt", b"5 x\n".to_vec(), &["line 1", "neither r nor w"]),
         ("large.txt", b"1\n99999999999999999999999\n".to_vec(), &["line 2", "no page"]),
         ("relation.txt", b"4294967296 r 1\n".to_vec(), &["line 1", "below 2^32"]),
+        ("empty.trc", b"*\n*\n".to_vec(), &["holds no requests"]),
+        ("empty.lis", vec![], &["holds no requests"]),
+        ("empty.oracleGeneral", vec![], &["holds no requests"]),
+        ("empty.pct", vec![], &["truncated", "byte 0"]),
+        ("head.pct", b"PGCTRC\0\x01".to_vec(), &["truncated", "byte 8"]),
+        ("later.pct", b"PGCTRC\0\x02\0\0\0\0".to_vec(), &["version 2"]),
+        ("only-head.csv", b"page,op\n".to_vec(), &["holds no requests"]),
+        ("word.trc", b"5\nfive\n".to_vec(), &["line 2", "`five`"]),
+        ("word.lis", b"5 1 0 0\n5 one 0 1\n".to_vec(), &["line 2", "`one`"]),
+        ("nan.txt", b"1\nNaN\n".to_vec(), &["line 2", "`NaN`"]),
     ];
     for (name, contents, parts) in cases {
         let path = folder.put(name, &contents);
@@ -223,6 +233,75 @@ fn every_format_tells_the_same_story() {
         assert_eq!(run.status, 0, "{}", run.err);
         assert_eq!(misses(&path, "auto"), expected, "{end}");
     }
+}
+
+/// Every format that can be written, in every compression, by name; and cut anywhere, each is refused.
+#[test]
+fn converted_traces_are_compressed_by_name() {
+    let folder = Folder::new();
+    let good = folder.text("good.txt");
+    let plain = |bytes: &[u8]| {
+        let packed = [&[0x1f, 0x8b][..], &[0x28, 0xb5, 0x2f, 0xfd], &[0xfd, b'7', b'z', b'X', b'Z']];
+        !packed.iter().any(|magic| bytes.starts_with(magic))
+    };
+    for format in ["pct", "txt", "oracleGeneral"] {
+        for end in ["", ".gz", ".zst", ".xz"] {
+            let name = format!("t.{format}{end}");
+            let path = folder.text(&name);
+            assert_eq!(pagecast(&["trace", "convert", &good, &path]).status, 0, "{name}");
+            let bytes = std::fs::read(&path).unwrap();
+            assert_eq!(plain(&bytes), end.is_empty(), "{name}");
+            let out = folder.text("i.json");
+            assert_eq!(pagecast(&["trace", "info", &path, "--json", &out]).status, 0, "{name}");
+            let info = json(&folder.path("i.json"));
+            assert_eq!((&info["traces"][0]["requests"], &info["traces"][0]["unique"]), (&4000.into(), &52.into()));
+            if name == "t.txt" {
+                continue; // Text that is cut between two lines is shorter text.
+            }
+            let cut = folder.put(&format!("cut-{name}"), &bytes[..bytes.len() - 5]);
+            let run = pagecast(&["simulate", &cut, "--policies", "lru", "--sizes", "5"]);
+            fails(&run, 1, &["cut-t", "truncated"]);
+            let damaged: Vec<u8> =
+                bytes.iter().enumerate().map(|(i, b)| if i == bytes.len() / 2 { b ^ 0x55 } else { *b }).collect();
+            // An oracleGeneral file has nothing that would show a changed id.
+            if name != "t.oracleGeneral" {
+                let damaged = folder.put(&format!("damaged-{name}"), &damaged);
+                fails(&pagecast(&["trace", "info", &damaged]), 1, &["damaged-t"]);
+            }
+        }
+    }
+    fails(&pagecast(&["trace", "convert", &good, &folder.text("x.gz")]), 2, &["x.gz", "--to"]);
+}
+
+/// One bad line among ten million: its number, and the results of the traces beside it.
+#[test]
+fn one_bad_line_among_millions() {
+    let folder = Folder::new();
+    let line = |i: u32| if i == 5_000_000 { "49x9\n".to_owned() } else { format!("{}\n", i % 977) };
+    let mut text = String::with_capacity(50_000_000);
+    (1..=10_000_000).for_each(|i| text += &line(i));
+    let bad = folder.put("bad.txt", text.as_bytes());
+    let (good, out, csv) = (folder.text("good.txt"), folder.text("out.json"), folder.text("out.csv"));
+    let arguments = ["simulate", &good, &bad, "--policies", "lru,opt", "--sizes", "10", "--json", &out, "--csv", &csv];
+    fails(&pagecast(&arguments), 1, &["bad.txt: line 5000000: `49x9` is no page"]);
+    assert_eq!(json(&folder.path("out.json"))["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 3);
+}
+
+/// A result file that cannot be written costs none of the others.
+#[cfg(target_os = "linux")]
+#[test]
+fn one_file_that_fails_leaves_the_others() {
+    let folder = Folder::new();
+    let (good, csv) = (folder.text("good.txt"), folder.text("out.csv"));
+    // The folder is there, but nothing can be made in it.
+    let run =
+        pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "10", "--json", "/proc/out.json", "--csv", &csv]);
+    fails(&run, 1, &["cannot write /proc/out.json"]);
+    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 2);
+    assert!(run.out.contains("good.txt"));
+    let run = pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "10", "--csv", "/no/folder/x"]);
+    fails(&run, 2, &["--csv"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod page;
 mod rows;
 mod work;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -12,7 +13,7 @@ use pagecast_sim::simulation::Interleaving;
 use pagecast_sim::trace::Format;
 
 use crate::failure::{report, usage};
-use crate::output::{OutputArgs, write_whole};
+use crate::output::{OutputArgs, check_folder, write_whole};
 use crate::units::{Size, share, split_list};
 use rows::Results;
 
@@ -83,19 +84,32 @@ pub(crate) struct Plan {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
+    check_folder("--csv", args.csv.as_deref())?;
     let plan = plan(&args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from));
     results.measure_errors();
-    print!("{}{}", rows::table(&results.rows), rows::error_table(&results.curves));
-    println!("seed {}, {}", plan.seed, rows::time_text(plan.interleaving));
-    write_results(&args, &plan, &results)?;
-    // All that could be computed is shown and written; then every fault has its line, and the exit status says so.
+    // All that could be computed is written and shown, whatever of it fails; then every fault has its line, and the exit
+    // status says so. The files come first: a reader of the table may be gone.
+    errors.extend(write_results(&args, &plan, &results));
+    if let Err(error) = show(&plan, &results) {
+        // First, since a closed pipe is no failure and the last error makes the exit status.
+        errors.insert(0, error);
+    }
     let last = errors.pop();
     for error in &errors {
         report(error);
     }
     last.map_or(Ok(()), Err)
+}
+
+fn show(plan: &Plan, results: &Results) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if !results.rows.is_empty() {
+        write!(out, "{}{}", rows::table(&results.rows), rows::error_table(&results.curves))?;
+    }
+    writeln!(out, "seed {}, {}", plan.seed, rows::time_text(plan.interleaving))?;
+    Ok(())
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -141,18 +155,18 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     })
 }
 
-fn write_results(args: &Args, plan: &Plan, results: &Results) -> anyhow::Result<()> {
-    if let Some(path) = &args.output.json {
+/// Writes each file that was asked for; returns what went wrong.
+fn write_results(args: &Args, plan: &Plan, results: &Results) -> Vec<anyhow::Error> {
+    let json = || -> anyhow::Result<Vec<u8>> {
         let mut json =
             serde_json::to_vec_pretty(&rows::json(plan, results)).context("cannot make JSON of the results")?;
         json.push(b'\n');
-        write_whole(path, &json)?;
-    }
-    if let Some(path) = &args.csv {
-        write_whole(path, rows::csv(&results.rows).as_bytes())?;
-    }
-    if let Some(path) = &args.output.html {
-        write_whole(path, page::render(plan, results).as_bytes())?;
-    }
-    Ok(())
+        Ok(json)
+    };
+    let written = [
+        args.output.json.as_ref().map(|path| write_whole(path, &json()?)),
+        args.csv.as_ref().map(|path| write_whole(path, rows::csv(&results.rows).as_bytes())),
+        args.output.html.as_ref().map(|path| write_whole(path, page::render(plan, results).as_bytes())),
+    ];
+    written.into_iter().flatten().filter_map(Result::err).collect()
 }

@@ -1,6 +1,6 @@
 //! All replays of one command, on all cores: a trace is loaded once and dropped after its last replay.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -82,6 +82,9 @@ pub(super) fn replay_all(plan: &Plan, jobs: usize) -> (Results, Vec<anyhow::Erro
     work.bar.finish_and_clear();
     let mut state = work.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     state.errors.sort_by_key(|&(number, _)| number);
+    // What is wrong with a trace may be wrong at every size; it is said once.
+    let mut said = HashSet::new();
+    state.errors.retain(|(_, error)| said.insert(format!("{error:#}")));
     let results = Results {
         rows: state.rows.into_iter().flatten().collect(),
         curves: state.curves.into_iter().flatten().collect(),

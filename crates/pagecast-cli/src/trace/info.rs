@@ -1,5 +1,6 @@
 //! `pagecast trace info`: what is in a trace.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -103,10 +104,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         cells.push(share(info.scan_requests));
         table.row(cells);
     }
-    print!("{table}");
     if let Some(path) = &args.json {
         let json = serde_json::json!({"schema": 1, "traces": infos});
         write_whole(path, &serde_json::to_vec_pretty(&json).context("cannot make JSON of the figures")?)?;
+    }
+    if !infos.is_empty() {
+        write!(std::io::stdout().lock(), "{table}")?;
     }
     fault.map_or(Ok(()), Err)
 }

@@ -4,7 +4,7 @@
 mod import;
 mod info;
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,7 +12,7 @@ use pagecast_sim::charts;
 use pagecast_sim::generate::{generate, workloads};
 use pagecast_sim::report::Page;
 use pagecast_sim::trace::columnar::ColumnarWriter;
-use pagecast_sim::trace::{Format, Source, Trace, open, write_oracle_general, write_text};
+use pagecast_sim::trace::{Compression, Format, Source, Trace, open, write_oracle_general, write_text};
 
 use crate::failure::usage;
 use crate::output::{OutputArgs, folder_of, make_readable, write_whole};
@@ -44,7 +44,7 @@ enum Verb {
 struct ConvertArgs {
     /// The trace to read
     input: PathBuf,
-    /// The file to write
+    /// The file to write; .gz, .zst or .xz at the end of its name compresses it
     output: PathBuf,
     /// Format of the input: auto, text, csv(...), oracleGeneral, lis, lirs, pagecast
     #[arg(long, value_name = "F", default_value = "auto")]
@@ -118,9 +118,10 @@ fn make(args: &GenerateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The format to write: the one given, else the one that the file's name tells.
+/// The format to write: the one given, else the one that the file's name tells before the end that names a compression.
 fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
-    let format = match (given, path.extension().and_then(|end| end.to_str())) {
+    let (_, name) = Compression::told_from(path);
+    let format = match (given, name.extension().and_then(|end| end.to_str())) {
         (Some(format), _) => format.clone(),
         (None, Some("txt" | "text")) => Format::Text,
         (None, Some("oracleGeneral" | "bin")) => Format::OracleGeneral,
@@ -128,7 +129,8 @@ fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
         (None, _) => {
             let path = path.display();
             return Err(usage(format!(
-                "{path}: the name tells no format; end it in .pct, .txt or .oracleGeneral, or give --to"
+                "{path}: the name tells no format; end it in .pct, .txt or .oracleGeneral (.gz, .zst or .xz may follow), or \
+                 give --to"
             )));
         }
     };
@@ -142,7 +144,8 @@ fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
 fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) -> anyhow::Result<String> {
     let cannot = || format!("cannot write {}", path.display());
     let file = tempfile::NamedTempFile::new_in(folder_of(path)).with_context(cannot)?;
-    let mut out = BufWriter::with_capacity(1 << 18, file);
+    let (compression, _) = Compression::told_from(path);
+    let mut out = BufWriter::with_capacity(1 << 18, compression.around(file).with_context(cannot)?);
     let written = match format {
         Format::Columnar => {
             let mut writer = ColumnarWriter::new(out, origin).with_context(cannot)?;
@@ -158,8 +161,8 @@ fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) ->
         }
         _ => format!("{} requests", write_text(source, &mut out)?),
     };
-    out.flush().with_context(cannot)?;
-    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
+    let compressed = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
+    let file = compressed.finish().with_context(cannot)?;
     make_readable(file.as_file()).with_context(cannot)?;
     file.persist(path).with_context(cannot)?;
     Ok(written)

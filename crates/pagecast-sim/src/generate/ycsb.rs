@@ -17,7 +17,7 @@ pub(super) const ABOUT: &str = "point reads, scrambled Zipf, with scans of 4 to 
 
 pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>, String> {
     let streams = call.count("streams", 32, 1, 1024)?;
-    let operations = call.count("operations", 1_000_000, 1, 1 << 26)?;
+    let operations = call.count("operations", 1_000_000, 1, 1 << 27)?;
     let skew = call.number("skew", 0.99, 0.0, 3.0)?;
     let scans = call.number("scans", 8.0, 0.0, 1_000_000.0)?;
     let writes = call.number("writes", 0.0, 0.0, 1.0)?;

@@ -5,6 +5,7 @@
 //! readers stream; what is read is bounded by the reader's buffers and not by the file.
 
 pub mod columnar;
+mod compress;
 mod csv;
 mod decompress;
 mod error;
@@ -15,6 +16,7 @@ mod numbering;
 mod oracle_general;
 mod text;
 
+pub use compress::{Compressed, Compression};
 pub use csv::Columns;
 #[cfg(feature = "redset")]
 pub(crate) use error::excerpt;
