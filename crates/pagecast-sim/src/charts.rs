@@ -10,24 +10,37 @@ pub struct Line {
     pub name: String,
     /// Pool sizes as a share of the trace's unique pages, and the miss ratio at each.
     pub points: Vec<(f64, f64)>,
+    /// The same as exact replays have it, where the line is only an estimate; drawn as dots.
+    pub exact: Vec<(f64, f64)>,
 }
 
 /// Below this width in pixels a chart is laid out for a telephone.
 const NARROW: u32 = 560;
 
+/// Sizes further apart than this are drawn on a logarithmic axis.
+const WIDE: f64 = 20.0;
+
 /// Miss ratio over pool size, a line a policy.
 pub fn miss_ratios(lines: &[Line]) -> Value {
-    let series: Vec<_> = lines
-        .iter()
-        .map(|line| {
-            let opt = line.name == "opt";
-            json!({
-                "name": line.name, "type": "line", "data": line.points, "symbolSize": 5,
-                "showSymbol": line.points.len() < 16,
-                "lineStyle": {"width": 2, "type": if opt { "dashed" } else { "solid" }},
-            })
-        })
-        .collect();
+    let mut series = Vec::new();
+    for line in lines {
+        let opt = line.name == "opt";
+        series.push(json!({
+            "name": line.name, "type": "line", "data": line.points, "symbolSize": 5,
+            "showSymbol": line.points.len() < 16,
+            "lineStyle": {"width": 2, "type": if opt { "dashed" } else { "solid" }},
+        }));
+    }
+    // Of the same name, so that they share the line's color and its place in the legend. After all lines: colors go by
+    // the order in which names come.
+    for line in lines.iter().filter(|line| !line.exact.is_empty()) {
+        series.push(json!({
+            "name": line.name, "type": "scatter", "data": line.exact, "symbol": "diamond", "symbolSize": 10,
+            "itemStyle": {"borderColor": "#fff", "borderWidth": 1},
+        }));
+    }
+    let sizes = || lines.iter().flat_map(|line| &line.points).map(|point| point.0);
+    let (low, high) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
     // A legend of many policies takes several rows, and more of them on a narrow screen.
     let rows = |per_row: usize| 26 * lines.len().div_ceil(per_row);
     json!({
@@ -35,7 +48,8 @@ pub fn miss_ratios(lines: &[Line]) -> Value {
         "grid": {"left": 56, "right": 18, "top": rows(8) + 14, "bottom": 48},
         "tooltip": {"trigger": "axis", "valueFormatter": "=percent", "confine": true, "order": "valueDesc"},
         "xAxis": {
-            "type": "log", "name": "pool size, part of the unique pages", "nameLocation": "middle", "nameGap": 30,
+            "type": if high > low * WIDE { "log" } else { "value" },
+            "name": "pool size, part of the unique pages", "nameLocation": "middle", "nameGap": 30,
             "min": "dataMin", "max": "dataMax", "axisLabel": {"formatter": "=percent", "hideOverlap": true},
             "axisPointer": {"label": {"formatter": "=percent"}},
         },
@@ -45,26 +59,37 @@ pub fn miss_ratios(lines: &[Line]) -> Value {
     })
 }
 
-/// Hit-rate differences of one policy against others: a cell for every workload, size and policy.
+/// A value for every workload, pool size and policy, as a map of colored cells.
 #[derive(Clone, Debug, Default)]
-pub struct DifferenceMap {
+pub struct CellMap {
     /// The columns: policies.
     pub columns: Vec<String>,
     /// The rows, from the top: a workload and a pool size each.
     pub rows: Vec<String>,
-    /// Column, row, and by how much ours hits more, from -1 to 1.
+    /// Column, row, and the value.
     pub cells: Vec<(usize, usize, f64)>,
 }
 
-impl DifferenceMap {
+impl CellMap {
     /// The height in pixels that shows every row.
     pub fn height(&self) -> u32 {
         150 + 24 * self.rows.len() as u32
     }
 
-    /// The chart: green where ours hits more, red where the other does.
-    pub fn option(&self) -> Value {
+    /// Differences between hit rates, from -1 to 1: green where `ours` hits more, red where the other does.
+    pub fn differences(&self, ours: &str) -> Value {
         let most = self.cells.iter().map(|cell| cell.2.abs()).fold(0.01, f64::max);
+        let colors = ["#b3282d", "#e98b6d", "#f4f1ea", "#85c08f", "#1a7a3c"];
+        self.option((-most, most), [&format!("{ours} hits more"), "the other does"], &colors)
+    }
+
+    /// Misses above those of Belady's MIN, as a part of these: the redder, the more.
+    pub fn above_optimum(&self) -> Value {
+        let most = self.cells.iter().map(|cell| cell.2).fold(0.01, f64::max);
+        self.option((0.0, most), ["many more misses", "as few as MIN"], &["#f4f8f3", "#f3d9b4", "#e98b6d", "#b3282d"])
+    }
+
+    fn option(&self, (low, high): (f64, f64), ends: [&str; 2], colors: &[&str]) -> Value {
         let cells: Vec<_> =
             self.cells.iter().map(|&(x, y, value)| json!([x, y, (value * 1e4).round() / 1e4])).collect();
         json!({
@@ -76,9 +101,8 @@ impl DifferenceMap {
             },
             "yAxis": {"type": "category", "data": self.rows, "inverse": true, "axisLabel": {"interval": 0}},
             "visualMap": {
-                "min": -most, "max": most, "calculable": false, "orient": "horizontal", "left": "center", "bottom": 4,
-                "formatter": "=percent", "text": ["ours hits more", "the other"], "itemHeight": 160,
-                "inRange": {"color": ["#b3282d", "#e98b6d", "#f4f1ea", "#85c08f", "#1a7a3c"]},
+                "min": low, "max": high, "calculable": false, "orient": "horizontal", "left": "center", "bottom": 4,
+                "formatter": "=percent", "text": ends, "itemHeight": 160, "inRange": {"color": colors},
             },
             "series": [{
                 "type": "heatmap", "data": cells, "itemStyle": {"borderColor": "#fff", "borderWidth": 1},
@@ -88,29 +112,11 @@ impl DifferenceMap {
                 "grid": {"left": 118, "right": 6},
                 "xAxis": {"axisLabel": {"rotate": 60, "fontSize": 10}},
                 "yAxis": {"axisLabel": {"fontSize": 10, "width": 112, "overflow": "truncate"}},
-                "visualMap": {"itemHeight": 90},
+                "visualMap": {"itemHeight": 70},
                 "series": [{"label": {"show": self.columns.len() <= 5, "fontSize": 9}}],
             }}],
         })
     }
-}
-
-/// Misses over those of Belady's MIN, a group of bars a trace and size.
-pub fn over_opt(groups: &[String], policies: &[(String, Vec<Option<f64>>)]) -> Value {
-    let series: Vec<_> = policies
-        .iter()
-        .map(|(name, values)| json!({"name": name, "type": "bar", "data": values, "barMaxWidth": 22}))
-        .collect();
-    let rows = |per_row: usize| 26 * policies.len().div_ceil(per_row);
-    json!({
-        "legend": {"top": 0, "icon": "roundRect", "itemWidth": 14, "itemHeight": 8},
-        "grid": {"left": 56, "right": 18, "top": rows(8) + 20, "bottom": 86},
-        "tooltip": {"trigger": "axis", "confine": true, "axisPointer": {"type": "shadow"}, "valueFormatter": "=percent"},
-        "xAxis": {"type": "category", "data": groups, "axisLabel": {"rotate": 30, "hideOverlap": true, "width": 130, "overflow": "truncate"}},
-        "yAxis": {"type": "value", "name": "misses above MIN", "axisLabel": {"formatter": "=percent"}},
-        "series": series,
-        "media": [{"query": {"maxWidth": NARROW}, "option": {"grid": {"left": 46, "right": 8, "top": rows(4) + 20}}}],
-    })
 }
 
 /// Cells of the access picture, in time and in pages.
@@ -161,7 +167,7 @@ pub fn accesses(trace: &Trace) -> Value {
             "axisLabel": {"formatter": "=count", "hideOverlap": true}, "splitLine": {"show": false},
         },
         "yAxis": {
-            "type": "value", "name": "page", "max": rank.len(), "axisLabel": {"formatter": "=count"},
+            "type": "value", "name": "page", "max": rank.len(), "axisLabel": {"formatter": "=count", "showMaxLabel": false},
             "splitLine": {"show": false},
         },
         "series": [series("point reads", 0, "#c8403f"), series("scans", 1, "#2f6fb0")],

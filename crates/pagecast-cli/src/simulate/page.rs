@@ -1,37 +1,47 @@
 //! The HTML report of `pagecast simulate`.
 
-use std::collections::BTreeSet;
-
-use pagecast_sim::charts::{DifferenceMap, Line, miss_ratios, over_opt};
+use pagecast_sim::charts::{CellMap, Line, miss_ratios};
 use pagecast_sim::report::{Page, Table};
 
 use super::Plan;
-use super::rows::{Results, Row, time_text};
+use super::rows::{Curve, Results, Row, time_text};
 
 /// The page.
 pub(super) fn render(plan: &Plan, results: &Results) -> String {
     let lead = "Page traces replayed through the replacement policies that the pool itself runs. Every run starts with an \
                 empty pool; a miss is a page that had to be read.";
     let mut page = Page::new("Simulated pools", lead);
-    page.fact("Traces", plan.traces.len().to_string());
+    page.fact("Traces", distinct(results.rows.iter().map(|row| row.trace.as_str())).len().to_string());
     page.fact("Order", time_text(plan.interleaving));
     page.fact("Seed", plan.seed.to_string());
     page.fact("pagecast", env!("CARGO_PKG_VERSION"));
     add_curves(&mut page, results);
+    add_errors(&mut page, results);
     add_differences(&mut page, plan, results);
     add_distances(&mut page, results);
     for (trace, picture) in &results.pictures {
         let note = "Pages over time. A dot stands for all requests of a small stretch of time to neighbouring pages; of many \
                     point reads an even choice is drawn.";
-        page.chart(format!("Accesses of {}", short(trace)), note, 340, picture.clone());
+        page.chart(format!("Accesses of {}", label(trace, results)), note, 340, picture.clone());
     }
     page.table("All figures", figures(results));
     page.to_string()
 }
 
-/// The last part of a path, which is what fits beside a chart.
+/// The last part of a path without the ends that traces have, which is what fits beside a chart.
 fn short(trace: &str) -> &str {
-    trace.rsplit(['/', '\\']).next().unwrap_or(trace)
+    let mut name = trace.rsplit(['/', '\\']).next().unwrap_or(trace);
+    for end in [".gz", ".zst", ".xz", ".txt", ".pct", ".csv", ".oracleGeneral"] {
+        name = name.strip_suffix(end).filter(|rest| !rest.is_empty()).unwrap_or(name);
+    }
+    name
+}
+
+/// What a trace is called: its short name, or its whole path where another trace has the same short name.
+fn label<'a>(trace: &'a str, results: &Results) -> &'a str {
+    let name = short(trace);
+    let shared = results.rows.iter().any(|row| row.trace != trace && short(&row.trace) == name);
+    if shared { trace } else { name }
 }
 
 /// The values of a field in the order in which they first come.
@@ -56,19 +66,30 @@ fn add_curves(page: &mut Page, results: &Results) {
                 let of = rows.iter().filter(|row| row.policy == name);
                 let mut points: Vec<_> = of.map(|row| (row.size_pages as f64 / unique, row.miss_ratio())).collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                Line { name: name.to_owned(), points }
+                Line { name: name.to_owned(), points, exact: Vec::new() }
             };
             policies.into_iter().map(line).collect()
         } else {
-            let points =
+            let share =
                 |points: &[(u32, f64)]| points.iter().map(|&(size, miss)| (f64::from(size) / unique, miss)).collect();
-            curves.iter().map(|curve| Line { name: curve.policy.clone(), points: points(&curve.points) }).collect()
+            let exact = |policy: &str| {
+                let of = rows.iter().filter(|row| row.policy == policy);
+                of.map(|row| (row.size_pages as f64 / unique, row.miss_ratio())).collect()
+            };
+            let line = |curve: &&Curve| Line {
+                name: curve.policy.clone(),
+                points: share(&curve.points),
+                exact: if curve.rate < 1.0 { exact(&curve.policy) } else { Vec::new() },
+            };
+            curves.iter().map(line).collect()
         };
         let sampled = curves.first().map(|curve| curve.rate).filter(|&rate| rate < 1.0);
-        let made = sampled.map_or(String::new(), |rate| format!(" Estimated from {:.2} % of the pages.", rate * 100.0));
+        let made = sampled.map_or(String::new(), |rate| {
+            format!(" Lines are estimated from {:.2} % of the pages, diamonds are exact.", rate * 100.0)
+        });
         let note =
             format!("{} requests for {} different pages. Lower is better.{made}", rows[0].requests, rows[0].unique);
-        page.chart(format!("Miss ratio of {}", short(trace)), note, 380, miss_ratios(&lines));
+        page.chart(format!("Miss ratio of {}", label(trace, results)), note, 380, miss_ratios(&lines));
     }
 }
 
@@ -78,23 +99,44 @@ fn ours(plan: &Plan) -> &str {
     of("pbm").or(of("pbm-paper")).unwrap_or(&plan.policies[0]).name()
 }
 
+/// What a row is called in a map.
+fn place(row: &Row, results: &Results) -> String {
+    let percent = row.size_pages as f64 / f64::from(row.unique) * 100.0;
+    let trace = label(&row.trace, results);
+    if percent < 0.1 {
+        return format!("{} pages of {trace}", row.size_pages);
+    }
+    format!("{} % of {trace}", (percent * 10.0).round() / 10.0)
+}
+
+/// A map of `value` over all rows of the policies in `columns`.
+fn map(columns: Vec<String>, results: &Results, value: impl Fn(&Row) -> Option<f64>) -> CellMap {
+    let mut map = CellMap { columns, ..CellMap::default() };
+    let mut places = Vec::new();
+    for row in &results.rows {
+        let column = map.columns.iter().position(|name| *name == row.policy);
+        let Some((column, value)) = column.zip(value(row)) else { continue };
+        let key = (row.trace.as_str(), row.size_pages);
+        let at = places.iter().position(|known| *known == key).unwrap_or_else(|| {
+            places.push(key);
+            map.rows.push(place(row, results));
+            places.len() - 1
+        });
+        map.cells.push((column, at, value));
+    }
+    map
+}
+
 fn add_differences(page: &mut Page, plan: &Plan, results: &Results) {
     let ours = ours(plan);
-    let columns: Vec<String> = distinct(results.rows.iter().map(|row| row.policy.clone()).filter(|name| name != ours));
-    let mut map = DifferenceMap { columns, ..DifferenceMap::default() };
-    for own in results.rows.iter().filter(|row| row.policy == ours) {
-        let share = own.size_pages as f64 / f64::from(own.unique) * 100.0;
-        map.rows.push(format!("{} % of {}", (share * 10.0).round() / 10.0, short(&own.trace)));
-        for (column, name) in map.columns.iter().enumerate() {
-            let same = |row: &&Row| row.policy == *name && row.trace == own.trace && row.size_pages == own.size_pages;
-            if let Some(other) = results.rows.iter().find(same) {
-                map.cells.push((column, map.rows.len() - 1, other.miss_ratio() - own.miss_ratio()));
-            }
-        }
-    }
+    let columns = distinct(results.rows.iter().map(|row| row.policy.clone()).filter(|name| name != ours));
+    let map = map(columns, results, |other| {
+        let same = |row: &&Row| row.policy == ours && row.trace == other.trace && row.size_pages == other.size_pages;
+        results.rows.iter().find(same).map(|own| other.miss_ratio() - own.miss_ratio())
+    });
     if !map.cells.is_empty() {
         let note = format!("By how many points {ours} hits more (green) or less (red) than the policy of the column.");
-        page.chart(format!("{ours} against the others"), note, map.height(), map.option());
+        page.chart(format!("{ours} against the others"), note, map.height(), map.differences(ours));
     }
 }
 
@@ -105,18 +147,26 @@ fn floor(row: &Row, results: &Results) -> Option<u64> {
 }
 
 fn add_distances(page: &mut Page, results: &Results) {
-    let group = |row: &Row| format!("{}, {}", row.size_pages, short(&row.trace));
-    let policies = distinct(results.rows.iter().map(|row| row.policy.as_str()).filter(|&name| name != "opt"));
-    let groups = distinct(results.rows.iter().map(group));
-    let excess = |name: &str| -> Vec<Option<f64>> {
-        let of = |at: &String| results.rows.iter().find(|row| row.policy == name && group(row) == *at);
-        let above = |row: &Row| Some(row.misses as f64 / floor(row, results)? as f64 - 1.0);
-        groups.iter().map(|at| of(at).and_then(above)).collect()
-    };
-    let bars: Vec<_> = policies.iter().map(|&name| (name.to_owned(), excess(name))).collect();
-    if bars.iter().flat_map(|(_, values)| values).any(Option::is_some) {
-        let note = "Misses beyond those of Belady's MIN, which knows the future. Each group is a pool size in pages and a trace.";
-        page.chart("Distance to the optimum", note, 380, over_opt(&groups, &bars));
+    let columns = distinct(results.rows.iter().map(|row| row.policy.clone()).filter(|name| name != "opt"));
+    let map = map(columns, results, |row| Some(row.misses as f64 / floor(row, results)? as f64 - 1.0));
+    if !map.cells.is_empty() {
+        let note = "Misses beyond those of Belady's MIN, which knows the future, as a part of these: 0 % misses no more \
+                    than MIN, 100 % twice as often.";
+        page.chart("Distance to the optimum", note, map.height(), map.above_optimum());
+    }
+}
+
+/// What the samples got wrong where there are exact rows.
+fn add_errors(page: &mut Page, results: &Results) {
+    let mut table = Table::new(&["trace", "policy", "sampled pages", "mean error of the miss ratio"], 2);
+    let mut any = false;
+    for (curve, error) in results.curves.iter().filter_map(|curve| Some((curve, curve.mean_error?))) {
+        let rate = format!("{:.2} %", curve.rate * 100.0);
+        table = table.row([label(&curve.trace, results).to_owned(), curve.policy.clone(), rate, format!("{error:.5}")]);
+        any = true;
+    }
+    if any {
+        page.table("What the samples get wrong", table);
     }
 }
 
@@ -126,12 +176,8 @@ fn figures(results: &Results) -> Table {
     if logical {
         heads.extend(["MIN", "ticks"]);
     }
-    let traces: BTreeSet<_> = results.rows.iter().map(|row| row.trace.as_str()).collect();
-    // Paths are shown whole only when their last parts would not tell two traces apart.
-    let whole = traces.iter().map(|trace| short(trace)).collect::<BTreeSet<_>>().len() < traces.len();
     results.rows.iter().fold(Table::new(&heads, 3), |table, row| {
-        let trace = if whole { row.trace.clone() } else { short(&row.trace).to_owned() };
-        let mut cells = vec![trace, row.policy.clone(), row.params.clone()];
+        let mut cells = vec![label(&row.trace, results).to_owned(), row.policy.clone(), row.params.clone()];
         cells.extend([row.size_pages, row.requests, row.misses].map(|number| number.to_string()));
         cells.extend([format!("{:.4}", row.miss_ratio()), row.write_backs.to_string()]);
         if logical {
