@@ -5,10 +5,23 @@
 //!   different pages since the last request of the same page (Mattson et al., "Evaluation techniques for storage
 //!   hierarchies", IBM Systems Journal 9(2), 1970). The distance is counted by a Fenwick tree over the times of last
 //!   requests (Olken, LBL-12370, 1981, who used a balanced tree): O(log pages) a request, 12 bytes a page.
+//! * Belady's MIN, exactly and in one pass for all sizes asked for: see [`OptCurve`].
 //! * Any policy, from a spatial sample: only pages whose hash falls below a threshold are replayed, in a pool smaller by
 //!   the same rate (Waldspurger et al., SHARDS, FAST 2015; for policies without a stack, "Cache modeling and
 //!   optimization using miniature simulations", ATC 2017). The sample's requests are counted against their expected
 //!   number, as SHARDS-adj does: hot pages that fall in or out of the sample would otherwise shift the whole curve.
+
+//!
+//! One pass is enough for *stack policies* (Mattson et al.): a larger pool holds at every moment what a smaller one holds,
+//! because the order in which pages leave does not depend on the size. Of our policies these are `lru` and `opt`. None of
+//! the others is: `fifo` and the clocks order pages by when they came in, which depends on the misses; `lfu`, `lfu-aged`,
+//! `lrfu`, `hyperbolic` and `watt` forget a page's uses when it leaves; `lru-k`, 2Q, ARC, CAR, LIRS, CLOCK-Pro, S3-FIFO,
+//! SIEVE, LeanEvict and W-TinyLFU cut the pool into parts by its size or remember as many ghosts as it allows; `random`
+//! draws anew in each pool. They are replayed once a size.
+
+mod opt;
+
+pub use opt::OptCurve;
 
 use crate::simulation::{Interleaving, SimulationError, simulate};
 use crate::trace::Trace;
@@ -156,21 +169,34 @@ pub fn curve(
     sizes: &[u32],
     seed: u64,
 ) -> Result<Curve, SimulationError> {
-    let lru = (spec.algorithm() == "lru").then(|| LruCurve::of(sample.requests(), sample.unique()));
     let rate = f64::from(sample.unique()) / f64::from(trace.unique());
     let requests = trace.requests().len() as f64;
+    let frames: Vec<u32> = sizes.iter().map(|&size| ((f64::from(size) * rate).round() as u32).max(1)).collect();
     let mut points = Vec::with_capacity(sizes.len());
-    for &size in sizes {
-        let frames = ((f64::from(size) * rate).round() as u32).max(1);
-        let misses = match &lru {
-            Some(lru) => lru.misses(frames),
-            None => simulate(sample, spec, frames, seed, Interleaving::Fixed)?.counts.misses,
-        };
+    for (&size, misses) in sizes.iter().zip(misses(sample, spec, &frames, seed)?) {
         // Against the requests that the sample should have: those by which it falls short are of hot pages, and hit.
         let ratio = misses as f64 / (requests * rate);
         points.push((size, ratio.clamp(0.0, 1.0)));
     }
     Ok(Curve { points, rate })
+}
+
+/// The misses of the policy of `spec` on `trace` at each pool size: in one pass if it is a stack policy.
+fn misses(trace: &Trace, spec: &PolicySpec, sizes: &[u32], seed: u64) -> Result<Vec<u64>, SimulationError> {
+    match spec.algorithm() {
+        "lru" => {
+            let curve = LruCurve::of(trace.requests(), trace.unique());
+            Ok(sizes.iter().map(|&frames| curve.misses(frames)).collect())
+        }
+        "opt" => {
+            let curve = OptCurve::of(trace.requests(), trace.unique(), sizes);
+            Ok(sizes.iter().filter_map(|&frames| curve.misses(frames)).collect())
+        }
+        _ => {
+            let replay = |&frames| simulate(trace, spec, frames, seed, Interleaving::Fixed);
+            sizes.iter().map(|frames| Ok(replay(frames)?.counts.misses)).collect()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +207,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::repeatable::cases())]
+
         /// The one pass agrees with a replay at every size.
         #[test]
         fn one_pass_is_as_good_as_many(pages in prop::collection::vec(0u64..40, 1..400)) {

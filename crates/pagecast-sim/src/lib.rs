@@ -5,6 +5,8 @@ pub mod curve;
 pub mod generate;
 #[cfg(feature = "redset")]
 pub mod redset;
+#[cfg(test)]
+mod repeatable;
 pub mod replay;
 pub mod report;
 pub mod simulation;

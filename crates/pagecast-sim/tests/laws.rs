@@ -6,6 +6,7 @@ use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{PolicySpec, names};
 use pagecast_sim::replay::{PageIds, accesses, belady_misses, replay};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// Traces with hot pages, scans and loops, not just noise.
 fn traces() -> impl Strategy<Value = Vec<PageId>> {
@@ -51,8 +52,16 @@ fn online() -> impl Iterator<Item = PolicySpec> {
     names().map(|name| PolicySpec::parse(name).unwrap()).filter(|spec| !spec.needs_trace())
 }
 
+/// The same in every run, with seed 1; PROPTEST_RNG_SEED and PROPTEST_CASES make others.
+fn cases() -> ProptestConfig {
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let rng_seed = if config.rng_seed == RngSeed::Random { RngSeed::Fixed(1) } else { config.rng_seed };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { config.cases } else { 96 };
+    ProptestConfig { rng_seed, cases, ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn belady_misses_no_more_than_any_policy(trace in traces(), frames in 1..40u32, seed: u64) {

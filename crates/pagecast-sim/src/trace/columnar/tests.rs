@@ -56,6 +56,8 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
 }
 
 proptest! {
+    #![proptest_config(crate::repeatable::cases())]
+
     #[test]
     fn what_is_written_is_read(records in records()) {
         prop_assert_eq!(read(&written(&records)).unwrap(), records);
