@@ -44,9 +44,9 @@ pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
         eprint!("{text}");
         return ExitCode::from(2);
     }
-    let complaint = text.lines().take_while(|line| !line.starts_with("Usage:")).collect::<Vec<_>>().join(" ");
-    let complaint = complaint.trim_start_matches("error: ").trim_end_matches("For more information, try '--help'. ");
-    eprintln!("pagecast: {}", one_line(complaint));
+    let ends = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
+    let complaint = text.lines().take_while(|line| !ends(line)).collect::<Vec<_>>().join(" ");
+    eprintln!("pagecast: {}", one_line(complaint.trim_start_matches("error: ")));
     ExitCode::from(2)
 }
 

@@ -119,6 +119,16 @@ fn bad_words_are_usage_errors_and_nothing_is_written() {
     fails(&simulate("lru", "NaN%"), 2, &["--sizes", "NaN%"]);
     fails(&simulate("lru", "-5"), 2, &["--sizes"]);
     fails(&simulate("lru", "5000000000"), 2, &["--sizes", "2^32"]);
+    fails(&simulate("lru", ""), 2, &["--sizes"]);
+    fails(&simulate("", "5"), 2, &["--policies"]);
+    fails(&simulate("lirs(hir=NaN)", "5"), 2, &["hir=NaN", "share"]);
+    for (flag, value) in
+        [("--sample", "NaN"), ("--sample", "0"), ("--jobs", "0"), ("--curve", "1"), ("--page-size", "0")]
+    {
+        let run = pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "5", flag, value]);
+        fails(&run, 2, &[flag, value]);
+        assert!(!run.err.contains("--help"), "{}", run.err);
+    }
     fails(
         &pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "5", "--format", "tar"]),
         2,

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Bytes of a page, for sizes in bytes
     #[arg(long, value_name = "SIZE", default_value = "8KiB")]
     page_size: Size,
-    /// Miss-ratio curves of N pool sizes, from a thousandth of the unique pages to all; `lru` takes one pass for all sizes
+    /// Miss-ratio curves of N pool sizes, from a thousandth of the unique pages to all; `lru` and `opt` take one pass for all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     curve: Option<u32>,
     /// Make the curves from this part of the pages, chosen by hash (SHARDS), and show the error against the exact rows
@@ -104,10 +104,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn show(plan: &Plan, results: &Results) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if !results.rows.is_empty() {
-        write!(out, "{}{}", rows::table(&results.rows), rows::error_table(&results.curves))?;
+    if results.rows.is_empty() {
+        return Ok(());
     }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}{}", rows::table(&results.rows), rows::error_table(&results.curves))?;
     writeln!(out, "seed {}, {}", plan.seed, rows::time_text(plan.interleaving))?;
     Ok(())
 }
