@@ -9,8 +9,10 @@ With --run it is the libcachesim side itself: replays once and prints misses, wa
 """
 
 import argparse
+import importlib.metadata
 import json
 import os
+import platform
 import resource
 import statistics
 import subprocess
@@ -50,6 +52,21 @@ def ours(pagecast, policy, trace, pages, scratch):
     return row["misses"], wall, cpu, row["requests"]
 
 
+def machine(pagecast):
+    """What the figures were taken on, and of which versions."""
+    version = subprocess.run([pagecast, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    with open("/proc/cpuinfo") as file:
+        cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), None)
+    return {
+        "system": platform.platform(),
+        "cpu": cpu,
+        "cpus": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "pagecast": version,
+        "libcachesim": importlib.metadata.version("libcachesim"),
+    }
+
+
 def compare(options):
     scratch = options.json + ".run"
     rows = []
@@ -81,7 +98,7 @@ def compare(options):
         )
     os.remove(scratch)
     with open(options.json + ".new", "w") as file:
-        json.dump({"rows": rows}, file, indent=2)
+        json.dump({"rows": rows, "machine": machine(options.pagecast)}, file, indent=2)
     os.replace(options.json + ".new", options.json)
 
 

@@ -159,4 +159,8 @@ impl Source for InFile {
     fn next(&mut self) -> Result<Option<super::Record>, TraceError> {
         self.source.next().map_err(|error| error.in_file(&self.path))
     }
+
+    fn reads(&mut self, pages: &mut Vec<pagecast_core::PageId>) -> Result<(), TraceError> {
+        self.source.reads(pages).map_err(|error| error.in_file(&self.path))
+    }
 }

@@ -60,19 +60,19 @@ impl Trace {
     pub fn load(name: impl Into<String>, source: &mut dyn Source) -> Result<Self, TraceError> {
         let mut trace = Self { name: name.into(), ..Self::default() };
         let mut numbering = Numbering::default();
+        let mut reads = Vec::new();
         while let Some(record) = source.next()? {
             let at = trace.requests.len();
             let event = match record.action {
                 Action::Request { page, write, scan } => {
-                    if at == MAX_REQUESTS {
-                        let cause = format!("more than {MAX_REQUESTS} requests; sample or split the trace");
-                        return Err(TraceError::at(Place::Whole, cause));
-                    }
+                    trace.bounded(1)?;
                     if at.is_multiple_of(1 << 12) {
                         numbering.adapt();
                     }
                     trace.requests.push(numbering.number(page));
                     trace.note(at, write, record.stream, scan);
+                    source.reads(&mut reads)?;
+                    trace.take_reads(&mut reads, &mut numbering)?;
                     continue;
                 }
                 Action::Register(registration) => LoadedEvent::Register(registration),
@@ -88,6 +88,26 @@ impl Trace {
         }
         trace.pages = numbering.into_pages();
         Ok(trace)
+    }
+
+    /// Refuses `more` requests than a replay takes.
+    fn bounded(&self, more: usize) -> Result<(), TraceError> {
+        if self.requests.len() + more <= MAX_REQUESTS {
+            return Ok(());
+        }
+        let cause = format!("more than {MAX_REQUESTS} requests; sample or split the trace");
+        Err(TraceError::at(Place::Whole, cause))
+    }
+
+    /// Appends reads of stream 0 outside scans, which leave the other columns as they are, and empties `reads`.
+    fn take_reads(&mut self, reads: &mut Vec<PageId>, numbering: &mut Numbering) -> Result<(), TraceError> {
+        if reads.is_empty() {
+            return Ok(());
+        }
+        self.bounded(reads.len())?;
+        self.requests.extend(reads.drain(..).map(|page| numbering.number(page)));
+        numbering.adapt();
+        Ok(())
     }
 
     /// Fills the columns that most traces do not have, from the first request that needs them.

@@ -107,6 +107,17 @@ pub trait Source {
     ///
     /// The file cannot be read, or what it holds is no record. After an error the source is of no further use.
     fn next(&mut self) -> Result<Option<Record>, TraceError>;
+
+    /// Appends to `pages` what the next records ask for, as long as these only read pages, in stream 0 and outside scans;
+    /// perhaps none of them. A format that holds nothing else is read faster so than record by record.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Source::next`].
+    fn reads(&mut self, pages: &mut Vec<PageId>) -> Result<(), TraceError> {
+        let _ = pages;
+        Ok(())
+    }
 }
 
 impl Record {

@@ -39,6 +39,12 @@ impl<R: BufRead> OracleGeneral<R> {
     }
 }
 
+/// The id in a record.
+#[inline]
+fn id(record: &[u8]) -> u64 {
+    u64::from_le_bytes(record[4..12].try_into().expect("the slice is 8 bytes long"))
+}
+
 impl<R: BufRead> Source for OracleGeneral<R> {
     fn next(&mut self) -> Result<Option<Record>, TraceError> {
         if self.buffer.len() - self.at < RECORD {
@@ -52,14 +58,22 @@ impl<R: BufRead> Source for OracleGeneral<R> {
                 return Ok(None);
             }
         }
-        let id = &self.buffer[self.at + 4..self.at + 12];
-        let id = u64::from_le_bytes(id.try_into().expect("the slice is 8 bytes long"));
+        let id = id(&self.buffer[self.at..self.at + RECORD]);
         if id == 0 {
             let place = Place::Byte(self.offset + self.at as u64 + 4);
             return Err(TraceError::at(place, "page id 0, which the format reserves: the file is corrupt"));
         }
         self.at += RECORD;
         Ok(Some(Record::request(PageId::from_raw(id), false)))
+    }
+
+    /// What is left in the buffer, up to an id that `next` will refuse.
+    fn reads(&mut self, pages: &mut Vec<PageId>) -> Result<(), TraceError> {
+        let before = pages.len();
+        let ids = self.buffer[self.at..].chunks_exact(RECORD).map(id).take_while(|&id| id != 0);
+        pages.extend(ids.map(PageId::from_raw));
+        self.at += (pages.len() - before) * RECORD;
+        Ok(())
     }
 }
 
