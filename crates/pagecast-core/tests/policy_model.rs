@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod policy_pool;
+mod seeded;
 
 use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::PolicySpec;
@@ -47,11 +48,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_frame_is_lost_or_doubled(frames in 1..24u32, seed: u64, steps in steps()) {
+#[test]
+fn no_frame_is_lost_or_doubled() {
+    seeded::check(64, &(1..24u32, any::<u64>(), steps()), |(frames, seed, steps)| {
         for spec in specs() {
             let mut pool = ModelPool::new(&spec, frames, seed);
             for step in &steps {
@@ -68,7 +67,8 @@ proptest! {
                 pool.check();
             }
         }
-    }
+        Ok(())
+    });
 }
 
 #[test]

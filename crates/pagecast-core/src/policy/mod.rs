@@ -3,8 +3,8 @@
 //! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its hit is nothing or one
 //! atomic in the frame's own header line, and victims are chosen in parallel. A [`SequentialPolicy`] keeps ordered
 //! lists and works through `&mut self`. [`BpWrapper`] makes the second into the first. A sequential policy whose hit only
-//! marks its frame (CAR, CLOCK-Pro, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit then takes
-//! no lock and waits for no victim.
+//! marks its frame (CAR, CLOCK-Pro, LeanEvict, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit
+//! then takes no lock and waits for no victim.
 //!
 //! A policy proposes candidates, and the owner of the frames *claims* one for it, so that no victim is looked at first
 //! and taken later. What a policy remembers of a resident page it keeps by frame index; what it remembers of a page

@@ -91,31 +91,38 @@ impl Naive for Lrfu {
     }
 }
 
-/// Half of the frames are the clean-first region.
-pub(crate) struct Cflru {
-    order: Vec<(u64, bool)>,
+/// LFU whose counts are halved when their mean is above `max`. In the order of victims.
+pub(crate) struct LfuAged {
+    order: Vec<(u64, u64)>,
     frames: usize,
+    max: f64,
 }
 
-impl Cflru {
-    pub(crate) fn new(frames: usize) -> Self {
-        Self { order: Vec::new(), frames }
+impl LfuAged {
+    pub(crate) fn new(frames: usize, max: f64) -> Self {
+        Self { order: Vec::new(), frames, max }
+    }
+
+    /// Behind all pages that were used as often or less.
+    fn insert(&mut self, page: u64, count: u64) {
+        let place = self.order.iter().position(|&(_, other)| other > count).unwrap_or(self.order.len());
+        self.order.insert(place, (page, count));
     }
 }
 
-impl Naive for Cflru {
-    fn request(&mut self, page: u64, write: bool) -> Option<u64> {
+impl Naive for LfuAged {
+    fn request(&mut self, page: u64, _write: bool) -> Option<u64> {
         if let Some(place) = self.order.iter().position(|&(other, _)| other == page) {
-            let (_, dirty) = self.order.remove(place);
-            self.order.push((page, dirty | write));
+            let (_, count) = self.order.remove(place);
+            self.insert(page, count + 1);
+            let sum: u64 = self.order.iter().map(|&(_, count)| count).sum();
+            if sum as f64 / self.order.len() as f64 > self.max {
+                self.order.iter_mut().for_each(|(_, count)| *count = count.div_ceil(2));
+            }
             return None;
         }
-        let victim = (self.order.len() == self.frames).then(|| {
-            let region = &self.order[..self.frames / 2];
-            let place = region.iter().position(|&(_, dirty)| !dirty).unwrap_or(0);
-            self.order.remove(place).0
-        });
-        self.order.push((page, write));
+        let victim = (self.order.len() == self.frames).then(|| self.order.remove(0).0);
+        self.insert(page, 1);
         victim
     }
 }
