@@ -170,3 +170,120 @@ impl SequentialPolicy for WTinyLfu {
         assert!(self.list(Segment::Protected).len() <= self.max_protected);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::NoScans;
+    use crate::policy::Claim;
+    use crate::random::Random;
+    use crate::sync::atomic::AtomicU64;
+    use alloc::vec::Vec;
+
+    /// Frames that are given to whoever asks.
+    struct Granted(AtomicU64, u32);
+
+    impl Frames for Granted {
+        fn count(&self) -> u32 {
+            self.1
+        }
+        fn word(&self, _frame: FrameId) -> &AtomicU64 {
+            &self.0
+        }
+        fn evictable(&self, _frame: FrameId) -> Option<PageId> {
+            None
+        }
+        fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
+            Claim::Taken
+        }
+    }
+
+    /// The policy as the paper tells it, with vectors of pages, the oldest first. It is here and not among the other
+    /// second versions because it shares the sketch, whose errors decide who wins; the sketch is tested by itself.
+    struct Naive {
+        window: Vec<u64>,
+        probation: Vec<u64>,
+        protected: Vec<u64>,
+        sketch: Sketch,
+        frames: usize,
+        max_window: usize,
+    }
+
+    impl Naive {
+        fn request(&mut self, page: u64) -> Option<u64> {
+            let lists = [&self.window, &self.probation, &self.protected];
+            let list = lists.iter().position(|list| list.contains(&page));
+            let is_full = lists.iter().map(|list| list.len()).sum::<usize>() == self.frames;
+            let victim = (list.is_none() && is_full).then(|| self.evict());
+            self.sketch.increment(PageId::from_raw(page));
+            for list in [&mut self.window, &mut self.probation, &mut self.protected] {
+                list.retain(|other| *other != page);
+            }
+            match list {
+                Some(1 | 2) => self.protected.push(page),
+                _ => self.window.push(page),
+            }
+            if self.protected.len() > (self.frames - self.max_window) * 4 / 5 {
+                self.probation.push(self.protected.remove(0));
+            }
+            if self.window.len() > self.max_window {
+                self.probation.push(self.window.remove(0));
+            }
+            victim
+        }
+
+        fn evict(&mut self) -> u64 {
+            let frequency = |list: &Vec<u64>| list.first().map(|&page| self.sketch.estimate(PageId::from_raw(page)));
+            let from = if self.window.len() < self.max_window {
+                [&mut self.probation, &mut self.protected, &mut self.window]
+            } else if !self.probation.is_empty() && frequency(&self.window) > frequency(&self.probation) {
+                [&mut self.probation, &mut self.window, &mut self.protected]
+            } else {
+                [&mut self.window, &mut self.probation, &mut self.protected]
+            };
+            from.into_iter().find(|list| !list.is_empty()).expect("the pool is full").remove(0)
+        }
+    }
+
+    #[test]
+    fn victims_agree_with_a_naive_second_version() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let frames = 1 + random.below(40);
+            let mut policy = WTinyLfu::new(frames, 0.2, 0.8, 10);
+            let max_window = policy.max_window as usize;
+            let mut naive = Naive {
+                window: Vec::new(),
+                probation: Vec::new(),
+                protected: Vec::new(),
+                sketch: Sketch::new(frames, 10),
+                frames: frames as usize,
+                max_window,
+            };
+            let granted = Granted(AtomicU64::new(0), frames);
+            let mut held: Vec<u64> = Vec::new();
+            for at in 0..600 {
+                // Half of the requests go to few pages.
+                let range = if random.below(2) == 0 { 1 + frames / 2 } else { 3 * frames };
+                let page = u64::from(random.below(range));
+                let access = Access { page: PageId::from_raw(page), scan: None, write: false, at };
+                let mut victim = None;
+                if let Some(frame) = held.iter().position(|&other| other == page) {
+                    policy.hit(FrameId(frame as u32), &access);
+                } else {
+                    let frame = if held.len() < frames as usize {
+                        held.push(page);
+                        FrameId(held.len() as u32 - 1)
+                    } else {
+                        let frame = policy.evict(&granted, &access, &NoScans).expect("every claim is granted");
+                        victim = Some(core::mem::replace(&mut held[frame.index()], page));
+                        frame
+                    };
+                    policy.admit(&granted, frame, &access);
+                }
+                policy.check();
+                assert_eq!(victim, naive.request(page), "seed {seed}, {frames} frames, request {at}");
+            }
+        }
+    }
+}
