@@ -1,21 +1,28 @@
 //! A device: where files are opened, what its requests cost, and how many there were.
 
 use std::fmt;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::declared::{Declared, DeclaredModel};
-use super::{DirectIo, Generation, LocalFiles, Storage, head};
+use super::{DirectIo, Generation, LocalFiles, Storage, head, head_of};
 
-/// The most bytes that one request reads. A storage opened through a device answers a longer read with this much.
+/// The most bytes that one request reads or writes. A storage opened through a device answers a longer one with this
+/// much.
 pub const MAX_REQUEST: usize = 4 << 20;
 
 /// Opens files by name.
 pub trait Opener: Send + Sync {
     /// Opens the file as it is now.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Storage>>;
+
+    /// Opens the file to be written too, alone; with `create`, makes an empty one if there is none.
+    fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
+        let _ = (path, create);
+        Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} cannot be written", self.describe())))
+    }
 
     /// One line for reports: "local files, O_DIRECT".
     fn describe(&self) -> String;
@@ -28,6 +35,10 @@ pub struct DeviceStats {
     pub requests: u64,
     /// Bytes that were read.
     pub bytes_read: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Times that a file was made safe from a crash.
+    pub syncs: u64,
     /// Requests that failed.
     pub failed: u64,
 }
@@ -41,6 +52,8 @@ struct Inner {
     model: Option<Declared>,
     requests: AtomicU64,
     bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+    syncs: AtomicU64,
     failed: AtomicU64,
     /// Why the operating system's cache came between, the first time that it did.
     buffered: OnceLock<String>,
@@ -64,6 +77,8 @@ impl Device {
             model: model.map(Declared::new),
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             buffered: OnceLock::new(),
         }))
@@ -71,9 +86,17 @@ impl Device {
 
     /// Opens the file as it is now. Its reads count here.
     pub fn open(&self, path: &Path) -> io::Result<Arc<dyn Storage>> {
-        let storage = self.0.opener.open(path)?;
+        Ok(self.metered(self.0.opener.open(path)?))
+    }
+
+    /// Opens the file to be written too, alone; with `create`, makes an empty one if there is none.
+    pub fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
+        Ok(self.metered(self.0.opener.open_to_write(path, create)?))
+    }
+
+    fn metered(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         self.note_buffering(storage.as_ref());
-        Ok(Arc::new(Metered { storage, device: self.clone() }))
+        Arc::new(Metered { storage, device: self.clone() })
     }
 
     /// Requests and bytes so far, of all files.
@@ -81,6 +104,8 @@ impl Device {
         DeviceStats {
             requests: self.0.requests.load(Relaxed),
             bytes_read: self.0.bytes_read.load(Relaxed),
+            bytes_written: self.0.bytes_written.load(Relaxed),
+            syncs: self.0.syncs.load(Relaxed),
             failed: self.0.failed.load(Relaxed),
         }
     }
@@ -106,6 +131,14 @@ impl Device {
             line = format!("{line}; buffered: {reason}");
         }
         line
+    }
+
+    /// Runs a request as fast as the device is.
+    fn paced(&self, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        match &self.0.model {
+            None => request(),
+            Some(model) => model.paced(request),
+        }
     }
 
     fn note_buffering(&self, storage: &dyn Storage) {
@@ -145,22 +178,7 @@ impl Storage for Metered {
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut request = head(bufs, MAX_REQUEST);
-        let mut read = || self.storage.read_at(offset, &mut request);
-        let answer = match &self.device.0.model {
-            None => read(),
-            Some(model) => model.paced(read),
-        };
-        match answer {
-            Ok(bytes) => {
-                self.device.note_buffering(self.storage.as_ref());
-                self.device.0.requests.fetch_add(1, Relaxed);
-                self.device.0.bytes_read.fetch_add(bytes as u64, Relaxed);
-            }
-            Err(_) => {
-                self.device.0.failed.fetch_add(1, Relaxed);
-            }
-        }
-        answer
+        self.request(&self.device.0.bytes_read, || self.storage.read_at(offset, &mut request))
     }
 
     fn alignment(&self) -> usize {
@@ -169,5 +187,47 @@ impl Storage for Metered {
 
     fn direct(&self) -> DirectIo {
         self.storage.direct()
+    }
+
+    fn len(&self) -> u64 {
+        self.storage.len()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.storage.is_writable()
+    }
+
+    fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let request = head_of(bufs, MAX_REQUEST);
+        self.request(&self.device.0.bytes_written, || self.storage.write_at(offset, &request))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // A sync waits for the device once, but carries no bytes of its own.
+        self.device.paced(|| self.storage.sync().map(|()| 0))?;
+        self.device.0.syncs.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.storage.set_len(len)
+    }
+}
+
+impl Metered {
+    /// Makes one request and counts it, its bytes in `total`.
+    fn request(&self, total: &AtomicU64, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        let answer = self.device.paced(request);
+        match answer {
+            Ok(bytes) => {
+                self.device.note_buffering(self.storage.as_ref());
+                self.device.0.requests.fetch_add(1, Relaxed);
+                total.fetch_add(bytes as u64, Relaxed);
+            }
+            Err(_) => {
+                self.device.0.failed.fetch_add(1, Relaxed);
+            }
+        }
+        answer
     }
 }

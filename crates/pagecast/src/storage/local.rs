@@ -1,15 +1,19 @@
-//! Files of the local file system, read past the operating system's cache where it allows that.
+//! Files of the local file system, read and written past the operating system's cache where it allows that.
 
-use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use super::{DirectIo, Generation, Opener, Storage};
 
-/// Direct reads must be aligned to the device's logical block; 4096 covers the devices of today. A device that wants
-/// more refuses, and its files are read buffered.
+/// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today. A device that wants
+/// more refuses, and its files go through the cache.
 const ALIGNMENT: usize = 4096;
 
 /// The local file system.
@@ -21,6 +25,10 @@ impl Opener for LocalFiles {
         Ok(Arc::new(LocalFile::open(path)?))
     }
 
+    fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(LocalFile::open_to_write(path, create)?))
+    }
+
     fn describe(&self) -> String {
         format!("local files, {}", direct::NAME)
     }
@@ -30,21 +38,64 @@ struct LocalFile {
     path: PathBuf,
     file: File,
     generation: Generation,
+    /// Bytes, our own writes included.
+    len: AtomicU64,
+    writable: bool,
     direct: Mutex<DirectIo>,
 }
 
 impl LocalFile {
     fn open(path: &Path) -> io::Result<Self> {
-        let (file, direct) = direct::open(path)?;
+        Self::with(path, OpenOptions::new().read(true), false)
+    }
+
+    /// Alone: an advisory lock keeps other pools and processes from writing it too.
+    fn open_to_write(path: &Path, create: bool) -> io::Result<Self> {
+        let existed = path.exists();
+        let file = Self::with(path, OpenOptions::new().read(true).write(true).create(create), true)?;
+        match rustix::fs::flock(&file.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "somebody else has it open to write"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if !existed {
+            // The name is safe from a crash only when its folder is.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(file)
+    }
+
+    fn with(path: &Path, options: &mut OpenOptions, writable: bool) -> io::Result<Self> {
+        let (file, direct) = direct::open(path, options)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let generation = generation(&metadata);
-        Ok(Self { path: path.to_owned(), file, generation, direct: Mutex::new(direct) })
+        let (len, direct) = (AtomicU64::new(generation.size), Mutex::new(direct));
+        Ok(Self { path: path.to_owned(), file, generation, len, writable, direct })
     }
 
-    /// After a refusal of a direct read: reads through the operating system's cache from now on, and remembers why.
+    /// Makes a request; if it is refused because it is direct, again through the operating system's cache.
+    fn request(&self, mut request: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
+        match request() {
+            // Another thread may have fallen back between our request and now; the second try then is buffered as well.
+            Err(Errno::INVAL) => {
+                let refusal = io::Error::from(Errno::INVAL);
+                let was_direct = self.fall_back(&refusal)?;
+                request().map_err(|error| match was_direct {
+                    true => error.into(),
+                    false => refusal,
+                })
+            }
+            answer => Ok(answer?),
+        }
+    }
+
+    /// After a refusal of a direct request: goes through the operating system's cache from now on, and remembers why.
     /// False if this is what is done already.
     fn fall_back(&self, error: &io::Error) -> io::Result<bool> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +103,7 @@ impl LocalFile {
             return Ok(false);
         }
         direct::give_up(&self.file)?;
-        *direct = DirectIo::Buffered { reason: format!("a direct read was refused: {error}") };
+        *direct = DirectIo::Buffered { reason: format!("a direct request was refused: {error}") };
         Ok(true)
     }
 }
@@ -71,18 +122,7 @@ impl Storage for LocalFile {
     }
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match rustix::io::preadv(&self.file, bufs, offset) {
-            // Another thread may have fallen back between our read and now; the second try then is buffered as well.
-            Err(rustix::io::Errno::INVAL) => {
-                let refusal = io::Error::from(rustix::io::Errno::INVAL);
-                let was_direct = self.fall_back(&refusal)?;
-                rustix::io::preadv(&self.file, bufs, offset).map_err(|error| match was_direct {
-                    true => error.into(),
-                    false => refusal,
-                })
-            }
-            answer => Ok(answer?),
-        }
+        self.request(|| rustix::io::preadv(&self.file, bufs, offset))
     }
 
     fn alignment(&self) -> usize {
@@ -91,6 +131,31 @@ impl Storage for LocalFile {
 
     fn direct(&self) -> DirectIo {
         self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn len(&self) -> u64 {
+        // Relaxed: who asks for a page beyond the old end learned of it from whoever made the file longer.
+        self.len.load(Relaxed)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.request(|| rustix::io::pwritev(&self.file, bufs, offset))?;
+        self.len.fetch_max(offset + written as u64, Relaxed);
+        Ok(written)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)?;
+        self.len.store(len, Relaxed);
+        Ok(())
     }
 }
 
@@ -108,20 +173,22 @@ fn generation(metadata: &std::fs::Metadata) -> Generation {
 /// Linux, Android and FreeBSD: a flag at open, that a file system may refuse then or at the first read.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 mod direct {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
     use super::*;
-    use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
 
     pub(super) const NAME: &str = "O_DIRECT";
 
-    pub(super) fn open(path: &Path) -> io::Result<(File, DirectIo)> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        match rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()) {
-            Ok(file) => Ok((file.into(), DirectIo::Direct)),
-            Err(rustix::io::Errno::INVAL) => {
+    pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, DirectIo)> {
+        match options.custom_flags(OFlags::DIRECT.bits() as i32).open(path) {
+            Ok(file) => Ok((file, DirectIo::Direct)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 let reason = "the file system refuses O_DIRECT".to_owned();
-                Ok((File::open(path)?, DirectIo::Buffered { reason }))
+                Ok((options.custom_flags(0).open(path)?, DirectIo::Buffered { reason }))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -138,8 +205,8 @@ mod direct {
 
     pub(super) const NAME: &str = "F_NOCACHE";
 
-    pub(super) fn open(path: &Path) -> io::Result<(File, DirectIo)> {
-        let file = File::open(path)?;
+    pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, DirectIo)> {
+        let file = options.open(path)?;
         let direct = match fcntl_nocache(&file, true) {
             Ok(()) => DirectIo::Direct,
             Err(error) => DirectIo::Buffered { reason: format!("F_NOCACHE is refused: {error}") },
@@ -159,9 +226,9 @@ mod direct {
 
     pub(super) const NAME: &str = "buffered";
 
-    pub(super) fn open(path: &Path) -> io::Result<(File, DirectIo)> {
+    pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, DirectIo)> {
         let reason = "this system has no direct reads that pagecast knows".to_owned();
-        Ok((File::open(path)?, DirectIo::Buffered { reason }))
+        Ok((options.open(path)?, DirectIo::Buffered { reason }))
     }
 
     pub(super) fn give_up(_file: &File) -> io::Result<()> {
@@ -173,7 +240,7 @@ mod direct {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::read_full;
+    use super::super::{read_full, write_full};
     use super::*;
 
     #[test]
@@ -225,5 +292,36 @@ mod tests {
     #[test]
     fn a_folder_is_not_a_file() {
         assert!(LocalFile::open(std::env::temp_dir().as_path()).is_err());
+    }
+
+    #[test]
+    fn our_own_writes_leave_the_file_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        assert_eq!(LocalFile::open_to_write(&path, false).err().unwrap().kind(), io::ErrorKind::NotFound);
+        let file = LocalFile::open_to_write(&path, true).unwrap();
+        let mut memory = vec![7; 8192 + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        write_full(&file, 4096, &memory[start..start + 8192]).unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.len(), 12_288);
+        file.set_len(20_480).unwrap();
+        file.verify_unchanged().unwrap();
+        read_full(&file, 0, &mut [IoSliceMut::new(&mut memory[start..start + 8192])]).unwrap();
+        assert_eq!((memory[start], memory[start + 4095], memory[start + 4096]), (0, 0, 7));
+        let error = LocalFile::open_to_write(&path, false).err().unwrap();
+        assert!(error.to_string().contains("somebody else"), "{error}");
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(16_384).unwrap();
+        assert!(file.verify_unchanged().unwrap_err().to_string().contains("from"), "it is shorter than we made it");
+    }
+
+    #[test]
+    fn a_file_opened_to_be_read_cannot_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [1; 100]).unwrap();
+        let file = LocalFile::open(&path).unwrap();
+        assert!(file.write_at(0, &[IoSlice::new(&[1])]).is_err());
+        assert!(!file.is_writable());
     }
 }

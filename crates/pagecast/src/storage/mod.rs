@@ -9,12 +9,12 @@ mod fault;
 mod local;
 mod memory;
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 
 pub use declared::DeclaredModel;
 pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
-pub use fault::{Fault, FaultStorage, Faults};
+pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
 
@@ -38,6 +38,11 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// Whether `now` is a later state of the same file, of at least `len` bytes.
+    fn is_grown_to(&self, now: &Generation, len: u64) -> bool {
+        (self.device, self.inode) == (now.device, now.inode) && now.size >= len
+    }
+
     /// What differs in `now`, for people.
     fn difference(&self, now: &Generation) -> String {
         if self.size != now.size {
@@ -62,7 +67,11 @@ pub enum DirectIo {
     },
 }
 
-/// One open file of a device: a fixed generation of it. Calls block, and may come from many threads at once.
+/// One open file of a device. Calls block, and may come from many threads at once.
+///
+/// A file that was opened to be read is one fixed generation. One that was opened to be written changes by our own
+/// writes, and stays the same file for as long as its name stands for it. Who implements only reading leaves out the
+/// last four methods.
 pub trait Storage: Send + Sync {
     /// The name it was opened by.
     fn path(&self) -> &Path;
@@ -85,7 +94,7 @@ pub trait Storage: Send + Sync {
     /// Whether the operating system's cache is in the way.
     fn direct(&self) -> DirectIo;
 
-    /// Bytes.
+    /// Bytes, our own writes included.
     fn len(&self) -> u64 {
         self.generation().size
     }
@@ -95,16 +104,47 @@ pub trait Storage: Send + Sync {
         self.len() == 0
     }
 
-    /// Fails with [`PoolError::Changed`] unless the name still stands for what was opened.
+    /// Fails with [`PoolError::Changed`] unless the name still stands for what was opened. Of a file that we write this
+    /// is the same file, no shorter than we made it.
     fn verify_unchanged(&self) -> Result<(), PoolError> {
         let how = match self.current() {
             Ok(now) if now == self.generation() => return Ok(()),
+            Ok(now) if self.is_writable() && self.generation().is_grown_to(&now, self.len()) => return Ok(()),
             Ok(now) => self.generation().difference(&now),
             Err(error) if error.kind() == io::ErrorKind::NotFound => "it was removed".to_owned(),
             Err(error) => return Err(PoolError::io(self.path(), 0, 0, error)),
         };
         Err(PoolError::Changed { path: self.path().to_owned(), how })
     }
+
+    /// Whether it was opened to be written.
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    /// Writes `bufs` from `offset` on, in order, and says how many bytes it wrote: at least one, but fewer than given is
+    /// allowed. What is written beyond the end makes the file longer. Nothing is safe from a crash before
+    /// [`sync`](Self::sync) has returned; until then, any part of it may be on the device. One call is one request.
+    fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let _ = (offset, bufs);
+        Err(read_only())
+    }
+
+    /// Makes all that was written before the call, and the length, safe from a crash. After a failure nobody knows what
+    /// is on the device, and a second call that succeeds does not change that.
+    fn sync(&self) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    /// Makes the file `len` bytes long; what is added reads as zeros.
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let _ = len;
+        Err(read_only())
+    }
+}
+
+fn read_only() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "the file was opened to be read only")
 }
 
 /// Reads until `bufs` are full or the file ends, however the storage cuts its answers, and says how many bytes there
@@ -124,6 +164,22 @@ pub fn read_full(storage: &dyn Storage, offset: u64, bufs: &mut [IoSliceMut<'_>]
         }
     }
     Ok(done.min(wanted))
+}
+
+/// Writes all of `bytes`, however the storage cuts its answers. A short answer that breaks the alignment is written again
+/// from the last aligned byte. `offset` and the length of `bytes` are multiples of the storage's alignment.
+pub fn write_full(storage: &dyn Storage, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let start = done - done % storage.alignment();
+        match storage.write_at(offset + start as u64, &[IoSlice::new(&bytes[start..])]) {
+            Ok(written) if start + written > done => done = start + written,
+            Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// `bufs` without their first `skip` bytes.
@@ -147,6 +203,19 @@ fn head<'a>(bufs: &'a mut [IoSliceMut<'_>], mut limit: usize) -> Vec<IoSliceMut<
         limit -= take;
         if take > 0 {
             first.push(IoSliceMut::new(&mut buf[..take]));
+        }
+    }
+    first
+}
+
+/// The first `limit` bytes of what is to be written.
+fn head_of<'a>(bufs: &'a [IoSlice<'_>], mut limit: usize) -> Vec<IoSlice<'a>> {
+    let mut first = Vec::with_capacity(bufs.len());
+    for buf in bufs {
+        let take = limit.min(buf.len());
+        limit -= take;
+        if take > 0 {
+            first.push(IoSlice::new(&buf[..take]));
         }
     }
     first
