@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use pagecast::PoolOptions;
+use pagecast::{PoolOptions, PrefetchOptions};
 use pagecast::storage::{DeclaredModel, MAX_REQUEST};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Size of a page [default: the pool's own]
     #[arg(long, value_name = "SIZE")]
     page_size: Option<Size>,
+    /// Share of the pool for pages that in-order scans read ahead, 0 to 0.5
+    #[arg(long, value_name = "F", default_value = "0", value_parser = read_ahead)]
+    read_ahead: f64,
     /// Bandwidth of the declared storage, shared by all; `local` for the disk as it is
     #[arg(long, value_name = "RATE", default_value = "40MB/s", value_parser = bandwidth)]
     bandwidth: Bandwidth,
@@ -83,6 +86,13 @@ type Bandwidth = Option<u64>;
 
 fn bandwidth(text: &str) -> Result<Bandwidth, String> {
     if text == "local" { Ok(None) } else { units::rate(text).map(Some) }
+}
+
+fn read_ahead(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=PrefetchOptions::MAX_SHARE).contains(&share) => Ok(share),
+        _ => Err(format!("`{text}` is no share from 0 to {}", PrefetchOptions::MAX_SHARE)),
+    }
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -184,6 +194,7 @@ impl Bench {
             model: self.model(),
             pool_bytes: 0,
             page_bytes: self.page_bytes,
+            read_ahead: args.read_ahead,
             touched_bytes: 0,
             seed: args.output.seed,
         };
@@ -238,6 +249,7 @@ impl Bench {
             pool: args.pool.to_string(),
             pool_bytes: setting.pool_bytes,
             page_bytes: setting.page_bytes,
+            read_ahead: setting.read_ahead,
             touched_bytes: setting.touched_bytes,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pagecast::PoolStats;
 use serde::Serialize;
 
 use super::machine::Machine;
@@ -41,6 +42,8 @@ pub(super) struct Config {
     pub(super) pool: String,
     pub(super) pool_bytes: u64,
     pub(super) page_bytes: u32,
+    /// Share of the frames that in-order scans may read ahead into.
+    pub(super) read_ahead: f64,
     /// Distinct compressed bytes that the query list reads after pruning.
     pub(super) touched_bytes: u64,
 }
@@ -76,6 +79,7 @@ pub(super) struct Run {
     /// Null without a pool: there are no page requests to replay.
     pub(super) belady_bytes_read: Option<u64>,
     pub(super) evictions: u64,
+    pub(super) prefetch: Prefetch,
     pub(super) wall_s: f64,
     pub(super) queries: Vec<QueryRun>,
     /// Requests to storage, each one contiguous range.
@@ -90,6 +94,26 @@ pub(super) struct Run {
     /// For the charts.
     #[serde(skip)]
     pub(super) timeline: super::timeline::Timeline,
+}
+
+/// Pages that were brought before they were asked for.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Prefetch {
+    pages: u64,
+    useful: u64,
+    late: u64,
+    wasted: u64,
+}
+
+impl From<&PoolStats> for Prefetch {
+    fn from(stats: &PoolStats) -> Self {
+        Self {
+            pages: stats.prefetched,
+            useful: stats.prefetch_useful,
+            late: stats.prefetch_late,
+            wasted: stats.prefetch_wasted,
+        }
+    }
 }
 
 /// In which order a scan's row groups come.

@@ -8,14 +8,14 @@ use anyhow::Context;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use indicatif::ProgressBar;
 use pagecast::storage::{DeclaredModel, Device};
-use pagecast::{Pool, PoolOptions};
+use pagecast::{Pool, PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{DeviceStore, Host, HostOptions};
 use tokio::task::JoinSet;
 
 use super::floor::Requests;
 use super::machine;
-use super::results::{Delivery, QueryRun, Run};
+use super::results::{Delivery, Prefetch, QueryRun, Run};
 use super::timeline::{INTERVAL, Timeline};
 use super::workload::Query;
 use crate::failure;
@@ -30,6 +30,8 @@ pub(super) struct Setting {
     pub(super) model: Option<DeclaredModel>,
     pub(super) pool_bytes: u64,
     pub(super) page_bytes: u32,
+    /// Share of the frames that in-order scans may read ahead into; 0: they do not.
+    pub(super) read_ahead: f64,
     pub(super) touched_bytes: u64,
     pub(super) seed: u64,
 }
@@ -92,6 +94,7 @@ impl Setting {
                     policy: policy.clone(),
                     seed: self.seed,
                     device: reader.device.clone(),
+                    prefetch: PrefetchOptions { share: self.read_ahead, read_ahead: self.read_ahead > 0.0 },
                     recorder: Some(reader.requests.clone()),
                     ..PoolOptions::default()
                 })?;
@@ -145,6 +148,7 @@ impl Setting {
             bypassed_bytes: 0,
             belady_bytes_read: None,
             evictions: 0,
+            prefetch: Prefetch::default(),
             wall_s: measured.wall_s,
             queries: measured.queries,
             storage_requests: device.requests,
@@ -166,6 +170,7 @@ impl Setting {
             bypassed_bytes: stats.bypassed_bytes,
             belady_bytes_read: Some(reader.requests.belady_bytes(pool.frames())? + footers_read),
             evictions: stats.evictions,
+            prefetch: Prefetch::from(&stats),
             pool_memory_bytes: pool.memory().total,
             footer_bytes: host.footer_memory(),
             ..run
