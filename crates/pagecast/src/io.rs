@@ -14,7 +14,7 @@ use crate::PoolError;
 use crate::cache::Loading;
 use crate::relation::Relation;
 use crate::stats::Counter;
-use crate::storage::{MAX_REQUEST, read_full};
+use crate::storage::{MAX_REQUEST, Reading, read_all};
 use crate::sync::{Condvar, Mutex};
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
@@ -23,7 +23,7 @@ pub(crate) const ALIGNMENT: usize = 4096;
 /// A read to be done.
 pub(crate) enum Job {
     /// Neighbouring pages into their frames: in order, at least one, at most [`MAX_REQUEST`] bytes.
-    Load(Arc<Relation>, Vec<Loading>),
+    Load(Arc<Relation>, Loads),
     /// Neighbouring pages into a buffer of the reader's.
     Past(PastRead, Arc<Answer>),
 }
@@ -86,7 +86,7 @@ impl IoThreads {
     /// is under way.
     pub(crate) fn hasten(&self, page: PageId) {
         let mut jobs = self.0.jobs.lock();
-        if let Some(index) = jobs.ahead.iter().position(|job| job.loads(page))
+        if let Some(index) = jobs.ahead.iter().position(|job| job.brings(page))
             && let Some(job) = jobs.ahead.remove(index)
         {
             jobs.waiting.push_back(job);
@@ -105,27 +105,27 @@ impl Drop for IoThreads {
 
 impl Queue {
     fn work(&self) {
-        while let Some((job, is_ahead)) = self.next() {
-            // A panic (of a policy, say) ends one job: its loads fail as they are dropped, the thread goes on.
-            let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+        while let Some((work, is_ahead)) = self.next() {
+            // A panic (of a policy, say) ends this work: its loads fail as they are dropped, the thread goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| work.run()));
             if is_ahead {
                 self.jobs.lock().reading_ahead -= 1;
             }
         }
     }
 
-    /// The next job, and whether it reads ahead.
-    fn next(&self) -> Option<(Job, bool)> {
+    /// What to do next, and whether it reads ahead.
+    fn next(&self) -> Option<(Work, bool)> {
         let mut jobs = self.jobs.lock();
         loop {
-            if let Some(job) = jobs.waiting.pop_front() {
-                return Some((job, false));
+            if let Some(work) = Work::take(&mut jobs.waiting) {
+                return Some((work, false));
             }
             if jobs.reading_ahead < jobs.max_ahead
-                && let Some(job) = jobs.ahead.pop_front()
+                && let Some(work) = Work::take(&mut jobs.ahead)
             {
                 jobs.reading_ahead += 1;
-                return Some((job, true));
+                return Some((work, true));
             }
             // What is left in `ahead` goes to the threads that are reading ahead, as they come back.
             if jobs.closed {
@@ -136,68 +136,130 @@ impl Queue {
     }
 }
 
+/// What a thread does at a time.
+enum Work {
+    Load(Arc<Relation>, Vec<Loads>),
+    Past(PastRead, Arc<Answer>),
+}
+
+impl Work {
+    /// The first job, and as many of those behind it as its storage takes together with it.
+    fn take(jobs: &mut VecDeque<Job>) -> Option<Self> {
+        match jobs.pop_front()? {
+            Job::Past(read, answer) => Some(Self::Past(read, answer)),
+            Job::Load(relation, loads) => {
+                let mut requests = vec![loads];
+                while requests.len() < relation.storage().batch()
+                    && let Some(loads) = jobs.pop_front_if(|job| job.is_load_of(&relation)).and_then(Job::loads)
+                {
+                    requests.push(loads);
+                }
+                Some(Self::Load(relation, requests))
+            }
+        }
+    }
+
+    fn run(self) {
+        match self {
+            Self::Load(relation, requests) => load(&relation, requests),
+            Self::Past(read, answer) => answer.set(read.run()),
+        }
+    }
+}
+
 impl Job {
     /// Whether it brings `page` into its frame.
-    fn loads(&self, page: PageId) -> bool {
+    fn brings(&self, page: PageId) -> bool {
         match self {
             Job::Load(_, loads) => loads.iter().any(|loading| loading.access().page == page),
             Job::Past(..) => false,
         }
     }
 
-    fn run(self) {
+    fn is_load_of(&self, relation: &Arc<Relation>) -> bool {
+        matches!(self, Job::Load(of, _) if Arc::ptr_eq(of, relation))
+    }
+
+    fn loads(self) -> Option<Loads> {
         match self {
-            Job::Load(relation, loads) => load(&relation, loads),
-            Job::Past(read, answer) => answer.set(read.run()),
+            Job::Load(_, loads) => Some(loads),
+            Job::Past(..) => None,
         }
     }
 }
 
-/// Reads the pages of `loads` in one request, and ends each of the loads.
-fn load(relation: &Relation, mut loads: Vec<Loading>) {
-    let Some(first) = loads.first().map(|loading| loading.access().page.block()) else { return };
-    let mut bufs: Vec<_> = loads.iter_mut().map(|loading| IoSliceMut::new(loading.bytes())).collect();
-    let offset = u64::from(first) * u64::from(relation.page_size());
-    let outcome = read(relation, offset, &mut bufs);
-    for loading in loads {
-        let len = relation.page_len(loading.access().page.block());
-        match &outcome {
-            Ok(()) => {
-                loading.count(Counter::Loads, 1);
-                loading.count(Counter::BytesRead, u64::from(len));
-                loading.publish(len);
-            }
-            Err(error) => {
-                loading.count(Counter::FailedLoads, 1);
-                loading.fail(error.clone());
-            }
+/// Neighbouring pages to be read in one request.
+type Loads = Vec<Loading>;
+
+/// Reads pages of one relation, each of the lists in one request, all requests at once; ends each of the loads.
+fn load(relation: &Relation, mut requests: Vec<Loads>) {
+    let mut places: Vec<(u64, Vec<IoSliceMut<'_>>)> = Vec::with_capacity(requests.len());
+    for loads in &mut requests {
+        let first = loads.first().map_or(0, |loading| loading.access().page.block());
+        let bufs = loads.iter_mut().map(|loading| IoSliceMut::new(loading.bytes())).collect();
+        places.push((u64::from(first) * u64::from(relation.page_size()), bufs));
+    }
+    let outcomes = read(relation, &mut places);
+    drop(places);
+    for (loads, outcome) in requests.into_iter().zip(outcomes) {
+        loads.into_iter().for_each(|loading| end(relation, loading, &outcome));
+    }
+}
+
+fn end(relation: &Relation, loading: Loading, outcome: &Result<(), PoolError>) {
+    let len = relation.page_len(loading.access().page.block());
+    match outcome {
+        Ok(()) => {
+            loading.count(Counter::Loads, 1);
+            loading.count(Counter::BytesRead, u64::from(len));
+            loading.publish(len);
+        }
+        Err(error) => {
+            loading.count(Counter::FailedLoads, 1);
+            loading.fail(error.clone());
         }
     }
 }
 
-/// Fills `bufs` from `offset`, as far as the file goes, with bytes of the relation's own generation.
-fn read(relation: &Relation, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), PoolError> {
-    relation.check_known()?;
-    let wanted = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>().min(relation.len() - offset);
+/// Fills each of the buffers from its offset, as far as the file goes, with bytes of the relation's own generation.
+fn read(relation: &Relation, places: &mut [(u64, Vec<IoSliceMut<'_>>)]) -> Vec<Result<(), PoolError>> {
+    if let Err(changed) = relation.check_known() {
+        return places.iter().map(|_| Err(changed.clone())).collect();
+    }
     let storage = relation.storage().as_ref();
-    let answer = catch_unwind(AssertUnwindSafe(|| read_full(storage, offset, bufs)))
-        .unwrap_or_else(|_| Err(io::Error::other("the storage panicked")));
-    // After the read, so that a change before its last byte is seen; and first of all, since a change explains the rest.
-    relation.verify()?;
-    match answer {
-        Ok(read) if read as u64 == wanted => Ok(()),
-        Ok(read) => {
-            let short = io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}"));
-            Err(PoolError::io(relation.path(), offset, wanted, short))
+    let wanted = |offset: u64, bufs: &[IoSliceMut<'_>]| {
+        let bytes = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
+        (offset, bytes.min(relation.len().saturating_sub(offset)))
+    };
+    let wanted: Vec<_> = places.iter().map(|(offset, bufs)| wanted(*offset, bufs)).collect();
+    let read = AssertUnwindSafe(|| {
+        let mut readings: Vec<_> = places.iter_mut().map(|(offset, bufs)| Reading::new(*offset, bufs)).collect();
+        read_all(storage, &mut readings);
+        readings.into_iter().map(Reading::outcome).collect::<Vec<_>>()
+    });
+    let panicked = |_| wanted.iter().map(|_| Err(io::Error::other("the storage panicked"))).collect();
+    let answers = catch_unwind(read).unwrap_or_else(panicked);
+    // After the reads, so that a change before their last byte is seen; and first of all, since a change explains the rest.
+    let unchanged = relation.verify();
+    let outcome = |((offset, wanted), answer): ((u64, u64), io::Result<usize>)| {
+        unchanged.clone()?;
+        match answer {
+            Ok(read) if read as u64 == wanted => Ok(()),
+            Ok(read) => {
+                let short = io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}"));
+                Err(PoolError::io(relation.path(), offset, wanted, short))
+            }
+            Err(error) => Err(PoolError::io(relation.path(), offset, wanted, error)),
         }
-        Err(error) => Err(PoolError::io(relation.path(), offset, wanted, error)),
-    }
+    };
+    wanted.into_iter().zip(answers).map(outcome).collect()
 }
 
 impl PastRead {
     fn run(self) -> Result<Buffer, PoolError> {
         let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
-        read(&self.relation, self.offset, &mut [IoSliceMut::new(buffer.bytes_mut())])?;
+        let mut place = [(self.offset, vec![IoSliceMut::new(buffer.bytes_mut())])];
+        read(&self.relation, &mut place).into_iter().collect::<Result<(), _>>()?;
         Ok(buffer)
     }
 }

@@ -111,7 +111,7 @@ impl Pool {
         let prefetch = Prefetch::new(&options.prefetch, &plan.predictor, plan.frames, options.page_size);
         Ok(Self(Arc::new(Shared {
             cache: Cache::new(memory, plan.frames, policy),
-            threads: IoThreads::start(options.device.outstanding().clamp(1, MAX_THREADS))?,
+            threads: IoThreads::start(options.device.threads().clamp(1, MAX_THREADS))?,
             predictor: registry.predictor(),
             prefetch,
             registry: Mutex::new(registry),

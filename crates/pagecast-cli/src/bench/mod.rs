@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use pagecast::{PoolOptions, PrefetchOptions};
 use pagecast::storage::{DeclaredModel, MAX_REQUEST};
+use pagecast::{PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
 

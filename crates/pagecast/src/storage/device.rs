@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::declared::{Declared, DeclaredModel};
-use super::{DirectIo, Generation, LocalFiles, Storage, head, head_of};
+use super::{DirectIo, Generation, LocalFiles, Request, Storage, Transfer, UringFiles, head, head_of};
 
 /// The most bytes that one request reads or writes. A storage opened through a device answers a longer one with this
 /// much.
@@ -22,6 +22,11 @@ pub trait Opener: Send + Sync {
     fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
         let _ = (path, create);
         Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} cannot be written", self.describe())))
+    }
+
+    /// How many threads make requests with profit.
+    fn threads(&self) -> u32 {
+        DeclaredModel::OUTSTANDING
     }
 
     /// One line for reports: "local files, O_DIRECT".
@@ -63,6 +68,12 @@ impl Device {
     /// The local file system, past the operating system's cache where it allows that.
     pub fn local() -> Self {
         Self::new(LocalFiles, None)
+    }
+
+    /// The local file system through io_uring: many requests in one system call. Where the kernel refuses, as
+    /// [`local`](Self::local); [`describe`](Self::describe) then says why.
+    pub fn uring() -> Self {
+        Self::new(UringFiles::new(), None)
     }
 
     /// Local files that answer no faster than `model` says, for honest measurements of slower storage.
@@ -110,9 +121,9 @@ impl Device {
         }
     }
 
-    /// How many requests at once the device takes with profit.
-    pub fn outstanding(&self) -> u32 {
-        self.0.model.as_ref().map_or(DeclaredModel::OUTSTANDING, Declared::outstanding)
+    /// How many threads make requests with profit. Of a declared device, as many as requests overlap.
+    pub fn threads(&self) -> u32 {
+        self.0.model.as_ref().map_or_else(|| self.0.opener.threads(), Declared::outstanding)
     }
 
     /// The declared model, if this device has one.
@@ -185,6 +196,25 @@ impl Storage for Metered {
         self.storage.alignment()
     }
 
+    /// A declared device makes requests one by one: each has a thread, and a latency of its own.
+    fn batch(&self) -> usize {
+        if self.device.0.model.is_some() { 1 } else { self.storage.batch() }
+    }
+
+    fn submit(&self, requests: &mut [Request<'_, '_>]) {
+        if self.device.0.model.is_some() {
+            return requests.iter_mut().for_each(|request| request.run(self));
+        }
+        self.storage.submit(requests);
+        for request in requests {
+            let total = match request.transfer {
+                Transfer::Read(_) => &self.device.0.bytes_read,
+                Transfer::Write(_) => &self.device.0.bytes_written,
+            };
+            self.count(total, &request.answer);
+        }
+    }
+
     fn direct(&self) -> DirectIo {
         self.storage.direct()
     }
@@ -218,16 +248,20 @@ impl Metered {
     /// Makes one request and counts it, its bytes in `total`.
     fn request(&self, total: &AtomicU64, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
         let answer = self.device.paced(request);
+        self.count(total, &answer);
+        answer
+    }
+
+    fn count(&self, total: &AtomicU64, answer: &io::Result<usize>) {
         match answer {
             Ok(bytes) => {
                 self.device.note_buffering(self.storage.as_ref());
                 self.device.0.requests.fetch_add(1, Relaxed);
-                total.fetch_add(bytes as u64, Relaxed);
+                total.fetch_add(*bytes as u64, Relaxed);
             }
             Err(_) => {
                 self.device.0.failed.fetch_add(1, Relaxed);
             }
         }
-        answer
     }
 }

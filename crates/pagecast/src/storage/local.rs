@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::{DirectIo, Generation, Opener, Storage};
+use super::{DirectIo, Generation, Opener, Storage, Transfer};
 
 /// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today. A device that wants
 /// more refuses, and its files go through the cache.
@@ -34,7 +34,7 @@ impl Opener for LocalFiles {
     }
 }
 
-struct LocalFile {
+pub(super) struct LocalFile {
     path: PathBuf,
     file: File,
     generation: Generation,
@@ -45,12 +45,12 @@ struct LocalFile {
 }
 
 impl LocalFile {
-    fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         Self::with(path, OpenOptions::new().read(true), false)
     }
 
     /// Alone: an advisory lock keeps other pools and processes from writing it too.
-    fn open_to_write(path: &Path, create: bool) -> io::Result<Self> {
+    pub(super) fn open_to_write(path: &Path, create: bool) -> io::Result<Self> {
         let existed = path.exists();
         let file = Self::with(path, OpenOptions::new().read(true).write(true).create(create), true)?;
         match rustix::fs::flock(&file.file, FlockOperation::NonBlockingLockExclusive) {
@@ -77,6 +77,18 @@ impl LocalFile {
         let generation = generation(&metadata);
         let (len, direct) = (AtomicU64::new(generation.size), Mutex::new(direct));
         Ok(Self { path: path.to_owned(), file, generation, len, writable, direct })
+    }
+
+    /// For requests that are made in another way than here.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Takes notice of a request that was made in another way.
+    pub(super) fn transferred(&self, transfer: &Transfer<'_, '_>, offset: u64, bytes: usize) {
+        if matches!(transfer, Transfer::Write(_)) {
+            self.len.fetch_max(offset + bytes as u64, Relaxed);
+        }
     }
 
     /// Makes a request; if it is refused because it is direct, again through the operating system's cache.

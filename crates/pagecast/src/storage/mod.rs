@@ -3,20 +3,24 @@
 //! A wrapper or a test double is a few lines, so that failing, slow and changing storage can be put under the same
 //! pool that reads real files.
 
+mod batch;
 mod declared;
 mod device;
 mod fault;
 mod local;
 mod memory;
+mod uring;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 
+pub use batch::{Reading, Request, Transfer, read_all, read_full};
 pub use declared::DeclaredModel;
 pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
+pub use uring::UringFiles;
 
 use crate::PoolError;
 
@@ -91,6 +95,17 @@ pub trait Storage: Send + Sync {
         1
     }
 
+    /// How many requests one call of [`submit`](Self::submit) makes with profit.
+    fn batch(&self) -> usize {
+        1
+    }
+
+    /// Makes all requests, of at most [`MAX_REQUEST`] bytes each, at the same time where the storage can, and returns when
+    /// each has its answer. One may fail or fall short while others do not; in which order they are made is open.
+    fn submit(&self, requests: &mut [Request<'_, '_>]) {
+        requests.iter_mut().for_each(|request| request.run(self));
+    }
+
     /// Whether the operating system's cache is in the way.
     fn direct(&self) -> DirectIo;
 
@@ -147,25 +162,6 @@ fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "the file was opened to be read only")
 }
 
-/// Reads until `bufs` are full or the file ends, however the storage cuts its answers, and says how many bytes there
-/// were. A short answer that breaks the alignment is read again from the last aligned byte.
-pub fn read_full(storage: &dyn Storage, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
-    let end = (storage.len().saturating_sub(offset)).min(wanted as u64) as usize;
-    let mut done = 0;
-    while done < end {
-        let start = done - done % storage.alignment();
-        let mut rest = tail(bufs, start);
-        match storage.read_at(offset + start as u64, &mut rest) {
-            Ok(read) if start + read > done => done = start + read,
-            Ok(_) => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done.min(wanted))
-}
-
 /// Writes all of `bytes`, however the storage cuts its answers. A short answer that breaks the alignment is written again
 /// from the last aligned byte. `offset` and the length of `bytes` are multiples of the storage's alignment.
 pub fn write_full(storage: &dyn Storage, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -180,19 +176,6 @@ pub fn write_full(storage: &dyn Storage, offset: u64, bytes: &[u8]) -> io::Resul
         }
     }
     Ok(())
-}
-
-/// `bufs` without their first `skip` bytes.
-fn tail<'a>(bufs: &'a mut [IoSliceMut<'_>], mut skip: usize) -> Vec<IoSliceMut<'a>> {
-    let mut rest = Vec::with_capacity(bufs.len());
-    for buf in bufs {
-        let cut = skip.min(buf.len());
-        skip -= cut;
-        if cut < buf.len() {
-            rest.push(IoSliceMut::new(&mut buf[cut..]));
-        }
-    }
-    rest
 }
 
 /// The first `limit` bytes of `bufs`.

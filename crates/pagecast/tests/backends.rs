@@ -1,0 +1,359 @@
+//! One suite for all storage: memory, positional, io_uring, declared and faulty answer alike, one by one and together.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+// A read of one range takes a list of one range.
+#![allow(clippy::single_range_in_vec_init)]
+
+use std::future::Future;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagecast::storage::{
+    DeclaredModel, Device, Fault, FaultStorage, Faults, LocalFiles, MAX_REQUEST, MemoryFiles, Reading, Request,
+    Transfer, UringFiles, read_all,
+};
+use pagecast::{PolicySpec, Pool, PoolError, PoolOptions};
+use pagecast_core::random::Random;
+
+#[cfg(target_os = "linux")]
+mod seccomp_unsafe;
+
+const PAGE: usize = 4096;
+
+/// A device and the name of its file.
+struct Backend {
+    name: &'static str,
+    device: Device,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// All backends, each with its own file of `content`.
+fn backends(content: &[u8]) -> Vec<Backend> {
+    let memory = || {
+        let files = MemoryFiles::new();
+        files.write("table", content);
+        files
+    };
+    let model = DeclaredModel { bandwidth: 10_000_000_000, latency: Duration::from_micros(10), outstanding: 8 };
+    let faulty = |files| FaultStorage { files, faults: Faults::default() };
+    let mut backends = vec![
+        ("memory", Device::new(memory(), None)),
+        ("positional", Device::local()),
+        ("declared", Device::declared(model)),
+        ("declared memory", Device::new(memory(), Some(model))),
+        ("faulty", Device::new(faulty(LocalFiles), None)),
+    ];
+    let ring = UringFiles::new();
+    match ring.refused() {
+        None => {
+            backends.push(("io_uring", Device::uring()));
+            let files = FaultStorage { files: ring, faults: Faults::default() };
+            backends.push(("faulty io_uring", Device::new(files, None)));
+        }
+        Some(reason) => println!("skipped: io_uring is refused: {reason}"),
+    }
+    let backend = |(name, device): (&'static str, Device)| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = if name.ends_with("memory") { "table".into() } else { folder.path().join("table") };
+        if !name.ends_with("memory") {
+            std::fs::write(&path, content).unwrap();
+        }
+        Backend { name, device, path, _folder: folder }
+    };
+    backends.into_iter().map(backend).collect()
+}
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ (i >> 12) as u8).collect()
+}
+
+/// Memory for direct requests.
+struct Aligned(Vec<u8>, usize);
+
+impl Aligned {
+    fn new(len: usize) -> Self {
+        let memory = vec![0; len + PAGE];
+        let start = memory.as_ptr().align_offset(PAGE);
+        Self(memory, start)
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let mut aligned = Self::new(bytes.len());
+        aligned.bytes().copy_from_slice(bytes);
+        aligned
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let end = self.0.len() - PAGE + self.1;
+        &mut self.0[self.1..end]
+    }
+}
+
+#[test]
+fn requests_made_together_are_answered_each_for_itself() {
+    let content = content(300 * PAGE + 1000);
+    for Backend { name, device, path, .. } in backends(&content) {
+        let file = device.open(&path).unwrap();
+        // More than a ring holds, far apart and in no order, the last ones at and beyond the end.
+        let mut memory: Vec<_> = (0..300).map(|_| (Aligned::new(PAGE), Aligned::new(2 * PAGE))).collect();
+        let page = |number: usize| number * 7919 % 302;
+        let mut bufs: Vec<_> =
+            memory.iter_mut().map(|(a, b)| [IoSliceMut::new(a.bytes()), IoSliceMut::new(b.bytes())]).collect();
+        let mut requests: Vec<_> = bufs
+            .iter_mut()
+            .enumerate()
+            .map(|(number, bufs)| Request::new((page(number) * PAGE) as u64, Transfer::Read(bufs)))
+            .collect();
+        file.submit(&mut requests);
+        let answers: Vec<_> = requests.into_iter().map(|request| request.answer.unwrap()).collect();
+        for (number, ((first, rest), read)) in memory.iter_mut().zip(answers).enumerate() {
+            let start = (page(number) * PAGE).min(content.len());
+            let expected = &content[start..(start + 3 * PAGE).min(content.len())];
+            assert_eq!(read, expected.len(), "{name}: request {number}");
+            let got: Vec<u8> = first.bytes().iter().chain(rest.bytes().iter()).copied().take(read).collect();
+            assert!(got == expected, "{name}: request {number}");
+        }
+        assert_eq!(device.stats().requests, 300, "{name}");
+    }
+}
+
+#[test]
+fn readings_go_on_to_the_end_however_long() {
+    let content = content(2 * MAX_REQUEST + 5 * PAGE + 77);
+    for Backend { name, device, path, .. } in backends(&content) {
+        let file = device.open(&path).unwrap();
+        let (mut all, mut some) = (Aligned::new(content.len().next_multiple_of(PAGE)), Aligned::new(3 * PAGE));
+        let mut bufs = [[IoSliceMut::new(all.bytes())], [IoSliceMut::new(some.bytes())]];
+        let [a, b] = &mut bufs;
+        let mut readings = [Reading::new(0, a), Reading::new((2 * MAX_REQUEST + 4 * PAGE) as u64, b)];
+        read_all(file.as_ref(), &mut readings);
+        let read: Vec<_> = readings.into_iter().map(|reading| reading.outcome().unwrap()).collect();
+        assert_eq!(read, [content.len(), PAGE + 77], "{name}");
+        assert!(all.bytes()[..content.len()] == content, "{name}");
+        assert!(some.bytes()[..PAGE + 77] == content[2 * MAX_REQUEST + 4 * PAGE..], "{name}");
+    }
+}
+
+/// Reads and writes in random batches, against a copy in memory.
+#[test]
+fn a_mix_of_reads_and_writes_is_what_a_copy_says() {
+    let mut random = Random::new(5);
+    for Backend { name, device, path, .. } in backends(&content(200 * PAGE)) {
+        let mut copy = content(200 * PAGE);
+        let file = device.open_to_write(&path, false).unwrap();
+        assert!(file.is_writable(), "{name}");
+        for _ in 0..20 {
+            // Each page at most once in a batch: the order within is open.
+            let mut pages: Vec<usize> = (0..220).collect();
+            (0..80).for_each(|i| pages.swap(i, i + random.below(220 - i as u32) as usize));
+            let fresh: Vec<u8> = (0..PAGE).map(|_| random.below(256) as u8).collect();
+            let mut written = Aligned::of(&fresh);
+            let written = [IoSlice::new(written.bytes())];
+            let mut memory: Vec<_> = (0..40).map(|_| Aligned::new(PAGE)).collect();
+            let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
+            let reads = bufs.iter_mut().zip(&pages[..40]).map(|(b, page)| (*page, Transfer::Read(b)));
+            let writes = pages[40..80].iter().map(|page| (*page, Transfer::Write(&written)));
+            let requests = reads.chain(writes).map(|(page, transfer)| Request::new((page * PAGE) as u64, transfer));
+            let mut requests: Vec<_> = requests.collect();
+            requests.swap(3, 60);
+            file.submit(&mut requests);
+            let before = copy.clone();
+            for request in requests {
+                let (start, done) = (request.offset as usize, request.answer.unwrap());
+                if let Transfer::Write(_) = request.transfer {
+                    assert_eq!(done, PAGE, "{name}");
+                    copy.resize(copy.len().max(start + PAGE), 0);
+                    copy[start..start + PAGE].copy_from_slice(&fresh);
+                }
+            }
+            for (page, memory) in pages[..40].iter().zip(&mut memory) {
+                let expected = before.get(page * PAGE..(page + 1) * PAGE);
+                assert!(expected.is_none_or(|expected| expected == memory.bytes()), "{name}: page {page}");
+            }
+            assert_eq!(file.len(), copy.len() as u64, "{name}");
+        }
+        file.sync().unwrap();
+        drop(file);
+        let (file, mut all) = (device.open(&path).unwrap(), Aligned::new(220 * PAGE));
+        assert_eq!(file.len(), copy.len() as u64, "{name}: as another finds it");
+        let mut bufs = [IoSliceMut::new(all.bytes())];
+        let mut readings = [Reading::new(0, &mut bufs)];
+        read_all(file.as_ref(), &mut readings);
+        drop(readings);
+        assert!(all.bytes()[..copy.len()] == copy, "{name}");
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_made_fails_alone() {
+    let content = content(20 * PAGE);
+    for Backend { name, device, path, .. } in backends(&content).into_iter().filter(|b| !b.name.ends_with("memory")) {
+        let file = device.open(&path).unwrap();
+        let mut memory: Vec<_> = (0..5).map(|_| Aligned::new(PAGE)).collect();
+        let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
+        let offsets = [0, PAGE as u64, 1 << 63, 3 * PAGE as u64, 4 * PAGE as u64];
+        let mut requests: Vec<_> =
+            bufs.iter_mut().zip(offsets).map(|(b, offset)| Request::new(offset, Transfer::Read(b))).collect();
+        file.submit(&mut requests);
+        for (number, request) in requests.into_iter().enumerate() {
+            match request.answer {
+                Ok(read) => assert!(number != 2 && read == PAGE, "{name}: request {number}"),
+                Err(error) => assert!(number == 2 && error.kind() != ErrorKind::Interrupted, "{name}: {error}"),
+            }
+        }
+        assert!(memory[3].bytes() == &content[3 * PAGE..4 * PAGE], "{name}");
+        assert_eq!(device.stats().failed, 1, "{name}");
+    }
+}
+
+#[test]
+fn faults_in_the_middle_of_a_batch_meet_their_request_only() {
+    let content = content(64 * PAGE);
+    for files in [Some(UringFiles::new()).filter(|files| files.refused().is_none()), None] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table");
+        std::fs::write(&path, &content).unwrap();
+        let faults = Faults::default();
+        let device = match files {
+            Some(files) => Device::new(FaultStorage { files, faults: faults.clone() }, None),
+            None => Device::new(FaultStorage { files: LocalFiles, faults: faults.clone() }, None),
+        };
+        let file = device.open(&path).unwrap();
+        let mut memory: Vec<_> = (0..4).map(|_| Aligned::new(4 * PAGE)).collect();
+        let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
+        let mut readings: Vec<_> =
+            bufs.iter_mut().enumerate().map(|(i, b)| Reading::new((i * 4 * PAGE) as u64, b)).collect();
+        // Of the first request a part, of the second nothing yet, the third fails; then the rests of the first two.
+        faults.plan([
+            Fault::Short(PAGE + 100),
+            Fault::Error(ErrorKind::Interrupted),
+            Fault::Error(ErrorKind::Other),
+            Fault::None,
+            Fault::Short(2 * PAGE),
+        ]);
+        read_all(file.as_ref(), &mut readings);
+        let outcomes: Vec<_> = readings.into_iter().map(Reading::outcome).map(io::Result::ok).collect();
+        assert_eq!(outcomes, [Some(4 * PAGE), Some(4 * PAGE), None, Some(4 * PAGE)]);
+        for i in [0, 1, 3] {
+            assert!(memory[i].bytes() == &content[i * 4 * PAGE..(i + 1) * 4 * PAGE], "request {i}");
+        }
+    }
+}
+
+fn pool(device: &Device, memory: u64) -> Pool {
+    let policy = PolicySpec::parse("lru").unwrap();
+    Pool::new(PoolOptions { memory, page_size: PAGE as u32, policy, device: device.clone(), ..Default::default() })
+        .unwrap()
+}
+
+#[test]
+fn a_pool_reads_the_same_bytes_over_every_backend() {
+    let content = content(500 * PAGE + 123);
+    for Backend { name, device, path, .. } in backends(&content) {
+        let pool = pool(&device, 400_000);
+        let table = pool.open(&path).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..6u64 {
+                let (pool, table, content) = (&pool, &table, &content);
+                scope.spawn(move || {
+                    let mut random = Random::new(thread);
+                    for _ in 0..20 {
+                        // Pages far apart: many requests at once.
+                        let ranges: Vec<_> = (0..30)
+                            .map(|_| u64::from(random.below(500 * PAGE as u32)))
+                            .map(|start| start..(start + 100).min(table.len()))
+                            .collect();
+                        let read = pool.read_blocking(table, &ranges, None).unwrap();
+                        for (range, data) in ranges.iter().zip(&read.data) {
+                            assert!(data == &content[range.start as usize..range.end as usize], "{name}");
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.pinned(), 0, "{name}");
+        assert!(pool.stats().evictions > 0, "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_named() {
+    for Backend { name, device, path, .. } in backends(&content(300 * PAGE)) {
+        if name.ends_with("memory") {
+            continue;
+        }
+        let pool = pool(&device, 1 << 20);
+        let table = pool.open(&path).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100 * PAGE as u64 + 5).unwrap();
+        let ranges: Vec<_> = (0..60).map(|i| i * 5 * PAGE as u64..(i * 5 + 1) * PAGE as u64).collect();
+        let error = pool.read_blocking(&table, &ranges, None).unwrap_err();
+        assert!(matches!(&error, PoolError::Changed { path: named, .. } if *named == path), "{name}: {error}");
+        assert_eq!(pool.pinned(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_pool_that_goes_with_requests_under_way_leaves_them_their_memory() {
+    for Backend { name, device, path, .. } in backends(&content(2000 * PAGE)) {
+        for round in 0..10 {
+            let pool = pool(&device, 4 << 20);
+            let table = pool.open(&path).unwrap();
+            let page = |i: u64| (i * 9 + round) * PAGE as u64;
+            let ranges: Vec<_> = (0..200).map(|i| page(i)..page(i) + PAGE as u64).collect();
+            let read = pool.read(&table, &ranges, None);
+            let mut read = std::pin::pin!(read);
+            let waker = std::task::Waker::noop();
+            let begun = read.as_mut().poll(&mut std::task::Context::from_waker(waker));
+            assert!(begun.is_ready() || begun.is_pending(), "{name}");
+            drop((pool, table));
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn where_the_kernel_forbids_rings_requests_are_positional_and_the_device_says_why() {
+    let content = content(300 * PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    std::fs::write(&path, &content).unwrap();
+    let check = |device: &Device, word: &str| {
+        let pool = pool(device, 1 << 20);
+        let table = pool.open(&path).unwrap();
+        let ranges: Vec<_> = (0..100).map(|i| i * 3 * PAGE as u64..(i * 3 + 1) * PAGE as u64).collect();
+        let read = pool.read_blocking(&table, &ranges, None).unwrap();
+        for (range, data) in ranges.iter().zip(&read.data) {
+            assert!(data == &content[range.start as usize..range.end as usize]);
+        }
+        let described = device.describe();
+        assert!(
+            described.contains("positional because io_uring is refused") && described.contains(word),
+            "{described}"
+        );
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| match seccomp_unsafe::forbid(libc::SYS_io_uring_setup) {
+            Ok(()) => check(&Device::uring(), "not permitted"),
+            Err(error) => println!("skipped: no filter can be set here: {error}"),
+        });
+        // A ring can be made, but not used.
+        scope.spawn(|| match seccomp_unsafe::forbid(libc::SYS_io_uring_enter) {
+            Ok(()) => check(&Device::uring(), "not permitted"),
+            Err(error) => println!("skipped: no filter can be set here: {error}"),
+        });
+        // The ring worked when the device was made.
+        let device = Device::uring();
+        scope.spawn(move || {
+            if device.describe().contains("refused") {
+                return println!("skipped: {}", device.describe());
+            }
+            match seccomp_unsafe::forbid(libc::SYS_io_uring_enter) {
+                Ok(()) => check(&device, "not permitted"),
+                Err(error) => println!("skipped: no filter can be set here: {error}"),
+            }
+        });
+    });
+}
