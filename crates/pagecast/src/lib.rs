@@ -12,6 +12,7 @@
 //! | `pool`, `session`, `read`, `pin`, `scan`, `relation` | what users call |
 //! | `prefetch` | pages that are brought before they are asked for |
 //! | `resize` | the pool's size while it is in use |
+//! | `snapshot`, [`metrics`] | what an operator sees |
 //! | `options`, `stats` | how memory is divided, what is counted |
 #![deny(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod error;
 #[allow(unsafe_code)]
 mod frame_memory;
 mod io;
+pub mod metrics;
 mod options;
 mod pin;
 mod pool;
@@ -32,10 +34,12 @@ mod relation;
 mod resize;
 mod scan;
 mod session;
+mod snapshot;
 mod stats;
 pub mod storage;
 mod sync;
 
+pub use cache::FrameCounts;
 pub use error::PoolError;
 pub use options::{MemoryUse, PoolOptions, PrefetchOptions, Recorder};
 pub use pagecast_core::policy::{self, Batching, PolicySpec};
@@ -48,6 +52,7 @@ pub use relation::Relation;
 pub use resize::Resized;
 pub use scan::Scan;
 pub use session::Session;
+pub use snapshot::{RelationRequests, RelationView, Snapshot};
 pub use stats::PoolStats;
 
 /// The largest page, in bytes: one request of the storage.

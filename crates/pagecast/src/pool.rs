@@ -24,7 +24,7 @@ use crate::read::{self, ReadResult};
 use crate::relation::Relation;
 use crate::scan::Scan;
 use crate::session::Session;
-use crate::stats::PoolStats;
+use crate::stats::{Counter, PoolStats};
 use crate::storage::Device;
 use crate::sync::Mutex;
 use crate::{Pin, PoolError};
@@ -139,7 +139,7 @@ impl Pool {
         }
         let storage = self.0.options.device.open(path).map_err(open_error)?;
         let id = RelationId(relations.next);
-        let relation = Arc::new(Relation::new(id, storage, self.0.options.page_size, self.0.identity)?);
+        let relation = Arc::new(Relation::new(id, storage, &self.0.options, self.0.identity)?);
         relations.next += 1;
         relations.by_path.insert(path.to_owned(), relation.clone());
         relations.by_id.insert(id, relation.clone());
@@ -298,6 +298,13 @@ impl Shared {
         self.identity
     }
 
+    /// The files that are open, in the order of their numbers.
+    pub(crate) fn relations(&self) -> Vec<Arc<Relation>> {
+        let mut relations: Vec<_> = self.relations.lock().by_id.values().cloned().collect();
+        relations.sort_by_key(|relation| relation.id());
+        relations
+    }
+
     /// The open file of that number, if it is the newest generation.
     pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<Relation>> {
         self.relations.lock().by_id.get(&id).cloned()
@@ -346,6 +353,12 @@ impl Shared {
         }
     }
 
+    /// Whether somebody wants to know of each request, so that none may take the shortest way.
+    #[inline]
+    fn is_observed(&self) -> bool {
+        self.options.recorder.is_some() | self.options.count_relations
+    }
+
     /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
     #[inline]
     fn resident(
@@ -355,7 +368,7 @@ impl Shared {
         block: u32,
         scan: Option<ScanId>,
     ) -> Option<Held> {
-        if !relation.is_readable_by(self.identity) || self.options.recorder.is_some() {
+        if !relation.is_readable_by(self.identity) || self.is_observed() {
             return None;
         }
         let page = relation.page(block);
@@ -371,7 +384,7 @@ impl Shared {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        if !relation.is_readable_by(self.identity) || self.options.recorder.is_some() {
+        if !relation.is_readable_by(self.identity) || self.is_observed() {
             return None;
         }
         let page = relation.page(block);
@@ -396,7 +409,11 @@ impl Shared {
         if let Some(recorder) = &self.options.recorder {
             recorder.request(page, relation.page_len(block));
         }
-        Ok(self.cache.hit(client, page, |at| self.access(page, scan, at)))
+        let held = self.cache.hit(client, page, |at| self.access(page, scan, at));
+        if held.is_some() {
+            relation.count(Counter::Hits);
+        }
+        Ok(held)
     }
 
     /// Finds or begins the load of a page that was not resident: the other half. The page may have come meanwhile.
@@ -407,7 +424,9 @@ impl Shared {
         block: u32,
         scan: Option<ScanId>,
     ) -> Request {
-        self.cache.request(client, self.access(relation.page(block), scan, None))
+        let request = self.cache.request(client, self.access(relation.page(block), scan, None));
+        relation.count(request.counter());
+        request
     }
 
     /// Finds a frame for a load and adds it to the batch; gives it up and says false if there is no frame.

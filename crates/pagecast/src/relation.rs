@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use pagecast_core::{PageId, RelationId};
 
-use crate::PoolError;
+use crate::stats::{Counter, Counts, PoolStats, stripe};
 use crate::storage::{Generation, Storage};
+use crate::{PoolError, PoolOptions};
 
 /// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one ends with the file.
 pub struct Relation {
@@ -19,15 +20,23 @@ pub struct Relation {
     pool: u64,
     /// Set once, when it is noticed that the file is another one now: what differs.
     stale: OnceLock<PoolError>,
+    /// Requests for its pages, by stripe, if they are counted.
+    counts: Option<Box<[Counts]>>,
 }
 
 impl Relation {
-    pub(crate) fn new(id: RelationId, storage: Arc<dyn Storage>, page_size: u32, pool: u64) -> Result<Self, PoolError> {
-        let (len, max) = (storage.len(), u32::MAX);
+    pub(crate) fn new(
+        id: RelationId,
+        storage: Arc<dyn Storage>,
+        options: &PoolOptions,
+        pool: u64,
+    ) -> Result<Self, PoolError> {
+        let (len, max, page_size) = (storage.len(), u32::MAX, options.page_size);
         if len.div_ceil(u64::from(page_size)) > u64::from(max) {
             return Err(PoolError::TooLarge { path: storage.path().to_owned(), len, page_size, max });
         }
-        Ok(Self { id, storage, page_size, pool, stale: OnceLock::new() })
+        let counts = options.count_relations.then(Counts::stripes);
+        Ok(Self { id, storage, page_size, pool, stale: OnceLock::new(), counts })
     }
 
     /// The number under which its pages are known to policies, predictor and recorder.
@@ -106,6 +115,18 @@ impl Relation {
             let _ = self.stale.set(error.clone());
         }
         verdict
+    }
+
+    /// Counts a request for one of its pages.
+    pub(crate) fn count(&self, counter: Counter) {
+        if let Some(counts) = &self.counts {
+            counts[stripe()].add(counter, 1);
+        }
+    }
+
+    /// The requests for its pages, if they are counted.
+    pub(crate) fn counted(&self) -> Option<PoolStats> {
+        self.counts.as_ref().map(|counts| PoolStats::sum(counts.iter()))
     }
 
     /// Bytes of page `block`.

@@ -48,7 +48,7 @@ impl PoolStats {
         if self.requests == 0 { 0.0 } else { self.hits as f64 / self.requests as f64 }
     }
 
-    fn sum<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> Self {
+    pub(crate) fn sum<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> Self {
         let sum =
             |counter: Counter| -> u64 { counts.clone().map(|counts| counts.0[counter as usize].load(Relaxed)).sum() };
         let (hits, waits) = (sum(Counter::Hits), sum(Counter::Waits));
@@ -99,9 +99,14 @@ pub(crate) const STRIPES: u32 = 16;
 pub(crate) struct Counts([AtomicU64; COUNTERS]);
 
 impl Counts {
+    /// One set for each stripe.
+    pub(crate) fn stripes() -> Box<[Self]> {
+        (0..STRIPES).map(|_| Self::default()).collect()
+    }
+
     /// By many. Relaxed: the counts order nothing.
     #[inline]
-    fn add(&self, counter: Counter, by: u64) {
+    pub(crate) fn add(&self, counter: Counter, by: u64) {
         self.0[counter as usize].fetch_add(by, Relaxed);
     }
 
@@ -128,7 +133,7 @@ impl Statistics {
     pub(crate) const BYTES: u64 = STRIPES as u64 * size_of::<Counts>() as u64;
 
     pub(crate) fn new() -> Self {
-        Self { stripes: (0..STRIPES).map(|_| Counts::default()).collect(), sessions: Mutex::new(Vec::new()) }
+        Self { stripes: Counts::stripes(), sessions: Mutex::new(Vec::new()) }
     }
 
     #[inline]

@@ -7,7 +7,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -139,27 +138,13 @@ fn visitors(cache: &Arc<Cache>, lists: &'static [&'static [u32]], io: fn(usize) 
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// The invariants, when nobody is at work: (I1), (I2), (I3), (I4) and (I7).
+/// The invariants, when nobody is at work, and that pages without a frame are in no chain.
 fn settled(cache: &Cache, blocks: u32) {
-    let (used, unused) = cache.headers.split_at(cache.frames() as usize);
-    let resident: Vec<_> = used.iter().filter_map(super::Header::evictable).collect();
-    assert_eq!(cache.pinned(), 0, "a pin is left");
-    assert_eq!(unused.iter().find_map(super::Header::evictable), None, "a page is in a frame out of use");
-    let [free, retired] = cache.free.idle();
-    assert_eq!(resident.len() + free as usize, used.len(), "a frame is lost");
-    assert_eq!(retired as usize, unused.len(), "a frame out of use is not retired");
-    assert_eq!(resident.iter().collect::<HashSet<_>>().len(), resident.len(), "a page is in two frames");
+    cache.check();
     for block in 0..blocks {
         let shard = cache.table.shard(page(block)).lock();
         assert!(!shard.contains_key(&page(block)), "a load is left");
-        let found = cache.table.find_locked(&cache.headers, page(block), &shard).is_some();
-        assert_eq!(found, resident.contains(&page(block)), "the chains lost block {block}");
     }
-    let marked = cache.headers.iter().filter(|header| header.is_marked()).count();
-    assert_eq!(cache.ahead(), marked as u32, "a mark was counted twice or not at all");
-    let stats = cache.statistics.snapshot();
-    let ended = stats.prefetch_useful + stats.prefetch_late + stats.prefetch_wasted;
-    assert_eq!(stats.prefetched, ended + marked as u64, "a mark was counted twice or not at all");
 }
 
 /// Waits until the loads are done that nobody waits for any more.

@@ -19,6 +19,7 @@
 //! and its load is in the hands of an I/O thread or of a caller on his way to hand it over.
 
 mod ahead;
+mod check;
 mod client;
 mod frame;
 mod free;
@@ -43,6 +44,7 @@ use crate::stats::{Counter, PoolStats, Statistics};
 use crate::sync::unless_mistaken;
 pub(crate) use ahead::Ahead;
 use ahead::Spare;
+pub use check::FrameCounts;
 use client::SharedQueues;
 pub(crate) use client::{Anyone, Client, SessionState};
 use frame::Header;

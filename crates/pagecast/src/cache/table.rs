@@ -89,6 +89,16 @@ impl Table {
         None
     }
 
+    /// How many frames are in the chains. Nobody changes them meanwhile.
+    pub(super) fn linked(&self, headers: &[Header]) -> usize {
+        let next = |&frame: &u32| headers.get(frame as usize).map(|header| header.next.load(Relaxed));
+        let chain = |head: &AtomicU32| {
+            let first = head.load(Relaxed);
+            std::iter::successors(Some(first), next).take_while(|&frame| frame != NIL).take(headers.len()).count()
+        };
+        self.heads.iter().map(chain).sum()
+    }
+
     /// Puts `frame` at the front of `page`'s chain.
     pub(super) fn link(&self, headers: &[Header], page: PageId, frame: u32, _shard: &InFlight) {
         let head = &self.heads[self.bucket(page)];

@@ -1,0 +1,72 @@
+//! The cache looked at as a whole: what is in it, and whether its invariants hold.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+use pagecast_core::PageId;
+
+use super::{Cache, Header};
+
+/// How many frames are in which state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct FrameCounts {
+    /// Frames that the pool uses: its size.
+    pub in_use: u32,
+    /// Frames that hold a page.
+    pub resident: u32,
+    /// Frames of those that are pinned.
+    pub pinned: u32,
+    /// Frames in use that hold nothing and wait for a page.
+    pub free: u32,
+    /// Frames beyond the size that a larger pool would use. They take address space, no memory.
+    pub retired: u32,
+    /// Loads on their way.
+    pub loading: u32,
+    /// Pages that were brought, or are being brought, before anybody asked for them.
+    pub ahead: u32,
+}
+
+impl Cache {
+    /// Counts frames, and shows each resident page with the number of its pins. Takes no lock but the free frames';
+    /// pages come and go meanwhile, so that each number is true of its own moment.
+    pub(crate) fn survey(&self, mut resident: impl FnMut(PageId, u32)) -> FrameCounts {
+        let [free, retired] = self.free.idle();
+        let (in_use, loading, ahead) = (self.frames(), self.loads.load(Relaxed), self.ahead());
+        let mut counts = FrameCounts { in_use, free, retired, loading, ahead, ..FrameCounts::default() };
+        for header in &self.headers {
+            if let Some(page) = header.tagged() {
+                let pins = header.pins();
+                counts.resident += 1;
+                counts.pinned += u32::from(pins > 0);
+                resident(page, pins);
+            }
+        }
+        counts
+    }
+
+    /// Panics if an invariant does not hold. Nobody may be at work. Costs a look at each frame.
+    pub(crate) fn check(&self) {
+        let (used, unused) = self.headers.split_at(self.frames() as usize);
+        assert_eq!(self.pinned(), 0, "(I4): a pin is left");
+        assert_eq!(self.loads.load(Relaxed), 0, "(I5): a load is left");
+        assert_eq!(unused.iter().find_map(Header::tagged), None, "(F1): a page is in a frame out of use");
+        let resident: Vec<_> = used.iter().enumerate().filter_map(|(i, header)| Some((i, header.tagged()?))).collect();
+        let [free, retired] = self.free.idle();
+        assert_eq!(resident.len() + free as usize, used.len(), "(I1): a frame is lost");
+        assert_eq!(retired as usize, unused.len(), "(F3): a frame out of use is not retired");
+        let pages: HashSet<_> = resident.iter().map(|&(_, page)| page).collect();
+        assert_eq!(pages.len(), resident.len(), "(I3): a page is in two frames");
+        for &(frame, page) in &resident {
+            let shard = self.table.shard(page).lock();
+            let found = self.table.find_locked(&self.headers, page, &shard);
+            assert_eq!(found, Some(frame as u32), "(I2): the chains lost {page:?}");
+        }
+        assert_eq!(self.table.linked(&self.headers), resident.len(), "(I2): a chain holds a frame without its page");
+        let marked = self.headers.iter().filter(|header| header.is_marked()).count();
+        let stats = self.statistics.snapshot();
+        let ended = stats.prefetch_useful + stats.prefetch_late + stats.prefetch_wasted;
+        assert_eq!(self.ahead(), marked as u32, "(I7): a mark was counted twice or not at all");
+        assert_eq!(stats.prefetched, ended + marked as u64, "(I7): a mark was counted twice or not at all");
+    }
+}

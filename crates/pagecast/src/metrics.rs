@@ -1,0 +1,257 @@
+//! Numbers for monitoring: a snapshot as Prometheus text, as a `tracing` event, and behind an address.
+
+use std::fmt::{self, Write as _};
+
+#[cfg(feature = "tracing")]
+use crate::Pool;
+use crate::Snapshot;
+
+/// A snapshot in the text format that Prometheus scrapes. Write it with `{}`.
+///
+/// ```
+/// use pagecast::{Pool, PoolOptions};
+///
+/// let pool = Pool::new(PoolOptions { memory: 1 << 20, ..Default::default() })?;
+/// let text = pool.snapshot().prometheus().to_string();
+/// assert!(text.contains("\npagecast_requests_total 0\n"));
+/// # Ok::<(), pagecast::PoolError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PrometheusText<'a>(&'a Snapshot);
+
+/// What a number is, in Prometheus's words.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Only ever rises.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+impl Snapshot {
+    /// The numbers in Prometheus's text format.
+    pub fn prometheus(&self) -> PrometheusText<'_> {
+        PrometheusText(self)
+    }
+
+    /// The pool's numbers: name, kind, meaning, value.
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 26] {
+        use Kind::{Counter, Gauge};
+        let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
+        [
+            ("requests_total", Counter, "Requests for a page.", stats.requests),
+            ("hits_total", Counter, "Requests that found the page resident.", stats.hits),
+            ("waits_total", Counter, "Requests that found the page on its way.", stats.waits),
+            ("requested_bytes_total", Counter, "Bytes that reads asked for.", stats.bytes_requested),
+            ("read_bytes_total", Counter, "Bytes read from storage.", stats.bytes_read),
+            ("bypassed_bytes_total", Counter, "Bytes read past the pool for want of a frame.", stats.bypassed_bytes),
+            ("loads_total", Counter, "Pages loaded into a frame.", stats.loads),
+            ("failed_loads_total", Counter, "Loads that failed.", stats.failed_loads),
+            ("evictions_total", Counter, "Pages that left their frame for another.", stats.evictions),
+            ("prefetched_total", Counter, "Pages brought before they were asked for.", stats.prefetched),
+            ("prefetch_useful_total", Counter, "Pages of those that were there in time.", stats.prefetch_useful),
+            ("prefetch_late_total", Counter, "Pages of those that were still on their way.", stats.prefetch_late),
+            ("prefetch_wasted_total", Counter, "Pages of those that nobody asked for.", stats.prefetch_wasted),
+            ("device_requests_total", Counter, "Requests that the device answered.", device.requests),
+            ("device_read_bytes_total", Counter, "Bytes that the device read.", device.bytes_read),
+            ("device_failures_total", Counter, "Requests that the device failed.", device.failed),
+            ("frames", Gauge, "Frames that the pool uses.", frames.in_use.into()),
+            ("frames_resident", Gauge, "Frames that hold a page.", frames.resident.into()),
+            ("frames_pinned", Gauge, "Frames that are pinned.", frames.pinned.into()),
+            ("frames_free", Gauge, "Frames that wait for a page.", frames.free.into()),
+            ("frames_retired", Gauge, "Frames that only a larger pool would use.", frames.retired.into()),
+            ("loads_in_flight", Gauge, "Loads on their way.", frames.loading.into()),
+            ("pages_ahead", Gauge, "Pages brought and not asked for yet.", frames.ahead.into()),
+            ("page_size_bytes", Gauge, "Bytes of a page.", self.page_size.into()),
+            ("memory_bytes", Gauge, "Memory of the pool, all in all.", self.memory.total),
+            ("scans", Gauge, "Scans that are registered.", self.scans.len() as u64),
+        ]
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        }
+    }
+}
+
+impl fmt::Display for PrometheusText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(snapshot) = self;
+        for (name, kind, meaning, value) in snapshot.numbers() {
+            head(f, name, kind, meaning)?;
+            writeln!(f, "pagecast_{name} {value}")?;
+        }
+        head(f, "relation_pages_resident", Kind::Gauge, "Pages of a file that are resident.")?;
+        for relation in &snapshot.relations {
+            let path = Label(relation.path.to_string_lossy());
+            writeln!(f, "pagecast_relation_pages_resident{{path=\"{path}\"}} {}", relation.resident)?;
+        }
+        for (name, meaning, value) in [
+            ("relation_requests_total", "Requests for pages of a file.", 0),
+            ("relation_hits_total", "Requests that found the page resident, by file.", 1),
+        ] {
+            head(f, name, Kind::Counter, meaning)?;
+            for relation in &snapshot.relations {
+                if let Some(requests) = relation.requests {
+                    let path = Label(relation.path.to_string_lossy());
+                    let value = [requests.requests, requests.hits][value];
+                    writeln!(f, "pagecast_{name}{{path=\"{path}\"}} {value}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: Kind, meaning: &str) -> fmt::Result {
+    writeln!(f, "# HELP pagecast_{name} {meaning}\n# TYPE pagecast_{name} {}", kind.name())
+}
+
+/// A label's value, with what would end it escaped.
+struct Label<'a>(std::borrow::Cow<'a, str>);
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says a pool's numbers as an event of level `INFO` and target `pagecast::metrics`: whoever calls it regularly has them
+/// in his traces. Counts are since the pool was made.
+#[cfg(feature = "tracing")]
+pub fn trace(pool: &Pool) {
+    let Snapshot { stats, frames, memory, scans, .. } = pool.snapshot();
+    tracing::info!(
+        target: "pagecast::metrics",
+        requests = stats.requests,
+        hits = stats.hits,
+        waits = stats.waits,
+        hit_rate = stats.hit_rate(),
+        bytes_read = stats.bytes_read,
+        bypassed_bytes = stats.bypassed_bytes,
+        failed_loads = stats.failed_loads,
+        evictions = stats.evictions,
+        frames = frames.in_use,
+        resident = frames.resident,
+        pinned = frames.pinned,
+        memory = memory.total,
+        scans = scans.len(),
+        "pool"
+    );
+}
+
+#[cfg(feature = "prometheus")]
+pub use endpoint::Endpoint;
+
+/// A pool's numbers behind an address of this machine.
+#[cfg(feature = "prometheus")]
+mod endpoint {
+    use std::io::{self, BufRead, BufReader, Read, Write};
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+
+    use crate::Pool;
+
+    /// The most bytes of a request that are read.
+    const MAX_REQUEST: u64 = 8 << 10;
+    /// How long a scraper may take for its request, and to take its answer.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// Answers `GET /metrics` with [`Snapshot::prometheus`](crate::Snapshot::prometheus), on the loopback interface only,
+    /// one scraper after the other. Ends when it is dropped.
+    ///
+    /// ```
+    /// use pagecast::metrics::Endpoint;
+    /// use pagecast::{Pool, PoolOptions};
+    ///
+    /// let pool = Pool::new(PoolOptions { memory: 1 << 20, ..Default::default() })?;
+    /// let endpoint = Endpoint::start(&pool, 0)?; // 0: a port that is free
+    /// println!("http://{}/metrics", endpoint.address());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Debug)]
+    pub struct Endpoint {
+        address: SocketAddr,
+        ended: Arc<AtomicBool>,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    impl Endpoint {
+        /// Listens on `port` of 127.0.0.1, or on one that the system chooses if it is 0.
+        ///
+        /// # Errors
+        ///
+        /// The port is taken, or the system refuses a thread.
+        pub fn start(pool: &Pool, port: u16) -> io::Result<Self> {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+            let address = listener.local_addr()?;
+            let ended = Arc::new(AtomicBool::new(false));
+            let (pool, told) = (pool.clone(), ended.clone());
+            let serve = move || {
+                // A connection that fails is the scraper's loss; the next one is answered.
+                for stream in listener.incoming().take_while(|_| !told.load(Relaxed)).flatten() {
+                    let _ = answer(&pool, &stream);
+                }
+            };
+            let thread = std::thread::Builder::new().name("pagecast-metrics".to_owned()).spawn(serve)?;
+            Ok(Self { address, ended, thread: Some(thread) })
+        }
+
+        /// Where it listens.
+        pub fn address(&self) -> SocketAddr {
+            self.address
+        }
+    }
+
+    impl Drop for Endpoint {
+        fn drop(&mut self) {
+            self.ended.store(true, Relaxed);
+            // Wakes the thread, which waits for a connection. Without one it would wait on, so nobody waits for it then.
+            if TcpStream::connect_timeout(&self.address, PATIENCE).is_ok()
+                && let Some(thread) = self.thread.take()
+            {
+                // A panic in it was told when it happened.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn answer(pool: &Pool, mut stream: &TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut request = BufReader::new(stream).take(MAX_REQUEST);
+        let mut line = String::new();
+        request.read_line(&mut line)?;
+        let mut header = String::new();
+        while request.read_line(&mut header)? > 2 {
+            header.clear();
+        }
+        let mut words = line.split(' ');
+        let (status, body) = match (words.next(), words.next()) {
+            (Some("GET"), Some("/metrics")) => ("200 OK", pool.snapshot().prometheus().to_string()),
+            (Some("GET"), _) => ("404 Not Found", "the numbers are at /metrics\n".to_owned()),
+            _ => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
+        };
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            body.len()
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! What an operator sees and sets.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pagecast::storage::{Device, MemoryFiles};
+use pagecast::{Pool, PoolOptions, Relation};
+
+const PAGE: u32 = 4096;
+
+/// A pool of some 200 frames over two files of 400 pages; the first bytes of a page are its number.
+fn pool(options: PoolOptions) -> (Pool, Arc<Relation>, Arc<Relation>) {
+    let files = MemoryFiles::new();
+    let bytes: Vec<u8> = (0..400u32).flat_map(|page| page.to_le_bytes().repeat(PAGE as usize / 4)).collect();
+    files.write("a \"table\"", bytes.clone());
+    files.write("other", bytes);
+    let device = Device::new(files, None);
+    let pool = Pool::new(PoolOptions { memory: 1 << 20, page_size: PAGE, device, ..options }).unwrap();
+    let (table, other) = (pool.open(Path::new("a \"table\"")).unwrap(), pool.open(Path::new("other")).unwrap());
+    (pool, table, other)
+}
+
+fn touch(pool: &Pool, relation: &Arc<Relation>, blocks: std::ops::Range<u32>) {
+    for block in blocks {
+        assert_eq!(pool.pin(relation, block, None).unwrap()[..4], block.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_snapshot_counts_frames_and_relations() {
+    let (pool, table, other) = pool(PoolOptions { count_relations: true, ..Default::default() });
+    touch(&pool, &table, 0..20);
+    touch(&pool, &table, 0..10);
+    touch(&pool, &other, 5..6);
+    let pin = pool.pin(&table, 3, None).unwrap();
+    let snapshot = pool.snapshot();
+    let frames = snapshot.frames;
+    assert_eq!((frames.resident, frames.pinned, frames.loading, frames.retired), (21, 1, 0, 0));
+    assert_eq!(frames.in_use, frames.resident + frames.free);
+    assert_eq!((snapshot.stats.requests, snapshot.stats.hits), (32, 11));
+    let [first, second] = &snapshot.relations[..] else { panic!("two files are open") };
+    assert_eq!((first.resident, first.pinned, first.pages), (20, 1, 400));
+    let requests = first.requests.unwrap();
+    assert_eq!((requests.requests, requests.hits, requests.waits), (31, 11, 0));
+    assert_eq!((second.resident, second.requests.unwrap().requests), (1, 1));
+    drop(pin);
+    pool.check();
+}
+
+#[test]
+fn requests_are_not_counted_by_relation_unless_asked_for() {
+    let (pool, table, _) = pool(PoolOptions::default());
+    touch(&pool, &table, 0..5);
+    let snapshot = pool.snapshot();
+    assert_eq!((snapshot.relations[0].resident, snapshot.relations[0].requests), (5, None));
+}
+
+#[test]
+fn prometheus_text_has_a_head_for_each_name_and_escapes_labels() {
+    let (pool, table, _) = pool(PoolOptions { count_relations: true, ..Default::default() });
+    touch(&pool, &table, 0..7);
+    let text = pool.snapshot().prometheus().to_string();
+    assert!(text.contains("pagecast_relation_pages_resident{path=\"a \\\"table\\\"\"} 7\n"), "{text}");
+    assert!(text.contains("pagecast_relation_requests_total{path=\"a \\\"table\\\"\"} 7\n"), "{text}");
+    let mut heads = std::collections::HashSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(heads.insert(name), "{name} has two heads");
+            assert!(name.ends_with("_total") == (kind == "counter"), "{line}");
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(heads.contains(name), "{name} has no head");
+            assert!(line.rsplit(' ').next().unwrap().parse::<u64>().is_ok(), "{line}");
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn the_endpoint_answers_and_ends_with_its_handle() {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    let (pool, table, _) = pool(PoolOptions::default());
+    touch(&pool, &table, 0..7);
+    let endpoint = pagecast::metrics::Endpoint::start(&pool, 0).unwrap();
+    let address = endpoint.address();
+    assert!(address.ip().is_loopback());
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map(|_| answer)
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    assert!(body.contains("\npagecast_loads_total 7\n"), "{body}");
+    assert!(ask("GET / HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 405 "));
+    // A scraper that talks nonsense or for ever is cut off, and the next one is answered.
+    let _ = ask(&"x".repeat(20 << 10));
+    assert!(ask("GET /metrics HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 200 "));
+    drop(endpoint);
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
