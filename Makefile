@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build demo test test-core test-capi test-host explore no-std fuzz lint deny bench-pool bench-sim capi capi-header clean
+.PHONY: help build demo test test-core test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,13 +18,19 @@ demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-capi explore no-std test-host fuzz ## every test that this machine can run
+test: test-core test-capi test-soak explore no-std test-host fuzz ## every test that this machine can run
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
 
 test-capi: ## the C interface: its header, and a C program against both libraries
 	cargo test --locked -p pagecast-capi
+
+test-soak: ## a minute of sessions, faults and resizes at once
+	SOAK_SECONDS=60 cargo test --locked -p pagecast --features prometheus,tracing --test soak --test operations -- --nocapture
+
+soak: ## the same for half an hour (SOAK_SECONDS, SOAK_SEED), optimized
+	SOAK_SECONDS=$${SOAK_SECONDS:-1800} cargo test --release --locked -p pagecast --test soak -- --nocapture
 
 capi: ## libpagecast_c.a and .so, optimized
 	cargo build --release --locked -p pagecast-capi

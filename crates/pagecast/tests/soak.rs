@@ -1,0 +1,344 @@
+//! A long run of everything at once: 64 sessions that pin, read, scan, cancel and hold, on storage that fails, over files
+//! that are replaced, in a pool that is resized. At its end every invariant holds, no pin is left, memory is bounded.
+//!
+//! `SOAK_SECONDS` says how long (3 unless it is set; `make test` runs 60, `make soak` 1800), `SOAK_SEED` which run; both
+//! are printed.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles};
+use pagecast::{Pool, PoolError, PoolOptions, Relation, Session};
+use pagecast_core::random::Random;
+
+const SESSIONS: u64 = 64;
+const PAGE: u64 = 4096;
+const FILES: u32 = 6;
+const PAGES: u32 = 300;
+const MIN_MEMORY: u64 = 900 << 10;
+const MAX_MEMORY: u64 = 6 << 20;
+/// What this process may grow by between the first tenth of the run and its end: allocators keep some.
+const MAX_GROWTH: u64 = 24 << 20;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a whole number"))
+}
+
+fn path(file: u32) -> PathBuf {
+    PathBuf::from(format!("file-{file}"))
+}
+
+/// A page says in every word which page of which file it is, and the low bits of the file's generation.
+fn word(file: u32, block: u32, generation: u8) -> u64 {
+    (u64::from(file) << 40) | (u64::from(block) << 8) | u64::from(generation)
+}
+
+fn content(file: u32, generation: u8) -> Vec<u8> {
+    let page = |block| word(file, block, generation).to_le_bytes().repeat(PAGE as usize / 8);
+    (0..PAGES).flat_map(page).collect()
+}
+
+/// All words of the bytes are the same, and of this page in some generation.
+fn verify(bytes: &[u8], file: u32, block: u32) {
+    assert_eq!(bytes.len() as u64, PAGE);
+    let first = &bytes[..8];
+    let found = u64::from_le_bytes(first.try_into().unwrap());
+    assert_eq!(found >> 8, word(file, block, 0) >> 8, "page {block} of file {file} has another's bytes");
+    assert!(bytes.chunks_exact(8).all(|word| word == first), "page {block} of file {file} is of two generations");
+}
+
+/// What may go wrong in this run; anything else is a fault of the pool.
+fn expected(error: &PoolError) -> bool {
+    matches!(error, PoolError::Io { .. } | PoolError::NoFrame { .. } | PoolError::Changed { .. })
+}
+
+struct Soak {
+    pool: Pool,
+    files: MemoryFiles,
+    faults: Faults,
+    over: AtomicBool,
+    requests: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Soak {
+    fn open(&self, file: u32) -> Arc<Relation> {
+        self.pool.open(&path(file)).unwrap()
+    }
+
+    /// Counts a refusal that this run provokes; opens the file anew if it was replaced.
+    fn refused(&self, error: PoolError, relation: &mut Arc<Relation>, file: u32) {
+        assert!(expected(&error), "{error}");
+        self.refused.fetch_add(1, Relaxed);
+        if matches!(error, PoolError::Changed { .. }) {
+            *relation = self.open(file);
+        }
+    }
+
+    /// One session's life: a few requests of one kind after another, until the run is over.
+    fn live(&self, mut random: Random) {
+        let mut open: Vec<_> = (0..FILES).map(|file| self.open(file)).collect();
+        let mut session = self.pool.session();
+        while !self.over.load(Relaxed) {
+            let file = random.below(FILES);
+            let relation = &mut open[file as usize];
+            let done = match random.below(8) {
+                0 => self.hold_several(&mut session, relation, file, &mut random),
+                1 => self.scan(&mut session, relation, file, &mut random),
+                2 => self.cancel(relation, &mut random),
+                3 => self.read(&mut session, relation, file, &mut random),
+                _ => self.pin_some(&mut session, relation, file, &mut random),
+            };
+            if let Err(error) = done {
+                self.refused(error, relation, file);
+            }
+            if random.below(200) == 0 {
+                drop(std::mem::replace(&mut session, self.pool.session()));
+            }
+        }
+    }
+
+    fn pin_some(
+        &self,
+        session: &mut Session<'_>,
+        relation: &Arc<Relation>,
+        file: u32,
+        random: &mut Random,
+    ) -> Result<(), PoolError> {
+        for _ in 0..20 {
+            // Three of four requests go to a tenth of the pages.
+            let block = if random.below(4) == 0 { random.below(PAGES) } else { random.below(PAGES / 10) };
+            let mut copy = [0; PAGE as usize];
+            if session.try_copy(relation, block, 0, &mut copy, None) == Some(PAGE as usize) {
+                verify(&copy, file, block);
+            } else {
+                verify(&session.pin(relation, block, None)?, file, block);
+            }
+            self.requests.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn hold_several(
+        &self,
+        session: &mut Session<'_>,
+        relation: &Arc<Relation>,
+        file: u32,
+        random: &mut Random,
+    ) -> Result<(), PoolError> {
+        let first = random.below(PAGES - 4);
+        let mut pins = Vec::new();
+        for block in first..first + 1 + random.below(4) {
+            pins.push((block, session.pin(relation, block, None)?));
+            self.requests.fetch_add(1, Relaxed);
+        }
+        std::thread::sleep(Duration::from_micros(random.below(300).into()));
+        pins.iter().for_each(|(block, pin)| verify(pin, file, *block));
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        session: &mut Session<'_>,
+        relation: &Arc<Relation>,
+        file: u32,
+        random: &mut Random,
+    ) -> Result<(), PoolError> {
+        let first = random.below(PAGES - 40);
+        let runs = [Run { first, blocks: 40, position: 0, span: 40 }];
+        let parts = [Part { relation: relation.id(), pages: Pages::Runs(&runs) }];
+        // Where there is no room for another scan it runs without being known.
+        let scan = self.pool.register(&ScanSpec { kind: ScanKind(0), length: 40, parts: &parts }).ok();
+        for step in 0..40 {
+            let id = scan.as_ref().map(pagecast::Scan::id);
+            verify(&session.pin(relation, first + step, id)?, file, first + step);
+            self.requests.fetch_add(1, Relaxed);
+            if let Some(scan) = &scan {
+                scan.report(u64::from(step) + 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        session: &mut Session<'_>,
+        relation: &Arc<Relation>,
+        file: u32,
+        random: &mut Random,
+    ) -> Result<(), PoolError> {
+        let (first, count) = (random.below(PAGES - 30), 1 + random.below(30));
+        let range = u64::from(first) * PAGE..u64::from(first + count) * PAGE;
+        let read = session.read_blocking(relation, &[range], None)?;
+        for (page, block) in read.data[0].chunks(PAGE as usize).zip(first..) {
+            verify(page, file, block);
+        }
+        self.requests.fetch_add(count.into(), Relaxed);
+        Ok(())
+    }
+
+    /// Asks for pages and goes away.
+    fn cancel(&self, relation: &Arc<Relation>, random: &mut Random) -> Result<(), PoolError> {
+        let start = u64::from(random.below(PAGES - 10)) * PAGE;
+        let range = start..start + 10 * PAGE;
+        let mut read = pin!(self.pool.read(relation, std::slice::from_ref(&range), None));
+        let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let mut wait = pin!(self.pool.pin_async(relation, random.below(PAGES), None));
+        let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        Ok(())
+    }
+
+    /// Sizes, faults and replaced files, one after the other.
+    fn disturb(&self, mut random: Random) {
+        let mut generation = 0u8;
+        while !self.over.load(Relaxed) {
+            match random.below(10) {
+                0..5 => self.resize(MIN_MEMORY + random.next() % (MAX_MEMORY - MIN_MEMORY)),
+                5..8 => self.faults.plan((0..20).map(|_| match random.below(10) {
+                    0 => Fault::Error(ErrorKind::Other),
+                    1 => Fault::Error(ErrorKind::Interrupted),
+                    2 => Fault::Short(random.below(5000) as usize),
+                    3 if random.below(20) == 0 => Fault::Panic,
+                    _ => Fault::None,
+                })),
+                8 => drop(self.pool.give_back_idle()),
+                _ => {
+                    let file = random.below(FILES);
+                    generation = generation.wrapping_add(1);
+                    self.files.write(path(file), content(file, generation));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn resize(&self, memory: u64) {
+        let resized = self.pool.resize(memory).unwrap();
+        assert!(resized.frames == self.pool.frames() && self.pool.memory().total <= memory);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident_bytes() -> Option<u64> {
+    None
+}
+
+fn run(policy: &str, length: Duration, seed: u64) {
+    let (files, faults) = (MemoryFiles::new(), Faults::default());
+    (0..FILES).for_each(|file| files.write(path(file), content(file, 0)));
+    let device = Device::new(FaultStorage { files: files.clone(), faults: faults.clone() }, None);
+    let pool = Pool::new(PoolOptions {
+        memory: MIN_MEMORY,
+        max_memory: Some(MAX_MEMORY),
+        page_size: PAGE as u32,
+        policy: policy.parse().unwrap(),
+        device,
+        seed,
+        count_relations: policy == "2q",
+        ..Default::default()
+    });
+    let (over, requests, refused) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let soak = Soak { pool: pool.unwrap(), files, faults, over, requests, refused };
+    let started = Instant::now();
+    let ready = Barrier::new(SESSIONS as usize + 2);
+    let grown = std::thread::scope(|scope| {
+        let (soak, ready) = (&soak, &ready);
+        for session in 0..SESSIONS {
+            scope.spawn(move || {
+                ready.wait();
+                soak.live(Random::new(seed.wrapping_add(session * 7919 + 1)));
+            });
+        }
+        scope.spawn(move || {
+            ready.wait();
+            soak.disturb(Random::new(seed));
+        });
+        ready.wait();
+        std::thread::sleep(length / 10);
+        let early = resident_bytes();
+        std::thread::sleep(length - length / 10);
+        let late = resident_bytes();
+        soak.over.store(true, Relaxed);
+        early.zip(late).map(|(early, late)| late.saturating_sub(early))
+    });
+    soak.faults.clear();
+    settle(&soak.pool);
+    let stats = soak.pool.stats();
+    println!(
+        "{policy}: {} requests verified, {} refused as they should be, hit rate {:.3}, {} loads, {} of them failed, {} \
+         evictions, {:.1} s, memory grew by {} KiB",
+        soak.requests.load(Relaxed),
+        soak.refused.load(Relaxed),
+        stats.hit_rate(),
+        stats.loads,
+        stats.failed_loads,
+        stats.evictions,
+        started.elapsed().as_secs_f64(),
+        grown.unwrap_or(0) >> 10,
+    );
+    assert!(soak.requests.load(Relaxed) > 0 && stats.failed_loads > 0, "the run did what it is for");
+    assert!(grown.is_none_or(|bytes| bytes <= MAX_GROWTH), "{grown:?} bytes more than at the beginning");
+    after(&soak);
+}
+
+/// Waits for the loads of those who went away.
+fn settle(pool: &Pool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while pool.snapshot().frames.loading > 0 {
+        assert!(Instant::now() < until, "loads are left that nobody ends: {:?}", pool.snapshot().frames);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The pool is as good as new: no pin, nothing lost, and every page of every file can be read.
+fn after(soak: &Soak) {
+    let pool = &soak.pool;
+    assert_eq!(pool.pinned(), 0, "a pin has leaked");
+    for memory in [MAX_MEMORY, MIN_MEMORY, MAX_MEMORY] {
+        assert_eq!(pool.resize(memory).unwrap().held, 0, "a frame out of use is held by nobody");
+        pool.check();
+        for file in 0..FILES {
+            let relation = soak.open(file);
+            for block in 0..PAGES {
+                verify(&pool.pin(&relation, block, None).unwrap(), file, block);
+            }
+        }
+        settle(pool);
+        pool.check();
+    }
+    assert!(pool.scans().is_empty(), "a scan is left");
+}
+
+#[test]
+fn soak() {
+    let seconds = setting("SOAK_SECONDS", 3);
+    let seed = setting("SOAK_SEED", 20_261_121);
+    println!("SOAK_SECONDS={seconds} SOAK_SEED={seed}, {SESSIONS} sessions");
+    // The storage's planned panics are caught by the pool; their words would drown the rest.
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str() != Some("a planned panic of the storage") {
+            before(panic);
+        }
+    }));
+    let policies = ["pbm", "2q", "clock", "lirs"];
+    for policy in policies {
+        run(policy, Duration::from_secs(seconds) / policies.len() as u32, seed);
+    }
+}
