@@ -13,6 +13,7 @@
 //! | `prefetch` | pages that are brought before they are asked for |
 //! | `resize` | the pool's size while it is in use |
 //! | `snapshot`, [`metrics`] | what an operator sees |
+//! | [`warm`] | the hottest pages, kept over a restart |
 //! | `options`, `stats` | how memory is divided, what is counted |
 #![deny(unsafe_code)]
 
@@ -38,6 +39,7 @@ mod snapshot;
 mod stats;
 pub mod storage;
 mod sync;
+pub mod warm;
 
 pub use cache::FrameCounts;
 pub use error::PoolError;

@@ -92,7 +92,7 @@ impl Pool {
     pub fn snapshot(&self) -> Snapshot {
         let shared = &self.0;
         let mut by_relation: HashMap<RelationId, [u32; 2]> = HashMap::new();
-        let frames = shared.cache.survey(|page, pins| {
+        let frames = shared.cache.survey(|page, pins, _| {
             let [resident, pinned] = by_relation.entry(page.relation()).or_default();
             *resident += 1;
             *pinned += u32::from(pins > 0);

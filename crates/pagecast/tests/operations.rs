@@ -108,3 +108,75 @@ fn the_endpoint_answers_and_ends_with_its_handle() {
     drop(endpoint);
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
 }
+
+#[test]
+fn hot_pages_come_back_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let hot = folder.path().join("hot");
+    let options = || PoolOptions { policy: "clock".parse().unwrap(), ..Default::default() };
+    let (before, table, other) = pool(options());
+    touch(&before, &table, 0..60);
+    touch(&before, &other, 100..120);
+    (0..3).for_each(|_| touch(&before, &table, 10..30));
+    assert_eq!(before.dump_hottest(&hot, usize::MAX).unwrap(), 80);
+    assert_eq!(before.dump_hottest(&hot, 20).unwrap(), 20);
+
+    let (after, table, _) = pool(options());
+    let reloaded = after.reload(&hot).unwrap().wait();
+    assert_eq!((reloaded.loaded, reloaded.failed, reloaded.no_room), (20, 0, 0), "{reloaded:?}");
+    let loads = after.stats().loads;
+    touch(&after, &table, 10..30);
+    assert_eq!((after.stats().loads, after.stats().hits), (loads, 20), "the hottest are the ones that were used most");
+    assert_eq!(after.reload(&hot).unwrap().wait().resident, 20, "nothing is brought twice");
+    after.check();
+}
+
+#[test]
+fn a_reload_displaces_nothing_and_leaves_out_what_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let hot = folder.path().join("hot");
+    let files = MemoryFiles::new();
+    files.write("table", vec![1; 600 * PAGE as usize]);
+    files.write("gone", vec![1; 20 * PAGE as usize]);
+    let start = || {
+        let device = Device::new(files.clone(), None);
+        Pool::new(PoolOptions { memory: 1 << 20, page_size: PAGE, device, ..Default::default() }).unwrap()
+    };
+    let open = |pool: &Pool, name: &str| pool.open(Path::new(name)).unwrap();
+    let before = start();
+    let [table, gone] = ["table", "gone"].map(|name| open(&before, name));
+    drop(before.read_blocking(&gone, std::slice::from_ref(&(0..gone.len())), None).unwrap());
+    drop(before.read_blocking(&table, std::slice::from_ref(&(0..80 * u64::from(PAGE))), None).unwrap());
+    assert_eq!(before.dump_hottest(&hot, usize::MAX).unwrap(), 100);
+
+    files.write("gone", vec![2; 20 * PAGE as usize]);
+    let after = start();
+    let [table, _] = ["table", "gone"].map(|name| open(&after, name));
+    let filled = (after.frames() - 50) as u64 * u64::from(PAGE);
+    drop(after.read_blocking(
+        &table,
+        std::slice::from_ref(&(200 * u64::from(PAGE)..200 * u64::from(PAGE) + filled)),
+        None,
+    ));
+    let reloaded = after.reload(&hot).unwrap().wait();
+    assert_eq!((reloaded.loaded, reloaded.left_out, reloaded.no_room), (50, 20, 30), "{reloaded:?}");
+    assert_eq!(after.stats().evictions, 0);
+    after.check();
+}
+
+#[test]
+fn a_dump_that_cannot_be_used_names_file_and_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let hot = folder.path().join("hot");
+    let (pool, table, _) = pool(PoolOptions::default());
+    touch(&pool, &table, 0..5);
+    assert!(pool.reload(&hot).unwrap_err().to_string().contains("hot: reading the list of hot pages failed"));
+    std::fs::write(&hot, b"something else that is long enough to be one").unwrap();
+    let error = pool.reload(&hot).unwrap_err().to_string();
+    assert!(error.ends_with("hot: not a list of hot pages, or damaged at byte 0: it begins otherwise"), "{error}");
+    pool.dump_hottest(&hot, usize::MAX).unwrap();
+    let larger = Pool::new(PoolOptions { memory: 4 << 20, ..Default::default() }).unwrap();
+    let error = larger.reload(&hot).unwrap_err().to_string();
+    assert!(error.ends_with("hot: lists pages of 4096 bytes, and this pool's have 65536"), "{error}");
+    assert!(pool.dump_hottest(&folder.path().join("no/folder"), 1).is_err());
+}

@@ -29,7 +29,7 @@ use pagecast_core::policy::Access;
 use pagecast_core::{PageId, Tick};
 
 use super::frame::{Header, Owned};
-use super::load::{Load, Loading};
+use super::load::{Load, Loading, Waiter};
 use super::table::InFlight;
 use super::{Cache, View};
 use crate::stats::Counter;
@@ -54,15 +54,35 @@ impl Cache {
     /// a page ahead may not displace what a page in need may.
     pub(crate) fn bring_ahead(self: &Arc<Self>, access: Access, oracle: &dyn Oracle) -> Ahead {
         let page = access.page;
-        let is_there = |shard: &InFlight| {
-            shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
-        };
-        if is_there(&self.table.shard(page).lock()) {
+        if self.is_there(page, &self.table.shard(page).lock()) {
             return Ahead::There;
         }
         let Some(owned) = self.frame_ahead(&access, oracle) else { return Ahead::NoRoom };
+        self.enter(owned, Load::ahead(access), |_| {
+            self.marked.fetch_add(1, Relaxed);
+            self.statistics.add(Counter::Prefetched, 1);
+        })
+    }
+
+    /// Begins to bring a page into a free frame, and displaces nobody for it. The waiter is the caller's, who learns from
+    /// it when the page is there.
+    pub(crate) fn bring_into_free(self: &Arc<Self>, access: Access) -> (Ahead, Option<Waiter>) {
+        let Some(owned) = self.free.take() else { return (Ahead::NoRoom, None) };
+        let mut waiter = None;
+        let ahead = self.enter(owned, Load::new(access), |load| waiter = Some(load.join(self)));
+        (ahead, waiter)
+    }
+
+    fn is_there(&self, page: PageId, shard: &InFlight) -> bool {
+        shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
+    }
+
+    /// Enters a load that has its frame, unless its page is there or too many loads are under way. `entering` runs before
+    /// anybody can find it.
+    fn enter(self: &Arc<Self>, owned: Owned, load: Arc<Load>, entering: impl FnOnce(&Arc<Load>)) -> Ahead {
+        let page = load.access.page;
         let mut shard = self.table.shard(page).lock();
-        let there = is_there(&shard);
+        let there = self.is_there(page, &shard);
         if there || self.loads.fetch_add(1, Relaxed) >= self.max_loads {
             drop(shard);
             self.free.give(owned, &self.memory);
@@ -72,9 +92,7 @@ impl Cache {
             self.ended_one();
             return Ahead::NoRoom;
         }
-        let load = Load::ahead(access);
-        self.marked.fetch_add(1, Relaxed);
-        self.statistics.add(Counter::Prefetched, 1);
+        entering(&load);
         shard.insert(page, load.clone());
         drop(shard);
         let mut loading = Loading::new(self.clone(), load);

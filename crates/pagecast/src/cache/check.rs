@@ -28,9 +28,10 @@ pub struct FrameCounts {
 }
 
 impl Cache {
-    /// Counts frames, and shows each resident page with the number of its pins. Takes no lock but the free frames';
+    /// Counts frames, and shows each resident page with the number of its pins and the policy's word
+    /// for its frame. Takes no lock but the free frames';
     /// pages come and go meanwhile, so that each number is true of its own moment.
-    pub(crate) fn survey(&self, mut resident: impl FnMut(PageId, u32)) -> FrameCounts {
+    pub(crate) fn survey(&self, mut resident: impl FnMut(PageId, u32, u64)) -> FrameCounts {
         let [free, retired] = self.free.idle();
         let (in_use, loading, ahead) = (self.frames(), self.loads.load(Relaxed), self.ahead());
         let mut counts = FrameCounts { in_use, free, retired, loading, ahead, ..FrameCounts::default() };
@@ -39,7 +40,7 @@ impl Cache {
                 let pins = header.pins();
                 counts.resident += 1;
                 counts.pinned += u32::from(pins > 0);
-                resident(page, pins);
+                resident(page, pins, header.word.load(Relaxed));
             }
         }
         counts

@@ -390,7 +390,7 @@ fn mistake_of_a_mark_that_is_taken_twice_is_caught() {
 #[test]
 fn the_pool_is_resized_while_it_is_read() {
     for policy in ["clock", "lru", "pbm"] {
-        explore(3_000, move || resize_while_visited(policy));
+        explore(2_000, move || resize_while_visited(policy));
     }
 }
 
