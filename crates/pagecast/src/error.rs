@@ -38,6 +38,111 @@ pub enum PoolError {
         /// The operating system's word.
         source: Arc<io::Error>,
     },
+    /// A write failed. The pages stay dirty and in the pool.
+    #[error("{}: writing {len} bytes at offset {offset} failed: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// How many bytes were to be written.
+        len: u64,
+        /// The operating system's word.
+        source: Arc<io::Error>,
+    },
+    /// A file could not be made safe from a crash. What it holds now, nobody knows.
+    #[error("{}: making it safe from a crash failed: {source}", path.display())]
+    Sync {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's word.
+        source: Arc<io::Error>,
+    },
+    /// The host's log could not be made durable. The pages that wait for it stay dirty and in the pool.
+    #[error("{lsn}: the log cannot be made durable to it: {source}")]
+    Log {
+        /// The record that a page waits for.
+        lsn: crate::Lsn,
+        /// The log's word.
+        source: Arc<io::Error>,
+    },
+    /// Nothing is changed or written any more after what happened. Pages can still be read.
+    #[error("the pool is read-only since: {cause}; open the files anew and recover them from the log")]
+    ReadOnly {
+        /// What happened.
+        cause: Box<PoolError>,
+    },
+    /// A page was changed, and given back without the log record of that change.
+    #[error("{}: page {block} was changed without a log record; call `logged` before the pin goes", path.display())]
+    Unlogged {
+        /// The file.
+        path: PathBuf,
+        /// The page.
+        block: u32,
+    },
+    /// The pool was closed: its pages can be read, not changed.
+    #[error("the pool is closed to changes; open the files in another one")]
+    Closed,
+    /// The file was opened to be read only.
+    #[error("{}: was opened to be read; open it with `open_to_write` to change its pages", path.display())]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The pages of this file are sealed, so that bytes of it cannot be read across pages.
+    #[error("{}: its pages are sealed; pin them instead of reading ranges of bytes", path.display())]
+    Sealed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A page is not what was written: torn, damaged, or never sealed.
+    #[error("{}: page {block} does not match its checksum; restore it from a backup or from the log", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// The page.
+        block: u32,
+    },
+    /// A page was found where another one belongs.
+    #[error("{}: page {found} is found in the place of page {block}; restore both from a backup or from the log", path.display())]
+    Misplaced {
+        /// The file.
+        path: PathBuf,
+        /// The page that belongs there.
+        block: u32,
+        /// The page that it says it is.
+        found: u32,
+    },
+    /// The file was written with pages of another size.
+    #[error("{}: has pages of {found} bytes, but the pool's have {given}; make the pool with `page_size: {found}`", path.display())]
+    OtherPageSize {
+        /// The file.
+        path: PathBuf,
+        /// The pool's page size in bytes.
+        given: u32,
+        /// The file's page size in bytes.
+        found: u32,
+    },
+    /// The file does not end at the end of a page.
+    #[error("{}: {len} bytes are no whole number of pages of {page_size} bytes; it was cut off, or has another page size", path.display())]
+    PartialPage {
+        /// The file.
+        path: PathBuf,
+        /// Its length in bytes.
+        len: u64,
+        /// The page size in bytes.
+        page_size: u32,
+    },
+    /// The file has fewer pages than its owner says.
+    #[error("{}: has {pages} pages, but at least {declared} are declared; recover it from the log", path.display())]
+    Shorter {
+        /// The file.
+        path: PathBuf,
+        /// The pages that it has.
+        pages: u32,
+        /// The pages that it should have.
+        declared: u32,
+    },
     /// The file cannot be opened.
     #[error("{}: cannot be opened: {source}", path.display())]
     Open {

@@ -98,7 +98,14 @@ impl FrameMemory {
         racing_bytes(from.wrapping_add(head.len() + words), tail);
     }
 
-    /// The page that is being filled.
+    /// The page that somebody has alone.
+    pub(crate) fn read_owned<'a>(&'a self, owned: &'a Owned) -> &'a [u8] {
+        let page = self.page(owned.index());
+        // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and writing takes it mutably.
+        unsafe { std::slice::from_raw_parts(page.as_ptr(), self.page_size) }
+    }
+
+    /// The page that is being filled, or changed by whoever has it alone.
     pub(crate) fn write<'a>(&'a self, owned: &'a mut Owned) -> &'a mut [u8] {
         let page = self.page(owned.index());
         // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and it is borrowed mutably for

@@ -206,17 +206,17 @@ fn load(relation: &Relation, mut requests: Vec<Loads>) {
     }
 }
 
-fn end(relation: &Relation, loading: Loading, outcome: &Result<(), PoolError>) {
-    let len = relation.page_len(loading.access().page.block());
-    match outcome {
-        Ok(()) => {
+fn end(relation: &Relation, mut loading: Loading, outcome: &Result<(), PoolError>) {
+    let block = loading.access().page.block();
+    match outcome.clone().and_then(|()| relation.verify_page(block, loading.bytes())) {
+        Ok(page) => {
             loading.count(Counter::Loads, 1);
-            loading.count(Counter::BytesRead, u64::from(len));
-            loading.publish(len);
+            loading.count(Counter::BytesRead, u64::from(relation.page_len(block)));
+            loading.publish(page.len, page.lsn.0);
         }
         Err(error) => {
             loading.count(Counter::FailedLoads, 1);
-            loading.fail(error.clone());
+            loading.fail(error);
         }
     }
 }
@@ -258,6 +258,8 @@ fn read(relation: &Relation, places: &mut [(u64, Vec<IoSliceMut<'_>>)]) -> Vec<R
 impl PastRead {
     fn run(self) -> Result<Buffer, PoolError> {
         let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
+        // Not while a page of it is written: what is read past the pool has no frame that would keep it whole.
+        let _whole = self.relation.shared_on_storage();
         let mut place = [(self.offset, vec![IoSliceMut::new(buffer.bytes_mut())])];
         read(&self.relation, &mut place).into_iter().collect::<Result<(), _>>()?;
         Ok(buffer)
@@ -271,7 +273,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         let memory = vec![0; len + ALIGNMENT];
         // Within the surplus: `align_offset` counts bytes here, and a byte pointer can always be aligned.
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
@@ -282,7 +284,7 @@ impl Buffer {
         &self.memory[self.start..self.memory.len() - ALIGNMENT + self.start]
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let end = self.memory.len() - ALIGNMENT + self.start;
         &mut self.memory[self.start..end]
     }
@@ -346,6 +348,11 @@ impl<'a> Batch<'a> {
     /// Of pages that nobody waits for.
     pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<Relation>) -> Self {
         Self { threads, relation, loads: Vec::new(), is_ahead: true }
+    }
+
+    /// Whose pages it loads.
+    pub(crate) fn relation(&self) -> &Arc<Relation> {
+        self.relation
     }
 
     /// Adds a load that has its frame.

@@ -9,7 +9,8 @@
 //! | `cache` | frames, page table, loads: the protocol, with its invariants |
 //! | `frame_memory`, `processor_cache` | the frames' bytes; a hint to the processor: the only unsafe code |
 //! | `io` | the threads that read |
-//! | `pool`, `session`, `read`, `pin`, `scan`, `relation` | what users call |
+//! | `write` | pages that change: log, seals, write-back, checkpoint, double writes |
+//! | `pool`, `session`, `read`, `pin`, `pin_mut`, `scan`, `relation` | what users call |
 //! | `prefetch` | pages that are brought before they are asked for |
 //! | `resize` | the pool's size while it is in use |
 //! | `snapshot`, [`metrics`] | what an operator sees |
@@ -26,6 +27,7 @@ mod io;
 pub mod metrics;
 mod options;
 mod pin;
+mod pin_mut;
 mod pool;
 mod prefetch;
 #[allow(unsafe_code)]
@@ -40,6 +42,7 @@ mod stats;
 pub mod storage;
 mod sync;
 pub mod warm;
+mod write;
 
 pub use cache::FrameCounts;
 pub use error::PoolError;
@@ -48,6 +51,7 @@ pub use pagecast_core::policy::{self, Batching, PolicySpec};
 pub use pagecast_core::predictor::{self, PredictorConfig};
 pub use pagecast_core::{PageId, RelationId, ScanId};
 pub use pin::Pin;
+pub use pin_mut::PinMut;
 pub use pool::Pool;
 pub use read::{ReadResult, ReadStats};
 pub use relation::Relation;
@@ -56,6 +60,7 @@ pub use scan::Scan;
 pub use session::Session;
 pub use snapshot::{RelationRequests, RelationView, Snapshot};
 pub use stats::PoolStats;
+pub use write::{DoubleWriteOptions, Format, Log, Lsn, SEAL_BYTES, WriteOptions, WriterOptions, Written};
 
 /// The largest page, in bytes: one request of the storage.
 pub const MAX_PAGE_SIZE: u32 = storage::MAX_REQUEST as u32;

@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::prefetch::Prefetch;
 use crate::stats::Statistics;
 use crate::storage::Device;
+use crate::write::{DoubleWriteOptions, Log, WriterOptions};
 use crate::{MAX_PAGE_SIZE, PoolError};
 
 /// Receives every request for a page, in order, to be replayed through another policy.
@@ -53,6 +54,12 @@ pub struct PoolOptions {
     /// Whether requests and hits are counted by relation, too, for [`Pool::snapshot`](crate::Pool::snapshot). Costs each
     /// hit a second look at its relation and an addition, and 2 KiB per open file. Default: no.
     pub count_relations: bool,
+    /// The log that must be durable before a page is written. Default: none, so that pages may be written at any time.
+    pub log: Option<Arc<dyn Log>>,
+    /// Copies of pages before they are written in place, against torn pages. Default: none.
+    pub double_write: Option<DoubleWriteOptions>,
+    /// How the background writer works.
+    pub writer: WriterOptions,
 }
 
 /// How pages are brought before they are asked for.
@@ -89,6 +96,9 @@ impl Default for PoolOptions {
             prefetch: PrefetchOptions::default(),
             recorder: None,
             count_relations: false,
+            log: None,
+            double_write: None,
+            writer: WriterOptions::default(),
         }
     }
 }
@@ -105,12 +115,15 @@ impl fmt::Debug for PoolOptions {
             .field("device", &self.device)
             .field("predictor", &self.predictor)
             .field("prefetch", &self.prefetch)
+            .field("double_write", &self.double_write)
+            .field("writer", &self.writer)
             .finish_non_exhaustive()
     }
 }
 
 /// Where a pool's memory goes, in bytes. The stacks of its I/O threads and what is kept of each open file (its name and
-/// a descriptor) are not in it; neither are the buffers of reads, which are their callers'.
+/// a descriptor) are not in it; neither are the buffers of reads, which are their callers', and those of writes, of at
+/// most 4 MiB for each thread that writes and as much again for double writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryUse {
     /// The pages themselves.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::Lsn;
 use crate::cache::{Cache, Held};
 
 /// A page that stays where it is while this exists. Reads as the page's bytes; the last page of a file may be short.
@@ -19,6 +20,11 @@ impl<'a> Pin<'a> {
     #[inline]
     pub(crate) fn new(cache: &'a Cache, held: Held) -> Self {
         Self { cache, held: Some(held) }
+    }
+
+    /// The log record of the page's last change; see [`PinMut::lsn`](crate::PinMut::lsn).
+    pub fn lsn(&self) -> Lsn {
+        self.held.as_ref().map_or(Lsn::NONE, |held| Lsn(self.cache.lsn(held)))
     }
 }
 

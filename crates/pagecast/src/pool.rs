@@ -15,7 +15,7 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, RelationId, ScanId, Tick};
 
 use crate::blocking::block_on;
-use crate::cache::{Anyone, Cache, Client, Held, Loading, Request, Waiter};
+use crate::cache::{Anyone, Cache, Client, Held, Loading, Place, Request};
 use crate::frame_memory::FrameMemory;
 use crate::io::{Batch, IoThreads};
 use crate::options::{MemoryUse, Plan, PoolOptions};
@@ -27,6 +27,7 @@ use crate::session::Session;
 use crate::stats::{Counter, PoolStats};
 use crate::storage::Device;
 use crate::sync::Mutex;
+use crate::write::{self, Background, Format, Room, WriteOptions, Writer};
 use crate::{Pin, PoolError};
 
 /// Most threads that read. A device with more requests outstanding is used by other readers beside the pool.
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Mutex<Registry<Arc<[AtomicU64]>>>,
     pub(crate) predictor: Predictor<Arc<[AtomicU64]>>,
     pub(crate) prefetch: Prefetch,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) background: Background,
     relations: Mutex<Relations>,
     options: PoolOptions,
     pub(crate) plan: Plan,
@@ -98,8 +101,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The memory holds no frame ([`PoolError::TooSmall`]), the page size is none, the policy cannot run in a pool, or the
-    /// system refuses memory or threads.
+    /// The memory holds no frame ([`PoolError::TooSmall`]), the page size is none, the policy cannot run in a pool, the
+    /// system refuses memory or threads, or the double-write area cannot be read or what it restores not be written.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         let plan = Plan::new(&options)?;
         let batching = options.batching.within(plan.frames);
@@ -109,8 +112,13 @@ impl Pool {
         let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(words, plan.predictor)?;
         let prefetch = Prefetch::new(&options.prefetch, &plan.predictor, plan.frames, options.page_size);
+        let cache = Cache::new(memory, plan.frames, policy);
+        let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
+        let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
         Ok(Self(Arc::new(Shared {
-            cache: Cache::new(memory, plan.frames, policy),
+            cache,
+            writer: Arc::new(writer),
+            background: Background::new(),
             threads: IoThreads::start(options.device.threads().clamp(1, MAX_THREADS))?,
             predictor: registry.predictor(),
             prefetch,
@@ -131,15 +139,30 @@ impl Pool {
     ///
     /// The file cannot be opened, or has more pages than can be numbered.
     pub fn open(&self, path: &Path) -> Result<Arc<Relation>, PoolError> {
+        self.open_as(path, None)
+    }
+
+    /// Opens a file to be read, or to be written as `options` say.
+    pub(crate) fn open_as(&self, path: &Path, options: Option<&WriteOptions>) -> Result<Arc<Relation>, PoolError> {
         let open_error = |source| PoolError::Open { path: path.to_owned(), source: Arc::new(source) };
+        let (device, page_size) = (&self.0.options.device, self.0.options.page_size);
+        let format = options.map_or(Format::Raw, |options| options.format);
         let mut relations = self.0.relations.lock();
         let old = relations.by_path.get(path).cloned();
-        if let Some(old) = old.as_ref().filter(|old| old.verify().is_ok()) {
+        let serves = |old: &Relation| options.is_none() || old.is_writable() && old.format() == format;
+        if let Some(old) = old.as_ref().filter(|old| serves(old) && old.verify().is_ok()) {
             return Ok(old.clone());
         }
-        let storage = self.0.options.device.open(path).map_err(open_error)?;
+        let storage = match options {
+            None => device.open(path).map_err(open_error)?,
+            Some(options) => {
+                let storage = device.open_to_write(path, options.create).map_err(open_error)?;
+                write::check(storage.as_ref(), page_size, options)?;
+                storage
+            }
+        };
         let id = RelationId(relations.next);
-        let relation = Arc::new(Relation::new(id, storage, &self.0.options, self.0.identity)?);
+        let relation = Arc::new(Relation::new(id, storage, format, &self.0.options, self.0.identity)?);
         relations.next += 1;
         relations.by_path.insert(path.to_owned(), relation.clone());
         relations.by_id.insert(id, relation.clone());
@@ -148,6 +171,8 @@ impl Pool {
         }
         drop(relations);
         if let Some(old) = old {
+            old.replace();
+            self.0.writer.remove(old.id());
             self.0.cache.discard(old.id());
         }
         Ok(relation)
@@ -220,6 +245,14 @@ impl Pool {
         Session::new(&self.0)
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    pub(crate) fn options(&self) -> &PoolOptions {
+        &self.0.options
+    }
+
     /// What the pool has done so far.
     pub fn stats(&self) -> PoolStats {
         self.0.cache.stats()
@@ -269,19 +302,6 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A pin that is there or on its way.
-enum Begun {
-    Held(Held),
-    Wait(PinWait),
-}
-
-struct PinWait {
-    waiter: Waiter,
-    access: Access,
-    /// Whether the page is admitted for another request, so that this one counts as a use of its own.
-    joined: bool,
-}
-
 impl Shared {
     /// The most bytes that the pool may get.
     pub(crate) fn max_memory(&self) -> u64 {
@@ -313,7 +333,7 @@ impl Shared {
     /// Pins a page, and waits for it if it is not resident.
     #[inline]
     pub(crate) fn pin(
-        &self,
+        self: &Arc<Self>,
         client: &mut impl Client,
         relation: &Arc<Relation>,
         block: u32,
@@ -327,30 +347,24 @@ impl Shared {
 
     #[cold]
     fn pin_slowly(
-        &self,
+        self: &Arc<Self>,
         client: &mut impl Client,
         relation: &Arc<Relation>,
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
-        match self.begin_pin(client, relation, block, scan)? {
-            Begun::Held(held) => Ok(Pin::new(&self.cache, held)),
-            Begun::Wait(wait) => block_on(self.finish_pin(client, wait)),
-        }
+        block_on(self.hold(client, relation, block, scan, false)).map(|held| Pin::new(&self.cache, held))
     }
 
     /// The same in a future.
     pub(crate) async fn pin_async(
-        &self,
+        self: &Arc<Self>,
         mut client: impl Client,
         relation: Arc<Relation>,
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
-        match self.begin_pin(&mut client, &relation, block, scan)? {
-            Begun::Held(held) => Ok(Pin::new(&self.cache, held)),
-            Begun::Wait(wait) => self.finish_pin(&mut client, wait).await,
-        }
+        self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
     }
 
     /// Whether somebody wants to know of each request, so that none may take the shortest way.
@@ -372,7 +386,7 @@ impl Shared {
             return None;
         }
         let page = relation.page(block);
-        self.cache.hit(client, page, |at| self.access(page, scan, at))
+        self.cache.hit(client, page, |at| self.access(page, scan, false, at))
     }
 
     /// Copies bytes of a page without pinning it; `None` where that does not work.
@@ -388,12 +402,12 @@ impl Shared {
             return None;
         }
         let page = relation.page(block);
-        self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, at))
+        self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))
     }
 
     /// A request for a page, at the time that is given or else now.
-    pub(crate) fn access(&self, page: PageId, scan: Option<ScanId>, at: Option<Tick>) -> Access {
-        Access { page, scan, write: false, at: at.unwrap_or_else(|| self.now()) }
+    pub(crate) fn access(&self, page: PageId, scan: Option<ScanId>, write: bool, at: Option<Tick>) -> Access {
+        Access { page, scan, write, at: at.unwrap_or_else(|| self.now()) }
     }
 
     /// Pins a page if it is resident: the first half of every request. Records it, and counts it if it is a hit.
@@ -403,13 +417,14 @@ impl Shared {
         relation: &Relation,
         block: u32,
         scan: Option<ScanId>,
+        write: bool,
     ) -> Result<Option<Held>, PoolError> {
-        relation.check(self.identity)?;
+        self.check(relation)?;
         let page = relation.page(block);
         if let Some(recorder) = &self.options.recorder {
             recorder.request(page, relation.page_len(block));
         }
-        let held = self.cache.hit(client, page, |at| self.access(page, scan, at));
+        let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
             relation.count(Counter::Hits);
         }
@@ -423,60 +438,77 @@ impl Shared {
         relation: &Relation,
         block: u32,
         scan: Option<ScanId>,
+        write: bool,
     ) -> Request {
-        let request = self.cache.request(client, self.access(relation.page(block), scan, None));
+        let request = self.cache.request(client, self.access(relation.page(block), scan, write, None));
         relation.count(request.counter());
         request
     }
 
-    /// Finds a frame for a load and adds it to the batch; gives it up and says false if there is no frame.
-    pub(crate) fn start(&self, mut loading: Loading, batch: &mut Batch<'_>) -> bool {
-        let placed = self.cache.place(&mut loading, &self.predictor);
-        if placed {
-            batch.add(loading);
-        } else {
-            loading.give_up();
+    /// Finds a frame for a load and adds it to the batch. If there is one only after a dirty page is written, the load is
+    /// handed to who writes; if there is none, it is given up. Whether the page will come, unless a write fails.
+    pub(crate) fn start(self: &Arc<Self>, mut loading: Loading, batch: &mut Batch<'_>) -> bool {
+        match self.cache.place(&mut loading, &self.predictor) {
+            Place::Placed => batch.add(loading),
+            Place::Dirty => {
+                let relation = batch.relation().clone();
+                self.background.make_room(Room { shared: self.clone(), relation, loading });
+            }
+            Place::NoFrame => {
+                loading.give_up();
+                return false;
+            }
         }
-        placed
+        true
     }
 
-    fn begin_pin(
-        &self,
+    /// Fails unless the relation is of this pool, and if it is known that its file has changed.
+    pub(crate) fn check(&self, relation: &Relation) -> Result<(), PoolError> {
+        relation.check(self.identity)
+    }
+
+    /// Pins a page, to be written or not, and waits for it if it is not resident.
+    pub(crate) async fn hold(
+        self: &Arc<Self>,
         client: &mut impl Client,
         relation: &Arc<Relation>,
         block: u32,
         scan: Option<ScanId>,
-    ) -> Result<Begun, PoolError> {
+        write: bool,
+    ) -> Result<Held, PoolError> {
         if block >= relation.pages() {
             let start = u64::from(block) * u64::from(relation.page_size());
             relation.contains(&(start..start + u64::from(relation.page_size())))?;
         }
-        if let Some(held) = self.find(client, relation, block, scan)? {
-            return Ok(Begun::Held(held));
+        if let Some(held) = self.find(client, relation, block, scan, write)? {
+            return Ok(held);
         }
-        let (waiter, joined) = match self.load(client, relation, block, scan) {
-            Request::Hit(held) => return Ok(Begun::Held(held)),
+        let (waiter, joined) = match self.load(client, relation, block, scan, write) {
+            Request::Hit(held) => return Ok(held),
             Request::Joined { waiter, first } => {
                 if first {
                     self.threads.hasten(relation.page(block));
                 }
+                // Admitted for another request, this one counts as a use of its own.
                 (waiter, !first)
             }
             Request::Started(loading, waiter) => {
                 self.start(loading, &mut Batch::new(&self.threads, relation));
                 (waiter, false)
             }
-            Request::Full => return Err(PoolError::NoFrame { frames: self.cache.frames() }),
+            Request::Full => return Err(self.no_frame()),
         };
-        let access = self.access(relation.page(block), scan, None);
-        Ok(Begun::Wait(PinWait { waiter, access, joined }))
+        let held = waiter.await?.ok_or_else(|| self.no_frame())?;
+        if joined {
+            let page = relation.page(block);
+            self.cache.touch(client, held.index(), |at| self.access(page, scan, write, at));
+        }
+        Ok(held)
     }
 
-    async fn finish_pin(&self, client: &mut impl Client, wait: PinWait) -> Result<Pin<'_>, PoolError> {
-        let held = wait.waiter.await?.ok_or(PoolError::NoFrame { frames: self.cache.frames() })?;
-        if wait.joined {
-            self.cache.touch(client, held.index(), |_| wait.access);
-        }
-        Ok(Pin::new(&self.cache, held))
+    /// Why there is no frame.
+    fn no_frame(&self) -> PoolError {
+        let frames = self.cache.frames();
+        self.writer.why_full().unwrap_or(PoolError::NoFrame { frames })
     }
 }

@@ -82,6 +82,9 @@ pub(crate) async fn read(
     ranges: Vec<Range<u64>>,
     scan: Option<ScanId>,
 ) -> Result<ReadResult, PoolError> {
+    if relation.is_sealed() {
+        return Err(PoolError::Sealed { path: relation.path().to_owned() });
+    }
     let mut result = ReadResult::default();
     for range in &ranges {
         relation.contains(range)?;
@@ -156,7 +159,7 @@ impl<C: Client> Reading<C> {
         let mut missing = Vec::new();
         self.result.stats.pages += visits.len() as u64;
         for visit in visits {
-            match self.shared.find(&mut self.client, &self.relation, visit.block, self.scan)? {
+            match self.shared.find(&mut self.client, &self.relation, visit.block, self.scan, false)? {
                 Some(held) => self.hit(&visit, held),
                 None => missing.push(visit),
             }
@@ -171,7 +174,7 @@ impl<C: Client> Reading<C> {
         let mut batch = Batch::new(&shared.threads, &relation);
         while self.pending.len() < window {
             let Some(visit) = missing.next() else { break };
-            match shared.load(&mut self.client, &relation, visit.block, self.scan) {
+            match shared.load(&mut self.client, &relation, visit.block, self.scan, false) {
                 Request::Hit(held) => self.hit(&visit, held),
                 Request::Joined { waiter, first } => {
                     if first {
@@ -200,7 +203,7 @@ impl<C: Client> Reading<C> {
         let shared = self.shared.clone();
         if joined {
             let page = self.relation.page(visit.block);
-            shared.cache.touch(&mut self.client, held.index(), |at| shared.access(page, self.scan, at));
+            shared.cache.touch(&mut self.client, held.index(), |at| shared.access(page, self.scan, false, at));
         }
         let page = Pin::new(&shared.cache, held);
         self.copy(visit, &page);

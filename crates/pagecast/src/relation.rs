@@ -1,15 +1,21 @@
 //! Open files: one generation of each, cut into pages.
+//!
+//! A file that is open to be read is a fixed generation. One that is open to be written is the same relation for as long
+//! as its name stands for it, whatever the pool writes.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use pagecast_core::{PageId, RelationId};
 
 use crate::stats::{Counter, Counts, PoolStats, stripe};
 use crate::storage::{Generation, Storage};
-use crate::{PoolError, PoolOptions};
+use crate::sync::Mutex;
+use crate::write::seal::{self, Broken};
+use crate::{Format, Lsn, PoolError, PoolOptions, SEAL_BYTES};
 
 /// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one ends with the file.
 pub struct Relation {
@@ -22,12 +28,30 @@ pub struct Relation {
     stale: OnceLock<PoolError>,
     /// Requests for its pages, by stripe, if they are counted.
     counts: Option<Box<[Counts]>>,
+    format: Format,
+    /// Whether something was written that is not yet safe from a crash.
+    is_unsynced: AtomicBool,
+    /// One sync at a time, so that nobody takes another's sync that is under way for done.
+    sync: Mutex<()>,
+    /// Written in place by one, or read past the pool by many.
+    on_storage: RwLock<()>,
+    /// Held while the file grows.
+    growth: Mutex<()>,
+}
+
+/// What a page from storage is.
+pub(crate) struct Verified {
+    /// Bytes of it that are the host's.
+    pub(crate) len: u32,
+    /// The log record of its last change, if it says so.
+    pub(crate) lsn: Lsn,
 }
 
 impl Relation {
     pub(crate) fn new(
         id: RelationId,
         storage: Arc<dyn Storage>,
+        format: Format,
         options: &PoolOptions,
         pool: u64,
     ) -> Result<Self, PoolError> {
@@ -35,8 +59,19 @@ impl Relation {
         if len.div_ceil(u64::from(page_size)) > u64::from(max) {
             return Err(PoolError::TooLarge { path: storage.path().to_owned(), len, page_size, max });
         }
-        let counts = options.count_relations.then(Counts::stripes);
-        Ok(Self { id, storage, page_size, pool, stale: OnceLock::new(), counts })
+        Ok(Self {
+            id,
+            storage,
+            page_size,
+            pool,
+            stale: OnceLock::new(),
+            counts: options.count_relations.then(Counts::stripes),
+            format,
+            is_unsynced: AtomicBool::new(false),
+            sync: Mutex::new(()),
+            on_storage: RwLock::new(()),
+            growth: Mutex::new(()),
+        })
     }
 
     /// The number under which its pages are known to policies, predictor and recorder.
@@ -129,7 +164,94 @@ impl Relation {
         self.counts.as_ref().map(|counts| PoolStats::sum(counts.iter()))
     }
 
-    /// Bytes of page `block`.
+    /// Whether its pages may be changed.
+    pub fn is_writable(&self) -> bool {
+        self.storage.is_writable()
+    }
+
+    /// Whether its pages carry a checksum, in their last [`SEAL_BYTES`] bytes.
+    pub fn is_sealed(&self) -> bool {
+        self.format == Format::Sealed
+    }
+
+    /// Checks a page that came from storage into a frame of `bytes`.
+    pub(crate) fn verify_page(&self, block: u32, bytes: &[u8]) -> Result<Verified, PoolError> {
+        let len = self.page_len(block);
+        match self.format {
+            Format::Raw => Ok(Verified { len, lsn: Lsn::NONE }),
+            Format::Sealed => match seal::verify(&bytes[..len as usize], block) {
+                Ok(lsn) => Ok(Verified { len: len - SEAL_BYTES, lsn }),
+                Err(Broken::Checksum) => Err(PoolError::Checksum { path: self.path().to_owned(), block }),
+                Err(Broken::Misplaced { block: found }) => {
+                    Err(PoolError::Misplaced { path: self.path().to_owned(), block, found })
+                }
+            },
+        }
+    }
+
+    /// Fails unless it is open to be written.
+    pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
+        if self.is_writable() { Ok(()) } else { Err(PoolError::NotWritable { path: self.path().to_owned() }) }
+    }
+
+    /// Something is about to be written, so that the file needs a sync. SeqCst, here and in `sync`: whoever sees a page
+    /// clean afterwards sees this too.
+    pub(crate) fn wrote(&self) {
+        self.is_unsynced.store(true, SeqCst);
+    }
+
+    /// Makes what was written before the call safe from a crash.
+    pub(crate) fn sync(&self) -> Result<(), PoolError> {
+        let _one = self.sync.lock();
+        if !self.is_unsynced.swap(false, SeqCst) {
+            return Ok(());
+        }
+        let failed = |source| PoolError::Sync { path: self.path().to_owned(), source: Arc::new(source) };
+        self.storage.sync().map_err(failed)
+    }
+
+    /// Runs a write while nobody reads the file past the pool.
+    pub(crate) fn alone_on_storage<R>(&self, write: impl FnOnce(&dyn Storage) -> R) -> R {
+        let _alone = self.on_storage.write().unwrap_or_else(PoisonError::into_inner);
+        write(self.storage.as_ref())
+    }
+
+    /// Nobody writes the file while this is held.
+    pub(crate) fn shared_on_storage(&self) -> RwLockReadGuard<'_, ()> {
+        self.on_storage.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds `pages` pages of zeros; the first of them.
+    pub(crate) fn grow(&self, pages: u32) -> Result<u32, PoolError> {
+        self.check_writable()?;
+        let _one = self.growth.lock();
+        let first = self.pages();
+        let (len, max) = ((u64::from(first) + u64::from(pages)) * u64::from(self.page_size), u32::MAX);
+        if first.checked_add(pages).is_none() {
+            return Err(PoolError::TooLarge { path: self.path().to_owned(), len, page_size: self.page_size, max });
+        }
+        self.wrote();
+        self.storage.set_len(len).map_err(|source| PoolError::Write {
+            path: self.path().to_owned(),
+            offset: len,
+            len: 0,
+            source: Arc::new(source),
+        })?;
+        Ok(first)
+    }
+
+    /// What its pages are.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Another relation has the file from now on.
+    pub(crate) fn replace(&self) {
+        let how = "it was opened anew".to_owned();
+        let _ = self.stale.set(PoolError::Changed { path: self.path().to_owned(), how });
+    }
+
+    /// Bytes of page `block` on storage.
     pub(crate) fn page_len(&self, block: u32) -> u32 {
         let start = u64::from(block) * u64::from(self.page_size);
         self.len().saturating_sub(start).min(u64::from(self.page_size)) as u32

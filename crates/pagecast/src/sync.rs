@@ -93,6 +93,15 @@ pub(crate) mod mistake {
     /// A resize says the new number of frames only after it has sorted the free ones.
     pub(crate) const COUNT_LATE: u8 = 6;
 
+    /// A frame changes hands while its page is on its way to storage.
+    pub(crate) const CLAIM_WHILE_WRITING: u8 = 20;
+    /// A page is clean when its write ends, also if it was changed while it was written.
+    pub(crate) const CLEARED_LATE: u8 = 21;
+    /// A page is had alone although others still read it.
+    pub(crate) const NOT_DRAINED: u8 = 22;
+    /// Closing first looks which pages are dirty, and then keeps more from becoming so.
+    pub(crate) const CLOSED_LATE: u8 = 23;
+
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 
     #[cfg(test)]

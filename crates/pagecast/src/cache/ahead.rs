@@ -31,7 +31,7 @@ use pagecast_core::{PageId, Tick};
 use super::frame::{Header, Owned};
 use super::load::{Load, Loading, Waiter};
 use super::table::InFlight;
-use super::{Cache, View};
+use super::{Cache, Place, View};
 use crate::stats::Counter;
 
 /// How many candidates an eviction for a page ahead may turn down before it finds nothing.
@@ -103,7 +103,7 @@ impl Cache {
     fn frame_ahead(&self, access: &Access, oracle: &dyn Oracle) -> Option<Owned> {
         self.free.take().or_else(|| {
             let spare = Spare::sooner_than(access, oracle);
-            self.evict_with(&View::sparing(self, &spare), access, &spare)
+            self.evict_with(&View::sparing(self, &spare), access, &spare).ok()
         })
     }
 
@@ -149,11 +149,11 @@ impl Cache {
     }
 
     /// A victim for a page that somebody waits for. Marked pages stay as long as there is another choice.
-    pub(super) fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+    pub(super) fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
         if self.ahead() > 0 {
             let spare = Spare::marked(incoming, oracle);
             let victim = self.evict_with(&View::sparing(self, &spare), incoming, &spare);
-            if victim.is_some() || spare.refused.get() == 0 {
+            if victim.is_ok() || spare.refused.get() == 0 {
                 return victim;
             }
         }

@@ -19,7 +19,7 @@ use pagecast_core::{PageId, RelationId};
 use shuttle::thread;
 
 use super::frame::Held;
-use super::{Ahead, Anyone, Cache, Client, Loading, Request, SessionState, Waiter};
+use super::{Ahead, Anyone, Cache, Client, Loading, Place, Request, SessionState, Waiter};
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::frame_memory::FrameMemory;
@@ -71,7 +71,7 @@ fn perform(mut loading: Loading, io: Io) {
             loading.bytes()[..PAGE_BYTES / 2].fill(block as u8);
             others_may_run();
             loading.bytes()[PAGE_BYTES / 2..PAGE_BYTES].fill(block as u8);
-            loading.publish(PAGE_BYTES as u32);
+            loading.publish(PAGE_BYTES as u32, 0);
         }
         Io::Fails => loading.fail(PoolError::NoFrame { frames: 0 }),
         Io::Panics => drop(loading),
@@ -88,7 +88,7 @@ fn ask(cache: &Arc<Cache>, client: &mut impl Client, block: u32, io: Io) -> Resu
         Request::Hit(held) => Ok(held),
         Request::Joined { waiter, .. } => Err(Some(waiter)),
         Request::Started(mut loading, waiter) => {
-            if cache.place(&mut loading, &NoScans) {
+            if cache.place(&mut loading, &NoScans) == Place::Placed {
                 thread::spawn(move || perform(loading, io));
             } else {
                 loading.give_up();

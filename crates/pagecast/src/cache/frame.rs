@@ -1,13 +1,14 @@
 //! Frame headers: who holds which frame, and what is in it.
 
 use pagecast_core::PageId;
+use pagecast_core::policy::Claim;
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::atomic::fence;
 #[cfg(pagecast_shuttle)]
-use crate::sync::mistake;
+use crate::sync::mistake::{self, CLAIM_WHILE_WRITING, CLEARED_LATE, NOT_DRAINED};
 
 /// The end of a chain.
 pub(super) const NIL: u32 = u32::MAX;
@@ -15,8 +16,18 @@ pub(super) const NIL: u32 = u32::MAX;
 /// The tag of a frame without a page. The pool never numbers a relation so high that a page of it has this id.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Set in the state while the frame holds a page that may be pinned; otherwise the frame has one owner.
+/// What `dirty_since` is while no change waits to be written.
+const NEVER: u64 = u64::MAX;
+
+/// Set in the state while the frame holds a page that may be pinned; otherwise the frame has one owner, or is about to
+/// have one.
 const RESIDENT: u64 = 1 << 32;
+/// Set while somebody has the page for himself, or waits until the pins of others are gone.
+const EXCLUSIVE: u64 = 1 << 33;
+/// Set while the page differs from what storage has or was last asked to write.
+const DIRTY: u64 = 1 << 34;
+/// Set while the page is on its way to storage; one write of a page at a time.
+const WRITING: u64 = 1 << 35;
 /// The lower half of the state counts pins.
 const PINS: u64 = RESIDENT - 1;
 
@@ -54,9 +65,11 @@ impl Held {
 /// What everyone needs to know of a frame, in one cache line: a hit writes this line and no other.
 ///
 /// ```text
-///  state  63......33 | 32       | 31.........0      tag   the page        word  the policy's own 8 bytes
-///         free for   | resident | pins              next  next in chain   len   bytes of the page
-///         the write path (dirty, being written)         version  odd while the frame is owned
+///  state  63..36 | 35      | 34    | 33        | 32       | 31.....0   tag   the page       word  the policy's own 8 bytes
+///         free   | writing | dirty | exclusive | resident | pins       next  next in chain  len   bytes of the page
+///                                                                      version  odd while the frame is owned
+///                                                                      lsn      the log record of its last change
+///                                                                      dirty_since  that of its first unwritten change
 /// ```
 ///
 /// The version rises with every change of hands: it is odd from the moment when the frame is owned, and its page and
@@ -65,8 +78,15 @@ impl Held {
 /// Transitions of the state:
 /// ```text
 ///  owned, 0 pins  --publish(w)-->  resident, w pins  --pin/unpin-->  resident, n pins
-///        ^                                                                   |
-///        '------------------------ claim, only at 0 pins --------------------'
+///        ^                                  ^                               |  |
+///        |                                  |             exclude, by a pin |  |
+///        |                              readmit(w)                          v  |
+///        |                                  '--  exclusive, owned  <--0--  exclusive, n - 1 pins
+///        '----- claim, only at 0 pins and neither dirty nor writing -----------'
+///
+///  dirty  --begin_write, under a pin-->  writing  --end_write-->  neither    (dirty again if the write failed,
+///    ^                                      |                                or if the page was changed meanwhile)
+///    '------- readmit with a change --------'
 /// ```
 #[repr(C, align(64))]
 pub(super) struct Header {
@@ -78,6 +98,8 @@ pub(super) struct Header {
     /// 1 while the page was brought ahead and nobody has used it.
     ahead: AtomicU32,
     version: AtomicU64,
+    lsn: AtomicU64,
+    dirty_since: AtomicU64,
 }
 
 #[cfg(not(pagecast_shuttle))]
@@ -93,6 +115,8 @@ impl Header {
             len: AtomicU32::new(0),
             ahead: AtomicU32::new(0),
             version: AtomicU64::new(1),
+            lsn: AtomicU64::new(0),
+            dirty_since: AtomicU64::new(NEVER),
         }
     }
 
@@ -103,10 +127,11 @@ impl Header {
         self.tag.load(Relaxed) == page.raw()
     }
 
-    /// The page in the frame if it is resident without pins, at this moment.
+    /// The page in the frame if it is resident without pins, at this moment. If it is dirty, a claim says so, and it is
+    /// written.
     pub(super) fn evictable(&self) -> Option<PageId> {
         // Acquire: the tag is at least as new as the publication that made the state resident.
-        if self.state.load(Acquire) != RESIDENT {
+        if self.state.load(Acquire) & (RESIDENT | WRITING | PINS) != RESIDENT {
             return None;
         }
         let tag = self.tag.load(Relaxed);
@@ -136,20 +161,34 @@ impl Header {
         None
     }
 
-    /// Gives a pin back.
+    /// Gives a pin back. True if it was the last one that somebody waits for who wants the page for himself.
     #[inline]
-    pub(super) fn unpin(&self, held: Held) {
-        // Release: pairs with the Acquire of `claim`, so that our reads of the page end before it is overwritten.
+    pub(super) fn unpin(&self, held: Held) -> bool {
+        // Release: pairs with the Acquire of `claim`, `exclude` and `drained`, so that our reads of the page end before
+        // it is overwritten.
         let before = self.state.fetch_sub(1, Release);
         debug_assert!(before & PINS > 0, "frame {} was unpinned once too often", held.0);
+        before & (RESIDENT | PINS) == 1
     }
 
-    /// Takes the frame if it is resident without pins. The caller holds the lock of its page's shard (I2).
-    pub(super) fn claim(&self, index: u32) -> Option<Owned> {
+    /// Takes the frame if it is resident without pins and clean. The caller holds the lock of its page's shard (I2).
+    pub(super) fn claim(&self, index: u32) -> Result<Owned, Claim> {
+        #[cfg(pagecast_shuttle)]
+        if mistake::made(CLAIM_WHILE_WRITING) {
+            self.state.fetch_and(!WRITING, Relaxed);
+        }
         // Acquire: pairs with the Release of `unpin`. On success the state has no pins and nobody can add one.
-        self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed).ok()?;
+        match self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed) {
+            Ok(_) => Ok(self.own(index)),
+            Err(now) if now & (RESIDENT | PINS) == RESIDENT => Err(Claim::Dirty),
+            Err(_) => Err(Claim::Pinned),
+        }
+    }
+
+    /// The token of a frame that has just become the caller's.
+    fn own(&self, index: u32) -> Owned {
         self.begin_change();
-        Some(Owned(index))
+        Owned(index)
     }
 
     /// From here on the page and its bytes may change. Called where a frame becomes owned, by its owner.
@@ -188,10 +227,12 @@ impl Header {
         self.tag.store(NO_PAGE, Relaxed);
     }
 
-    /// Says what the frame holds from now on. Only the owner calls this, before `publish`.
-    pub(super) fn describe(&self, page: PageId, len: u32) {
+    /// Says what the frame holds from now on: `page` as of log record `lsn`. Only the owner calls this, before `publish`.
+    pub(super) fn describe(&self, page: PageId, len: u32, lsn: u64) {
         self.tag.store(page.raw(), Relaxed);
         self.len.store(len, Relaxed);
+        self.lsn.store(lsn, Relaxed);
+        self.dirty_since.store(NEVER, Relaxed);
     }
 
     /// Marks the page as brought ahead. Only the owner calls this, before `publish`.
@@ -236,4 +277,134 @@ impl Header {
     pub(super) fn pins(&self) -> u32 {
         (self.state.load(Relaxed) & PINS) as u32
     }
+
+    /// The page of a frame that the caller has pinned or owns.
+    pub(super) fn page(&self) -> PageId {
+        PageId::from_raw(self.tag.load(Relaxed))
+    }
+
+    /// The log record of the page's last change. The caller holds a pin or owns the frame.
+    pub(super) fn lsn(&self) -> u64 {
+        self.lsn.load(Relaxed)
+    }
+
+    /// Turns a pin into the wish to have the page alone: from now on nobody adds a pin. The frame is ours at once if
+    /// there was no other pin, and when [`drained`](Self::drained) says so if there was. The caller holds the lock of
+    /// the page's shard and has seen no load of it there, so that nobody else has or wants it alone.
+    pub(super) fn exclude(&self, held: Held) -> Option<Owned> {
+        let mut state = self.state.load(Relaxed);
+        loop {
+            let next = ((state - 1) & !RESIDENT) | EXCLUSIVE;
+            // Acquire: as in `claim`.
+            match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
+                Ok(_) if next & PINS == 0 => return Some(self.own(held.0)),
+                #[cfg(pagecast_shuttle)]
+                Ok(_) if mistake::made(NOT_DRAINED) => return Some(self.own(held.0)),
+                Ok(_) => return None,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// The frame, if the last pin beside the one who excluded others is gone. He calls this, until it is his.
+    pub(super) fn drained(&self, index: u32) -> Option<Owned> {
+        (self.state.load(Acquire) & (EXCLUSIVE | PINS) == EXCLUSIVE).then(|| self.own(index))
+    }
+
+    /// Lets others pin the page again, and hands out `pins` pins. `changed` is the first and the last log record of what
+    /// its owner changed, if he did. Who calls this has excluded others, and gives up what he has of the
+    /// frame: owned, or only wished for.
+    pub(super) fn readmit(
+        &self,
+        index: u32,
+        pins: u32,
+        is_owned: bool,
+        changed: Option<(u64, u64)>,
+    ) -> impl Iterator<Item = Held> + use<> {
+        if is_owned {
+            self.end_change();
+        }
+        if let Some((first, last)) = changed {
+            self.lsn.fetch_max(last, Relaxed);
+            self.dirty_since.fetch_min(first, Relaxed);
+        }
+        let dirty = if changed.is_some() { DIRTY } else { 0 };
+        let mut state = self.state.load(Relaxed);
+        loop {
+            let next = ((state & !EXCLUSIVE) | RESIDENT | dirty) + u64::from(pins);
+            // Release: pairs with the Acquire of `pin`, as in `publish`.
+            match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
+                Ok(_) => return (0..pins).map(move |_| Held(index)),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Begins to write the page, if it is dirty and not being written: it counts as clean from here on, so that a change
+    /// that comes while it is written makes it dirty again. The first log record that is not on storage. The caller
+    /// holds a pin until he has copied the page.
+    pub(super) fn begin_write(&self, _held: &Held) -> Option<u64> {
+        let mut state = self.state.load(Relaxed);
+        while state & (DIRTY | WRITING) == DIRTY {
+            let next = (state & !DIRTY) | WRITING;
+            match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
+                // Nobody lowers it now: that takes an owner, and we hold a pin.
+                Ok(_) => return Some(self.dirty_since.swap(NEVER, Relaxed)),
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+
+    /// The write has ended. If it `failed`, the page is as dirty as it was, since that log record. True if it is clean.
+    pub(super) fn end_write(&self, failed: Option<u64>) -> bool {
+        if let Some(since) = failed {
+            self.dirty_since.fetch_min(since, Relaxed);
+        }
+        let dirty = if failed.is_some() { DIRTY } else { 0 };
+        let mut state = self.state.load(Relaxed);
+        loop {
+            let next = (state & !WRITING) | dirty;
+            #[cfg(pagecast_shuttle)]
+            let next = if mistake::made(CLEARED_LATE) { next & !DIRTY | dirty } else { next };
+            // Release: pairs with the Acquire of `claim`, so that the page is read again only after it was written.
+            match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
+                Ok(_) => return next & DIRTY == 0,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// What keeps the page from being on storage up to log record `upto`, its own not included. `None` of it: everything.
+    pub(super) fn unwritten(&self, upto: Option<u64>) -> Unwritten {
+        // Acquire: pairs with the Release of `readmit`, so that `dirty_since` is at least as new as the state.
+        let state = self.state.load(Acquire);
+        if state & EXCLUSIVE != 0 {
+            Unwritten::Exclusive
+        } else if state & WRITING != 0 {
+            Unwritten::UnderWay
+        } else if state & DIRTY != 0 && upto.is_none_or(|upto| self.dirty_since.load(Relaxed) < upto) {
+            Unwritten::Dirty
+        } else {
+            Unwritten::Nothing
+        }
+    }
+
+    /// Since which log record the page is dirty.
+    pub(super) fn dirty_since(&self) -> u64 {
+        self.dirty_since.load(Relaxed)
+    }
+}
+
+/// What keeps a page from being on storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unwritten {
+    /// It is there.
+    Nothing,
+    /// Its changes have to be written.
+    Dirty,
+    /// Its changes are being written.
+    UnderWay,
+    /// Somebody has it alone and may have changed it.
+    Exclusive,
 }

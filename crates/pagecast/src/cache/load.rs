@@ -34,7 +34,7 @@ enum State {
 }
 
 /// How a load ended.
-enum Outcome {
+pub(super) enum Outcome {
     /// The page is resident; here is the pin of each waiter that has not come for it yet.
     Loaded(Vec<Held>),
     /// There was no frame for it.
@@ -83,7 +83,7 @@ impl Load {
 
     /// Ends the load with what `outcome` makes of the number of waiters and the mark, and hands out those to wake once
     /// the locks are free. A waiter that goes away is counted out before or finds its pin after, never in between.
-    fn end(&self, outcome: impl FnOnce(u32, bool) -> Outcome) -> Vec<Option<Waker>> {
+    pub(super) fn end(&self, outcome: impl FnOnce(u32, bool) -> Outcome) -> Vec<Option<Waker>> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Ended(Outcome::NoFrame)) {
             State::Pending { waiters, wakers, marked } => {
@@ -95,7 +95,7 @@ impl Load {
     }
 }
 
-fn wake(wakers: Vec<Option<Waker>>) {
+pub(super) fn wake(wakers: Vec<Option<Waker>>) {
     wakers.into_iter().flatten().for_each(Waker::wake);
 }
 
@@ -133,8 +133,8 @@ impl Loading {
         }
     }
 
-    /// The frame is filled: makes its first `len` bytes the page, pinned once for each waiter.
-    pub(crate) fn publish(mut self, len: u32) {
+    /// The frame is filled: makes its first `len` bytes the page as of log record `lsn`, pinned once for each waiter.
+    pub(crate) fn publish(mut self, len: u32, lsn: u64) {
         let Some(owned) = self.owned.take() else { return };
         let cache = self.cache.clone();
         let page = self.load.access.page;
@@ -142,7 +142,7 @@ impl Loading {
         cache.admit(&owned, &self.load.access);
         let mut shard = cache.table.shard(page).lock();
         let header = &cache.headers[index as usize];
-        header.describe(page, len);
+        header.describe(page, len, lsn);
         cache.table.link(&cache.headers, page, index, &shard);
         let wakers = self.load.end(|waiters, marked| {
             if marked {

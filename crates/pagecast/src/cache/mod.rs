@@ -21,17 +21,20 @@
 mod ahead;
 mod check;
 mod client;
+mod exclusive;
 mod frame;
 mod free;
 mod load;
 mod table;
+mod write_back;
 
 #[cfg(all(test, pagecast_shuttle))]
 mod exploration;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::Waker;
 
 use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, Frames, HitNeed};
@@ -41,28 +44,31 @@ use pagecast_core::{FrameId, PageId, RelationId, Tick};
 use crate::frame_memory::FrameMemory;
 use crate::processor_cache::prefetch;
 use crate::stats::{Counter, PoolStats, Statistics};
-use crate::sync::unless_mistaken;
+use crate::sync::{Mutex, unless_mistaken};
 pub(crate) use ahead::Ahead;
 use ahead::Spare;
 pub use check::FrameCounts;
 use client::SharedQueues;
 pub(crate) use client::{Anyone, Client, SessionState};
+pub(crate) use exclusive::{Exclusive, Upgrade};
 use frame::Header;
 pub(crate) use frame::{Held, Owned};
 use free::FreeFrames;
 use load::Load;
 pub(crate) use load::{Loading, Waiter};
 use table::Table;
+pub(crate) use write_back::{Blocked, Writing};
 
 /// The frames of a pool and all that is known about them.
 ///
 /// Invariants:
-/// * (I1) A frame is owned or resident. Of an owned frame there is exactly one [`Owned`]: among the free frames, in a
-///   [`Loading`], or on the way between them.
-/// * (I2) Under a shard's lock its chains link exactly the resident frames of its pages, each tagged with its page.
-///   Claim and publication change state, tag and link in one hold of that lock.
+/// * (I1) A frame is owned, resident, or exclusive. Of an owned frame there is exactly one [`Owned`]: among the free
+///   frames, in a [`Loading`] or an [`Exclusive`], or on the way between them.
+/// * (I2) Under a shard's lock its chains link exactly the resident and the exclusive frames of its pages, each tagged
+///   with its page. Claim and publication change state, tag and link in one hold of that lock.
 /// * (I3) Under a shard's lock a page of it is resident in one frame, or has one load in flight, or neither. Publication
-///   removes the load and links the frame in one hold; a request looks for both in one hold.
+///   removes the load and links the frame in one hold; a request looks for both in one hold. A page that somebody has
+///   or wants alone counts as being loaded, by him.
 /// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have not come yet. Each
 ///   waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
@@ -70,6 +76,7 @@ use table::Table;
 ///   once. The policy is never called under a shard's lock, and nothing is read or woken under any.
 /// * (I7) `marked` counts the loads and frames that carry the mark of a page brought ahead (`ahead.rs`). A mark moves from
 ///   the load to the frame at publication, and is taken off once.
+/// * (I8) A frame that is dirty, being written or exclusive is not claimed. A page is being written once at a time.
 /// * (I9) The version of a frame is even only while it is resident and nobody may write to it.
 pub(crate) struct Cache {
     headers: Box<[Header]>,
@@ -83,6 +90,10 @@ pub(crate) struct Cache {
     loads: AtomicU32,
     max_loads: u32,
     marked: AtomicU32,
+    /// Who waits for the last pin of others on a frame, to have its page alone.
+    draining: Mutex<Vec<(u32, Waker)>>,
+    /// Dirty pages that should have left.
+    wanted: Mutex<Vec<(PageId, u32)>>,
     pub(crate) statistics: Statistics,
 }
 
@@ -103,6 +114,17 @@ pub(crate) enum Request {
     Started(Loading, Waiter),
     /// As many loads are in flight as there may be.
     Full,
+}
+
+/// What became of the search for a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// The load has its frame.
+    Placed,
+    /// There is one as soon as a dirty page is written; see [`Cache::take_wanted`].
+    Dirty,
+    /// There is none.
+    NoFrame,
 }
 
 impl Request {
@@ -154,6 +176,8 @@ impl Cache {
             loads: AtomicU32::new(0),
             max_loads: Self::max_loads(most),
             marked: AtomicU32::new(0),
+            draining: Mutex::new(Vec::new()),
+            wanted: Mutex::new(Vec::new()),
             statistics: Statistics::new(),
         })
     }
@@ -179,7 +203,7 @@ impl Cache {
         // is pinned it keeps the page it has.
         unless_mistaken!(NO_RECHECK, {
             if !header.is_tagged(page) {
-                header.unpin(held);
+                self.unpin(held);
                 return None;
             }
         });
@@ -289,34 +313,42 @@ impl Cache {
         }
     }
 
-    /// Finds a frame for `loading`: a free one, or one that the policy gives up. False if there is none.
-    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> bool {
+    /// Finds a frame for `loading`: a free one, or one that the policy gives up.
+    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> Place {
         if self.free.is_draining() {
             self.drain(DRAINED_PER_MISS);
         }
-        match self.free.take().or_else(|| self.evict(loading.access(), oracle)) {
-            Some(owned) => loading.place(owned),
-            None => return false,
+        match self.free.take().map_or_else(|| self.evict(loading.access(), oracle), Ok) {
+            Ok(owned) => {
+                loading.place(owned);
+                Place::Placed
+            }
+            Err(refusal) => refusal,
         }
-        true
     }
 
-    fn evict_with(&self, view: &View<'_>, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+    /// A victim, or what keeps one from being had.
+    fn evict_with(&self, view: &View<'_>, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
         loop {
             self.policy.evict(view, incoming, oracle);
             // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
-            let victim = view.taken.take()?;
+            let Some(victim) = view.taken.take() else { return Err(self.why_none(view)) };
             self.statistics.add(Counter::Evictions, 1);
             if victim.index() < self.frames() {
-                return Some(victim);
+                return Ok(victim);
             }
             // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
             self.free.give(victim, &self.memory);
         }
     }
 
+    /// Why an eviction found nothing. Dirty pages that it met are remembered when the view goes.
+    fn why_none(&self, view: &View<'_>) -> Place {
+        if view.met_dirty.borrow().is_empty() { Place::NoFrame } else { Place::Dirty }
+    }
+
     /// Changes how many frames are in use, from 1 to all that there are, without stopping anybody. What the pages of
-    /// frames above were is forgotten; those that are held leave later. Says how many are left there.
+    /// frames above were is forgotten; those that are held or dirty leave later. Says how many are left there.
     pub(crate) fn resize(&self, frames: u32) -> u32 {
         self.policy.resize(frames);
         self.free.resize(frames, &self.memory);
@@ -333,11 +365,16 @@ impl Cache {
         }
     }
 
-    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it.
+    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it. A dirty page is
+    /// remembered as one to be written.
     fn evacuate(&self, index: u32, page: PageId) {
-        if let Some(owned) = self.claim(index, page) {
-            self.policy.forget(&View::new(self), FrameId(index), page);
-            self.free.give(owned, &self.memory);
+        match self.claim(index, page) {
+            Ok(owned) => {
+                self.policy.forget(&View::new(self), FrameId(index), page);
+                self.free.give(owned, &self.memory);
+            }
+            Err(Claim::Dirty) => self.want_clean(&[(page, index)]),
+            Err(_) => {}
         }
     }
 
@@ -363,28 +400,37 @@ impl Cache {
         &self.memory.read(held)[..len]
     }
 
-    #[inline]
-    pub(crate) fn unpin(&self, held: Held) {
-        self.headers[held.index() as usize].unpin(held);
+    /// The log record of a pinned page's last change.
+    pub(crate) fn lsn(&self, held: &Held) -> u64 {
+        self.headers[held.index() as usize].lsn()
     }
 
-    /// Frees the frames of a relation that nobody will ask for again. Pages that are pinned or on their way stay, until
-    /// the policy finds that nobody wants them.
+    #[inline]
+    pub(crate) fn unpin(&self, held: Held) {
+        let index = held.index();
+        if self.headers[index as usize].unpin(held) {
+            self.wake_drained(index);
+        }
+    }
+
+    /// Frees the frames of a relation that nobody will ask for again, changes that were not written included. Pages that
+    /// are pinned or on their way stay, until the policy finds that nobody wants them.
     pub(crate) fn discard(&self, relation: RelationId) {
         for (index, header) in self.headers.iter().enumerate() {
             if let Some(page) = header.evictable().filter(|page| page.relation() == relation) {
+                self.abandon(index as u32, page);
                 self.evacuate(index as u32, page);
             }
         }
     }
 
-    /// Takes the frame from `page` if it still has it and nobody holds it.
-    fn claim(&self, index: u32, page: PageId) -> Option<Owned> {
-        let header = self.headers.get(index as usize)?;
+    /// Takes the frame from `page` if it still has it, nobody holds it and it is clean.
+    fn claim(&self, index: u32, page: PageId) -> Result<Owned, Claim> {
+        let header = self.headers.get(index as usize).ok_or(Claim::Pinned)?;
         let shard = self.table.shard(page).lock();
         // Under the lock of `page`'s shard the frame keeps this tag if it has it (I2).
         if !header.is_tagged(page) {
-            return None;
+            return Err(Claim::Pinned);
         }
         let owned = header.claim(index)?;
         // Rule 1: from here on nobody finds the page, and nobody who found it before can pin the frame.
@@ -394,7 +440,7 @@ impl Cache {
         });
         drop(shard);
         self.unmark(header, Counter::PrefetchWasted);
-        Some(owned)
+        Ok(owned)
     }
 
     /// What the pool has done so far.
@@ -414,21 +460,29 @@ struct View<'a> {
     cache: &'a Cache,
     taken: Cell<Option<Owned>>,
     spare: Option<&'a Spare<'a>>,
+    /// Pages that cannot leave before they are written.
+    met_dirty: RefCell<Vec<(PageId, u32)>>,
 }
 
 impl<'a> View<'a> {
     fn new(cache: &'a Cache) -> Self {
-        Self { cache, taken: Cell::new(None), spare: None }
+        Self { cache, taken: Cell::new(None), met_dirty: RefCell::new(Vec::new()), spare: None }
     }
 
     /// A view in which claims leave some pages where they are.
     fn sparing(cache: &'a Cache, spare: &'a Spare<'a>) -> Self {
-        Self { cache, taken: Cell::new(None), spare: Some(spare) }
+        let mut view = Self::new(cache);
+        view.spare = Some(spare);
+        view
     }
 }
 
 impl Drop for View<'_> {
     fn drop(&mut self) {
+        let met = self.met_dirty.take();
+        if !met.is_empty() {
+            self.cache.want_clean(&met);
+        }
         if let Some(owned) = self.taken.take() {
             self.cache.free.give(owned, &self.cache.memory);
         }
@@ -469,10 +523,19 @@ impl Frames for View<'_> {
         if self.spare.zip(header).is_some_and(|(spare, header)| spare.keeps(header, page)) {
             return Claim::Pinned;
         }
-        self.taken.set(self.cache.claim(frame.0, page));
-        let after = self.taken.take();
-        let answer = if after.is_some() { Claim::Taken } else { Claim::Pinned };
-        self.taken.set(after);
-        answer
+        match self.cache.claim(frame.0, page) {
+            Ok(owned) => {
+                self.taken.set(Some(owned));
+                Claim::Taken
+            }
+            Err(Claim::Dirty) => {
+                let mut met = self.met_dirty.borrow_mut();
+                if met.len() < write_back::MAX_MET {
+                    met.push((page, frame.0));
+                }
+                Claim::Dirty
+            }
+            Err(refused) => refused,
+        }
     }
 }

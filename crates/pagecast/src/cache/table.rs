@@ -60,6 +60,11 @@ impl Table {
         &self.shards[self.bucket(page) & (self.shards.len() - 1)]
     }
 
+    /// All locks.
+    pub(super) fn shards(&self) -> impl Iterator<Item = &Mutex<InFlight>> {
+        self.shards.iter()
+    }
+
     /// A frame that had `page` when it was looked at. Without the shard's lock, none does not mean that there is none.
     #[inline]
     pub(super) fn find(&self, headers: &[Header], page: PageId) -> Option<u32> {

@@ -1,0 +1,172 @@
+//! The thread that writes dirty pages before evictions have to wait for them.
+//!
+//! It works in rounds. A round writes the pages that evictions have met dirty since the last one, and as many of those
+//! that are dirty longest as bring their share of the pool down to what is allowed; never more than the rate allows. A
+//! load that found nothing but dirty pages comes here too, and does not wait for the next round.
+//!
+//! The idea of a writer with a rate and a round is PostgreSQL's background writer; that it goes by the age of changes is
+//! for the checkpoint's sake: the oldest change is what a log cannot be cut behind.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Writer, Written};
+use crate::PoolError;
+use crate::cache::{Loading, Place};
+use crate::io::Batch;
+use crate::pool::Shared;
+use crate::relation::Relation;
+
+/// How the background writer works.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WriterOptions {
+    /// From one round's begin to the next's. Default: 200 ms.
+    pub interval: Duration,
+    /// Bytes per second that rounds may write, at most. Default: 64 MiB. 0 writes nothing ahead: a page is written when
+    /// it has to leave, or by a checkpoint.
+    pub rate: u64,
+    /// The part of the frames, 0 to 1, that may stay dirty. Default: 0.1.
+    pub dirty_share: f64,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self { interval: Duration::from_millis(200), rate: 64 << 20, dirty_share: 0.1 }
+    }
+}
+
+/// How often a load looks for a frame again after dirty pages were written, before it does without.
+const TRIES: u32 = 4;
+
+/// A load that found only dirty pages.
+pub(crate) struct Room {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) relation: Arc<Relation>,
+    pub(crate) loading: Loading,
+}
+
+/// The thread. It ends when this goes.
+pub(crate) struct Background(Arc<Queue>);
+
+struct Queue {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    rooms: VecDeque<Room>,
+    is_started: bool,
+    is_stopped: bool,
+}
+
+impl Background {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Queue { state: Mutex::new(State::default()), arrived: Condvar::new() }))
+    }
+
+    /// Starts the thread if it does not run: a pool that only reads has none.
+    pub(crate) fn start(&self, writer: &Arc<Writer>, options: WriterOptions) -> Result<(), PoolError> {
+        let mut state = self.0.lock();
+        if state.is_started {
+            return Ok(());
+        }
+        let (queue, writer) = (self.0.clone(), writer.clone());
+        std::thread::Builder::new()
+            .name("pagecast-writer".to_owned())
+            .spawn(move || queue.work(&writer, options))
+            .map_err(|error| PoolError::setup("starting a thread that writes", error))?;
+        state.is_started = true;
+        Ok(())
+    }
+
+    /// Lets the thread write dirty pages until the load has a frame, and then hands it on.
+    pub(crate) fn make_room(&self, room: Room) {
+        self.0.lock().rooms.push_back(room);
+        self.0.arrived.notify_one();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.0.lock().is_stopped = true;
+        self.0.arrived.notify_one();
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, writer: &Writer, options: WriterOptions) {
+        let mut next_round = Instant::now() + options.interval;
+        while let Some(rooms) = self.wait(next_round) {
+            // A panic of the storage ends what it met: loads fail as they are dropped, pages are dirty again.
+            let _ = catch_unwind(AssertUnwindSafe(|| make_room(writer, rooms)));
+            if Instant::now() >= next_round {
+                let budget = (options.rate as f64 * options.interval.as_secs_f64()) as u64;
+                let _ = catch_unwind(AssertUnwindSafe(|| writer.round(budget, options.dirty_share)));
+                next_round = Instant::now() + options.interval;
+            }
+        }
+    }
+
+    /// The loads that came until the next round; `None` when the pool is gone.
+    fn wait(&self, next_round: Instant) -> Option<VecDeque<Room>> {
+        let mut state = self.lock();
+        while state.rooms.is_empty() && !state.is_stopped {
+            let left = next_round.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let rooms = std::mem::take(&mut state.rooms);
+        (!rooms.is_empty() || !state.is_stopped).then_some(rooms)
+    }
+}
+
+/// Writes what evictions met dirty, all loads' at once, and lets the loads look again.
+fn make_room(writer: &Writer, mut rooms: VecDeque<Room>) {
+    for _ in 0..TRIES {
+        if rooms.is_empty() {
+            return;
+        }
+        // What could not be written stays dirty; the loads that find no frame for that reason do without.
+        let _ = writer.write_back(&writer.cache.take_wanted());
+        rooms = rooms.into_iter().filter_map(place).collect();
+    }
+    rooms.into_iter().for_each(|room| room.loading.give_up());
+}
+
+/// Finds a frame for the load and hands it to the threads that read, or answers it if there is none yet.
+fn place(mut room: Room) -> Option<Room> {
+    match room.shared.cache.place(&mut room.loading, &room.shared.predictor) {
+        Place::Placed => Batch::new(&room.shared.threads, &room.relation).add(room.loading),
+        Place::NoFrame => room.loading.give_up(),
+        Place::Dirty => return Some(room),
+    }
+    None
+}
+
+impl Writer {
+    /// Writes what evictions met, and what is dirty longest beyond `dirty_share` of the frames: at most `bytes` bytes,
+    /// neighbours that come along not counted.
+    pub(crate) fn round(&self, bytes: u64, dirty_share: f64) -> Result<Written, PoolError> {
+        let budget = (bytes / u64::from(self.page_size)) as usize;
+        if budget == 0 {
+            return Ok(Written::default());
+        }
+        let mut pages = self.cache.take_wanted();
+        pages.truncate(budget);
+        let mut dirty = self.cache.dirty();
+        let allowed = (f64::from(self.cache.frames()) * dirty_share) as usize;
+        let surplus = dirty.len().saturating_sub(allowed.max(pages.len())).min(budget - pages.len());
+        dirty.sort_unstable();
+        pages.extend(dirty.into_iter().take(surplus).map(|(_, page, index)| (page, index)));
+        self.write_back(&pages)
+    }
+}

@@ -1,0 +1,115 @@
+//! Pages on their way to storage together: copied, sealed, and cut into runs of neighbours.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::PoolError;
+use crate::cache::Writing;
+use crate::io::Buffer;
+use crate::relation::Relation;
+use crate::storage::write_full;
+use crate::write::log::Durable;
+use crate::write::{Lsn, seal};
+
+/// At most one request's bytes of pages, in order of their blocks.
+pub(super) struct Batch {
+    buffer: Buffer,
+    page_size: usize,
+    pages: Vec<(Arc<Relation>, Writing)>,
+}
+
+/// Neighbouring pages of one relation: one request.
+pub(super) struct Run<'a> {
+    pub(super) relation: &'a Arc<Relation>,
+    pub(super) first: u32,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Batch {
+    /// For at most `pages` pages.
+    pub(super) fn new(pages: usize, page_size: u32) -> Self {
+        let buffer = Buffer::new(pages * page_size as usize);
+        Self { buffer, page_size: page_size as usize, pages: Vec::with_capacity(pages) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Where the next page is to be copied.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        let at = self.slot(self.pages.len());
+        &mut self.buffer.bytes_mut()[at]
+    }
+
+    fn slot(&self, index: usize) -> Range<usize> {
+        index * self.page_size..(index + 1) * self.page_size
+    }
+
+    /// Adds the page that was copied into [`room`](Self::room), and seals it if its relation is.
+    pub(super) fn push(&mut self, relation: Arc<Relation>, writing: Writing) {
+        if relation.is_sealed() {
+            seal::seal(self.room(), writing.page().block(), Lsn(writing.lsn()));
+        }
+        self.pages.push((relation, writing));
+    }
+
+    /// The log record that must be durable before any of them is written.
+    pub(super) fn lsn(&self) -> Lsn {
+        Lsn(self.pages.iter().map(|(_, writing)| writing.lsn()).max().unwrap_or(0))
+    }
+
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run<'_>> {
+        let follows = |a: &(Arc<Relation>, Writing), b: &(Arc<Relation>, Writing)| {
+            a.1.page().relation() == b.1.page().relation()
+                && a.1.page().block().checked_add(1) == Some(b.1.page().block())
+        };
+        let mut at = 0;
+        self.pages.chunk_by(follows).map(move |pages| {
+            let bytes = &self.buffer.bytes()[at * self.page_size..(at + pages.len()) * self.page_size];
+            at += pages.len();
+            Run { relation: &pages[0].0, first: pages[0].1.page().block(), bytes }
+        })
+    }
+
+    /// Writes all of it in place. What fails stays dirty; the first error is answered when all else is written.
+    pub(super) fn write(self, log: Durable) -> Result<(), PoolError> {
+        assert!(log.covers(self.lsn()), "a page is written before its log");
+        let outcomes: Vec<_> = self.runs().map(|run| (run.bytes.len() / self.page_size, run.write())).collect();
+        let mut pages = self.pages.into_iter();
+        let mut first_error = Ok(());
+        for (count, outcome) in outcomes {
+            for (_, writing) in pages.by_ref().take(count) {
+                if outcome.is_ok() {
+                    writing.done();
+                }
+            }
+            first_error = first_error.and(outcome);
+        }
+        first_error
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn offset(&self) -> u64 {
+        u64::from(self.first) * u64::from(self.relation.page_size())
+    }
+
+    fn write(&self) -> Result<(), PoolError> {
+        let failed = |source| PoolError::Write {
+            path: self.relation.path().to_owned(),
+            offset: self.offset(),
+            len: self.bytes.len() as u64,
+            source: Arc::new(source),
+        };
+        self.relation.verify()?;
+        // Before the pages count as clean: whoever finds them so and syncs, syncs this file too. Also if it fails, since
+        // part of it may have been written.
+        self.relation.wrote();
+        self.relation.alone_on_storage(|storage| write_full(storage, self.offset(), self.bytes)).map_err(failed)
+    }
+}
