@@ -26,6 +26,8 @@ use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::mistake;
 
+mod writes;
+
 const RELATION: RelationId = RelationId(0);
 const PAGE_BYTES: usize = 8;
 /// Short, so that a queue is tried at each hit and full at every second.
