@@ -222,7 +222,7 @@ fn request(
             continue;
         }
         let page: PageId = relation.page(block);
-        let (ahead, waiter) = shared.cache.bring_into_free(shared.access(page, None, None));
+        let (ahead, waiter) = shared.cache.bring_into_free(shared.access(page, None, false, None));
         waiters.extend(waiter);
         match ahead {
             Ahead::Started(loading) => batch.add(loading),
