@@ -199,6 +199,14 @@ pub enum PoolError {
         /// The most it can get.
         maximum: u64,
     },
+    /// No more relations can be kept.
+    #[error("{}: cannot be kept: {most} relations are kept already; give one of them up", path.display())]
+    TooManyKept {
+        /// The file.
+        path: PathBuf,
+        /// How many can be kept at once.
+        most: usize,
+    },
     /// The page size cannot be used.
     #[error("a page size of {given} bytes cannot be used: it must be a multiple of 4096 and at most {max}")]
     PageSize {

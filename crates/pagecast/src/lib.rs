@@ -12,7 +12,7 @@
 //! | `write` | pages that change: log, seals, write-back, checkpoint, double writes |
 //! | `pool`, `session`, `read`, `pin`, `pin_mut`, `scan`, `relation` | what users call |
 //! | `prefetch` | pages that are brought before they are asked for |
-//! | `resize` | the pool's size while it is in use |
+//! | `resize`, `shares` | the pool's size while it is in use; what parts of it are bounded or kept |
 //! | `snapshot`, [`metrics`] | what an operator sees |
 //! | [`warm`] | the hottest pages, kept over a restart |
 //! | `options`, `stats` | how memory is divided, what is counted |
@@ -37,6 +37,7 @@ mod relation;
 mod resize;
 mod scan;
 mod session;
+mod shares;
 mod snapshot;
 mod stats;
 pub mod storage;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pagecast_core::ScanId;
 
+use crate::cache::Capped;
 use crate::pool::Shared;
 use crate::{PoolError, Relation};
 
@@ -30,6 +31,13 @@ impl Scan {
     pub fn report(&self, position: u64) {
         self.shared.predictor.report(self.id, position, self.shared.now());
         self.shared.read_ahead(self.id);
+    }
+
+    /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the bound: a scan that reads
+    /// everything once then leaves the rest of the pool alone, whatever the policy. When it has as many, each further load
+    /// takes the frame of its oldest page that nobody holds. Pinned pages and those on their way come on top.
+    pub fn cap(&self, frames: Option<u32>) {
+        self.shared.cache.cap(Capped::Scan(self.id), frames);
     }
 
     /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on their way now because
@@ -68,6 +76,7 @@ impl Scan {
 impl Drop for Scan {
     fn drop(&mut self) {
         self.shared.end_window(self.id);
+        self.cap(None);
         let now = self.shared.now();
         self.shared.registry.lock().finish(self.id, now);
     }

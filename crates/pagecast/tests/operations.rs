@@ -180,3 +180,95 @@ fn a_dump_that_cannot_be_used_names_file_and_fault() {
     assert!(error.ends_with("hot: lists pages of 4096 bytes, and this pool's have 65536"), "{error}");
     assert!(pool.dump_hottest(&folder.path().join("no/folder"), 1).is_err());
 }
+
+fn resident(pool: &Pool, relation: &Relation) -> u32 {
+    pool.snapshot().relations.iter().find(|view| view.id == relation.id()).unwrap().resident
+}
+
+fn every_policy() -> impl Iterator<Item = &'static str> {
+    pagecast::policy::names().filter(|name| *name != "opt")
+}
+
+#[test]
+fn a_capped_relation_takes_its_frames_and_no_others() {
+    for policy in every_policy() {
+        let (pool, table, other) = pool(PoolOptions { policy: policy.parse().unwrap(), ..Default::default() });
+        touch(&pool, &table, 0..60);
+        pool.cap(&other, Some(10)).unwrap();
+        touch(&pool, &other, 0..400);
+        assert_eq!((resident(&pool, &other), resident(&pool, &table)), (10, 60), "{policy}");
+        touch(&pool, &other, 390..400);
+        assert_eq!(pool.stats().hits, 10, "{policy}: the ten pages that came last are there");
+        pool.cap(&other, None).unwrap();
+        touch(&pool, &other, 0..50);
+        assert!(resident(&pool, &other) > 40, "{policy}: the bound is gone");
+        pool.check();
+    }
+}
+
+#[test]
+fn pinned_pages_exceed_a_cap_until_they_are_unpinned() {
+    let (pool, table, _) = pool(PoolOptions::default());
+    touch(&pool, &table, 0..40);
+    pool.cap(&table, Some(5)).unwrap();
+    let pins: Vec<_> = (0..20).map(|block| pool.pin(&table, block, None).unwrap()).collect();
+    touch(&pool, &table, 100..130);
+    assert!((20..=21).contains(&resident(&pool, &table)), "{}", resident(&pool, &table));
+    drop(pins);
+    touch(&pool, &table, 200..201);
+    assert_eq!(resident(&pool, &table), 5);
+    pool.check();
+}
+
+#[test]
+fn a_capped_scan_leaves_the_others_pages() {
+    use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+
+    let (pool, table, other) = pool(PoolOptions { policy: "lru".parse().unwrap(), ..Default::default() });
+    touch(&pool, &table, 0..100);
+    let runs = [Run { first: 0, blocks: 400, position: 0, span: 400 }];
+    let parts = [Part { relation: other.id(), pages: Pages::Runs(&runs) }];
+    let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: 400, parts: &parts }).unwrap();
+    scan.cap(Some(8));
+    for block in 0..400 {
+        drop(pool.pin(&other, block, Some(scan.id())).unwrap());
+    }
+    assert_eq!((resident(&pool, &other), resident(&pool, &table)), (8, 100));
+    drop(scan);
+    touch(&pool, &other, 0..100);
+    assert!(resident(&pool, &other) > 90, "the bound ended with the scan");
+    pool.check();
+}
+
+#[test]
+fn kept_pages_stay_under_every_policy_while_others_can_leave() {
+    for policy in every_policy() {
+        let (pool, table, other) = pool(PoolOptions { policy: policy.parse().unwrap(), ..Default::default() });
+        pool.keep(&table, 30).unwrap();
+        touch(&pool, &table, 0..30);
+        (0..3).for_each(|_| touch(&pool, &other, 0..400));
+        assert_eq!(resident(&pool, &table), 30, "{policy}");
+        // All frames for pages that are kept: then one of them leaves.
+        pool.keep(&table, 1000).unwrap();
+        touch(&pool, &table, 0..400);
+        touch(&pool, &other, 0..5);
+        pool.keep(&table, 0).unwrap();
+        (0..4).for_each(|_| touch(&pool, &other, 0..400));
+        assert!(resident(&pool, &table) < 200, "{policy}: like any others");
+        pool.check();
+    }
+}
+
+#[test]
+fn seventeen_relations_cannot_be_kept() {
+    let files = MemoryFiles::new();
+    (0..17).for_each(|n| files.write(format!("{n}"), vec![0; PAGE as usize]));
+    let options =
+        PoolOptions { memory: 1 << 20, page_size: PAGE, device: Device::new(files, None), ..Default::default() };
+    let pool = Pool::new(options).unwrap();
+    let open: Vec<_> = (0..17).map(|n| pool.open(format!("{n}").as_ref()).unwrap()).collect();
+    open[..16].iter().for_each(|relation| pool.keep(relation, 1).unwrap());
+    assert!(pool.keep(&open[16], 1).unwrap_err().to_string().starts_with("16: cannot be kept: 16 relations"));
+    pool.keep(&open[3], 0).unwrap();
+    pool.keep(&open[16], 1).unwrap();
+}

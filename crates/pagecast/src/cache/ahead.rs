@@ -67,7 +67,8 @@ impl Cache {
     /// Begins to bring a page into a free frame, and displaces nobody for it. The waiter is the caller's, who learns from
     /// it when the page is there.
     pub(crate) fn bring_into_free(self: &Arc<Self>, access: Access) -> (Ahead, Option<Waiter>) {
-        let Some(owned) = self.free.take() else { return (Ahead::NoRoom, None) };
+        let free = if self.is_at_cap(&access) { None } else { self.free.take() };
+        let Some(owned) = free else { return (Ahead::NoRoom, None) };
         let mut waiter = None;
         let ahead = self.enter(owned, Load::new(access), |load| waiter = Some(load.join(self)));
         (ahead, waiter)
@@ -100,7 +101,11 @@ impl Cache {
         Ahead::Started(loading)
     }
 
+    /// A page ahead takes no frame from the pages of its own cap: they were brought for the same purpose.
     fn frame_ahead(&self, access: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+        if self.is_at_cap(access) {
+            return None;
+        }
         self.free.take().or_else(|| {
             let spare = Spare::sooner_than(access, oracle);
             self.evict_with(&View::sparing(self, &spare), access, &spare).ok()
@@ -192,9 +197,14 @@ impl<'a> Spare<'a> {
         keeps
     }
 
+    /// Whether the frame is for a page that nobody waits for.
+    pub(super) fn is_for_a_page_ahead(&self) -> bool {
+        self.wanted_in.is_some()
+    }
+
     /// Whether enough was turned down to stop looking.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.wanted_in.is_some() && self.refused.get() >= MAX_REFUSALS
+        self.is_for_a_page_ahead() && self.refused.get() >= MAX_REFUSALS
     }
 }
 

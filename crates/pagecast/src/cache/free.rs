@@ -4,14 +4,19 @@
 //! nobody has it: its memory goes back to the system, and it waits here. A shrink therefore stops nobody: it lowers the
 //! count, retires what is free, takes what is resident without pins, and what is pinned or being filled at that moment
 //! is retired when it is given back or, being resident then, by the misses that follow ([`Cache::drain`]).
-//!
-//! [`Cache::drain`]: super::Cache::drain
+
+use pagecast_core::policy::Claim;
+use pagecast_core::{FrameId, PageId};
 
 use super::frame::Owned;
+use super::{Cache, View};
 use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
 use crate::sync::{Mutex, unless_mistaken};
+
+/// How many frames a miss looks at for pages that a shrink left behind: few beside what a miss costs.
+pub(super) const DRAINED_PER_MISS: u32 = 32;
 
 /// How many frames [`FreeFrames::give_back`] withholds at once from those who want one.
 const BATCH: usize = 64;
@@ -143,5 +148,43 @@ impl FreeFrames {
             self.note_draining(&lists);
         }
         given
+    }
+}
+
+impl Cache {
+    /// Changes how many frames are in use, from 1 to all that there are, without stopping anybody. What the pages of
+    /// frames above were is forgotten; those that are held or dirty leave later. Says how many are left there.
+    pub(crate) fn resize(&self, frames: u32) -> u32 {
+        self.policy.resize(frames);
+        self.free.resize(frames, &self.memory);
+        self.drain(u32::MAX);
+        (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
+    }
+
+    /// Empties up to `limit` of the frames that are out of use.
+    pub(super) fn drain(&self, limit: u32) {
+        for index in self.free.above(limit) {
+            if let Some(page) = self.headers[index as usize].evictable() {
+                self.evacuate(index, page);
+            }
+        }
+    }
+
+    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it. A dirty page is
+    /// remembered as one to be written.
+    pub(super) fn evacuate(&self, index: u32, page: PageId) {
+        match self.claim(index, page) {
+            Ok(owned) => {
+                self.policy.forget(&View::new(self), FrameId(index), page);
+                self.free.give(owned, &self.memory);
+            }
+            Err(Claim::Dirty) => self.want_clean(&[(page, index)]),
+            Err(_) => {}
+        }
+    }
+
+    /// Gives the memory of free frames back to the system; says how many frames it was.
+    pub(crate) fn give_back(&self) -> u32 {
+        self.free.give_back(&self.memory)
     }
 }

@@ -153,6 +153,7 @@ impl Loading {
         shard.remove(&page);
         drop(shard);
         self.ended = true;
+        cache.note_arrival(&self.load.access, index);
         cache.ended_one();
         wake(wakers);
     }

@@ -25,38 +25,39 @@ mod exclusive;
 mod frame;
 mod free;
 mod load;
+mod shares;
 mod table;
+mod view;
 mod write_back;
 
 #[cfg(all(test, pagecast_shuttle))]
 mod exploration;
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Waker;
 
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, Frames, HitNeed};
-use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, HitNeed};
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::frame_memory::FrameMemory;
-use crate::processor_cache::prefetch;
 use crate::stats::{Counter, PoolStats, Statistics};
 use crate::sync::{Mutex, unless_mistaken};
 pub(crate) use ahead::Ahead;
-use ahead::Spare;
 pub use check::FrameCounts;
 use client::SharedQueues;
 pub(crate) use client::{Anyone, Client, SessionState};
 pub(crate) use exclusive::{Exclusive, Upgrade};
 use frame::Header;
 pub(crate) use frame::{Held, Owned};
-use free::FreeFrames;
+use free::{DRAINED_PER_MISS, FreeFrames};
 use load::Load;
 pub(crate) use load::{Loading, Waiter};
+pub(crate) use shares::{Capped, MAX_KEEPS};
+use shares::{Caps, Keeps};
 use table::Table;
+use view::View;
 pub(crate) use write_back::{Blocked, Writing};
 
 /// The frames of a pool and all that is known about them.
@@ -72,7 +73,7 @@ pub(crate) use write_back::{Blocked, Writing};
 /// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have not come yet. Each
 ///   waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
-/// * (I6) Locks are taken in this order: a queue's, the policy's own, a shard's, a load's. No two queues' or shards' at
+/// * (I6) Locks are taken in this order: a queue's, the caps', the policy's own, a shard's, a load's. No two queues' or shards' at
 ///   once. The policy is never called under a shard's lock, and nothing is read or woken under any.
 /// * (I7) `marked` counts the loads and frames that carry the mark of a page brought ahead (`ahead.rs`). A mark moves from
 ///   the load to the frame at publication, and is taken off once.
@@ -90,15 +91,14 @@ pub(crate) struct Cache {
     loads: AtomicU32,
     max_loads: u32,
     marked: AtomicU32,
+    caps: Caps,
+    keeps: Keeps,
     /// Who waits for the last pin of others on a frame, to have its page alone.
     draining: Mutex<Vec<(u32, Waker)>>,
     /// Dirty pages that should have left.
     wanted: Mutex<Vec<(PageId, u32)>>,
     pub(crate) statistics: Statistics,
 }
-
-/// How many frames a miss looks at for pages that a shrink left behind: few beside what a miss costs.
-const DRAINED_PER_MISS: u32 = 32;
 
 /// What became of a request.
 pub(crate) enum Request {
@@ -176,6 +176,8 @@ impl Cache {
             loads: AtomicU32::new(0),
             max_loads: Self::max_loads(most),
             marked: AtomicU32::new(0),
+            caps: Caps::new(),
+            keeps: Keeps::new(),
             draining: Mutex::new(Vec::new()),
             wanted: Mutex::new(Vec::new()),
             statistics: Statistics::new(),
@@ -318,7 +320,8 @@ impl Cache {
         if self.free.is_draining() {
             self.drain(DRAINED_PER_MISS);
         }
-        match self.free.take().map_or_else(|| self.evict(loading.access(), oracle), Ok) {
+        let ready = self.take_capped(loading.access()).or_else(|| self.free.take());
+        match ready.map_or_else(|| self.evict(loading.access(), oracle), Ok) {
             Ok(owned) => {
                 loading.place(owned);
                 Place::Placed
@@ -332,7 +335,12 @@ impl Cache {
         loop {
             self.policy.evict(view, incoming, oracle);
             // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
-            let Some(victim) = view.taken.take() else { return Err(self.why_none(view)) };
+            let Some(victim) = view.taken.take() else {
+                if view.take_kept_next() {
+                    continue;
+                }
+                return Err(self.why_none(view));
+            };
             self.statistics.add(Counter::Evictions, 1);
             if victim.index() < self.frames() {
                 return Ok(victim);
@@ -345,42 +353,6 @@ impl Cache {
     /// Why an eviction found nothing. Dirty pages that it met are remembered when the view goes.
     fn why_none(&self, view: &View<'_>) -> Place {
         if view.met_dirty.borrow().is_empty() { Place::NoFrame } else { Place::Dirty }
-    }
-
-    /// Changes how many frames are in use, from 1 to all that there are, without stopping anybody. What the pages of
-    /// frames above were is forgotten; those that are held or dirty leave later. Says how many are left there.
-    pub(crate) fn resize(&self, frames: u32) -> u32 {
-        self.policy.resize(frames);
-        self.free.resize(frames, &self.memory);
-        self.drain(u32::MAX);
-        (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
-    }
-
-    /// Empties up to `limit` of the frames that are out of use.
-    fn drain(&self, limit: u32) {
-        for index in self.free.above(limit) {
-            if let Some(page) = self.headers[index as usize].evictable() {
-                self.evacuate(index, page);
-            }
-        }
-    }
-
-    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it. A dirty page is
-    /// remembered as one to be written.
-    fn evacuate(&self, index: u32, page: PageId) {
-        match self.claim(index, page) {
-            Ok(owned) => {
-                self.policy.forget(&View::new(self), FrameId(index), page);
-                self.free.give(owned, &self.memory);
-            }
-            Err(Claim::Dirty) => self.want_clean(&[(page, index)]),
-            Err(_) => {}
-        }
-    }
-
-    /// Gives the memory of free frames back to the system; says how many frames it was.
-    pub(crate) fn give_back(&self) -> u32 {
-        self.free.give_back(&self.memory)
     }
 
     /// Before publication, so that no hit is told to the policy before its page was.
@@ -416,6 +388,8 @@ impl Cache {
     /// Frees the frames of a relation that nobody will ask for again, changes that were not written included. Pages that
     /// are pinned or on their way stay, until the policy finds that nobody wants them.
     pub(crate) fn discard(&self, relation: RelationId) {
+        self.cap(Capped::Relation(relation), None);
+        self.keep(relation, 0);
         for (index, header) in self.headers.iter().enumerate() {
             if let Some(page) = header.evictable().filter(|page| page.relation() == relation) {
                 self.abandon(index as u32, page);
@@ -440,6 +414,7 @@ impl Cache {
         });
         drop(shard);
         self.unmark(header, Counter::PrefetchWasted);
+        self.keeps.count(page, -1);
         Ok(owned)
     }
 
@@ -451,91 +426,5 @@ impl Cache {
     /// Frames that are pinned at this moment.
     pub(crate) fn pinned(&self) -> u32 {
         self.headers.iter().filter(|header| header.pins() > 0).count() as u32
-    }
-}
-
-/// The frames as the policy sees them during one call. It takes at most one frame, and what it took is the pool's, even
-/// if the policy answers with another.
-struct View<'a> {
-    cache: &'a Cache,
-    taken: Cell<Option<Owned>>,
-    spare: Option<&'a Spare<'a>>,
-    /// Pages that cannot leave before they are written.
-    met_dirty: RefCell<Vec<(PageId, u32)>>,
-}
-
-impl<'a> View<'a> {
-    fn new(cache: &'a Cache) -> Self {
-        Self { cache, taken: Cell::new(None), met_dirty: RefCell::new(Vec::new()), spare: None }
-    }
-
-    /// A view in which claims leave some pages where they are.
-    fn sparing(cache: &'a Cache, spare: &'a Spare<'a>) -> Self {
-        let mut view = Self::new(cache);
-        view.spare = Some(spare);
-        view
-    }
-}
-
-impl Drop for View<'_> {
-    fn drop(&mut self) {
-        let met = self.met_dirty.take();
-        if !met.is_empty() {
-            self.cache.want_clean(&met);
-        }
-        if let Some(owned) = self.taken.take() {
-            self.cache.free.give(owned, &self.cache.memory);
-        }
-    }
-}
-
-impl Frames for View<'_> {
-    fn count(&self) -> u32 {
-        self.cache.frames()
-    }
-
-    fn word(&self, frame: FrameId) -> &AtomicU64 {
-        &self.cache.headers[frame.index()].word
-    }
-
-    fn evictable(&self, frame: FrameId) -> Option<PageId> {
-        if self.spare.is_some_and(Spare::is_exhausted) {
-            return None;
-        }
-        self.cache.headers.get(frame.index())?.evictable()
-    }
-
-    fn page(&self, frame: FrameId) -> Option<PageId> {
-        self.cache.headers.get(frame.index())?.tagged()
-    }
-
-    fn prefetch(&self, address: usize) {
-        prefetch(address);
-    }
-
-    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
-        let before = self.taken.take();
-        if before.is_some() {
-            self.taken.set(before);
-            return Claim::Pinned;
-        }
-        let header = self.cache.headers.get(frame.index());
-        if self.spare.zip(header).is_some_and(|(spare, header)| spare.keeps(header, page)) {
-            return Claim::Pinned;
-        }
-        match self.cache.claim(frame.0, page) {
-            Ok(owned) => {
-                self.taken.set(Some(owned));
-                Claim::Taken
-            }
-            Err(Claim::Dirty) => {
-                let mut met = self.met_dirty.borrow_mut();
-                if met.len() < write_back::MAX_MET {
-                    met.push((page, frame.0));
-                }
-                Claim::Dirty
-            }
-            Err(refused) => refused,
-        }
     }
 }

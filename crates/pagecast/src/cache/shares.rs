@@ -1,0 +1,208 @@
+//! Shares of the pool that are set by hand: caps, which bound what a relation or a scan may take, and keeps, which spare a
+//! relation's pages.
+//!
+//! **Cap.** The resident pages that a relation or a scan had loaded stand in a ring. When the ring is full, the next load
+//! takes the frame of the oldest of them that nobody holds, and the policy is not asked. Pages that are pinned stay, and
+//! pages on their way are not in the ring yet: by as many a cap is exceeded for a while.
+//!
+//! **Keep.** While no more pages of a relation are resident than are to be kept, an eviction passes over them as if they
+//! were pinned; only if nothing else can be had it takes one. Every policy is steered by that alone.
+//!
+//! Cost: nothing where none is set. With caps, a lock and the claims of one load for each miss; 16 bytes for each page in
+//! a ring. With keeps, up to [`MAX_KEEPS`] comparisons for each candidate of an eviction, and under policies that go
+//! through a list, a step for each kept page that stands in front of the victim.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicU32};
+
+use pagecast_core::policy::Access;
+use pagecast_core::{FrameId, PageId, RelationId, ScanId};
+
+use super::frame::Owned;
+use super::{Cache, View};
+use crate::stats::Counter;
+use crate::sync::Mutex;
+
+/// Relations that may be kept at once.
+pub(crate) const MAX_KEEPS: usize = 16;
+
+/// Whom a cap is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Capped {
+    Relation(RelationId),
+    Scan(ScanId),
+}
+
+/// The caps that are set.
+pub(super) struct Caps {
+    /// How many there are: without any, nobody takes the lock. Relaxed: a load that misses a cap set this moment is as one
+    /// that was there before.
+    number: AtomicU32,
+    rings: Mutex<HashMap<Capped, Ring>>,
+}
+
+struct Ring {
+    most: u32,
+    /// Frames with the page that each held when it came, the oldest first.
+    pages: VecDeque<(u32, PageId)>,
+}
+
+impl Caps {
+    pub(super) fn new() -> Self {
+        Self { number: AtomicU32::new(0), rings: Mutex::new(HashMap::new()) }
+    }
+
+    fn set(&self, whose: Capped, most: Option<u32>, pages: VecDeque<(u32, PageId)>) {
+        let mut rings = self.rings.lock();
+        match most {
+            Some(most) => drop(rings.insert(whose, Ring { most: most.max(1), pages })),
+            None => drop(rings.remove(&whose)),
+        }
+        self.number.store(rings.len() as u32, Relaxed);
+    }
+
+    fn of(access: &Access) -> impl Iterator<Item = Capped> + use<> {
+        [Some(Capped::Relation(access.page.relation())), access.scan.map(Capped::Scan)].into_iter().flatten()
+    }
+
+    fn are_set(&self) -> bool {
+        self.number.load(Relaxed) > 0
+    }
+}
+
+/// The relations that are kept.
+pub(super) struct Keeps {
+    /// How many of the places are taken, from the first on; each is taken and given up under the lock.
+    number: AtomicU32,
+    places: [Keep; MAX_KEEPS],
+    changing: Mutex<()>,
+}
+
+struct Keep {
+    relation: AtomicU32,
+    /// Pages to be kept; 0 in a place that was given up.
+    most: AtomicU32,
+    /// Resident pages. Off by the loads and evictions under way when the keep was set.
+    resident: AtomicI64,
+}
+
+impl Keeps {
+    pub(super) fn new() -> Self {
+        let place = || Keep { relation: AtomicU32::new(0), most: AtomicU32::new(0), resident: AtomicI64::new(0) };
+        Self { number: AtomicU32::new(0), places: std::array::from_fn(|_| place()), changing: Mutex::new(()) }
+    }
+
+    fn places(&self) -> &[Keep] {
+        &self.places[..self.number.load(Relaxed) as usize]
+    }
+
+    fn of(&self, relation: RelationId) -> Option<&Keep> {
+        self.places().iter().find(|keep| keep.relation.load(Relaxed) == relation.0 && keep.most.load(Relaxed) > 0)
+    }
+
+    /// Whether an eviction passes over the page.
+    pub(super) fn spare(&self, page: PageId) -> bool {
+        self.of(page.relation()).is_some_and(|keep| keep.resident.load(Relaxed) <= keep.most.load(Relaxed).into())
+    }
+
+    /// Whether any relation is kept.
+    pub(super) fn are_set(&self) -> bool {
+        !self.places().is_empty()
+    }
+
+    /// A page came or left.
+    pub(super) fn count(&self, page: PageId, by: i64) {
+        if let Some(keep) = self.of(page.relation()) {
+            keep.resident.fetch_add(by, Relaxed);
+        }
+    }
+}
+
+impl Cache {
+    /// Bounds the frames of a relation or scan, or lifts the bound.
+    pub(crate) fn cap(&self, whose: Capped, most: Option<u32>) {
+        let pages = match (whose, most) {
+            (Capped::Relation(relation), Some(_)) => self.resident_of(relation).collect(),
+            _ => VecDeque::new(),
+        };
+        self.caps.set(whose, most, pages);
+    }
+
+    /// Keeps up to `most` pages of a relation, or none any more with 0. False if too many relations are kept already.
+    pub(crate) fn keep(&self, relation: RelationId, most: u32) -> bool {
+        let _one_at_a_time = self.keeps.changing.lock();
+        if let Some(keep) = self.keeps.of(relation) {
+            keep.most.store(most, Relaxed);
+            return true;
+        }
+        let number = self.keeps.number.load(Relaxed) as usize;
+        let given_up = self.keeps.places().iter().position(|keep| keep.most.load(Relaxed) == 0);
+        let Some(keep) = self.keeps.places.get(given_up.unwrap_or(number)) else { return most == 0 };
+        keep.relation.store(relation.0, Relaxed);
+        keep.resident.store(0, Relaxed);
+        keep.most.store(most, Relaxed);
+        self.keeps.number.store(number.max(given_up.map_or(number + 1, |place| place + 1)) as u32, Relaxed);
+        keep.resident.fetch_add(self.resident_of(relation).count() as i64, Relaxed);
+        true
+    }
+
+    fn resident_of(&self, relation: RelationId) -> impl Iterator<Item = (u32, PageId)> {
+        let tagged = self.headers.iter().zip(0..).filter_map(|(header, frame)| Some((frame, header.tagged()?)));
+        tagged.filter(move |(_, page)| page.relation() == relation)
+    }
+
+    /// A frame of the relation's or scan's own, if it has as many as it may. What it has beyond that is freed.
+    pub(super) fn take_capped(&self, access: &Access) -> Option<Owned> {
+        if !self.caps.are_set() {
+            return None;
+        }
+        let mut taken = None;
+        let mut rings = self.caps.rings.lock();
+        for whose in Caps::of(access) {
+            let Some(ring) = rings.get_mut(&whose) else { continue };
+            // Once round at most: what cannot be had goes to the back.
+            for _ in 0..ring.pages.len() {
+                if (ring.pages.len() as u32) < ring.most {
+                    break;
+                }
+                let Some((frame, page)) = ring.pages.pop_front() else { break };
+                match self.claim_and_forget(frame, page) {
+                    Some(owned) if taken.is_none() && owned.index() < self.frames() => taken = Some(owned),
+                    Some(owned) => self.free.give(owned, &self.memory),
+                    None if self.headers[frame as usize].is_tagged(page) => ring.pages.push_back((frame, page)),
+                    None => {}
+                }
+            }
+        }
+        taken
+    }
+
+    /// Whether the relation or the scan has as many pages as it may.
+    pub(super) fn is_at_cap(&self, access: &Access) -> bool {
+        self.caps.are_set() && {
+            let rings = self.caps.rings.lock();
+            Caps::of(access).filter_map(|whose| rings.get(&whose)).any(|ring| ring.pages.len() as u32 >= ring.most)
+        }
+    }
+
+    fn claim_and_forget(&self, frame: u32, page: PageId) -> Option<Owned> {
+        let owned = self.claim(frame, page).ok()?;
+        self.policy.forget(&View::new(self), FrameId(frame), page);
+        self.statistics.add(Counter::Evictions, 1);
+        Some(owned)
+    }
+
+    /// The page of a load is resident.
+    pub(super) fn note_arrival(&self, access: &Access, frame: u32) {
+        self.keeps.count(access.page, 1);
+        if self.caps.are_set() {
+            let mut rings = self.caps.rings.lock();
+            for whose in Caps::of(access) {
+                if let Some(ring) = rings.get_mut(&whose) {
+                    ring.pages.push_back((frame, access.page));
+                }
+            }
+        }
+    }
+}
