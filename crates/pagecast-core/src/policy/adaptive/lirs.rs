@@ -6,9 +6,10 @@
 //! and victims come from its front. A HIR page that is used while in S becomes LIR, and the oldest LIR page becomes HIR.
 //!
 //! Deviations: S remembers at most as many non-resident pages as the part `ghosts` (200 %) of the frames, the oldest
-//! eviction forgotten first; the paper lets S grow without bound in section 3 and limits it in its measurements. It is
-//! trimmed when the missed page is admitted. If Q has no page that can be had, LIR pages are proposed from the oldest.
-//! LIR pages are made as long as there are fewer than there should be, not only at the start.
+//! eviction forgotten first; the paper lets S grow without bound in section 3 and limits it in its measurements. Twice the
+//! frames is what the reference with a bound uses (Caffeine's simulator). It is trimmed when the missed page is admitted.
+//! If Q has no page that can be had, LIR pages are proposed from the oldest. LIR pages are made as long as there are fewer
+//! than there should be, not only at the start.
 //!
 //! Suits loops and scans beside a working set; it answers slowly when the working set moves.
 //!

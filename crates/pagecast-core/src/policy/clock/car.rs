@@ -10,8 +10,9 @@
 //!
 //! Suits what ARC suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears bits until it finds a page without, at most two rounds of both clocks.
-//! 24 bytes per frame and 35 to 46 for each of as many ghosts.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears bits until it finds a page
+//! without, in three rounds at most, four if hits set bits meanwhile. 24 bytes per frame beside its word, and 35 to 46 for
+//! each of as many ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

@@ -7,9 +7,12 @@
 //! part `ghosts` (200 %) of the frames. The share of cold pages grows by one when a test succeeds and shrinks by one when
 //! a test ends in vain, and neither it nor the hot share falls below the part `cold` (1 %) of the frames.
 //!
-//! Where the paper leaves room or we differ, with the effect on misses on the shared traces:
+//! Where the paper leaves room or we differ, with the effect on misses on the shared traces. The defaults are the
+//! parameters of the implementation that we compare with, Caffeine's simulator: from 1 to 99 % of the frames for cold
+//! pages, twice as many ghosts as frames.
 //! * The first pages are hot until only the smallest cold share is free, as in LIRS. All cold instead: up to 14 % more.
-//! * The bounds of the cold share. With one page as the least it takes thousands of misses to leave it: 6 % more.
+//! * The paper names no bounds of the cold share. With one page as the least it takes thousands of misses to leave it:
+//!   6 % more.
 //! * The paper remembers as many pages as there are frames (`ghosts=100%`): up to 2 % more.
 //! * HANDhot stops once there are few enough hot pages. The paper lets it run on to the next hot page, ending tests on
 //!   the way: up to 3 % more or 1 % fewer. Tests then end by HANDtest.
@@ -17,8 +20,8 @@
 //!
 //! Suits what LIRS suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. Hands move O(1) amortised per miss. 40 bytes per frame and 35 to 46 for each of as many
-//! ghosts.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. Hands move O(1) amortised per miss. 40 bytes per
+//! frame beside its word, and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

@@ -14,8 +14,8 @@
 //!
 //! Suits skewed accesses with many pages that are used once.
 //!
-//! Cost: a hit writes the frame's own line until the count is 3 and takes no lock. An eviction moves pages round, O(1) amortised over hits. 24 bytes
-//! per frame and 35 to 46 for each ghost.
+//! Cost: a hit writes the frame's own line until the count is 3 and takes no lock. An eviction moves pages round, O(1)
+//! amortised over hits. 24 bytes per frame beside its word, and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

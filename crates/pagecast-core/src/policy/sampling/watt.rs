@@ -9,7 +9,9 @@
 //! no higher than the value of the last victim that was the lowest of 64. Uses are forgotten when a page leaves. A sample
 //! that is lost to a race is drawn anew up to 4 times; then any frame is taken that can be had.
 //!
-//! Suits mixes of point accesses and scans; strong where popularity moves.
+//! Suits mixes of point accesses and scans, and popularity that lasts. A page that was used once ranks behind one that was
+//! used twice some twenty epochs ago, so working sets that change are its weakness (lirs-sprite in 707 frames: 30,433
+//! misses where LRU has 18,121).
 //!
 //! Cost: the first hit of a frame in an epoch is two atomic writes, further ones only read. An eviction looks at 8
 //! frames, sometimes at 72. 32 bytes per frame beside its word.
