@@ -13,6 +13,7 @@ use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::PolicySpec;
 use policy_pool::ModelPool;
 use proptest::prelude::*;
+use std::cell::Cell;
 
 /// Of what the policies leave to chance.
 const SEED: u64 = 1;
@@ -78,4 +79,30 @@ fn victims_agree() {
         agree("leanevict", naive::LeanEvict::new(n, SEED), frames, &trace)?;
         Ok(())
     });
+}
+
+/// Agreement means something only if the traces show what sets near relatives apart.
+#[test]
+fn the_traces_tell_policies_apart() {
+    let differences = [const { Cell::new(0) }; 9];
+    seeded::check(200, &(10..20u32, traces()), |(frames, trace)| {
+        let n = frames as usize;
+        let agreements = [
+            agree("car", naive::Arc::new(n), frames, &trace),
+            agree("cfdc(cluster=8)", naive::Cflru::new(n), frames, &trace),
+            agree("clock-pro", naive::ClockPro::new(n, 0.01, 0.5), frames, &trace),
+            agree("clock2t", naive::Clock::new(n, 2, 0), frames, &trace),
+            agree("leanevict", naive::LeanEvict::new(n, SEED + 1), frames, &trace),
+            agree("lfu-aged(mean=2)", naive::Lfu::new(n), frames, &trace),
+            agree("lirs(ghosts=10000%)", naive::ClockPro::new(n, 0.01, 2.0), frames, &trace),
+            agree("lru-2prio(small=50%)", naive::Lru::new(n), frames, &of_relations(&trace)),
+            agree("s3-fifo", naive::S3Fifo::new(n, 1), frames, &trace),
+        ];
+        for (count, agreed) in differences.iter().zip(agreements) {
+            count.set(count.get() + u32::from(agreed.is_err()));
+        }
+        Ok(())
+    });
+    println!("of 400 traces, those on which the relatives differ: {differences:?}");
+    assert!(differences.iter().all(|count| count.get() >= 20), "{differences:?}");
 }

@@ -2,6 +2,9 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
+#[expect(dead_code, reason = "the macro of proptest does the rest")]
+mod seeded;
+
 use pagecast_core::oracle::Oracle;
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
@@ -118,7 +121,7 @@ impl ModelScan {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(seeded::config(128, seeded::fresh()))]
 
     #[test]
     fn estimates_are_those_of_the_model(steps in vec(step(), 1..60)) {
