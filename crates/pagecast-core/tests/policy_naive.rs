@@ -68,7 +68,9 @@ fn victims_agree() {
         agree("2q", naive::TwoQueue::new(n), frames, &trace)?;
         agree("arc", naive::Arc::new(n), frames, &trace)?;
         agree("car", naive::Car::new(n), frames, &trace)?;
-        agree("lru-k(correlated=0,history=0%)", naive::LruTwo::new(n), frames, &trace)?;
+        agree("lru-k", naive::LruK::new(n, 2, 0.15, 1.0), frames, &trace)?;
+        agree("lru-k(correlated=0,history=0%)", naive::LruK::new(n, 2, 0.0, 0.0), frames, &trace)?;
+        agree("lru-k(k=3,correlated=50%,history=50%)", naive::LruK::new(n, 3, 0.5, 0.5), frames, &trace)?;
         agree("lru-2prio(small=50%)", naive::TwoPriorityLru::new(n), frames, &of_relations(&trace))?;
         agree("cflru", naive::Cflru::new(n), frames, &trace)?;
         agree("cfdc(cluster=8)", naive::Cfdc::new(n), frames, &trace)?;
@@ -84,7 +86,7 @@ fn victims_agree() {
 /// Agreement means something only if the traces show what sets near relatives apart.
 #[test]
 fn the_traces_tell_policies_apart() {
-    let differences = [const { Cell::new(0) }; 9];
+    let differences = [const { Cell::new(0) }; 10];
     seeded::check(200, &(10..20u32, traces()), |(frames, trace)| {
         let n = frames as usize;
         let agreements = [
@@ -96,6 +98,7 @@ fn the_traces_tell_policies_apart() {
             agree("lfu-aged(mean=2)", naive::Lfu::new(n), frames, &trace),
             agree("lirs(ghosts=10000%)", naive::ClockPro::new(n, 0.01, 2.0), frames, &trace),
             agree("lru-2prio(small=50%)", naive::Lru::new(n), frames, &of_relations(&trace)),
+            agree("lru-k", naive::LruK::new(n, 2, 0.0, 1.0), frames, &trace),
             agree("s3-fifo", naive::S3Fifo::new(n, 1), frames, &trace),
         ];
         for (count, agreed) in differences.iter().zip(agreements) {

@@ -157,7 +157,7 @@ static CATALOG: &[Entry] = &[
             share("history", 1.0, 0.0, 10.0),
         ],
         bytes_per_frame: |spec| {
-            76.0 + 8.0 * spec.value("k") + spec.value("history") * (GHOST - 8.0 + 8.0 * spec.value("k"))
+            84.0 + 8.0 * spec.value("k") + spec.value("history") * (GHOST - 8.0 + 8.0 * spec.value("k"))
         },
     },
     Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: |_| 0.0 },

@@ -9,7 +9,7 @@ mod stages;
 pub(crate) use adaptive::{Arc, Lirs, TwoQueue};
 pub(crate) use clocks::{Car, Clock, ClockPro, SecondTouch};
 pub(crate) use flash::{Cfdc, Cflru};
-pub(crate) use ranked::{Lfu, LfuAged, Lrfu, LruTwo};
+pub(crate) use ranked::{Lfu, LfuAged, Lrfu, LruK};
 pub(crate) use stages::{LeanEvict, S3Fifo, Sieve, TwoPriorityLru};
 
 /// A cache that says who leaves.

@@ -57,19 +57,75 @@ impl Naive for Lfu {
     }
 }
 
-/// LRU-2 without correlated period or history.
-pub(crate) struct LruTwo(Ranked);
+/// What is known of a page. Figure 2.1 of the LRU-K paper has HIST and LAST.
+struct Known {
+    page: u64,
+    hist: Vec<u64>,
+    last: u64,
+}
 
-impl LruTwo {
-    pub(crate) fn new(frames: usize) -> Self {
-        Self(Ranked::new(frames))
+/// LRU-K with a correlated reference period, and with the uses of as many departed pages as there are frames.
+pub(crate) struct LruK {
+    resident: Vec<Known>,
+    left: Vec<Known>,
+    now: u64,
+    k: usize,
+    period: u64,
+    history: usize,
+    frames: usize,
+}
+
+impl LruK {
+    pub(crate) fn new(frames: usize, k: usize, correlated: f64, history: f64) -> Self {
+        let part = |share: f64| (frames as f64 * share) as usize;
+        let (period, history) = (part(correlated) as u64, part(history));
+        Self { resident: vec![], left: vec![], now: 0, k, period, history, frames }
+    }
+
+    /// The page with the longest backward K-distance of those outside of their period, of equals the one used longest
+    /// ago; if there are none, the one used longest ago of all.
+    fn evict(&mut self) -> Known {
+        let outside = |known: &&Known| self.now - known.last > self.period;
+        let victim = self.resident.iter().filter(outside).min_by_key(|known| (known.hist[self.k - 1], known.last));
+        let victim = victim.or_else(|| self.resident.iter().min_by_key(|known| known.last)).unwrap().page;
+        let place = self.resident.iter().position(|known| known.page == victim).unwrap();
+        self.resident.remove(place)
     }
 }
 
-impl Naive for LruTwo {
-    fn request(&mut self, page: u64, write: bool) -> Option<u64> {
-        let second = |page: &Page| page.uses.iter().rev().nth(1).copied().unwrap_or(0);
-        self.0.request(page, write, |page, _| (second(page), last(page)))
+impl Naive for LruK {
+    fn request(&mut self, page: u64, _write: bool) -> Option<u64> {
+        self.now += 1;
+        let now = self.now;
+        if let Some(known) = self.resident.iter_mut().find(|known| known.page == page) {
+            if now - known.last > self.period {
+                let burst = known.last - known.hist[0];
+                for i in (1..self.k).rev() {
+                    let before = known.hist[i - 1];
+                    known.hist[i] = if before == 0 { 0 } else { before + burst };
+                }
+                known.hist[0] = now;
+            }
+            known.last = now;
+            return None;
+        }
+        let mut victim = None;
+        if self.resident.len() == self.frames {
+            let left = self.evict();
+            victim = Some(left.page);
+            self.left.push(left);
+            if self.left.len() > self.history {
+                self.left.remove(0);
+            }
+        }
+        let mut hist = vec![0; self.k];
+        if let Some(place) = self.left.iter().position(|known| known.page == page) {
+            hist = self.left.remove(place).hist;
+            hist.rotate_right(1);
+        }
+        hist[0] = now;
+        self.resident.push(Known { page, hist, last: now });
+        victim
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm for database disk buffering" (SIGMOD 1993), section
 //! 2.1, figure 2.1. A page with fewer than K known uses has an infinite backward K-distance and leaves before all
-//! others, of those the one used longest ago. Uses within the correlated reference period of the last one are one use:
-//! they move the last use and shift the earlier ones by as much. Within that period of its last use a page does not
-//! leave. The uses of pages that left are retained for a while.
+//! others, of those the one used longest ago. Uses within the correlated reference period of the last one are one use,
+//! at the time of the first; the next use behind such a burst moves the earlier ones on by its length. Within the period of
+//! its last use a page does not leave. The uses of pages that left are retained for a while.
 //!
 //! Deviations: time is counted in requests. The correlated reference period is as long as the part `correlated` (15 %)
 //! of the frames in requests; the paper gives it in seconds, but what it must cover is a burst of uses, and what it costs
@@ -14,7 +14,7 @@
 //!
 //! Suits databases whose index and data pages differ in frequency; it is scan resistant.
 //!
-//! Cost: O(K + log frames) per hit and per eviction. 76 + 8 K bytes per frame, 27 to 38 + 8 K for each ghost.
+//! Cost: O(K + log frames) per hit and per eviction. 84 + 8 K bytes per frame, 27 to 38 + 8 K for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
@@ -41,8 +41,11 @@ pub struct LruK {
     now: u64,
     young: List,
     old: KeyedFrames<(u64, u64)>,
-    /// For each frame, then for each ghost node, the times of the last K uses, the youngest first; 0 for unknown.
+    /// For each frame, then for each ghost node, the times of the last K uses, the youngest first; 0 for unknown. HIST in
+    /// the paper.
     uses: Vec<u64>,
+    /// By frame, when it was used last, in whichever burst. LAST in the paper.
+    last: Vec<u64>,
     nodes: Nodes<()>,
     ghosts: Ghosts,
     left: List,
@@ -65,6 +68,7 @@ impl LruK {
             young: List::new(),
             old: KeyedFrames::new(frames),
             uses: alloc::vec![0; all * k],
+            last: alloc::vec![0; frames as usize],
             ghosts: Ghosts::new(&mut nodes, frames),
             nodes,
             left: List::new(),
@@ -80,19 +84,18 @@ impl LruK {
         self.uses.copy_within(from..from + self.k, to);
     }
 
-    /// Notes a use of frame `i` now, which makes it the youngest.
-    fn note(&mut self, i: u32) {
-        let (now, correlated, k) = (self.now, self.correlated, self.k);
+    /// A use of frame `i` now begins; the uses before it took until `burst` after their first.
+    fn begin(&mut self, i: u32, burst: u64) {
+        let (now, k) = (self.now, self.k);
         let uses = self.uses(i);
-        let last = uses[0];
-        if last != 0 && now - last <= correlated {
-            // The uncorrelated ones before keep their distance to the last.
-            let shift = now - last;
-            uses[1..].iter_mut().filter(|time| **time != 0).for_each(|time| *time += shift);
-        } else {
-            uses.copy_within(..k - 1, 1);
-        }
+        uses.copy_within(..k - 1, 1);
         uses[0] = now;
+        uses[1..].iter_mut().filter(|time| **time != 0).for_each(|time| *time += burst);
+    }
+
+    /// Makes frame `i`, which is out of the order, the youngest.
+    fn push(&mut self, i: u32) {
+        self.last[i as usize] = self.now;
         self.young.push_back(&mut self.nodes, i);
     }
 
@@ -108,11 +111,11 @@ impl LruK {
     /// Pages whose correlated reference period is over become old.
     fn age(&mut self) {
         while let Some(i) = self.young.front() {
-            let k = self.k;
-            let (first, last) = (self.uses(i)[k - 1], self.uses(i)[0]);
+            let (k, last) = (self.k, self.last[i as usize]);
             if self.now - last < self.correlated {
                 break;
             }
+            let first = self.uses(i)[k - 1];
             self.young.remove(&mut self.nodes, i);
             self.old.insert(FrameId(i), self.nodes[i].page, (first, last));
         }
@@ -142,7 +145,12 @@ impl SequentialPolicy for LruK {
     fn hit(&mut self, frame: FrameId, _access: &Access) {
         self.now += 1;
         self.remove(frame.0);
-        self.note(frame.0);
+        let last = self.last[frame.index()];
+        if self.now - last > self.correlated {
+            let burst = last - self.uses(frame.0)[0];
+            self.begin(frame.0, burst);
+        }
+        self.push(frame.0);
     }
 
     #[inline]
@@ -165,7 +173,8 @@ impl SequentialPolicy for LruK {
         } else {
             self.uses(frame.0).fill(0);
         }
-        self.note(frame.0);
+        self.begin(frame.0, 0);
+        self.push(frame.0);
     }
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
