@@ -73,7 +73,7 @@ impl ConcurrentPolicy for Hyperbolic {
 
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, _access: &Access) {
-        frames.word(frame).fetch_add(1, Relaxed);
+        self.hit_need().is_met_by(frames.word(frame));
     }
 
     #[inline]
