@@ -72,6 +72,13 @@ impl<'a> PinMut<'a> {
         }
     }
 
+    /// Where the page's bytes are, for those who write through a pointer; null where there is no page. Unlike a mutable
+    /// borrow this is no change by itself: whoever writes says so by [`logged`](Self::logged), with [`Lsn::NONE`] where
+    /// there is no log.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.exclusive.as_mut().map_or(std::ptr::null_mut(), |exclusive| exclusive.bytes_mut().as_mut_ptr())
+    }
+
     /// The log record of the page's last change, as its seal or [`logged`](Self::logged) said; [`Lsn::NONE`] if neither
     /// did. What recovery compares its records with.
     pub fn lsn(&self) -> Lsn {

@@ -1,7 +1,7 @@
-/* A scan with pagecast, from C: open, announce, pin every page, report, look at the counts.
+/* pagecast from C: open, announce a scan, pin every page, report, look at the counts; change a page and flush it.
  *
  *     make capi
- *     cc -I hosts/capi/include hosts/capi/examples/read.c .../libpagecast_c.a -lpthread -ldl -lm -o read && ./read FILE
+ *     cc -I hosts/capi/include hosts/capi/examples/read.c .../libpagecast_c.a -lpthread -ldl -lm -o read && ./read FILE COUNTER
  */
 #include <pagecast.h>
 #include <stdio.h>
@@ -54,14 +54,41 @@ static void bad_use_is_refused(pagecast_pool *pool, pagecast_relation *table) {
     printf("refused: %s\n", pagecast_message());
 }
 
+/* A log without records, which is always durable. It counts how often it was asked to be. */
+static int flush_log(void *context, uint64_t lsn, uint64_t *durable) {
+    __atomic_fetch_add((int *)context, 1, __ATOMIC_RELAXED);
+    *durable = lsn;
+    return 0;
+}
+
+/* Counts up in the first page of a file that is made if need be. */
+static void count_up(pagecast_pool *pool, const char *path) {
+    pagecast_relation *counter;
+    must(pagecast_relation_open_to_write(pool, path, 1, 1, &counter), path);
+    uint32_t first = 0;
+    if (pagecast_relation_pages(counter) == 0)
+        must(pagecast_relation_grow(pool, counter, 1, &first), "grow");
+    pagecast_page_mut page;
+    must(pagecast_pin_to_write(pool, counter, first, NULL, &page), "pin to write");
+    int count = ++page.data[0];
+    must(pagecast_mark_dirty(&page, (uint64_t)count), "mark dirty");
+    must(pagecast_unpin_written(&page), "unpin");
+    must(pagecast_flush(pool), "flush");
+    must(pagecast_relation_close(counter), "close the counter");
+    printf("run %d\n", count);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: read FILE\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: read FILE COUNTER\n");
         return 2;
     }
     pagecast_options options = pagecast_default_options();
     options.memory = 1 << 20;
     options.page_size = 4096;
+    int flushes = 0;
+    options.flush_log = flush_log;
+    options.log_context = &flushes;
     pagecast_pool *pool;
     must(pagecast_pool_open(&options, &pool), "open a pool");
     pagecast_relation *table;
@@ -80,6 +107,8 @@ int main(int argc, char **argv) {
     size_t count = length < sizeof tail ? (size_t)length : sizeof tail;
     must(pagecast_read(pool, table, length - count, count, NULL, tail), "read");
     bad_use_is_refused(pool, table);
+    count_up(pool, argv[2]);
+    printf("log flushed %d times\n", flushes);
 
     pagecast_stats stats;
     must(pagecast_pool_stats(pool, &stats), "stats");

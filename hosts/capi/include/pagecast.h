@@ -7,7 +7,8 @@
  * (C1) A handle comes from this library, was not given back, and is not given back while another call uses it.
  * (C2) An output pointer points to memory of its type that may be written.
  * (C3) A string ends with a zero byte; an array has as many elements as its count says.
- * (C4) A page is read only until it is unpinned.
+ * (C4) A page is used only until it is unpinned, and one that is pinned to be written by one thread at a time.
+ * (C5) The function for the log may be called from any thread, by several at once, until the pool is closed.
  * Handles may be used by several threads at once. A null handle or output is refused, not followed.
  */
 
@@ -61,12 +62,25 @@ typedef enum pagecast_status {
    A mistake inside pagecast. The pool stays usable.
    */
   PAGECAST_STATUS_INTERNAL = 9,
+  /*
+   The pool changes no page any more: a sync failed, or a change was not logged. Pages can still be read.
+   */
+  PAGECAST_STATUS_READ_ONLY = 10,
+  /*
+   The bytes in the file are not a page as pagecast wrote it.
+   */
+  PAGECAST_STATUS_DAMAGED = 11,
 } pagecast_status;
 
 /*
- What keeps a page in place. `'static` for C's sake: a pool is not closed while a page of it is pinned.
+ What keeps a page in place. It does not outlive its pool, which cannot be closed before.
  */
 typedef struct pagecast_pin_handle pagecast_pin_handle;
+
+/*
+ What keeps a page in place for one who changes it. It does not outlive its pool, which cannot be closed before.
+ */
+typedef struct pagecast_pin_mut_handle pagecast_pin_mut_handle;
 
 /*
  A buffer pool.
@@ -84,6 +98,13 @@ typedef struct pagecast_relation pagecast_relation;
 typedef struct pagecast_scan pagecast_scan;
 
 /*
+ Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and returns 0; or returns
+ another number, and the pages that wait for the record stay in the pool. Called from pagecast's threads, several at
+ once.
+ */
+typedef int (*pagecast_flush_log)(void *context, uint64_t lsn, uint64_t *durable);
+
+/*
  How to make a pool. Start from pagecast_default_options().
  */
 typedef struct pagecast_options {
@@ -99,6 +120,18 @@ typedef struct pagecast_options {
    Who leaves, by name: "pbm", "lru", "clock(max=3)". Null: pbm.
    */
   const char *policy;
+  /*
+   The most bytes that pagecast_pool_resize may give it later; 0 for no more than `memory`.
+   */
+  uint64_t max_memory;
+  /*
+   The log that must be durable before a page is written; null for none.
+   */
+  pagecast_flush_log flush_log;
+  /*
+   Handed to `flush_log`.
+   */
+  void *log_context;
   /*
    Bytes of a page: a multiple of 4096, at most 4 MiB.
    */
@@ -213,6 +246,24 @@ typedef struct pagecast_page {
   struct pagecast_pin_handle *pin;
 } pagecast_page;
 
+/*
+ A page that is pinned by its holder alone.
+ */
+typedef struct pagecast_page_mut {
+  /*
+   The page's bytes, which may be written until pagecast_unpin_written.
+   */
+  uint8_t *data;
+  /*
+   How many: the page size. Of a sealed file the last 24 are pagecast's.
+   */
+  uintptr_t length;
+  /*
+   pagecast's own.
+   */
+  struct pagecast_pin_mut_handle *pin;
+} pagecast_page_mut;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -238,7 +289,7 @@ struct pagecast_options pagecast_default_options(void);
 enum pagecast_status pagecast_pool_open(const struct pagecast_options *options, struct pagecast_pool **pool);
 
 /*
- Closes a pool. Refused with PAGECAST_STATUS_IN_USE, and then nothing happens, while a page of it is pinned. Its
+ Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then nothing happens, while a page of it is pinned. Its
  relations and scans are closed by their own calls, before or after.
 
  # Safety
@@ -246,6 +297,16 @@ enum pagecast_status pagecast_pool_open(const struct pagecast_options *options, 
  (C1)
  */
 enum pagecast_status pagecast_pool_close(struct pagecast_pool *pool);
+
+/*
+ Gives the pool `memory` bytes in all from now on, at most what `max_memory` said, and writes to `frames` how many pages
+ that is. Readers go on meanwhile.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_pool_resize(const struct pagecast_pool *pool, uint64_t memory, uint32_t *frames);
 
 /*
  What the pool has done so far.
@@ -365,6 +426,86 @@ enum pagecast_status pagecast_read(const struct pagecast_pool *pool,
                                    uintptr_t length,
                                    const struct pagecast_scan *scan,
                                    uint8_t *bytes);
+
+/*
+ Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none; with `sealed` other
+ than 0, each page ends with a checksum that is checked when it is read.
+
+ # Safety
+
+ (C1), (C2), (C3)
+ */
+enum pagecast_status pagecast_relation_open_to_write(const struct pagecast_pool *pool,
+                                                     const char *path,
+                                                     uint8_t create,
+                                                     uint8_t sealed,
+                                                     struct pagecast_relation **relation);
+
+/*
+ Adds `pages` pages of zeros at the end of the file and writes the first one's number to `first`.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_relation_grow(const struct pagecast_pool *pool,
+                                            const struct pagecast_relation *relation,
+                                            uint32_t pages,
+                                            uint32_t *first);
+
+/*
+ Pins page `block` alone, to change it: waits until others have unpinned it, for ever if this thread is one of them.
+ `scan` may be null. On failure `page` is not written.
+
+ # Safety
+
+ (C1), (C2), (C4)
+ */
+enum pagecast_status pagecast_pin_to_write(const struct pagecast_pool *pool,
+                                           const struct pagecast_relation *relation,
+                                           uint32_t block,
+                                           const struct pagecast_scan *scan,
+                                           struct pagecast_page_mut *page);
+
+/*
+ The page was changed, and the change is record `lsn` of the log (0 without a log): it is written some time after the
+ log is durable to there. To be called after each change and before the page is unpinned; without it the change is lost
+ when the page leaves the pool.
+
+ # Safety
+
+ (C1), (C2), (C4)
+ */
+enum pagecast_status pagecast_mark_dirty(const struct pagecast_page_mut *page, uint64_t lsn);
+
+/*
+ Gives a page back that was pinned to be written, and clears `page`. A cleared page is refused.
+
+ # Safety
+
+ (C1), (C2), (C4)
+ */
+enum pagecast_status pagecast_unpin_written(struct pagecast_page_mut *page);
+
+/*
+ Writes every page that is dirty now and makes it safe from a crash. Waits for those who have a dirty page pinned to
+ write it, for ever if this thread is one of them.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_flush(const struct pagecast_pool *pool);
+
+/*
+ As pagecast_flush, for pages whose first unwritten change is before log record `lsn`: the log is not needed before it
+ any more. `lsn` is at most the end of the log at the call.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_checkpoint(const struct pagecast_pool *pool, uint64_t lsn);
 
 #ifdef __cplusplus
 }  // extern "C"

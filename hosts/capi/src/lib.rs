@@ -2,26 +2,31 @@
 //! at work.
 //!
 //! Every entry point runs inside [`status::answer`], which catches panics and turns errors into a status and a message.
-//! Pointers from C become references in [`pointers`] only, on the promises (C1) to (C4) that the header asks of its
+//! Pointers from C become references in [`pointers`] only, on the promises (C1) to (C5) that the header asks of its
 //! users; null is refused everywhere.
 //!
 //! | module | is |
 //! |---|---|
 //! | `status` | codes, the thread's message, no panic into C |
 //! | `pointers` | the raw pointers' way in and out |
-//! | `pool`, `scan`, `page` | the entry points |
+//! | `pool`, `scan`, `page`, `write` | the entry points |
 
 mod page;
 mod pointers;
 mod pool;
 mod scan;
 mod status;
+mod write;
 
 pub use page::{Page, PinHandle, pagecast_pin, pagecast_read, pagecast_unpin};
 pub use pool::{
-    Options, PoolHandle, RelationHandle, Stats, pagecast_default_options, pagecast_pool_close, pagecast_pool_open,
-    pagecast_pool_stats, pagecast_relation_close, pagecast_relation_length, pagecast_relation_open,
-    pagecast_relation_pages,
+    FlushLog, Options, PoolHandle, RelationHandle, Stats, pagecast_default_options, pagecast_pool_close,
+    pagecast_pool_open, pagecast_pool_resize, pagecast_pool_stats, pagecast_relation_close, pagecast_relation_length,
+    pagecast_relation_open, pagecast_relation_pages,
 };
 pub use scan::{Part, Run, ScanHandle, pagecast_scan_finish, pagecast_scan_register, pagecast_scan_report};
 pub use status::{Status, pagecast_message};
+pub use write::{
+    PageMut, PinMutHandle, pagecast_checkpoint, pagecast_flush, pagecast_mark_dirty, pagecast_pin_to_write,
+    pagecast_relation_grow, pagecast_relation_open_to_write, pagecast_unpin_written,
+};

@@ -9,7 +9,7 @@ use crate::pool::{PoolHandle, RelationHandle};
 use crate::scan::ScanHandle;
 use crate::status::{Failure, Status, answer};
 
-/// What keeps a page in place. `'static` for C's sake: a pool is not closed while a page of it is pinned.
+/// What keeps a page in place. It does not outlive its pool, which cannot be closed before.
 pub struct PinHandle(Pin<'static>);
 
 /// A pinned page. Its bytes stay where they are until pagecast_unpin.

@@ -1,4 +1,4 @@
-//! The way of C's pointers in and out. Null is refused; for the rest the header's promises (C1) to (C4) are relied on.
+//! The way of C's pointers in and out. Null is refused; for the rest the header's promises (C1) to (C5) are relied on.
 
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
@@ -13,6 +13,16 @@ use crate::status::Failure;
 pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
+}
+
+/// As [`borrow`], to change it.
+///
+/// # Safety
+///
+/// It is null, or points to a `T` that lives and that nobody else uses for `'a`.
+pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(name))
 }
 
 /// As [`borrow`], where null stands for "none".

@@ -32,6 +32,10 @@ pub enum Status {
     Setup = 8,
     /// A mistake inside pagecast. The pool stays usable.
     Internal = 9,
+    /// The pool changes no page any more: a sync failed, or a change was not logged. Pages can still be read.
+    ReadOnly = 10,
+    /// The bytes in the file are not a page as pagecast wrote it.
+    Damaged = 11,
 }
 
 /// A status that is not OK, and its words.
@@ -55,7 +59,17 @@ impl From<PoolError> for Failure {
         let status = match &error {
             PoolError::NoFrame { .. } => Status::NoFrame,
             PoolError::Changed { .. } => Status::Changed,
-            PoolError::Io { .. } | PoolError::Open { .. } => Status::Io,
+            PoolError::Io { .. }
+            | PoolError::Open { .. }
+            | PoolError::Write { .. }
+            | PoolError::Sync { .. }
+            | PoolError::Log { .. } => Status::Io,
+            PoolError::ReadOnly { .. } | PoolError::Unlogged { .. } | PoolError::Closed => Status::ReadOnly,
+            PoolError::Checksum { .. }
+            | PoolError::Misplaced { .. }
+            | PoolError::PartialPage { .. }
+            | PoolError::Shorter { .. }
+            | PoolError::OtherPageSize { .. } => Status::Damaged,
             PoolError::OutOfBounds { .. } => Status::OutOfBounds,
             PoolError::TooSmall { .. } | PoolError::Setup { .. } => Status::Setup,
             PoolError::Register(error) => of_register(error),

@@ -50,11 +50,15 @@ fn the_example_compiles_and_runs_without_a_leak() {
     assert!(library.exists(), "cargo did not build {}", library.display());
     compile(&compiler, &program, &[library.to_str().unwrap()]);
 
-    let words = said(&Command::new(&program).arg(&table).output().unwrap());
+    let counter = folder.path().join("counter");
+    let words = said(&Command::new(&program).args([&table, &counter]).output().unwrap());
     let sum: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
     assert!(words.contains(&format!("sum {sum}\n")), "{words}");
-    // 74 pages once each, one again for its last bytes, one to be held.
-    assert!(words.contains("requests 76 hits 2 loads 74 pinned 0\n"), "{words}");
+    // 74 pages once each, one again for its last bytes, one to be held, and the counter's.
+    assert!(words.contains("requests 77 hits 2 loads 75 pinned 0\n"), "{words}");
+    assert!(words.contains("run 1\nlog flushed 1 times\n"), "{words}");
+    let again = said(&Command::new(&program).args([&table, &counter]).output().unwrap());
+    assert!(again.contains("run 2\n"), "the change is in the file: {again}");
     assert!(words.contains("refused: `page->pin` is null\n"), "{words}");
 
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -63,7 +67,7 @@ fn the_example_compiles_and_runs_without_a_leak() {
     }
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--quiet"]);
-    said(&valgrind.arg(&program).arg(&table).output().unwrap());
+    said(&valgrind.arg(&program).args([&table, &counter]).output().unwrap());
 }
 
 #[test]
@@ -79,5 +83,8 @@ fn the_shared_library_has_the_same_calls() {
     let search = format!("-L{}", built.display());
     let at_run_time = format!("-Wl,-rpath,{}", built.display());
     compile(&compiler, &program, &[&search, &at_run_time, "-Wl,-Bdynamic", "-l:libpagecast_c.so"]);
-    assert!(said(&Command::new(&program).arg(&table).output().unwrap()).contains("sum 5000\n"));
+    assert!(
+        said(&Command::new(&program).args([&table, &folder.path().join("counter")]).output().unwrap())
+            .contains("sum 5000\n")
+    );
 }

@@ -13,6 +13,7 @@ fn the_header_is_what_the_sources_say() {
         .with_src(here.join("src/pool.rs"))
         .with_src(here.join("src/scan.rs"))
         .with_src(here.join("src/page.rs"))
+        .with_src(here.join("src/write.rs"))
         .with_config(cbindgen::Config::from_file(here.join("cbindgen.toml")).unwrap())
         .generate()
         .unwrap()

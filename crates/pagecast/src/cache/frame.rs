@@ -273,9 +273,10 @@ impl Header {
         self.len.load(Relaxed)
     }
 
-    /// How many pins there are at this moment.
+    /// How many pins there are at this moment; who has or wants the page alone counts as one.
     pub(super) fn pins(&self) -> u32 {
-        (self.state.load(Relaxed) & PINS) as u32
+        let state = self.state.load(Relaxed);
+        (state & PINS) as u32 + u32::from(state & EXCLUSIVE != 0)
     }
 
     /// The page of a frame that the caller has pinned or owns.
