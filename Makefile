@@ -50,7 +50,7 @@ test-host: ## DataFusion host and command, and what else needs Parquet
 	cargo test --locked -p pagecast-datafusion -p pagecast-cli
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
-fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler and cargo-fuzz are there
+fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
 	bash ci/fuzz.sh
 
 lint: ## formatting, clippy, and the command without DataFusion

@@ -15,9 +15,10 @@
 //! One pass is enough for *stack policies* (Mattson et al.): a larger pool holds at every moment what a smaller one holds,
 //! because the order in which pages leave does not depend on the size. Of our policies these are `lru` and `opt`. None of
 //! the others is: `fifo` and the clocks order pages by when they came in, which depends on the misses; `lfu`, `lfu-aged`,
-//! `lrfu`, `hyperbolic` and `watt` forget a page's uses when it leaves; `lru-k`, 2Q, ARC, CAR, LIRS, CLOCK-Pro, S3-FIFO,
-//! SIEVE, LeanEvict and W-TinyLFU cut the pool into parts by its size or remember as many ghosts as it allows; `random`
-//! draws anew in each pool. They are replayed once a size.
+//! `lrfu`, `hyperbolic` and `watt` forget a page's uses when it leaves; `lru-k`, `lru-2prio`, 2Q, ARC, CAR, LIRS,
+//! CLOCK-Pro, S3-FIFO, SIEVE, LeanEvict, W-TinyLFU, CFLRU and CFDC cut the pool into parts by its size, remember as many
+//! ghosts as it allows or move a hand by its misses; `random` and PBM draw anew in each pool. They are replayed once a
+//! size.
 
 mod opt;
 
