@@ -124,6 +124,13 @@ fn trailing_scans_follow_each_other() {
         }
     }
     assert!(followed > 0);
+    // The fixed part of the keys lies on nearly all pages, as the paper says, and a query on up to half of them.
+    let trace = load("trailing-index(streams=8,queries=6,pages=900)");
+    assert!(trace.unique() > 800, "{}", trace.unique());
+    let mut of_one: Vec<u32> = scans[0].pages.iter().map(|page| page.1).collect();
+    of_one.sort_unstable();
+    of_one.dedup();
+    assert!((300..450).contains(&of_one.len()), "{}", of_one.len());
 }
 
 #[test]
