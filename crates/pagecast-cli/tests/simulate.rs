@@ -184,6 +184,11 @@ fn broken_traces_are_named() {
         ("cut.txt.gz", whole[..whole.len() - 9].to_vec(), &["truncated", "line"]),
         ("cut.oracleGeneral", vec![1; 60], &["byte 48", "12 bytes of a record of 24"]),
         ("zero.oracleGeneral", vec![0; 24], &["byte 4", "id 0"]),
+        (
+            "middle.oracleGeneral",
+            [5u64, 7, 0, 9].map(|id| [&[1; 4][..], &id.to_le_bytes(), &[1; 12]].concat()).concat(),
+            &["byte 52", "id 0"],
+        ),
         ("cut.pct", columnar[..columnar.len() - 3].to_vec(), &["truncated", "byte"]),
         ("word.csv", b"page,op\n1,r\nx,r\n".to_vec(), &["line 3", "`x`"]),
         ("head.csv", b"a,b\n1,2\n".to_vec(), &["line 1", "csv(page=NAME)"]),
@@ -281,6 +286,14 @@ fn converted_traces_are_compressed_by_name() {
         }
     }
     fails(&pagecast(&["trace", "convert", &good, &folder.text("x.gz")]), 2, &["x.gz", "--to"]);
+    // What a format cannot hold is said.
+    let scans = folder.text("s.pct");
+    assert_eq!(pagecast(&["trace", "generate", "loop(pages=8,rounds=2)", "--out", &scans]).status, 0);
+    let run = pagecast(&["trace", "convert", &scans, &folder.text("s.txt")]);
+    assert!(run.out.contains("16 requests, without 6 records of scans"), "{}", run.out);
+    let writes = folder.put("w.txt", b"1 w\n2\n");
+    let run = pagecast(&["trace", "convert", &writes, &folder.text("w.oracleGeneral")]);
+    assert!(run.out.contains("2 requests, 1 writes as reads"), "{}", run.out);
 }
 
 /// One bad line among ten million: its number, and the results of the traces beside it.

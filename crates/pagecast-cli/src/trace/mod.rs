@@ -12,7 +12,9 @@ use pagecast_sim::charts;
 use pagecast_sim::generate::{generate, workloads};
 use pagecast_sim::report::Page;
 use pagecast_sim::trace::columnar::ColumnarWriter;
-use pagecast_sim::trace::{Compression, Format, Source, Trace, open, write_oracle_general, write_text};
+use pagecast_sim::trace::{
+    Action, Compression, Format, Record, Source, Trace, TraceError, open, write_oracle_general, write_text,
+};
 
 use crate::failure::usage;
 use crate::output::{OutputArgs, folder_of, make_readable, write_whole};
@@ -140,26 +142,63 @@ fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
     }
 }
 
-/// Writes `source` whole or not at all; says how much.
+/// A source of which is counted what text and oracleGeneral cannot hold.
+struct Counted<'a> {
+    source: &'a mut dyn Source,
+    writes: u64,
+    others: u64,
+}
+
+impl Source for Counted<'_> {
+    fn next(&mut self) -> Result<Option<Record>, TraceError> {
+        let record = self.source.next()?;
+        match record.as_ref().map(|record| &record.action) {
+            Some(Action::Request { write, .. }) => self.writes += u64::from(*write),
+            Some(_) => self.others += 1,
+            None => {}
+        }
+        Ok(record)
+    }
+}
+
+impl Counted<'_> {
+    /// What a file of `format` with `requests` requests lacks.
+    fn told(&self, requests: u64, format: &Format) -> String {
+        let mut text = format!("{requests} requests");
+        if self.others > 0 {
+            text += &format!(", without {} records of scans and streams", self.others);
+        }
+        if self.writes > 0 && *format == Format::OracleGeneral {
+            text += &format!(", {} writes as reads", self.writes);
+        }
+        text
+    }
+}
+
+/// Writes `source` whole or not at all; says how much, and what the format cannot hold.
 fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) -> anyhow::Result<String> {
     let cannot = || format!("cannot write {}", path.display());
     let file = tempfile::NamedTempFile::new_in(folder_of(path)).with_context(cannot)?;
     let (compression, _) = Compression::told_from(path);
     let mut out = BufWriter::with_capacity(1 << 18, compression.around(file).with_context(cannot)?);
+    let mut source = Counted { source, writes: 0, others: 0 };
     let written = match format {
         Format::Columnar => {
             let mut writer = ColumnarWriter::new(out, origin).with_context(cannot)?;
-            let records = writer.push_all(source)?;
+            let records = writer.push_all(&mut source)?;
             out = writer.finish().with_context(cannot)?;
             format!("{records} records")
         }
         Format::OracleGeneral => {
-            let trace = Trace::load("", source)?;
+            let trace = Trace::load("", &mut source)?;
             let pages: Vec<_> = trace.requests().iter().map(|&number| trace.pages()[number as usize]).collect();
             write_oracle_general(&pages, &mut out).with_context(cannot)?;
-            format!("{} requests", pages.len())
+            source.told(pages.len() as u64, format)
         }
-        _ => format!("{} requests", write_text(source, &mut out)?),
+        _ => {
+            let requests = write_text(&mut source, &mut out)?;
+            source.told(requests, format)
+        }
     };
     let compressed = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
     let file = compressed.finish().with_context(cannot)?;
