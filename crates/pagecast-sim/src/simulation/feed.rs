@@ -2,7 +2,7 @@
 
 use super::numbered;
 use super::scans::Scans;
-use crate::trace::{LoadedEvent, StreamNumber, Trace};
+use crate::trace::{LoadedEvent, ScanNumber, StreamNumber, Trace};
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, Tick};
 use std::cell::{Cell, RefCell};
@@ -73,11 +73,45 @@ fn access(trace: &Trace, scans: &Scans, at: usize, now: Tick) -> Option<Access> 
     Some(Access { page, scan, write: trace.is_write(at), at: now })
 }
 
-/// A step of a stream: a request's index, or with the upper bit an event's.
+/// A step of a stream, all of it in one word: streams are read in turns, and each look elsewhere would miss the
+/// processor's cache. A request: its page's number, above it the scan plus 1, above that whether it writes. Or an event's
+/// number below the highest bit.
 #[derive(Clone, Copy)]
-struct Step(u32);
+struct Step(u64);
 
-const EVENT: u32 = 1 << 31;
+const EVENT: u64 = 1 << 63;
+const WRITE: u64 = 1 << 62;
+// A scan plus 1 stands between the page's number and the two flags.
+const _: () = assert!(crate::trace::MAX_NUMBER < 1 << 29);
+
+impl Step {
+    fn request(trace: &Trace, at: usize) -> Self {
+        let scan = trace.scan(at).map_or(0, |scan| u64::from(scan) + 1);
+        let write = if trace.is_write(at) { WRITE } else { 0 };
+        Self(u64::from(trace.requests()[at]) | scan << 32 | write)
+    }
+
+    fn event(number: usize) -> Self {
+        Self(EVENT | number as u64)
+    }
+
+    /// The event's number, if it is one.
+    fn as_event(self) -> Option<usize> {
+        (self.0 & EVENT != 0).then_some((self.0 & !EVENT) as usize)
+    }
+
+    fn page(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn scan(self) -> Option<ScanNumber> {
+        (((self.0 & !WRITE) >> 32) as u32).checked_sub(1)
+    }
+
+    fn writes(self) -> bool {
+        self.0 & WRITE != 0
+    }
+}
 
 /// A stream in logical time.
 struct Stream {
@@ -114,25 +148,31 @@ impl<'a> Logical<'a> {
         (self.end, self.order)
     }
 
-    /// Lets the time pass that the last request took.
-    fn settle(&mut self) {
-        if let Some((at, stream)) = self.last.take() {
-            let wait = if self.missed.replace(false) { self.latency } else { 0 };
-            let done = at.saturating_add(u64::from(self.streams[stream as usize].pace) + u64::from(wait));
-            self.end = self.end.max(done);
-            self.ready.push(Reverse((done, stream)));
+    /// Lets the time pass that the last request took; who made it, and when it is done.
+    fn settle(&mut self) -> Option<(Tick, StreamNumber)> {
+        let (at, stream) = self.last.take()?;
+        let wait = if self.missed.replace(false) { self.latency } else { 0 };
+        let done = at.saturating_add(u64::from(self.streams[stream as usize].pace) + u64::from(wait));
+        self.end = self.end.max(done);
+        Some((done, stream))
+    }
+
+    /// The earliest of `other` and those in the queue, where `other` stays in its place if it is not.
+    fn earliest(&mut self, other: Option<(Tick, StreamNumber)>) -> Option<(Tick, StreamNumber)> {
+        let Some(other) = other else { return self.ready.pop().map(|Reverse(first)| first) };
+        match self.ready.peek_mut() {
+            Some(mut first) if first.0 < other => Some(std::mem::replace(&mut first.0, other)),
+            _ => Some(other),
         }
     }
 
     /// The next request of `stream`, which is at `now`; `Err` when it waits until later, or has no more.
-    fn advance(&mut self, stream: StreamNumber, now: Tick) -> Result<usize, Option<Tick>> {
+    fn advance(&mut self, stream: StreamNumber, now: Tick) -> Result<Step, Option<Tick>> {
         let state = &mut self.streams[stream as usize];
-        while let Some(step) = state.steps.get(state.done) {
+        while let Some(&step) = state.steps.get(state.done) {
             state.done += 1;
-            if step.0 & EVENT == 0 {
-                return Ok(step.0 as usize);
-            }
-            match &self.trace.events()[(step.0 & !EVENT) as usize].event {
+            let Some(event) = step.as_event() else { return Ok(step) };
+            match &self.trace.events()[event].event {
                 LoadedEvent::Pace(ticks) => state.pace = *ticks,
                 LoadedEvent::Wait(until) if *until > now => return Err(Some(*until)),
                 event => {
@@ -152,15 +192,17 @@ impl Iterator for Logical<'_> {
     type Item = Access;
 
     fn next(&mut self) -> Option<Access> {
-        self.settle();
-        while let Some(Reverse((now, stream))) = self.ready.pop() {
+        let mut waiting = self.settle();
+        while let Some((now, stream)) = self.earliest(waiting.take()) {
             match self.advance(stream, now) {
-                Ok(at) => {
+                Ok(step) => {
                     self.last = Some((now, stream));
-                    self.order.push(self.trace.requests()[at]);
-                    return access(self.trace, &self.scans.borrow(), at, now);
+                    self.order.push(step.page());
+                    let scan = step.scan().and_then(|scan| self.scans.borrow().id(scan));
+                    let page = self.trace.pages()[step.page() as usize];
+                    return Some(Access { page, scan, write: step.writes(), at: now });
                 }
-                Err(Some(later)) => self.ready.push(Reverse((later, stream))),
+                Err(Some(later)) => waiting = Some((later, stream)),
                 Err(None) => self.end = self.end.max(now),
             }
         }
@@ -175,10 +217,10 @@ fn streams_of(trace: &Trace) -> Vec<Stream> {
     let mut events = trace.events().iter().enumerate().peekable();
     for at in 0..=trace.requests().len() {
         while let Some((number, event)) = events.next_if(|(_, event)| event.before as usize <= at) {
-            streams[event.stream as usize].steps.push(Step(EVENT | number as u32));
+            streams[event.stream as usize].steps.push(Step::event(number));
         }
         if at < trace.requests().len() {
-            streams[trace.stream(at) as usize].steps.push(Step(at as u32));
+            streams[trace.stream(at) as usize].steps.push(Step::request(trace, at));
         }
     }
     streams
