@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pagecast_core::PageId;
+
 use crate::PoolError;
 use crate::cache::Writing;
 use crate::io::Buffer;
@@ -76,14 +78,24 @@ impl Batch {
         })
     }
 
-    /// Writes all of it in place. What fails stays dirty; the first error is answered when all else is written.
-    pub(super) fn write(self, log: Durable) -> Result<(), PoolError> {
+    /// The pages.
+    pub(super) fn pages(&self) -> impl Iterator<Item = PageId> {
+        self.pages.iter().map(|(_, writing)| writing.page())
+    }
+
+    /// Writes all of it in place. What fails stays dirty; the first error is answered when all else is written. Tells
+    /// `settle` the pages that no crash can find torn any more once their file is synced.
+    pub(super) fn write(self, log: Durable, mut settle: impl FnMut(PageId)) -> Result<(), PoolError> {
         assert!(log.covers(self.lsn()), "a page is written before its log");
         let outcomes: Vec<_> = self.runs().map(|run| (run.bytes.len() / self.page_size, run.write())).collect();
         let mut pages = self.pages.into_iter();
         let mut first_error = Ok(());
         for (count, outcome) in outcomes {
             for (_, writing) in pages.by_ref().take(count) {
+                // A file that is not ours any more was not touched.
+                if matches!(outcome, Ok(()) | Err(PoolError::Changed { .. })) {
+                    settle(writing.page());
+                }
                 if outcome.is_ok() {
                     writing.done();
                 }

@@ -6,8 +6,8 @@
 //! only if its seal is broken, and any other always, since nothing tells whether it is whole.
 //!
 //! Invariants: (D1) a page is written in place only when its copy is durable in the area. (D2) A copy is overwritten only
-//! when its file was synced after the page was written in place. (D3) Of one cycle, later copies are newer; a copy of an
-//! earlier cycle is never needed, by (D2).
+//! when its file was synced after the page was written in place; as long as that has failed for some page, the area
+//! grows. (D3) Of one cycle, later copies are newer; a copy of an earlier cycle is never needed, by (D2).
 //!
 //! Suits storage that writes less than a page atomically, with a log that holds changes and no whole pages. Cost: each
 //! page is written twice, the copies in sequence, and each batch waits for one sync more. One batch at a time.
@@ -24,6 +24,8 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use pagecast_core::PageId;
 
 use super::batch::{Batch, Run};
 use super::log::Durable;
@@ -66,6 +68,15 @@ struct Position {
     cycle: u64,
     number: u32,
     offset: u64,
+    /// Pages whose last write in place has failed, and may have torn them: their copies are needed.
+    unsettled: HashSet<PageId>,
+}
+
+impl Position {
+    /// The next cycle's begin.
+    fn begin_anew(&mut self) {
+        *self = Self { cycle: self.cycle + 1, number: 0, offset: 0, unsettled: HashSet::new() };
+    }
 }
 
 impl DoubleWrite {
@@ -86,7 +97,7 @@ impl DoubleWrite {
         }
         let cycle = records.last().map_or(0, |last| last.cycle);
         restore(device, &records)?;
-        let position = Mutex::new(Position { cycle: cycle + 1, number: 0, offset: 0 });
+        let position = Mutex::new(Position { cycle: cycle + 1, number: 0, offset: 0, unsettled: HashSet::new() });
         Ok(Self { storage, bytes: options.bytes, position })
     }
 
@@ -106,9 +117,9 @@ impl DoubleWrite {
         // Held to the end: nobody begins anew over copies of a batch that is not in place yet (D2).
         let mut position = self.position.lock();
         let len: u64 = batch.runs().map(|run| (HEADER + run.bytes.len()) as u64).sum();
-        if position.offset > 0 && position.offset + len > self.bytes {
+        if position.unsettled.is_empty() && position.offset > 0 && position.offset + len > self.bytes {
             writer.sync_all()?;
-            *position = Position { cycle: position.cycle + 1, number: 0, offset: 0 };
+            position.begin_anew();
         }
         let mut copies = Buffer::new(len as usize);
         let mut at = 0;
@@ -121,7 +132,10 @@ impl DoubleWrite {
         self.write_copies(position.offset, copies.bytes(), writer)?;
         position.number += batch.runs().count() as u32;
         position.offset += len;
-        batch.write(log)
+        position.unsettled.extend(batch.pages());
+        batch.write(log, |page| {
+            position.unsettled.remove(&page);
+        })
     }
 
     fn write_copies(&self, offset: u64, copies: &[u8], writer: &Writer) -> Result<(), PoolError> {
@@ -138,7 +152,7 @@ impl DoubleWrite {
         let mut position = self.position.lock();
         let blank = Buffer::new(HEADER);
         self.write_copies(0, blank.bytes(), writer)?;
-        *position = Position { cycle: position.cycle + 1, number: 0, offset: 0 };
+        position.begin_anew();
         Ok(())
     }
 }

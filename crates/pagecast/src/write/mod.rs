@@ -199,7 +199,7 @@ impl Writer {
         let written = Written { pages: batch.len() as u64, requests: batch.runs().count() as u64 };
         let durable = self.gate.flush_to(batch.lsn())?;
         match &self.double_write {
-            None => batch.write(durable)?,
+            None => batch.write(durable, |_| {})?,
             Some(area) => area.write(batch, durable, self)?,
         }
         Ok(written)

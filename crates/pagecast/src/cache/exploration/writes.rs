@@ -8,7 +8,7 @@ use super::*;
 use crate::cache::{Exclusive, Upgrade};
 use crate::storage::{Device, MemoryFiles};
 use crate::write::{Format, Writer};
-use crate::{Relation, RelationId};
+use crate::{PoolOptions, Relation};
 
 /// What storage has of each page; locked for a step, not for a write.
 type Disk = Arc<std::sync::Mutex<[[u8; PAGE_BYTES]; 3]>>;
@@ -28,7 +28,7 @@ fn whole(bytes: &[u8]) -> u8 {
 
 /// Pins a page, loaded from `disk` if need be. None if there is no frame for it at the moment.
 fn pin(cache: &Arc<Cache>, disk: &Disk, block: u32) -> Option<Held> {
-    match cache.request(access(block)) {
+    match cache.request(&mut Anyone, access(block)) {
         Request::Hit(held) => Some(held),
         Request::Joined { waiter, .. } => block_on(waiter).unwrap(),
         Request::Started(mut loading, waiter) => {
@@ -187,7 +187,8 @@ fn writer(cache: &Arc<Cache>) -> (Arc<Writer>, MemoryFiles) {
     let device = Device::new(files.clone(), None);
     let writer = Arc::new(Writer::new(cache.clone(), None, &device, None, 4096).unwrap());
     let storage = device.open_to_write("table".as_ref(), false).unwrap();
-    writer.add(&Arc::new(Relation::new(RelationId(0), storage, 4096, Format::Raw, 0).unwrap()));
+    let options = PoolOptions { page_size: 4096, ..Default::default() };
+    writer.add(&Arc::new(Relation::new(RELATION, storage, Format::Raw, &options, 0).unwrap()));
     (writer, files)
 }
 

@@ -1,0 +1,142 @@
+//! Power cuts and failing storage, at every write: after recovery from the log no acknowledged update is missing, and
+//! before it no page on the device is ahead of the log.
+//!
+//! A workload runs once over a [`Disk`] that remembers every write, growth and sync. Then the power is cut in the middle
+//! of each of them: what was synced survives, what was not survives, is lost or is torn, as the seed says, in any order.
+//! What is left is recovered by a new pool, as a database would do it, and compared with the log.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+mod database;
+mod disk;
+
+use std::path::Path;
+
+use pagecast::PoolError;
+use pagecast_core::random::Random;
+
+use database::{Acknowledged, Database, PAGE, Records, Setup, run};
+use disk::{Disk, Failure, Replay, SECTOR};
+
+/// Cuts the power, recovers what is left, and compares it with what the log holds.
+fn recover(replay: &Replay, setup: &Setup, random: &mut Random, acknowledged: u64) -> Result<Disk, PoolError> {
+    let files = replay.power_cut(random);
+    let survivors = Records::read(&files[Path::new("log")]);
+    assert!(survivors.last() >= acknowledged, "the log lost what it had acknowledged: the test's own log is wrong");
+    if let Some(table) = files.get(Path::new("table")) {
+        database::assert_not_ahead_of_log(table, survivors.last());
+    }
+    let disk = replay.disk_of(files);
+    let database = Database::recover(&disk, setup, &survivors)?;
+    assert_eq!(database.content()?, survivors.content(), "an update is missing, or there is one too many");
+    Ok(disk)
+}
+
+/// Cuts the power in every `stride`th operation of a workload that ran. How many cuts were recovered from, and how many
+/// were refused because of a torn page.
+fn cut(disk: &Disk, setup: &Setup, acknowledged: &Acknowledged, seed: u64, stride: usize) -> [usize; 2] {
+    let mut outcomes = [0, 0];
+    let mut replay = disk.replay();
+    for operation in 0..=disk.operations() {
+        let mut random = Random::new(seed ^ operation as u64);
+        let acknowledged = acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, lsn)| lsn);
+        let mut cut = |replay: &Replay, random: &mut Random| match recover(replay, setup, random, acknowledged) {
+            Ok(after) => {
+                outcomes[0] += 1;
+                Some(after)
+            }
+            Err(PoolError::Checksum { .. }) => {
+                outcomes[1] += 1;
+                None
+            }
+            Err(other) => panic!("seed {seed}, operation {operation}: {other}"),
+        };
+        if operation % stride == 0
+            && let Some(after) = cut(&replay, &mut random)
+            && operation % (16 * stride) == 0
+        {
+            // And again, in the middle of the recovery.
+            let mut again = after.replay();
+            (0..random.below(after.operations() as u32 + 1)).for_each(|_| again.step());
+            cut(&again, &mut random);
+        }
+        replay.step();
+    }
+    outcomes
+}
+
+/// Cuts the power in every operation of a workload.
+fn cut_everywhere(setup: &Setup, updates: u32, seed: u64, unit: usize) -> [usize; 2] {
+    let disk = Disk::new(seed, unit);
+    let acknowledged = run(&disk, setup, updates, seed).unwrap();
+    let [recovered, refused] = cut(&disk, setup, &acknowledged, seed, 1);
+    println!(
+        "seed {seed}: {updates} updates, {} operations, {} power cuts: {recovered} recovered, {refused} refused",
+        disk.operations(),
+        recovered + refused
+    );
+    [recovered, refused]
+}
+
+#[test]
+fn power_cuts_that_tear_pages_lose_nothing_with_double_writes() {
+    let [recovered, refused] = cut_everywhere(&Setup { double_write: true, ..Setup::default() }, 1_000, 1, SECTOR);
+    assert!(recovered > 1_000, "{recovered}");
+    assert_eq!(refused, 0);
+}
+
+#[test]
+fn power_cuts_between_pages_lose_nothing_without_double_writes() {
+    let [recovered, refused] = cut_everywhere(&Setup::default(), 1_000, 2, PAGE);
+    assert!(recovered > 1_000, "{recovered}");
+    assert_eq!(refused, 0);
+}
+
+/// What double writes are for: without them some torn page is met, and it is refused by its seal and never taken for a
+/// page.
+#[test]
+fn torn_pages_without_double_writes_are_noticed() {
+    let [recovered, refused] = cut_everywhere(&Setup::default(), 250, 3, SECTOR);
+    assert!(recovered > 0 && refused > 0);
+}
+
+/// The test's own known mistakes: it must notice a pool that does not wait for the log, and a checkpoint that promises
+/// too much.
+#[test]
+fn mistakes_are_noticed() {
+    let mistakes = [
+        (Setup { log_lies: true, ..Setup::default() }, ["ahead of the log", "is missing"]),
+        (Setup { checkpoint_lies: true, ..Setup::default() }, ["is missing", "is missing"]),
+    ];
+    for (setup, words) in mistakes {
+        let found = std::panic::catch_unwind(|| cut_everywhere(&setup, 500, 4, PAGE)).unwrap_err();
+        let said = found.downcast_ref::<String>().cloned().unwrap_or_default();
+        assert!(words.iter().any(|word| said.contains(word)), "something else was found: {said}");
+    }
+}
+
+#[test]
+fn failing_writes_and_syncs_lose_nothing() {
+    let (mut failures, mut latched, mut cuts) = (0, 0, 0);
+    for seed in 0..24 {
+        let setup = Setup { double_write: seed % 2 == 0, ..Setup::default() };
+        let disk = Disk::new(seed, if setup.double_write { SECTOR } else { PAGE });
+        let (failure, rate) = if seed % 3 == 0 { (Failure::Syncs, 1.0 / 256.0) } else { (Failure::Writes, 1.0 / 8.0) };
+        disk.fail(failure, rate);
+        let acknowledged = match run(&disk, &setup, 250, seed) {
+            Ok(acknowledged) => acknowledged,
+            Err(stopped) => {
+                let error = stopped.error;
+                assert!(matches!(error, PoolError::ReadOnly { .. } | PoolError::Log { .. }), "{error}");
+                latched += 1;
+                stopped.acknowledged
+            }
+        };
+        failures += disk.failures();
+        let [recovered, refused] = cut(&disk, &setup, &acknowledged, seed, 8);
+        assert_eq!(refused, 0, "seed {seed}: a torn page was not restored");
+        cuts += recovered;
+    }
+    println!("24 runs: {failures} failures, of which {latched} ended the writing; {cuts} power cuts recovered");
+    assert!(failures > 48 && latched > 0 && latched < 24);
+}
