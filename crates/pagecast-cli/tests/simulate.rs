@@ -161,6 +161,8 @@ fn what_could_be_computed_is_kept() {
     assert!(lines[1].contains("missing.txt"), "{}", lines[1]);
     let result = json(&folder.path("out.json"));
     assert_eq!(result["rows"].as_array().unwrap().len(), 1);
+    let missing: Vec<_> = result["errors"].as_array().unwrap().iter().map(|error| error.as_str().unwrap()).collect();
+    assert!(lines.iter().map(|line| line.trim_start_matches("pagecast: ")).eq(missing));
     assert!(run.out.contains("good.txt"));
 }
 

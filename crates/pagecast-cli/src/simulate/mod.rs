@@ -91,7 +91,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     results.measure_errors();
     // All that could be computed is written and shown, whatever of it fails; then every fault has its line, and the exit
     // status says so. The files come first: a reader of the table may be gone.
-    errors.extend(write_results(&args, &plan, &results));
+    let missing: Vec<_> = errors.iter().map(|error| format!("{error:#}")).collect();
+    errors.extend(write_results(&args, &plan, &results, &missing));
     if let Err(error) = show(&plan, &results) {
         // First, since a closed pipe is no failure and the last error makes the exit status.
         errors.insert(0, error);
@@ -156,11 +157,11 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     })
 }
 
-/// Writes each file that was asked for; returns what went wrong.
-fn write_results(args: &Args, plan: &Plan, results: &Results) -> Vec<anyhow::Error> {
+/// Writes each file that was asked for; `missing` says why results are not in them. Returns what went wrong here.
+fn write_results(args: &Args, plan: &Plan, results: &Results, missing: &[String]) -> Vec<anyhow::Error> {
     let json = || -> anyhow::Result<Vec<u8>> {
-        let mut json =
-            serde_json::to_vec_pretty(&rows::json(plan, results)).context("cannot make JSON of the results")?;
+        let mut json = serde_json::to_vec_pretty(&rows::json(plan, results, missing))
+            .context("cannot make JSON of the results")?;
         json.push(b'\n');
         Ok(json)
     };

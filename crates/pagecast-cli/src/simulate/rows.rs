@@ -131,8 +131,8 @@ pub(crate) fn error_table(curves: &[Curve]) -> String {
     if sampled.is_empty() { String::new() } else { format!("\n{table}") }
 }
 
-/// The whole result.
-pub(crate) fn json(plan: &Plan, results: &Results) -> Value {
+/// The whole result; `errors` says what is missing in it.
+pub(crate) fn json(plan: &Plan, results: &Results, errors: &[String]) -> Value {
     let config = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "seed": plan.seed,
@@ -142,6 +142,9 @@ pub(crate) fn json(plan: &Plan, results: &Results) -> Value {
     let mut json = json!({"schema": 1, "config": config, "rows": results.rows});
     if !results.curves.is_empty() {
         json["curves"] = json!(results.curves);
+    }
+    if !errors.is_empty() {
+        json["errors"] = json!(errors);
     }
     json
 }
