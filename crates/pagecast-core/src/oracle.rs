@@ -6,6 +6,13 @@ use crate::{PageId, Tick};
 pub trait Oracle {
     /// Ticks from `now` until `page` is next accessed; `None` when nobody is known to want it.
     fn next_access(&self, page: PageId, now: Tick) -> Option<Tick>;
+
+    /// As [`next_access`](Self::next_access), when only an answer above `bound` matters: one that is not above it may be
+    /// given too high, but not above `bound`. A search for the page that is wanted last gives the latest found so far.
+    fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+        let _ = bound;
+        self.next_access(page, now)
+    }
 }
 
 /// Knows of no scan: for pools and traces without registrations.

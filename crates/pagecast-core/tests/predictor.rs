@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 type Memory = Arc<[AtomicU64]>;
 
 const TABLE: RelationId = RelationId(3);
-const SMALL: PredictorConfig = PredictorConfig { scans: 4, parts: 6, runs: 12, bitset_words: 8 };
+const SMALL: PredictorConfig = PredictorConfig { scans: 4, parts: 6, runs: 12, bitset_words: 8, cells: 4 };
 
 fn memory(words: usize) -> Memory {
     (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -42,25 +42,25 @@ fn page(block: u32) -> PageId {
 
 #[test]
 fn the_memory_is_what_the_documentation_says() {
-    let base = PredictorConfig { scans: 64, parts: 128, runs: 1000, bitset_words: 80 };
+    let base = PredictorConfig { scans: 64, parts: 128, runs: 1000, bitset_words: 80, cells: 16 };
     let bytes = |change: fn(&mut PredictorConfig)| {
         let mut config = base;
         change(&mut config);
         config.bytes() - base.bytes()
     };
-    assert_eq!(base.bytes(), 256 + 64 * 128 + 128 * (64 + 8) + 1000 * 24 + 10 * 72);
+    assert_eq!(base.bytes(), 256 + 64 * 128 + 128 * (64 + 16) + 1000 * 24 + 10 * 72 + 16 * 64);
     assert_eq!(bytes(|c| c.scans += 1), 128);
     assert_eq!(bytes(|c| c.runs += 1), 24);
     assert_eq!(bytes(|c| c.bitset_words += 8), 72);
     // One part more than a power of two doubles the buckets; the next ones are without.
-    assert_eq!(bytes(|c| c.parts += 1), 64 + 128 * 8);
-    assert_eq!(bytes(|c| c.parts += 2), 2 * 64 + 128 * 8);
-    assert!(PredictorConfig::default().bytes() <= 512 * 1024 + 64 * 1024, "{}", PredictorConfig::default().bytes());
+    assert_eq!(bytes(|c| c.parts += 1), 64 + 128 * 16);
+    assert_eq!(bytes(|c| c.parts += 2), 2 * 64 + 128 * 16);
+    assert!(PredictorConfig::default().bytes() <= 656_000, "{}", PredictorConfig::default().bytes());
 }
 
 #[test]
 fn a_scan_costs_by_its_runs_and_not_by_its_blocks() {
-    let (mut registry, predictor) = new(PredictorConfig { scans: 1, parts: 1, runs: 1, bitset_words: 0 });
+    let (mut registry, predictor) = new(PredictorConfig { scans: 1, parts: 1, runs: 1, bitset_words: 0, cells: 1 });
     let whole = [Run { first: 0, blocks: u32::MAX, position: 0, span: MAX_LENGTH }];
     let scan = register(&mut registry, &whole, MAX_LENGTH, 0).unwrap();
     assert_eq!(predictor.next_access(page(0), 0), Some(0));

@@ -28,7 +28,7 @@ const FEW_SWITCHES: usize = 4000;
 const EVENLY_MIXED: usize = 500;
 
 fn new(scans: u32, parts: u32) -> (Registry<Memory>, Predictor<Memory>) {
-    let config = PredictorConfig { scans, parts, runs: parts, bitset_words: 0 };
+    let config = PredictorConfig { scans, parts, runs: parts, bitset_words: 0, cells: 2 };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
     let registry = Registry::format(memory, config).unwrap();
     let predictor = registry.predictor();
@@ -94,6 +94,36 @@ fn a_late_report_is_lost() {
     assert_eq!(predictor.next_access(PageId::new(TABLE, 4), 100), Some(40));
     predictor.report(second, 10, 30);
     assert_eq!(predictor.scan(second).unwrap().pace, 3.0, "measuring goes on in the slot");
+}
+
+/// A reader knows who comes first to a cell, and a nearer scan registers, also while another reader writes about a
+/// second cell to the same place: who was registered before is not missed.
+fn a_new_scan_is_never_missed() {
+    let config = PredictorConfig { scans: 3, parts: 5, runs: 5, bitset_words: 0, cells: 1 };
+    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    let mut registry = Registry::format(memory, config).unwrap();
+    let predictor = registry.predictor();
+    register(&mut registry, 0, &[TABLE, OTHER], 5000, 1);
+    let page = PageId::new(TABLE, 4);
+    assert_eq!(predictor.next_access(page, 0), Some(5004));
+    let writer = thread::spawn(move || {
+        let nearer = register(&mut registry, 0, &[TABLE], 500, 1);
+        let estimate = registry.predictor().next_access(page, 0);
+        assert_eq!(estimate, Some(504), "it was registered before");
+        register(&mut registry, 0, &[OTHER, TABLE], 1000, 1);
+        registry.finish(nearer, 0);
+    });
+    let other = {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.next_access(PageId::new(OTHER, 4), 0))
+    };
+    let estimate = predictor.next_access(page, 0);
+    assert!([Some(5004), Some(504), Some(1004)].contains(&estimate), "{estimate:?}");
+    let estimate = other.join().unwrap();
+    assert!([Some(5004), Some(1004)].contains(&estimate), "{estimate:?}");
+    writer.join().unwrap();
+    assert_eq!(predictor.next_access(page, 0), Some(1004));
+    assert_eq!(predictor.next_access(PageId::new(OTHER, 4), 0), Some(1004));
 }
 
 /// The parts of a scan come and go together.
@@ -168,6 +198,14 @@ fn an_estimate_is_of_one_registration() {
 fn a_chain_that_changes_is_followed_again() {
     explore(a_running_scan_is_never_missed, None);
     explore(a_running_scan_is_never_missed, Some(Mistake::NoChainCheck));
+}
+
+#[test]
+fn what_is_known_of_a_cell_is_of_all_scans() {
+    explore(a_new_scan_is_never_missed, None);
+    explore(a_new_scan_is_never_missed, Some(Mistake::StaleCell));
+    explore(a_new_scan_is_never_missed, Some(Mistake::TornCell));
+    explore(a_new_scan_is_never_missed, Some(Mistake::NoArrivalCheck));
 }
 
 #[test]

@@ -258,6 +258,7 @@ fn predictor_within(bytes: u64) -> PredictorConfig {
             parts: config.parts / 2,
             runs: config.runs / 2,
             bitset_words: config.bitset_words / 2,
+            cells: config.cells / 2,
         };
     }
     config

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! header   32 words   magic, configuration, heads of the free lists, a running pace per kind of scan
-//! buckets  1 each     by hash of the relation: version and first part of a chain
+//! buckets  2 each     by hash of the relation: version and first part of a chain, how often scans came to it
+//! cells    8 each     by hash of the page: who comes there first, see cell.rs
 //! scans    16 each    see scan.rs
 //! parts    8 each     see registry.rs
 //! arena    the rest   runs and bitsets, see pages.rs and arena.rs
 //! ```
 
+use super::cell::CELL_WORDS;
 use super::pages::{RUN_WORDS, SAMPLED_WORDS};
 use super::words::{Words, split};
 use super::{FormatError, RegisterError};
@@ -18,11 +20,20 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 pub const KINDS: u8 = 16;
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x01");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x02");
 
 pub(super) const HEADER_WORDS: usize = 32;
+pub(super) const BUCKET_WORDS: usize = 2;
 pub(super) const SCAN_WORDS: usize = 16;
 pub(super) const PART_WORDS: usize = 8;
+
+/// Words of a bucket.
+pub(super) mod bucket {
+    /// Version and first part.
+    pub(in super::super) const CHAIN: usize = 0;
+    /// How many parts were put into the chain or came to life in it, each counted twice.
+    pub(in super::super) const ARRIVED: usize = 1;
+}
 
 /// Words of the header.
 pub(super) mod header {
@@ -32,15 +43,17 @@ pub(super) mod header {
     pub(in super::super) const FREE_SCAN: usize = 3;
     pub(in super::super) const FREE_PART: usize = 4;
     pub(in super::super) const FREE_ARENA: usize = 5;
+    pub(in super::super) const CELLS: usize = 6;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
     pub(in super::super) const PACE: usize = 16;
 }
 
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
 ///
-/// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 8 (their number is a power of two), for
-/// each run 24, for each eight words of a bitset (512 blocks) 72. A scan of one relation with `r` runs thus takes at most
-/// `208 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
+/// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 16 (their number is a power of two), for
+/// each run 24, for each eight words of a bitset (512 blocks) 72, for each
+/// cell 64. A scan of one relation with `r` runs thus takes at most
+/// `224 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
 /// free stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PredictorConfig {
@@ -52,12 +65,16 @@ pub struct PredictorConfig {
     pub runs: u32,
     /// Words of bitsets of all running scans, 64 blocks each.
     pub bitset_words: u32,
+    /// Places for what was found out about 256 neighbouring blocks, namely which scans come there first; a power of two,
+    /// or it is rounded up to one. As many as the resident pages touch are best; too few cost time and nothing else, and
+    /// without any each estimate looks at all scans of the relation.
+    pub cells: u32,
 }
 
 impl Default for PredictorConfig {
-    /// Half a MiB: 256 scans of 4 relations and 64 runs each on average.
+    /// 0.6 MiB: 256 scans of 4 relations and 64 runs each on average, and cells for 262,144 blocks.
     fn default() -> Self {
-        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096 }
+        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096, cells: 1024 }
     }
 }
 
@@ -77,7 +94,9 @@ impl PredictorConfig {
             return None;
         }
         let buckets = (self.parts as usize).checked_next_power_of_two()?;
-        let scans_at = HEADER_WORDS.checked_add(buckets)?;
+        let cells = if self.cells == 0 { 0 } else { (self.cells as usize).checked_next_power_of_two()? };
+        let cells_at = HEADER_WORDS.checked_add(buckets.checked_mul(BUCKET_WORDS)?)?;
+        let scans_at = cells_at.checked_add(cells.checked_mul(CELL_WORDS)?)?;
         let parts_at = scans_at.checked_add((self.scans as usize).checked_mul(SCAN_WORDS)?)?;
         let arena_at = parts_at.checked_add((self.parts as usize).checked_mul(PART_WORDS)?)?;
         let bitset_words = self.bitset_words as usize;
@@ -87,7 +106,7 @@ impl PredictorConfig {
         let end = arena_at.checked_add(arena_words)?;
         // Half a word must hold any index and have one left over for NIL.
         u32::try_from(end).ok().filter(|&end| end < u32::MAX)?;
-        Some(Layout { config: *self, bucket_mask: buckets - 1, scans_at, parts_at, arena_at, end })
+        Some(Layout { config: *self, cells_at, cells, scans_at, parts_at, arena_at, end })
     }
 }
 
@@ -95,7 +114,8 @@ impl PredictorConfig {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) config: PredictorConfig,
-    bucket_mask: usize,
+    cells_at: usize,
+    cells: usize,
     scans_at: usize,
     parts_at: usize,
     pub(super) arena_at: usize,
@@ -112,7 +132,8 @@ impl Layout {
         }
         let (scans, parts) = split(words.load(header::SCANS_PARTS, Relaxed));
         let (runs, bitset_words) = split(words.load(header::RUNS_BITSETS, Relaxed));
-        let config = PredictorConfig { scans, parts, runs, bitset_words };
+        let cells = words.load(header::CELLS, Relaxed) as u32;
+        let config = PredictorConfig { scans, parts, runs, bitset_words, cells };
         config.layout().ok_or(FormatError::BadConfig)?.fits(words)
     }
 
@@ -123,15 +144,25 @@ impl Layout {
         }
     }
 
-    /// The word of the bucket of `relation`. Fibonacci hashing: relations are often numbered in sequence.
+    /// The first word of the bucket of `relation`.
     #[inline]
     pub(super) fn bucket(&self, relation: RelationId) -> usize {
-        let hash = u64::from(relation.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        HEADER_WORDS + ((hash >> 32) as usize & self.bucket_mask)
+        let buckets = (self.cells_at - HEADER_WORDS) / BUCKET_WORDS;
+        HEADER_WORDS + scatter(u64::from(relation.0), buckets) * BUCKET_WORDS
     }
 
-    pub(super) fn buckets(&self) -> core::ops::Range<usize> {
-        HEADER_WORDS..self.scans_at
+    /// The first word of the place of cell `key`, `None` where there are no cells.
+    #[inline]
+    pub(super) fn cell(&self, key: u64) -> Option<usize> {
+        (self.cells > 0).then(|| self.cells_at + scatter(key, self.cells) * CELL_WORDS)
+    }
+
+    pub(super) fn buckets(&self) -> impl Iterator<Item = usize> + use<> {
+        (HEADER_WORDS..self.cells_at).step_by(BUCKET_WORDS)
+    }
+
+    pub(super) fn cell_words(&self) -> core::ops::Range<usize> {
+        self.cells_at..self.scans_at
     }
 
     /// The first word of a scan, `None` for a slot that does not exist.
@@ -149,4 +180,12 @@ impl Layout {
     pub(super) fn too_many_parts(&self, wanted: usize) -> RegisterError {
         RegisterError::TooManyParts { wanted, limit: self.config.parts }
     }
+}
+
+/// One of `places`, a power of two. Fibonacci hashing, by the upper bits of the product: what is numbered in sequence, as
+/// relations and cells are, comes to lie evenly.
+#[inline]
+fn scatter(key: u64, places: usize) -> usize {
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(hash) * places as u128) >> 64) as usize
 }

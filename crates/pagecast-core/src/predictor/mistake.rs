@@ -14,6 +14,12 @@ pub enum Mistake {
     NoChainCheck = 2,
     /// A late report is taken for one of the scan that has the slot now.
     UntaggedReport = 3,
+    /// A reader takes what was found out about a cell before other scans registered.
+    StaleCell = 4,
+    /// A reader takes a queue that somebody wrote meanwhile.
+    TornCell = 5,
+    /// A reader that takes the latest arrivals into a queue does not look whether more have come.
+    NoArrivalCheck = 6,
 }
 
 static CURRENT: AtomicU8 = AtomicU8::new(0);

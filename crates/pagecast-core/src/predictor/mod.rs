@@ -21,8 +21,9 @@
 //! same data. It says nothing about pages that no scan has registered.
 //!
 //! Cost: registration O(runs + words of bitsets); report O(1), lock-free; an estimate
-//! ([`next_access`](crate::oracle::Oracle::next_access)) O(scans of that relation x log runs), never blocks. Memory: see
-//! [`PredictorConfig`]; nothing per block, nothing per frame.
+//! ([`next_access`](crate::oracle::Oracle::next_access)) asks the one or two scans that come first to the page's cell of
+//! 256 blocks, each O(log runs) at worst and mostly O(1), and once per cell and change among the scans it asks all scans
+//! of the relation; it never blocks. Memory: see [`PredictorConfig`]; nothing per block, nothing per frame.
 //!
 //! ```
 //! use pagecast_core::oracle::Oracle;
@@ -30,7 +31,7 @@
 //! use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 //! use std::sync::Arc;
 //!
-//! let config = PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 0 };
+//! let config = PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 0, cells: 0 };
 //! let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
 //! let mut registry = Registry::format(memory, config)?;
 //! let predictor = registry.predictor();
@@ -50,6 +51,7 @@
 //! ```
 
 mod arena;
+mod cell;
 mod error;
 mod layout;
 #[cfg(pagecast_shuttle)]

@@ -5,6 +5,7 @@
 
 use super::words::{Words, join, split};
 use super::{PagesFault, Run, layout::Layout};
+use crate::PageId;
 use crate::sync::atomic::Ordering::Relaxed;
 
 pub(super) const RUN_WORDS: usize = 3;
@@ -89,65 +90,145 @@ pub(super) struct Stretch {
     pub(super) count: u32,
 }
 
-/// The lowest position, not below `from`, of `block` in runs.
-#[inline]
-pub(super) fn find_in_runs(words: Words<'_>, runs: Stretch, block: u32, from: u64) -> Option<u64> {
-    let run_at = |index: u32| runs.at as usize + index as usize * RUN_WORDS;
-    // The number of runs that begin at or before the block.
-    let (mut low, mut high) = (0, runs.count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if split(words.load(run_at(middle), Relaxed)).0 <= block {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+/// The words that `count` runs, or a bitset of `count` words, take in the arena.
+pub(super) fn space(bitset: bool, count: u32) -> u32 {
+    if bitset {
+        count.saturating_add(count.div_ceil(SAMPLED_WORDS as u32))
+    } else {
+        count.saturating_mul(RUN_WORDS as u32)
     }
-    // Of these the ones that hold the block are the last ones, because ends never fall.
+}
+
+/// Neighbouring blocks of one relation: one page that is asked for, or a cell of them.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    pub(super) relation: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl Blocks {
+    pub(super) fn of(page: PageId) -> Self {
+        Self { relation: page.relation().0, first: page.block(), last: page.block() }
+    }
+}
+
+/// What to multiply a block's distance from the first block of runs by, in 2^-32 runs, to guess the run that holds it:
+/// column chunks and row groups are about equally long, so that the guess is mostly right and a search of two steps.
+pub(super) fn runs_per_block(runs: u32, extent: Extent) -> u64 {
+    (u64::from(runs) << 32) / (u64::from(extent.last - extent.first) + 1)
+}
+
+/// The lowest position, not below `from`, that any of `blocks` may have in runs: exact for one block, for several never
+/// too high. `first` is the first block of the runs, `scale` theirs of [`runs_per_block`].
+#[inline]
+pub(super) fn find_in_runs(
+    words: Words<'_>,
+    runs: Stretch,
+    (first, scale): (u32, u64),
+    blocks: Blocks,
+    from: u64,
+) -> Option<u64> {
+    let run_at = |index: u32| runs.at as usize + index as usize * RUN_WORDS;
+    let guess = u64::from(blocks.last.saturating_sub(first)).saturating_mul(scale) >> 32;
+    let begins_by_then = |index: u32| split(words.load(run_at(index), Relaxed)).0 <= blocks.last;
+    let mut end = partition_near(runs.count, guess.min(u64::from(u32::MAX)) as u32, begins_by_then);
+    // Of these the ones that hold one of the blocks are the last ones, because ends never fall.
     let mut nearest: Option<u64> = None;
-    while let Some(index) = low.checked_sub(1) {
-        let at = run_at(index);
-        let (first, blocks) = split(words.load(at, Relaxed));
-        let offset = block.wrapping_sub(first);
-        if offset >= blocks {
+    while let Some(index) = end.checked_sub(1) {
+        let Some(record) = words.record::<RUN_WORDS>(run_at(index)) else { break };
+        let (run, count) = split(record[0].load(Relaxed));
+        let run_last = run.saturating_add(count.saturating_sub(1));
+        if count == 0 || run_last < blocks.first {
             break;
         }
-        let within = share(words.load(at + 2, Relaxed), offset, blocks);
-        let position = words.load(at + 1, Relaxed).saturating_add(within);
-        if position >= from && nearest.is_none_or(|best| position < best) {
-            nearest = Some(position);
+        let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
+        let position_of = |block: u32| position.saturating_add(share(span, block.saturating_sub(run), count));
+        let low = position_of(blocks.first.max(run));
+        // Of several blocks the first may be done and a later one not; then it is nowhere below `from`.
+        let wanted = if low >= from {
+            Some(low)
+        } else {
+            (blocks.first < blocks.last && position_of(blocks.last.min(run_last)) >= from).then_some(from)
+        };
+        if let Some(wanted) = wanted
+            && nearest.is_none_or(|best| wanted < best)
+        {
+            nearest = Some(wanted);
         }
-        low = index;
+        end = index;
     }
     nearest
 }
 
-/// The position, if not below `from`, of `block` in a bitset that begins at block `first` and position `position`.
+/// The first index below `count` at which `before` is false, when it is true for all in front and false from there on;
+/// `count` if there is none. Looks outward from `guess`, then bisects: O(log of how wrong the guess is).
+#[inline]
+fn partition_near(count: u32, guess: u32, before: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (0, count);
+    let (mut probe, mut stride) = (guess, 1);
+    while low < high {
+        let at = probe.max(low).min(high - 1);
+        if before(at) {
+            low = at + 1;
+            probe = at.saturating_add(stride);
+        } else {
+            high = at;
+            probe = at.saturating_sub(stride);
+        }
+        // Once there is a bound on both sides of the guess, the middle is the best place to look.
+        if low > 0 && high < count {
+            probe = low + (high - low) / 2;
+        }
+        stride = stride.saturating_mul(2);
+    }
+    low
+}
+
+/// The lowest position, not below `from`, of any of `blocks` in a bitset that begins at block `first` and position
+/// `position`.
 #[inline]
 pub(super) fn find_in_bitset(
     words: Words<'_>,
     bits: Stretch,
-    first: u32,
-    position: u64,
-    block: u32,
+    (first, position): (u32, u64),
+    blocks: Blocks,
     from: u64,
 ) -> Option<u64> {
-    let offset = block.checked_sub(first)?;
-    let index = (offset / 64) as usize;
-    if index >= bits.count as usize {
-        return None;
+    // Positions rise with blocks, so that of one word either all positions are behind or the first that is not counts.
+    let mut offset = blocks.first.saturating_sub(first);
+    let last = blocks.last.checked_sub(first)?;
+    while offset <= last {
+        let index = offset / 64;
+        if index >= bits.count {
+            return None;
+        }
+        let word = words.load(bits.at as usize + index as usize, Relaxed);
+        let end = last.min(index * 64 + 63);
+        let mut left = word & (u64::MAX << (offset % 64)) & (u64::MAX >> (63 - end % 64));
+        if left != 0 {
+            let front = position.saturating_add(rank(words, bits, index));
+            let position_of = |bit: u32| front.saturating_add(u64::from((word & ((1 << bit) - 1)).count_ones()));
+            while left != 0 {
+                let wanted = position_of(left.trailing_zeros());
+                if wanted >= from {
+                    return Some(wanted);
+                }
+                left &= left - 1;
+            }
+        }
+        offset = end.checked_add(1)?;
     }
-    let at = bits.at as usize;
-    let word = words.load(at + index, Relaxed);
-    let bit = 1u64 << (offset % 64);
-    if word & bit == 0 {
-        return None;
-    }
+    None
+}
+
+/// The number of bits in front of word `index`.
+#[inline]
+fn rank(words: Words<'_>, bits: Stretch, index: u32) -> u64 {
+    let (at, index) = (bits.at as usize, index as usize);
     let sample = index / SAMPLED_WORDS;
     let between = (sample * SAMPLED_WORDS..index).map(|i| u64::from(words.load(at + i, Relaxed).count_ones()));
-    let rank = words.load(at + bits.count as usize + sample, Relaxed);
-    let rank = rank.saturating_add(between.sum::<u64>() + u64::from((word & (bit - 1)).count_ones()));
-    Some(position.saturating_add(rank)).filter(|&position| position >= from)
+    words.load(at + bits.count as usize + sample, Relaxed).saturating_add(between.sum())
 }
 
 /// `span * offset / blocks` without overflow; the quotient is at most `span` because `offset < blocks`.

@@ -1,7 +1,8 @@
 //! The readers' side: estimates and reports, by any number of threads and processes at once, without a lock.
 
-use super::layout::Layout;
-use super::pages::{self, Stretch};
+use super::cell::{self, Cell, Queue};
+use super::layout::{Layout, PART_WORDS, bucket};
+use super::pages::{self, Blocks, Stretch};
 use super::registry::{BITSET, part};
 use super::scan::Scan;
 use super::words::{Words, join, split};
@@ -96,51 +97,148 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         Scan::open(self.words(), self.layout.scan(scan.slot)?, scan)
     }
 
-    /// The least estimate over the parts in the chain that starts at part `next`.
-    fn follow(&self, mut next: u32, page: PageId, now: Tick) -> Option<Tick> {
+    /// Calls `visit` with each of the first `limit` parts of the chain of `bucket`, and again with a new state from `start`
+    /// if the chain changed meanwhile. The last state, and whether no running scan was missed.
+    fn follow<S>(
+        &self,
+        bucket: usize,
+        limit: u32,
+        start: impl Fn() -> S,
+        visit: impl Fn(&mut S, u32, usize),
+    ) -> (S, bool) {
         let words = self.words();
-        let mut nearest: Option<Tick> = None;
-        for _ in 0..self.layout.config.parts {
-            let Some(at) = self.layout.part(next) else { break };
-            // Acquire: pairs with the Release in the registry's `link`; a link of a part that has been taken for another
-            // relation comes with the change of this bucket's version that went before.
-            next = words.load(at + part::NEXT, Acquire) as u32;
-            if let Some(estimate) = self.estimate(at, page, now)
-                && nearest.is_none_or(|best| estimate < best)
-            {
-                nearest = Some(estimate);
+        let mut head = words.load(bucket + bucket::CHAIN, Acquire);
+        let mut tries = TRIES;
+        loop {
+            let (version, mut next) = split(head);
+            let mut state = start();
+            for _ in 0..limit.min(self.layout.config.parts) {
+                let part = next;
+                let Some(at) = self.layout.part(part) else { break };
+                // Acquire: pairs with the Release in the registry's `link`; a link of a part that has been taken for
+                // another relation comes with the change of this bucket's version that went before.
+                next = words.load(at + part::NEXT, Acquire) as u32;
+                visit(&mut state, part, at);
             }
+            let after = words.load(bucket + bucket::CHAIN, Acquire);
+            tries -= 1;
+            // A part that was unlinked and linked into another chain leads away from this one, and scans that are
+            // still running may have been missed. Unlinking changes the version, which comes with such a link.
+            let whole = split(after).0 == version || self.chain_check_left_out();
+            if whole || tries == 0 {
+                return (state, whole);
+            }
+            head = after;
         }
-        nearest
     }
 
-    /// When the scan of the part at `at` reaches `page`; `None` if it does not, or has ended.
+    /// Ticks from `now` until the scan of the part at `at` reaches one of `blocks`, exactly for one block and never too
+    /// many for several; `None` if it does not, or has ended.
     #[inline]
-    fn estimate(&self, at: usize, page: PageId, now: Tick) -> Option<Tick> {
+    fn estimate(&self, at: usize, blocks: Blocks, now: Tick) -> Option<Tick> {
         let words = self.words();
-        let (relation, form) = split(words.load(at + part::RELATION_FORM, Relaxed));
-        let (first, last) = split(words.load(at + part::BLOCKS, Relaxed));
+        let record = words.record::<PART_WORDS>(at)?;
+        let load = |field: usize| record[field].load(Relaxed);
+        let (relation, form) = split(load(part::RELATION_FORM));
+        let (first, last) = split(load(part::BLOCKS));
         // Only a guess at this point, that saves opening the scan: it is read again under the scan's version.
-        if relation != page.relation().0 || page.block() < first || page.block() > last {
+        if relation != blocks.relation || blocks.last < first || blocks.first > last {
             return None;
         }
-        let (slot, generation) = split(words.load(at + part::OWNER, Relaxed));
+        let (slot, generation) = split(load(part::OWNER));
         let scan = self.open(ScanId { slot, generation })?;
-        if words.load(at + part::RELATION_FORM, Relaxed) != join(relation, form) {
+        if load(part::RELATION_FORM) != join(relation, form) {
             return None;
         }
-        let (first, _) = split(words.load(at + part::BLOCKS, Relaxed));
-        let (stretch_at, count) = split(words.load(at + part::STRETCH, Relaxed));
+        let (first, _) = split(load(part::BLOCKS));
+        let (stretch_at, count) = split(load(part::STRETCH));
         let stretch = Stretch { at: stretch_at, count }.checked(&self.layout)?;
+        let origin = (first, load(part::ORIGIN));
         let from = scan.position();
         let target = if form == BITSET {
-            let start = words.load(at + part::POSITION, Relaxed);
-            pages::find_in_bitset(words, stretch, first, start, page.block(), from)
+            pages::find_in_bitset(words, stretch, origin, blocks, from)
         } else {
-            pages::find_in_runs(words, stretch, page.block(), from)
+            pages::find_in_runs(words, stretch, origin, blocks, from)
         }?;
         let ticks = scan.ticks_until(target, now);
         scan.unchanged().then_some(ticks)
+    }
+
+    /// Asks the scans in `queue`, first come first: the least estimate, and whether no other scan can be nearer or it is not
+    /// beyond `bound`.
+    #[inline]
+    fn ask(&self, queue: &Queue, bound: Tick, page: PageId, now: Tick) -> (Option<Tick>, bool) {
+        let mut nearest: Option<Tick> = None;
+        for (part, not_before) in queue.arrivals(now) {
+            if nearest.is_some_and(|nearest| nearest <= not_before.max(bound)) {
+                return (nearest, true);
+            }
+            let estimate = self.layout.part(part).and_then(|at| self.estimate(at, Blocks::of(page), now));
+            nearest = sooner(nearest, estimate);
+        }
+        (nearest, !queue.leaves_out() || nearest.is_some_and(|nearest| nearest <= bound))
+    }
+
+    /// How many parts have arrived in the bucket (R4).
+    #[inline]
+    fn arrived(&self, bucket: usize) -> u32 {
+        // Acquire: pairs with the registry's Release; all scans that were counted as live are seen to be.
+        self.words().load(bucket + bucket::ARRIVED, Acquire) as u32
+    }
+
+    /// The queue of the cell of `page`, from all scans of the bucket; whether none was missed.
+    fn gather(&self, bucket: usize, page: PageId, now: Tick) -> (Queue, bool) {
+        let blocks = cell::blocks(page);
+        self.follow(
+            bucket,
+            u32::MAX,
+            || Queue::new(now),
+            |queue, part, at| {
+                if let Some(ticks) = self.estimate(at, blocks, now) {
+                    queue.insert(part, ticks, now);
+                }
+            },
+        )
+    }
+
+    /// Takes into `queue` the `count` parts that were the last to arrive at `arrived`; `None` if others have since (C1).
+    fn catch_up(
+        &self,
+        (queue, count): (&Queue, u32),
+        (bucket, arrived): (usize, u32),
+        page: PageId,
+        now: Tick,
+    ) -> Option<Queue> {
+        let blocks = cell::blocks(page);
+        let (queue, whole) = self.follow(
+            bucket,
+            count,
+            || queue.clone(),
+            |queue, part, at| {
+                queue.remove(part);
+                if let Some(ticks) = self.estimate(at, blocks, now) {
+                    queue.insert(part, ticks, now);
+                }
+            },
+        );
+        // A part that was linked meanwhile has put another one off the first `count` (R4).
+        (whole && (self.arrived(bucket) == arrived || self.arrival_check_left_out())).then_some(queue)
+    }
+
+    /// The least estimate over all scans of the bucket.
+    fn nearest_of_all(&self, bucket: usize, page: PageId, now: Tick) -> Option<Tick> {
+        let visit =
+            |nearest: &mut Option<Tick>, _, at| *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), now));
+        self.follow(bucket, u32::MAX, || None, visit).0
+    }
+}
+
+/// The smaller of those that are.
+#[inline]
+fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -150,24 +248,54 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// A page counts while its position is not below what the scan has reported. The distance is from where the scan
     /// probably is by now: on from its last report at its pace, at most as far as the last report went.
     fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
+        self.next_access_beyond(0, page, now)
+    }
+
+    /// See [`next_access`](Self::next_access). What is not beyond `bound` is found out from the scans that were nearest
+    /// when the page's cell was last looked at.
+    #[inline]
+    fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
         let bucket = self.layout.bucket(page.relation());
-        let mut head = self.words().load(bucket, Acquire);
-        let mut tries = TRIES;
-        loop {
-            let nearest = self.follow(split(head).1, page, now);
-            let after = self.words().load(bucket, Acquire);
-            tries -= 1;
-            // A part that was unlinked and linked into another chain leads away from this one, and scans that are
-            // still running may have been missed. Unlinking changes the version, which comes with such a link.
-            if split(after).0 == split(head).0 || tries == 0 || self.chain_check_left_out() {
-                return nearest;
+        let key = cell::key(page);
+        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, page, now) };
+        let cell = Cell { words: self.words(), at };
+        let arrived = self.arrived(bucket);
+        let known = match cell.read(key, arrived) {
+            Some((queue, 0)) => Some(queue),
+            Some((queue, since)) => {
+                let queue = self.catch_up((&queue, since), (bucket, arrived), page, now);
+                queue.inspect(|queue| cell.write(key, arrived, queue))
             }
-            head = after;
+            None => None,
+        };
+        if let Some(queue) = known {
+            match self.ask(&queue, bound, page, now) {
+                (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, now) => return Some(nearest),
+                // Only a new scan can want what none of all the scans wants any more.
+                (None, true) => return None,
+                _ => {}
+            }
+        }
+        let (queue, whole) = self.gather(bucket, page, now);
+        if whole {
+            cell.write(key, arrived, &queue);
+        }
+        match self.ask(&queue, bound, page, now) {
+            (nearest, true) => nearest,
+            _ => self.nearest_of_all(bucket, page, now),
         }
     }
 }
 
 impl<M> Predictor<M> {
+    #[inline]
+    fn arrival_check_left_out(&self) -> bool {
+        #[cfg(pagecast_shuttle)]
+        return super::mistake::made(super::mistake::Mistake::NoArrivalCheck);
+        #[cfg(not(pagecast_shuttle))]
+        false
+    }
+
     #[inline]
     fn chain_check_left_out(&self) -> bool {
         #[cfg(pagecast_shuttle)]

@@ -5,10 +5,13 @@
 //!   `register` (in the chain before the scan is live) and `finish` (still in it after).
 //! * (R2) A bucket's version rises after parts were unlinked and before any of them is used again. A reader that was led
 //!   into another chain by such a part finds the version changed.
+//! * (R4) A bucket's `ARRIVED` rises before a part is linked to its chain and again after the part's scan is live. Of two
+//!   readings that differ by `n`, all parts that were linked or came to life in between are among the first `n` of the
+//!   chain, unless they have gone: nothing but a later link puts a part in front of another.
 //! * (R3) A refused registration leaves everything as it was.
 
 use super::arena::Arena;
-use super::layout::{HEADER_WORDS, KINDS, Layout, MAGIC, header};
+use super::layout::{HEADER_WORDS, KINDS, Layout, MAGIC, bucket, header};
 use super::pages::{self, Extent};
 use super::scan::{MAX_LENGTH, Scan, Slot};
 use super::words::{NIL, Words, join, split};
@@ -31,12 +34,12 @@ pub(super) mod part {
     pub(in super::super) const BLOCKS: usize = 3;
     /// Where in the arena, and how many runs or words of bits.
     pub(in super::super) const STRETCH: usize = 4;
-    /// Of a bitset's first block.
-    pub(in super::super) const POSITION: usize = 5;
+    /// Of a bitset the position of its first block, of runs the scale that they are searched with.
+    pub(in super::super) const ORIGIN: usize = 5;
     /// The next part of the same scan.
     pub(in super::super) const SIBLING: usize = 6;
-    /// Words in the arena.
-    pub(in super::super) const SPACE: usize = 7;
+    /// The part in front in the chain; only the writer reads it.
+    pub(in super::super) const BEFORE: usize = 7;
 }
 
 pub(super) const RUNS: u32 = 0;
@@ -69,8 +72,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
         words.store(header::SCANS_PARTS, join(config.scans, config.parts), Relaxed);
         words.store(header::RUNS_BITSETS, join(config.runs, config.bitset_words), Relaxed);
+        words.store(header::CELLS, u64::from(config.cells), Relaxed);
+        for at in layout.cell_words() {
+            words.store(at, 0, Relaxed);
+        }
         for at in layout.buckets() {
-            words.store(at, join(0, NIL), Relaxed);
+            words.store(at + bucket::CHAIN, join(0, NIL), Relaxed);
+            words.store(at + bucket::ARRIVED, 0, Relaxed);
         }
         for slot in (0..config.scans).rev() {
             let next = words.load(header::FREE_SCAN, Relaxed) as u32;
@@ -140,6 +148,9 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             self.link(part);
         }
         record.publish();
+        for part in self.siblings(first_part) {
+            self.count_arrival(part);
+        }
         Ok(id)
     }
 
@@ -222,13 +233,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let words = self.words();
         let number = words.load(header::FREE_PART, Relaxed) as u32;
         let at = self.layout.part(number).ok_or(self.layout.too_many_parts(scan.parts.len()))?;
-        let space = u32::try_from(extent.words).ok().and_then(|count| Some((self.arena().allocate(count)?, count)));
-        let (stretch, space) = space.ok_or(RegisterError::NoSpace { part: index, words: extent.words })?;
+        let stretch = u32::try_from(extent.words).ok().and_then(|count| self.arena().allocate(count));
+        let stretch = stretch.ok_or(RegisterError::NoSpace { part: index, words: extent.words })?;
         words.store(header::FREE_PART, words.load(at + part::NEXT, Relaxed), Relaxed);
-        let (form, position, count) = match given.pages {
+        let (form, origin, count) = match given.pages {
             Pages::Runs(runs) => {
                 pages::write_runs(words, stretch, runs);
-                (RUNS, 0, runs.len() as u32)
+                (RUNS, pages::runs_per_block(runs.len() as u32, extent), runs.len() as u32)
             }
             Pages::Bitset { words: bits, position, .. } => {
                 let count = (extent.last - extent.first) / 64 + 1;
@@ -240,9 +251,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         words.store(at + part::OWNER, join(id.slot, id.generation), Relaxed);
         words.store(at + part::BLOCKS, join(extent.first, extent.last), Relaxed);
         words.store(at + part::STRETCH, join(stretch, count), Relaxed);
-        words.store(at + part::POSITION, position, Relaxed);
+        words.store(at + part::ORIGIN, origin, Relaxed);
         words.store(at + part::SIBLING, u64::from(sibling), Relaxed);
-        words.store(at + part::SPACE, u64::from(space), Relaxed);
         Ok(Some(number))
     }
 
@@ -251,8 +261,9 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let mut next = first_part;
         for _ in 0..self.layout.config.parts {
             let Some(at) = self.layout.part(next) else { break };
-            let (stretch, _) = split(self.words().load(at + part::STRETCH, Relaxed));
-            self.arena().release(stretch, self.words().load(at + part::SPACE, Relaxed) as u32);
+            let (stretch, count) = split(self.words().load(at + part::STRETCH, Relaxed));
+            let (_, form) = split(self.words().load(at + part::RELATION_FORM, Relaxed));
+            self.arena().release(stretch, pages::space(form == BITSET, count));
             let number = next;
             next = self.words().load(at + part::SIBLING, Relaxed) as u32;
             self.free_part(number);
@@ -287,41 +298,46 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     fn link(&self, number: u32) {
         let words = self.words();
         let Some(at) = self.layout.part(number) else { return };
-        let bucket = self.bucket_of(at);
+        self.count_arrival(number);
+        let bucket = self.bucket_of(at) + bucket::CHAIN;
         let (version, head) = split(words.load(bucket, Relaxed));
         // Release twice: pair with the readers' Acquire of the bucket and of links. Whoever comes to this part, by the
-        // bucket or still standing on it from its last use, sees what was written before.
+        // bucket or still standing on it from its last use, sees what was written before, the count too (R4).
         words.store(at + part::NEXT, u64::from(head), Release);
+        words.store(at + part::BEFORE, u64::from(NIL), Relaxed);
+        if let Some(second) = self.layout.part(head) {
+            words.store(second + part::BEFORE, u64::from(number), Relaxed);
+        }
         words.store(bucket, join(version, number), Release);
+    }
+
+    /// Tells readers that a part comes to the chain, or that it has come to life (R4).
+    fn count_arrival(&self, number: u32) {
+        let Some(at) = self.layout.part(number) else { return };
+        let arrived = self.bucket_of(at) + bucket::ARRIVED;
+        let count = self.words().load(arrived, Relaxed);
+        // Release: pairs with the readers' Acquire; whoever sees the second count sees that the scan is live.
+        self.words().store(arrived, count.wrapping_add(1), Release);
     }
 
     /// Takes a part out of its bucket's chain. Its own link stays, for readers that stand on it.
     fn unlink(&self, number: u32) {
         let words = self.words();
         let Some(at) = self.layout.part(number) else { return };
-        let bucket = self.bucket_of(at);
+        let bucket = self.bucket_of(at) + bucket::CHAIN;
         let (version, head) = split(words.load(bucket, Relaxed));
         let after = words.load(at + part::NEXT, Relaxed) as u32;
+        let before = words.load(at + part::BEFORE, Relaxed) as u32;
+        if let Some(next) = self.layout.part(after) {
+            words.store(next + part::BEFORE, u64::from(before), Relaxed);
+        }
         let mut new_head = head;
         if head == number {
             new_head = after;
-        } else if let Some(before) = self.before(head, number) {
+        } else if let Some(before) = self.layout.part(before) {
             words.store(before + part::NEXT, u64::from(after), Release);
         }
         words.store(bucket, join(version.wrapping_add(1), new_head), Release);
-    }
-
-    /// The part in front of `number` in the chain from `head`.
-    fn before(&self, head: u32, number: u32) -> Option<usize> {
-        let mut next = head;
-        for _ in 0..self.layout.config.parts {
-            let at = self.layout.part(next)?;
-            next = self.words().load(at + part::NEXT, Relaxed) as u32;
-            if next == number {
-                return Some(at);
-            }
-        }
-        None
     }
 }
 

@@ -13,10 +13,11 @@
 //!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
 //!   them a true value of this scan.
 
-use super::layout::{KINDS, header};
+use super::layout::{KINDS, SCAN_WORDS, header};
 use super::words::{NIL, Words, join, split};
 use super::{ScanKind, ScanSpec};
 use crate::sync::atomic::{
+    AtomicU64, Ordering,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -67,7 +68,8 @@ struct Measurement {
 #[derive(Clone, Copy)]
 pub(super) struct Scan<'a> {
     words: Words<'a>,
-    at: usize,
+    /// A slice of known length, so that its words are found without looking whether they exist.
+    record: &'a [AtomicU64; SCAN_WORDS],
     generation: u32,
 }
 
@@ -80,8 +82,9 @@ impl<'a> Scan<'a> {
     #[inline]
     pub(super) fn open(words: Words<'a>, at: usize, id: ScanId) -> Option<Self> {
         // Acquire: pairs with the Release in `publish`; all that the registration wrote is seen after this.
-        let version = words.load(at + VERSION, Acquire);
-        (version == live(id.generation)).then_some(Self { words, at, generation: id.generation })
+        let record = words.record(at)?;
+        let version = record[VERSION].load(Acquire);
+        (version == live(id.generation)).then_some(Self { words, record, generation: id.generation })
     }
 
     /// The generation of the live scan at `at`, if there is one.
@@ -100,7 +103,7 @@ impl<'a> Scan<'a> {
         // The fence pairs with the one in `retract`'s callers: a reader that saw a word written after the scan ended
         // sees here that it ended.
         fence(Acquire);
-        self.words.load(self.at + VERSION, Relaxed) == live(self.generation)
+        self.get(VERSION) == live(self.generation)
     }
 
     #[inline]
@@ -151,7 +154,7 @@ impl<'a> Scan<'a> {
 
     #[inline]
     fn last_measurement(&self) -> Measurement {
-        let mut measure = self.words.load(self.at + MEASURE, Acquire);
+        let mut measure = self.record[MEASURE].load(Acquire);
         let mut tries = TRIES;
         loop {
             let found = Measurement {
@@ -162,7 +165,7 @@ impl<'a> Scan<'a> {
             };
             // Pairs with the fence in `measure`, as in `unchanged` (I4).
             fence(Acquire);
-            let after = self.words.load(self.at + MEASURE, Acquire);
+            let after = self.record[MEASURE].load(Acquire);
             tries -= 1;
             if (after == measure && after.is_multiple_of(2)) || tries == 0 {
                 return found;
@@ -184,7 +187,7 @@ impl<'a> Scan<'a> {
         let mut found = self.get(POSITION);
         while self.is_ours(found) && value(found) < position {
             // Relaxed: nothing else is published by the position.
-            if self.words.exchange(self.at + POSITION, found, wanted, Relaxed) {
+            if self.exchange(POSITION, found, wanted, Relaxed) {
                 return true;
             }
             found = self.get(POSITION);
@@ -203,7 +206,7 @@ impl<'a> Scan<'a> {
             return;
         }
         // Acquire: pairs with the Release at the end; the words are those of the last measurement.
-        if !self.words.exchange(self.at + MEASURE, measure, odd, Acquire) {
+        if !self.exchange(MEASURE, measure, odd, Acquire) {
             return;
         }
         // Readers that see a word written below see the odd count, too (I4).
@@ -227,19 +230,24 @@ impl<'a> Scan<'a> {
             }
         }
         // Fails, rightly, if the scan has ended and another began in its slot.
-        self.words.exchange(self.at + MEASURE, odd, join(generation, count.wrapping_add(2)), Release);
+        self.exchange(MEASURE, odd, join(generation, count.wrapping_add(2)), Release);
     }
 
     #[inline]
     fn get(&self, field: usize) -> u64 {
-        self.words.load(self.at + field, Relaxed)
+        self.record[field].load(Relaxed)
+    }
+
+    /// Whether the word held `old` and now holds `new`.
+    fn exchange(&self, field: usize, old: u64, new: u64, success: Ordering) -> bool {
+        self.record[field].compare_exchange(old, new, success, Relaxed).is_ok()
     }
 
     /// Stores what is measured, unless the word belongs to another registration (I2).
     fn set(&self, field: usize, new: u64) {
         let found = self.get(field);
         if self.is_ours(found) {
-            self.words.exchange(self.at + field, found, self.tagged(new), Relaxed);
+            self.exchange(field, found, self.tagged(new), Relaxed);
         }
     }
 

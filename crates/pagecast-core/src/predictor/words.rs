@@ -9,7 +9,7 @@ pub(super) const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 pub(super) struct Words<'a>(pub(super) &'a [AtomicU64]);
 
-impl Words<'_> {
+impl<'a> Words<'a> {
     #[inline]
     pub(super) fn load(self, at: usize, order: Ordering) -> u64 {
         self.0.get(at).map_or(0, |word| word.load(order))
@@ -20,6 +20,12 @@ impl Words<'_> {
         if let Some(word) = self.0.get(at) {
             word.store(value, order);
         }
+    }
+
+    /// `N` words from `at` on.
+    #[inline]
+    pub(super) fn record<const N: usize>(&self, at: usize) -> Option<&'a [AtomicU64; N]> {
+        self.0.get(at..)?.first_chunk()
     }
 
     /// Whether the word held `old` and now holds `new`.

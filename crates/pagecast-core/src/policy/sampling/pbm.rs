@@ -10,6 +10,8 @@
 //!   code, here at most 4 draws a sample on average, so that a pool in which nearly all is held costs a bounded effort.
 //! * A page that nobody wants is claimed when it is drawn, without drawing the rest. Nothing can rank behind it and the
 //!   first of equals wins, so the victim is the one that the full sample would have given, at a fraction of the cost.
+//! * Of a sample that is wanted before the latest one so far only that much is asked. When the latest is lost to a race,
+//!   the next is therefore chosen by estimates that may be too high.
 //! * The race that the paper settles at the end ("can be evicted") is settled by the claim, which checks the page too.
 //!   A sample that is lost to it goes out and the next best is claimed.
 //! * "Return random unused block" at the end is one round over all frames from a random place, hence also bounded.
@@ -59,17 +61,20 @@ impl PbmSampling {
         frames: &dyn Frames,
         random: &mut Random,
         samples: &mut [Sample],
-        wanted_in: impl Fn(PageId) -> Option<Tick>,
+        wanted_in: impl Fn(Tick, PageId) -> Option<Tick>,
     ) -> Result<FrameId, usize> {
-        let mut kept = 0;
+        let (mut kept, mut latest) = (0, 0);
         for _ in 0..self.samples * DRAWS_PER_SAMPLE {
             if kept == samples.len() {
                 break;
             }
             let frame = FrameId(random.below(frames.count()));
             let Some(page) = frames.evictable(frame) else { continue };
-            match wanted_in(page) {
-                Some(wanted_in) => samples[kept] = Sample { frame, page, wanted_in },
+            match wanted_in(latest, page) {
+                Some(wanted_in) => {
+                    samples[kept] = Sample { frame, page, wanted_in };
+                    latest = latest.max(wanted_in);
+                }
                 None if frames.claim(frame, page) == Claim::Taken => return Ok(frame),
                 None => continue,
             }
@@ -116,7 +121,9 @@ impl ConcurrentPolicy for PbmSampling {
             many = [BLANK; MAX_SAMPLES as usize];
             &mut many[..samples]
         };
-        match self.draw(frames, &mut random, samples, |page| oracle.next_access(page, incoming.at)) {
+        match self
+            .draw(frames, &mut random, samples, |latest, page| oracle.next_access_beyond(latest, page, incoming.at))
+        {
             Ok(frame) => Some(frame),
             Err(kept) => claim_last_wanted(frames, &mut samples[..kept]).or_else(|| claim_any(frames, &mut random)),
         }

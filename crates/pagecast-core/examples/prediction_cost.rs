@@ -1,0 +1,238 @@
+//! What a prediction costs: victims among 10 samples while 1 to 1000 scans read one relation, and scans that come and go.
+//!
+//! ```text
+//! cargo run --release -p pagecast-core --example prediction_cost                          # all, in nanoseconds
+//! valgrind --tool=callgrind --toggle-collect='*counted*' .../prediction_cost whole 64     # instructions of one row
+//! ```
+//!
+//! The frames are plain memory that nobody else uses, so that the figures are the policy's and the predictor's alone. Two
+//! workloads. `whole`: each scan reads the whole relation from a place of its own on, and nearly every page is wanted by
+//! some scan, so that a victim takes all 10 samples at any number of scans. `ranges`: each scan reads 30 % of the relation
+//! as 32 row groups of 7 column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, PbmSampling};
+use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::random::Random;
+use pagecast_core::{FrameId, PageId, RelationId, ScanId};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+const FRAMES: u32 = 16_384;
+/// The pool holds an eighth of the relation.
+const BLOCKS: u32 = 8 * FRAMES;
+const RELATION: RelationId = RelationId(1);
+const SAMPLES: u32 = 10;
+const EVICTIONS: u32 = 20_000;
+const ROUNDS: usize = 7;
+const CHUNKS: u32 = 224;
+const COLUMNS: u32 = 7;
+/// Ticks that a scan needs for a block.
+const PACE: u64 = 1_000;
+/// Ticks between evictions.
+const EVERY: u64 = 100;
+
+type Memory = Arc<[AtomicU64]>;
+
+/// Running scans, of which each now and then reports, so that what readers know grows old as it would.
+struct Scans {
+    registry: Registry<Memory>,
+    predictor: Predictor<Memory>,
+    running: Vec<(ScanId, f64)>,
+    ranges: bool,
+    random: Random,
+    now: u64,
+}
+
+impl Scans {
+    fn new(count: u32, ranges: bool) -> Self {
+        let runs = count * if ranges { CHUNKS } else { 2 };
+        let config = PredictorConfig { scans: count, parts: count, runs: 2 * runs, bitset_words: 0, cells: 4096 };
+        let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+        let registry = Registry::format(memory, config).unwrap();
+        let predictor = registry.predictor();
+        let mut scans = Self { registry, predictor, running: Vec::new(), ranges, random: Random::new(7), now: 0 };
+        let mut begun: Vec<u64> =
+            (0..count).map(|_| u64::from(scans.random.below(BLOCKS)) * scans.length() / u64::from(BLOCKS)).collect();
+        begun.sort_unstable();
+        for at in begun {
+            scans.now = PACE * at;
+            scans.begin();
+        }
+        let end = PACE * scans.length();
+        for (scan, position) in &mut scans.running {
+            *position = (end - scans.predictor.scan(*scan).unwrap().started) as f64 / PACE as f64;
+            scans.predictor.report(*scan, *position as u64, end);
+        }
+        scans.now = end;
+        scans
+    }
+
+    fn length(&self) -> u64 {
+        u64::from(if self.ranges { BLOCKS * 3 / 10 } else { BLOCKS })
+    }
+
+    fn runs(&mut self) -> Vec<Run> {
+        if self.ranges {
+            let first = self.random.below(BLOCKS - BLOCKS * 3 / 10);
+            let chunk = BLOCKS * 3 / 10 / CHUNKS;
+            let span = u64::from(chunk * COLUMNS);
+            let run =
+                |i| Run { first: first + i * chunk, blocks: chunk, position: u64::from(i / COLUMNS) * span, span };
+            return (0..CHUNKS).map(run).collect();
+        }
+        let start = 1 + self.random.below(BLOCKS - 1);
+        let (front, back) = (u64::from(start), u64::from(BLOCKS - start));
+        vec![
+            Run { first: 0, blocks: start, position: back, span: front },
+            Run { first: start, blocks: BLOCKS - start, position: 0, span: back },
+        ]
+    }
+
+    fn begin(&mut self) {
+        let runs = self.runs();
+        let parts = [Part { relation: RELATION, pages: Pages::Runs(&runs) }];
+        let spec = ScanSpec { kind: ScanKind(0), length: self.length(), parts: &parts };
+        let scan = self.registry.register(&spec, self.now).unwrap();
+        self.running.push((scan, 0.0));
+    }
+
+    /// One scan goes on by what all have read since the last call, together; at its end another begins.
+    fn go_on(&mut self, ticks: u64) {
+        self.now += ticks;
+        let count = self.running.len() as u32;
+        let at = self.random.below(count) as usize;
+        let (scan, position) = self.running[at];
+        let position = position + ticks as f64 / PACE as f64 * f64::from(count);
+        if position as u64 >= self.length() {
+            self.registry.finish(scan, self.now);
+            self.running.swap_remove(at);
+            self.begin();
+        } else {
+            self.running[at].1 = position;
+            self.predictor.report(scan, position as u64, self.now);
+        }
+    }
+}
+
+/// A policy over frames that are always full, a cache line each as in the pool.
+struct Bench {
+    policy: PbmSampling,
+    frames: FullFrames,
+}
+
+#[repr(align(64))]
+struct Line {
+    page: AtomicU64,
+    word: AtomicU64,
+}
+
+struct FullFrames(Vec<Line>);
+
+impl Frames for FullFrames {
+    fn count(&self) -> u32 {
+        FRAMES
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.0[frame.index()].word
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        Some(PageId::from_raw(self.0[frame.index()].page.load(Relaxed)))
+    }
+
+    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
+        Claim::Taken
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        let line = |i| Line { page: AtomicU64::new(PageId::new(RELATION, 8 * i).raw()), word: AtomicU64::new(0) };
+        Self { policy: PbmSampling::new(SAMPLES, 42), frames: FullFrames((0..FRAMES).map(line).collect()) }
+    }
+
+    /// Nanoseconds per eviction. The scans go on after each hundred, outside the time.
+    fn evictions(&self, scans: &mut Scans) -> f64 {
+        let mut spent = 0;
+        for _ in 0..EVICTIONS / 100 {
+            let blocks: [u32; 100] = std::array::from_fn(|_| scans.random.below(BLOCKS));
+            let start = Instant::now();
+            self.counted(&blocks, &scans.predictor, scans.now);
+            spent += start.elapsed().as_nanos();
+            scans.go_on(100 * EVERY);
+        }
+        spent as f64 / f64::from(EVICTIONS)
+    }
+
+    /// The one function whose instructions are to be counted.
+    #[inline(never)]
+    fn counted(&self, blocks: &[u32], predictor: &Predictor<Memory>, now: u64) {
+        for &block in blocks {
+            let page = PageId::new(RELATION, block);
+            let incoming = Access { page, scan: None, write: false, at: now };
+            let victim = black_box(self.policy.evict(&self.frames, &incoming, predictor)).unwrap();
+            self.frames.0[victim.index()].page.store(page.raw(), Relaxed);
+        }
+    }
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Nanoseconds to register a scan and to end one, while `count` others run on the same relation.
+fn coming_and_going(count: u32, ranges: bool) -> (f64, f64) {
+    let mut scans = Scans::new(count, ranges);
+    let (mut register, mut finish) = (0, 0);
+    let changes = 20_000;
+    for _ in 0..changes {
+        let at = scans.random.below(count) as usize;
+        let (scan, _) = scans.running.swap_remove(at);
+        let start = Instant::now();
+        scans.registry.finish(scan, scans.now);
+        finish += start.elapsed().as_nanos();
+        let runs = scans.runs();
+        let parts = [Part { relation: RELATION, pages: Pages::Runs(&runs) }];
+        let spec = ScanSpec { kind: ScanKind(0), length: scans.length(), parts: &parts };
+        let start = Instant::now();
+        let scan = black_box(scans.registry.register(&spec, scans.now)).unwrap();
+        register += start.elapsed().as_nanos();
+        scans.running.push((scan, 0.0));
+    }
+    (register as f64 / f64::from(changes), finish as f64 / f64::from(changes))
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [workload, count] = &arguments[..] {
+        let mut scans = Scans::new(count.parse().unwrap(), workload == "ranges");
+        let bench = Bench::new();
+        bench.evictions(&mut scans);
+        bench.evictions(&mut scans);
+        println!("{workload}, {count} scans: divide by {} evictions of {SAMPLES} samples", 2 * EVICTIONS);
+        return;
+    }
+    let start = Instant::now();
+    for _ in 0..100_000 {
+        black_box(Instant::now());
+    }
+    println!(
+        "two looks at the clock, which are in the figures of registration: {} ns",
+        start.elapsed().as_nanos() / 50_000
+    );
+    println!("{:8} {:>6} {:>12} {:>12} {:>12}", "workload", "scans", "ns/eviction", "ns/register", "ns/finish");
+    for (workload, ranges) in [("whole", false), ("ranges", true)] {
+        for count in [1, 8, 16, 32, 64, 128, 1000] {
+            let mut scans = Scans::new(count, ranges);
+            let bench = Bench::new();
+            let eviction = median((0..ROUNDS).map(|_| bench.evictions(&mut scans)).collect());
+            let (register, finish) = coming_and_going(count, ranges);
+            println!("{workload:8} {count:>6} {eviction:>12.0} {register:>12.0} {finish:>12.0}");
+        }
+    }
+}
