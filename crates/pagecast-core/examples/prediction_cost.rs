@@ -49,7 +49,8 @@ struct Scans {
 impl Scans {
     fn new(count: u32, ranges: bool) -> Self {
         let runs = count * if ranges { CHUNKS } else { 2 };
-        let config = PredictorConfig { scans: count, parts: count, runs: 2 * runs, bitset_words: 0, cells: 4096 };
+        let config =
+            PredictorConfig { scans: count, parts: count, runs: 2 * runs, cells: 4096, ..PredictorConfig::EMPTY };
         let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(memory, config).unwrap();
         let predictor = registry.predictor();
@@ -140,8 +141,12 @@ impl Frames for FullFrames {
         &self.0[frame.index()].word
     }
 
-    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+    fn page(&self, frame: FrameId) -> Option<PageId> {
         Some(PageId::from_raw(self.0[frame.index()].page.load(Relaxed)))
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        self.page(frame)
     }
 
     fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {

@@ -60,7 +60,8 @@ fn the_memory_is_what_the_documentation_says() {
 
 #[test]
 fn a_scan_costs_by_its_runs_and_not_by_its_blocks() {
-    let (mut registry, predictor) = new(PredictorConfig { scans: 1, parts: 1, runs: 1, bitset_words: 0, cells: 1 });
+    let (mut registry, predictor) =
+        new(PredictorConfig { scans: 1, parts: 1, runs: 1, cells: 1, ..PredictorConfig::EMPTY });
     let whole = [Run { first: 0, blocks: u32::MAX, position: 0, span: MAX_LENGTH }];
     let scan = register(&mut registry, &whole, MAX_LENGTH, 0).unwrap();
     assert_eq!(predictor.next_access(page(0), 0), Some(0));

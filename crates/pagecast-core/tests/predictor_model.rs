@@ -144,7 +144,7 @@ impl WithCells {
         let (found, wanted) = (self.predictor.next_access(page, now), exact.next_access(page, now));
         prop_assert_eq!(found.is_some(), wanted.is_some());
         prop_assert!(found >= wanted, "{:?} {:?} {:?}", page, found, wanted);
-        if page.block() % 9 == 0 {
+        if page.block().is_multiple_of(9) {
             let later = now + (1 << 50);
             let wanted = exact.next_access(page, later);
             prop_assert_eq!(self.predictor.next_access(page, later), wanted);

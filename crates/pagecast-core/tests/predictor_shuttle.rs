@@ -28,7 +28,7 @@ const FEW_SWITCHES: usize = 4000;
 const EVENLY_MIXED: usize = 500;
 
 fn new(scans: u32, parts: u32) -> (Registry<Memory>, Predictor<Memory>) {
-    let config = PredictorConfig { scans, parts, runs: parts, bitset_words: 0, cells: 2 };
+    let config = PredictorConfig { scans, parts, runs: parts, cells: 2, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
     let registry = Registry::format(memory, config).unwrap();
     let predictor = registry.predictor();
@@ -99,7 +99,7 @@ fn a_late_report_is_lost() {
 /// A reader knows who comes first to a cell, and a nearer scan registers, also while another reader writes about a
 /// second cell to the same place: who was registered before is not missed.
 fn a_new_scan_is_never_missed() {
-    let config = PredictorConfig { scans: 3, parts: 5, runs: 5, bitset_words: 0, cells: 1 };
+    let config = PredictorConfig { scans: 3, parts: 5, runs: 5, cells: 1, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
     let mut registry = Registry::format(memory, config).unwrap();
     let predictor = registry.predictor();
@@ -124,6 +124,27 @@ fn a_new_scan_is_never_missed() {
     writer.join().unwrap();
     assert_eq!(predictor.next_access(page, 0), Some(1004));
     assert_eq!(predictor.next_access(PageId::new(OTHER, 4), 0), Some(1004));
+}
+
+/// A reader takes the latest arrivals into what it knows of a cell while others register: they do not hide the one that
+/// it came for.
+fn a_new_scan_is_not_hidden_by_newer_ones() {
+    let config = PredictorConfig { scans: 4, parts: 4, runs: 4, cells: 1, ..PredictorConfig::EMPTY };
+    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    let mut registry = Registry::format(memory, config).unwrap();
+    let predictor = registry.predictor();
+    let page = PageId::new(TABLE, 4);
+    register(&mut registry, 0, &[TABLE], 5000, 1);
+    assert_eq!(predictor.next_access(page, 0), Some(5004));
+    register(&mut registry, 0, &[TABLE], 500, 1);
+    let writer = thread::spawn(move || {
+        for _ in 0..2 {
+            register(&mut registry, 0, &[TABLE], 8000, 1);
+        }
+    });
+    assert_eq!(predictor.next_access(page, 0), Some(504));
+    writer.join().unwrap();
+    assert_eq!(predictor.next_access(page, 0), Some(504));
 }
 
 /// The parts of a scan come and go together.
@@ -205,7 +226,8 @@ fn what_is_known_of_a_cell_is_of_all_scans() {
     explore(a_new_scan_is_never_missed, None);
     explore(a_new_scan_is_never_missed, Some(Mistake::StaleCell));
     explore(a_new_scan_is_never_missed, Some(Mistake::TornCell));
-    explore(a_new_scan_is_never_missed, Some(Mistake::NoArrivalCheck));
+    explore(a_new_scan_is_not_hidden_by_newer_ones, None);
+    explore(a_new_scan_is_not_hidden_by_newer_ones, Some(Mistake::NoArrivalCheck));
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn open(setup: Setup) -> (Pool, Arc<Relation>) {
         page_size: PAGE as u32,
         policy: PolicySpec::parse(setup.policy).unwrap(),
         device: setup.device.clone(),
-        predictor: Some(PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 16 }),
+        predictor: Some(PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 16, ..PredictorConfig::EMPTY }),
         prefetch: PrefetchOptions { share: setup.share, read_ahead: setup.read_ahead },
         ..Default::default()
     };

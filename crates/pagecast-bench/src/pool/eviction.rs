@@ -36,8 +36,13 @@ pub(crate) fn measure(scans: u32, rounds: usize) -> Figure {
 
 /// Scans that stand at random places of ranges of 30 % of the relation, and have reported twice.
 fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
-    let config =
-        PredictorConfig { scans, parts: scans, runs: scans * ROW_GROUPS * COLUMNS, bitset_words: 0, cells: 4096 };
+    let config = PredictorConfig {
+        scans,
+        parts: scans,
+        runs: scans * ROW_GROUPS * COLUMNS,
+        cells: 4096,
+        ..PredictorConfig::EMPTY
+    };
     let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
     let mut registry = Registry::format(memory, config).expect("the memory has the size that the config asks for");
     let predictor = registry.predictor();

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn everything_can_be_had_again_after_any_order_of_releases() {
-        let config = PredictorConfig { scans: 1, parts: 1, runs: 100, bitset_words: 0, cells: 0 };
+        let config = PredictorConfig { scans: 1, parts: 1, runs: 100, ..PredictorConfig::EMPTY };
         let layout = config.layout().expect("a small configuration");
         let memory: Vec<AtomicU64> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let arena = Arena::new(Words(&memory), &layout);

@@ -103,11 +103,9 @@ impl Queue {
 
     /// Forgets a part, which may have become another scan's.
     pub(super) fn remove(&mut self, part: u32) {
-        let known = self.arrivals.iter().take(self.count).position(|arrival| arrival.part == part);
-        if let Some(tail) = known.and_then(|known| self.arrivals.get_mut(known..self.count)) {
-            tail.rotate_left(1);
-            self.count -= 1;
-        }
+        let known = self.arrivals;
+        let others = known.iter().take(self.count).filter(|arrival| arrival.part != part);
+        self.count = self.arrivals.iter_mut().zip(others).map(|(place, arrival)| *place = *arrival).count();
     }
 
     /// Who comes, first come first, and the ticks from `now` on before which nobody of those after them comes.

@@ -79,6 +79,9 @@ impl Default for PredictorConfig {
 }
 
 impl PredictorConfig {
+    /// Room for nothing: what a configuration that names only what it needs is completed with.
+    pub const EMPTY: Self = Self { scans: 0, parts: 0, runs: 0, bitset_words: 0, cells: 0 };
+
     /// The memory it needs, in words of 8 bytes. `usize::MAX` if that has no size on this machine.
     pub fn words(&self) -> usize {
         self.layout().map_or(usize::MAX, |layout| layout.end)

@@ -31,7 +31,7 @@
 //! use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 //! use std::sync::Arc;
 //!
-//! let config = PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 0, cells: 0 };
+//! let config = PredictorConfig { scans: 8, parts: 8, runs: 64, ..PredictorConfig::EMPTY };
 //! let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
 //! let mut registry = Registry::format(memory, config)?;
 //! let predictor = registry.predictor();

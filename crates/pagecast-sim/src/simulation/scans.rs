@@ -121,5 +121,5 @@ fn room_for(trace: &Trace) -> PredictorConfig {
     }
     let sum = |i: usize| streams.iter().map(|(_, most)| most.0[i]).sum::<u64>().clamp(1, 1 << 26) as u32;
     // Runs lie next to each other in one space that fragments: twice the room.
-    PredictorConfig { scans: sum(0), parts: sum(1), runs: 2 * sum(2), bitset_words: 0, cells: 4096 }
+    PredictorConfig { scans: sum(0), parts: sum(1), runs: 2 * sum(2), cells: 4096, ..PredictorConfig::EMPTY }
 }

@@ -170,7 +170,7 @@ async fn a_scan_without_room_in_the_predictor_runs_all_the_same() {
     let (expected_of, _pool) = with_numbers(folder.path(), 4).await;
     let ctx = Session::plain(4).context();
     register(&ctx, "numbers", folder.path()).await;
-    let predictor = Some(PredictorConfig { scans: 1, parts: 1, runs: 1, bitset_words: 0, cells: 1 });
+    let predictor = Some(PredictorConfig { scans: 1, parts: 1, runs: 1, cells: 1, ..PredictorConfig::EMPTY });
     let pool = Pool::new(PoolOptions { memory: 1 << 20, page_size: 4096, predictor, ..PoolOptions::default() });
     let host = install(&ctx, pool.unwrap());
     let sql = "SELECT sum(id), max(even) FROM numbers";
