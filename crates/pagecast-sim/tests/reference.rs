@@ -8,9 +8,9 @@ use pagecast_core::PageId;
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{NextUses, PolicySpec};
 use pagecast_sim::replay::{PageIds, accesses, belady, replay};
-use std::collections::{BTreeMap, HashMap};
+use pagecast_sim::trace::{self, Format, Trace};
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// What must hold between us and the references.
@@ -77,16 +77,8 @@ fn references(folder: &Path) -> BTreeMap<String, BTreeMap<u32, Vec<Reference>>> 
 fn pages(folder: &Path, trace: &str) -> (Vec<PageId>, u32) {
     let name = |suffix| folder.join("open").join(format!("{trace}.{suffix}"));
     let path = [name("txt.gz"), name("rw.txt.gz")].into_iter().find(|path| path.exists()).unwrap();
-    let mut numbers: HashMap<i64, u64> = HashMap::new();
-    let lines = BufReader::new(flate2::read::GzDecoder::new(fs::File::open(path).unwrap())).lines();
-    let pages = lines
-        .map(|line| {
-            let id: i64 = line.unwrap().split(' ').next().unwrap().parse().unwrap();
-            let next = numbers.len() as u64;
-            PageId::from_raw(*numbers.entry(id).or_insert(next))
-        })
-        .collect();
-    (pages, numbers.len() as u32)
+    let trace = Trace::load(trace, &mut *trace::open(&path, &Format::Auto).unwrap()).unwrap();
+    (trace.requests().iter().map(|&page| PageId::from_raw(page.into())).collect(), trace.unique())
 }
 
 fn misses(policy: &PolicySpec, pages: &[PageId], unique: u32, frames: u32) -> u64 {

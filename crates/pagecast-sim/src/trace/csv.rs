@@ -1,7 +1,7 @@
 //! CSV with a head line: which columns hold the page, the direction and the relation.
 
 use super::error::{Place, TraceError, excerpt};
-use super::lines::{Lines, direction, number};
+use super::lines::{Lines, direction, number, page_id};
 use super::text::in_relation;
 use super::{Record, Source};
 use pagecast_core::PageId;
@@ -75,7 +75,7 @@ impl<R: BufRead> Csv<R> {
             return Err(format!("{count} fields where the head line has {}", self.fields));
         }
         let word = field(self.page);
-        let page = number(word).ok_or_else(|| format!("the page `{}` is no whole number", excerpt(word)))?;
+        let page = page_id(word).ok_or_else(|| format!("the page `{}` is no whole number", excerpt(word)))?;
         let write = match self.write.map(field) {
             None => false,
             Some(word) => direction(word).ok_or_else(|| format!("`{}` is neither r nor w", excerpt(word)))?,

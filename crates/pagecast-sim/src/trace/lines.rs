@@ -62,6 +62,16 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
+/// `text` as 64 bits of a page's id: a whole number from -2^63 up to, not including, 2^64. Those below 0 are the ids
+/// that a signed 64-bit number has in two's complement.
+#[inline]
+pub(crate) fn page_id(text: &[u8]) -> Option<u64> {
+    match text {
+        [b'-', digits @ ..] => number(digits).filter(|&below| below <= 1 << 63).map(u64::wrapping_neg),
+        digits => number(digits),
+    }
+}
+
 /// The words of a line.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
@@ -73,5 +83,20 @@ pub(crate) fn direction(word: &[u8]) -> Option<bool> {
         b"r" | b"R" | b"read" | b"Read" | b"READ" | b"0" | b"false" => Some(false),
         b"w" | b"W" | b"write" | b"Write" | b"WRITE" | b"1" | b"true" => Some(true),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_may_have_a_sign() {
+        assert_eq!(page_id(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(page_id(b"-1"), Some(u64::MAX));
+        assert_eq!(page_id(b"-9223372036854775808"), Some(1 << 63));
+        for text in ["-9223372036854775809", "18446744073709551616", "-", "--1", "+1", ""] {
+            assert_eq!(page_id(text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Text: one page a line (ours and that of the LIRS authors), and runs of pages a line (that of the ARC authors).
 
 use super::error::{TraceError, excerpt};
-use super::lines::{Lines, direction, number, words};
+use super::lines::{Lines, direction, number, page_id, words};
 use super::{Action, Record, Source};
 use pagecast_core::{PageId, RelationId};
 use std::io::{BufRead, Write};
 
 /// `PAGE [r|w] [RELATION]` a line; blank lines, and lines that begin with `#`, say nothing. Without a relation, PAGE is
-/// the page's 64-bit id; with one, its block.
+/// the page's 64-bit id, with or without a sign (traces whose ids are hashes have both); with one, its block.
 ///
 /// The LIRS authors' files are the same with lines of `*`, which mark where a trace ends and are passed over.
 pub(crate) struct Text<R> {
@@ -28,12 +28,12 @@ impl<R: BufRead> Text<R> {
 /// The line's page, or what is wrong with it.
 fn parse(line: &[u8]) -> Result<(PageId, bool), String> {
     // Most lines are one number: no splitting for those.
-    if let Some(page) = number(line) {
+    if let Some(page) = page_id(line) {
         return Ok((PageId::from_raw(page), false));
     }
     let mut words = words(line);
     let first = words.next().unwrap_or_default();
-    let page = number(first).ok_or_else(|| {
+    let page = page_id(first).ok_or_else(|| {
         format!(
             "`{}` is no page; a line is a whole number, then perhaps r or w, then perhaps a relation",
             excerpt(first)
