@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build demo test test-core test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-sim capi capi-header clean
+.PHONY: help build demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,10 +18,13 @@ demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-capi test-soak explore no-std test-host fuzz ## every test that this machine can run
+test: test-core test-references test-capi test-soak explore no-std test-host fuzz ## every test that this machine can run
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
+
+test-references: ## miss counts on the shared real traces beside those of independent simulators, in a table
+	cargo test --release --locked -p pagecast-sim --test reference -- --nocapture
 
 test-capi: ## the C interface: its header, and a C program against both libraries
 	cargo test --locked -p pagecast-capi
