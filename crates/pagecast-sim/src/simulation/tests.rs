@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::generate::generate;
 use crate::trace::{Action, Record, Registration, Source, TraceError};
 use pagecast_core::RelationId;
 use pagecast_core::predictor::Run;
@@ -118,4 +119,28 @@ fn both_page_tables_agree() {
         };
         assert_eq!(misses(&with_scan), misses(&without), "{policy}");
     }
+}
+
+/// Both orders make the same requests: each page as often, as many writes.
+#[test]
+fn logical_time_makes_the_same_requests() {
+    let workload = "ycsb(streams=9,operations=4000,pages=300,scans=3000,writes=0.3)";
+    let trace = Trace::load("ycsb", &mut generate(workload, 3).unwrap()).unwrap();
+    let scans = RefCell::new(Scans::of(&trace));
+    let missed = Cell::new(true);
+    let mut feed = Logical::new(&trace, &scans, &missed, 7);
+    let made: Vec<Access> = feed.by_ref().collect();
+    let count = |accesses: &mut dyn Iterator<Item = (u64, bool, bool)>| {
+        let mut all: Vec<_> = accesses.collect();
+        all.sort_unstable();
+        all
+    };
+    let request =
+        |at: usize| (trace.pages()[trace.requests()[at] as usize].raw(), trace.is_write(at), trace.scan(at).is_some());
+    assert_eq!(
+        count(&mut made.iter().map(|access| (access.page.raw(), access.write, access.scan.is_some()))),
+        count(&mut (0..trace.requests().len()).map(request)),
+    );
+    assert!(made.is_sorted_by_key(|access| access.at));
+    assert!(trace.writes() > 0 && trace.has_scans());
 }
