@@ -1,5 +1,6 @@
-//! A long run of everything at once: 64 sessions that pin, read, scan, cancel and hold, on storage that fails, over files
-//! that are replaced, in a pool that is resized. At its end every invariant holds, no pin is left, memory is bounded.
+//! A long run of everything at once: 64 sessions that pin, read, scan, cancel, hold and change pages, on storage that
+//! fails, over files that are replaced, in a pool that is resized. At its end every invariant holds, no pin is left, no
+//! change is lost, memory is bounded.
 //!
 //! `SOAK_SECONDS` says how long (3 unless it is set; `make test` runs 60, `make soak` 1800), `SOAK_SEED` which run; both
 //! are printed.
@@ -8,7 +9,7 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -16,14 +17,16 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
-use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles};
-use pagecast::{Pool, PoolError, PoolOptions, Relation, Session};
+use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles, WriteFault};
+use pagecast::{Format, Pool, PoolError, PoolOptions, Relation, Session, WriteOptions};
 use pagecast_core::random::Random;
 
 const SESSIONS: u64 = 64;
 const PAGE: u64 = 4096;
 const FILES: u32 = 6;
 const PAGES: u32 = 300;
+/// Pages of the file that is changed.
+const COUNTERS: u32 = 100;
 const MIN_MEMORY: u64 = 900 << 10;
 const MAX_MEMORY: u64 = 6 << 20;
 /// What this process may grow by between the first tenth of the run and its end: allocators keep some.
@@ -58,13 +61,19 @@ fn verify(bytes: &[u8], file: u32, block: u32) {
 
 /// What may go wrong in this run; anything else is a fault of the pool.
 fn expected(error: &PoolError) -> bool {
-    matches!(error, PoolError::Io { .. } | PoolError::NoFrame { .. } | PoolError::Changed { .. })
+    matches!(
+        error,
+        PoolError::Io { .. } | PoolError::NoFrame { .. } | PoolError::Changed { .. } | PoolError::Write { .. }
+    )
 }
 
 struct Soak {
     pool: Pool,
     files: MemoryFiles,
     faults: Faults,
+    /// The file that is changed, and what each of its pages must count.
+    counters: Arc<Relation>,
+    counts: Vec<AtomicU64>,
     over: AtomicBool,
     requests: AtomicU64,
     refused: AtomicU64,
@@ -91,11 +100,12 @@ impl Soak {
         while !self.over.load(Relaxed) {
             let file = random.below(FILES);
             let relation = &mut open[file as usize];
-            let done = match random.below(8) {
+            let done = match random.below(9) {
                 0 => self.hold_several(&mut session, relation, file, &mut random),
                 1 => self.scan(&mut session, relation, file, &mut random),
                 2 => self.cancel(relation, &mut random),
                 3 => self.read(&mut session, relation, file, &mut random),
+                4 => self.count_up(&mut random),
                 _ => self.pin_some(&mut session, relation, file, &mut random),
             };
             if let Err(error) = done {
@@ -186,6 +196,23 @@ impl Soak {
         Ok(())
     }
 
+    /// Changes pages that nobody else can have meanwhile. Twice the same number, so that half a change shows.
+    fn count_up(&self, random: &mut Random) -> Result<(), PoolError> {
+        for _ in 0..5 {
+            let block = random.below(COUNTERS);
+            let mut page = self.pool.pin_mut(&self.counters, block, None)?;
+            let count = &self.counts[block as usize];
+            let before = count.load(Relaxed);
+            assert_eq!(counter(&page), before, "page {block} has lost a change");
+            page[..8].copy_from_slice(&(before + 1).to_le_bytes());
+            std::thread::yield_now();
+            page[2048..2056].copy_from_slice(&(before + 1).to_le_bytes());
+            count.store(before + 1, Relaxed);
+            self.requests.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
     /// Asks for pages and goes away.
     fn cancel(&self, relation: &Arc<Relation>, random: &mut Random) -> Result<(), PoolError> {
         let start = u64::from(random.below(PAGES - 10)) * PAGE;
@@ -201,7 +228,17 @@ impl Soak {
     fn disturb(&self, mut random: Random) {
         let mut generation = 0u8;
         while !self.over.load(Relaxed) {
-            match random.below(10) {
+            match random.below(13) {
+                10 => {
+                    let done = self.pool.flush();
+                    assert!(done.as_ref().map_or_else(expected, |_| true), "{done:?}");
+                }
+                11 => self.faults.plan_writes((0..10).map(|_| match random.below(6) {
+                    0 => WriteFault::Error(ErrorKind::Other),
+                    1 => WriteFault::Short(random.below(5000) as usize),
+                    2 => WriteFault::Torn(random.below(5000) as usize),
+                    _ => WriteFault::None,
+                })),
                 0..5 => self.resize(MIN_MEMORY + random.next() % (MAX_MEMORY - MIN_MEMORY)),
                 5..8 => self.faults.plan((0..20).map(|_| match random.below(10) {
                     0 => Fault::Error(ErrorKind::Other),
@@ -211,6 +248,13 @@ impl Soak {
                     _ => Fault::None,
                 })),
                 8 => drop(self.pool.give_back_idle()),
+                12 => {
+                    let relation = self.open(random.below(FILES));
+                    self.pool.cap(&relation, (random.below(2) == 0).then_some(20)).unwrap();
+                    self.pool.keep(&relation, random.below(2) * 20).unwrap();
+                    let frames = self.pool.snapshot().frames;
+                    assert!(frames.free <= frames.in_use && frames.pinned <= frames.resident);
+                }
                 _ => {
                     let file = random.below(FILES);
                     generation = generation.wrapping_add(1);
@@ -254,7 +298,12 @@ fn run(policy: &str, length: Duration, seed: u64) {
         ..Default::default()
     });
     let (over, requests, refused) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let soak = Soak { pool: pool.unwrap(), files, faults, over, requests, refused };
+    let pool = pool.unwrap();
+    let sealed = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+    let counters = pool.open_to_write(Path::new("counters"), &sealed).unwrap();
+    assert_eq!(pool.grow(&counters, COUNTERS).unwrap(), 0);
+    let counts = (0..COUNTERS).map(|_| AtomicU64::new(0)).collect();
+    let soak = Soak { pool, files, faults, counters, counts, over, requests, refused };
     let started = Instant::now();
     let ready = Barrier::new(SESSIONS as usize + 2);
     let grown = std::thread::scope(|scope| {
@@ -278,12 +327,14 @@ fn run(policy: &str, length: Duration, seed: u64) {
         early.zip(late).map(|(early, late)| late.saturating_sub(early))
     });
     soak.faults.clear();
+    soak.pool.flush().unwrap();
     settle(&soak.pool);
     let stats = soak.pool.stats();
     println!(
-        "{policy}: {} requests verified, {} refused as they should be, hit rate {:.3}, {} loads, {} of them failed, {} \
+        "{policy}: {} requests verified ({} changes), {} refused as they should be, hit rate {:.3}, {} loads, {} of them failed, {} \
          evictions, {:.1} s, memory grew by {} KiB",
         soak.requests.load(Relaxed),
+        soak.counts.iter().map(|count| count.load(Relaxed)).sum::<u64>(),
         soak.refused.load(Relaxed),
         stats.hit_rate(),
         stats.loads,
@@ -295,6 +346,12 @@ fn run(policy: &str, length: Duration, seed: u64) {
     assert!(soak.requests.load(Relaxed) > 0 && stats.failed_loads > 0, "the run did what it is for");
     assert!(grown.is_none_or(|bytes| bytes <= MAX_GROWTH), "{grown:?} bytes more than at the beginning");
     after(&soak);
+}
+
+/// The number that a page counts, in both of its places.
+fn counter(page: &[u8]) -> u64 {
+    assert_eq!(page[..8], page[2048..2056], "a page is half changed");
+    u64::from_le_bytes(page[..8].try_into().unwrap())
 }
 
 /// Waits for the loads of those who went away.
@@ -323,6 +380,12 @@ fn after(soak: &Soak) {
         pool.check();
     }
     assert!(pool.scans().is_empty(), "a scan is left");
+    pool.close().unwrap();
+    assert_eq!(pool.dirty(), 0);
+    let file = soak.files.read(Path::new("counters")).unwrap();
+    for (page, count) in file.chunks(PAGE as usize).zip(&soak.counts) {
+        assert_eq!(counter(page), count.load(Relaxed), "a change did not reach the file");
+    }
 }
 
 #[test]
