@@ -60,6 +60,7 @@ lint: ## formatting, clippy, and the command without DataFusion
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
+	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 
 deny: ## licences, sources and duplicate crates
 	bash ci/deny.sh

@@ -51,7 +51,8 @@ impl FrameMemory {
         self.frames
     }
 
-    /// Gives a frame's memory back to the system; when it is touched next it reads as zero.
+    /// Gives a frame's memory back to the system; when it is touched next it reads as zero. That is why frames are never
+    /// registered with the kernel for its own use: it would keep the memory that is given back, and read into it.
     pub(crate) fn give_back(&self, owned: &mut Owned) {
         // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
         let page = self.page(owned.index());

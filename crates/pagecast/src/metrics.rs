@@ -35,7 +35,7 @@ impl Snapshot {
     }
 
     /// The pool's numbers: name, kind, meaning, value.
-    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 26] {
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 27] {
         use Kind::{Counter, Gauge};
         let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
         [
@@ -58,6 +58,7 @@ impl Snapshot {
             ("frames", Gauge, "Frames that the pool uses.", frames.in_use.into()),
             ("frames_resident", Gauge, "Frames that hold a page.", frames.resident.into()),
             ("frames_pinned", Gauge, "Frames that are pinned.", frames.pinned.into()),
+            ("frames_unwritten", Gauge, "Frames that differ from storage.", frames.unwritten.into()),
             ("frames_free", Gauge, "Frames that wait for a page.", frames.free.into()),
             ("frames_retired", Gauge, "Frames that only a larger pool would use.", frames.retired.into()),
             ("loads_in_flight", Gauge, "Loads on their way.", frames.loading.into()),

@@ -72,7 +72,7 @@ impl RelationRequests {
 }
 
 impl Pool {
-    /// The pool as it is now. Costs a look at each frame (about 1 ms for 100,000) and stops nobody.
+    /// The pool as it is now. Costs a look at each frame and stops nobody.
     ///
     /// ```
     /// # use pagecast::storage::{Device, MemoryFiles};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagecast::storage::{Device, MemoryFiles};
-use pagecast::{Pool, PoolOptions, Relation};
+use pagecast::{Format, Pool, PoolOptions, Relation, WriteOptions};
 
 const PAGE: u32 = 4096;
 
@@ -271,4 +271,33 @@ fn seventeen_relations_cannot_be_kept() {
     assert!(pool.keep(&open[16], 1).unwrap_err().to_string().starts_with("16: cannot be kept: 16 relations"));
     pool.keep(&open[3], 0).unwrap();
     pool.keep(&open[16], 1).unwrap();
+}
+
+#[test]
+fn a_file_that_was_written_comes_back_warm_if_the_dump_follows_the_close() {
+    let folder = tempfile::tempdir().unwrap();
+    let hot = folder.path().join("hot");
+    let files = MemoryFiles::new();
+    let start = || {
+        let device = Device::new(files.clone(), None);
+        Pool::new(PoolOptions { memory: 1 << 20, page_size: PAGE, device, ..Default::default() }).unwrap()
+    };
+    let options = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+    let before = start();
+    let table = before.open_to_write(Path::new("written"), &options).unwrap();
+    before.grow(&table, 10).unwrap();
+    let mut page = before.pin_mut(&table, 4, None).unwrap();
+    page[0] = 9;
+    assert_eq!(before.snapshot().frames.pinned, 1);
+    drop(page);
+    before.close().unwrap();
+    assert_eq!(before.snapshot().frames.unwritten, 0);
+    assert_eq!(before.dump_hottest(&hot, usize::MAX).unwrap(), 1);
+    drop((table, before));
+
+    let after = start();
+    let table = after.open_to_write(Path::new("written"), &options).unwrap();
+    assert_eq!(after.reload(&hot).unwrap().wait().loaded, 1);
+    assert_eq!(after.pin(&table, 4, None).unwrap()[0], 9);
+    assert_eq!(after.stats().hits, 1);
 }

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagecast::policy::names;
 use pagecast::storage::{Device, MemoryFiles};
@@ -163,13 +163,20 @@ fn memory_goes_back_to_the_system() {
     let fill = |table| pool.read_blocking(table, &[0..96 << 20], None).map(drop).unwrap();
     fill(&table);
     let full = resident_bytes();
-    pool.resize(16 << 20).unwrap();
+    let (before, begin) = (pool.frames(), Instant::now());
+    let after = pool.resize(16 << 20).unwrap().frames;
+    println!("{} frames emptied and given back in {:?}", before - after, begin.elapsed());
     let shrunk = resident_bytes();
     assert!(full - shrunk > 60 * MEBIBYTE, "{full} bytes before, {shrunk} after the shrink");
 
     // A relation that is replaced leaves its frames free, and their memory waits for the next pages unless it is asked for.
+    let begin = Instant::now();
     pool.resize(memory).unwrap();
+    println!("grown by {} frames in {:?}", before - after, begin.elapsed());
     fill(&table);
+    let begin = Instant::now();
+    let resident = pool.snapshot().frames.resident;
+    println!("snapshot of {resident} pages in {:?}", begin.elapsed());
     drop(table);
     let before = resident_bytes();
     files.write("table", vec![2; 4096]);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast_core::PageId;
 
+use super::frame::Unwritten;
 use super::{Cache, Header};
 
 /// How many frames are in which state.
@@ -17,6 +18,8 @@ pub struct FrameCounts {
     pub resident: u32,
     /// Frames of those that are pinned.
     pub pinned: u32,
+    /// Frames that differ from storage: dirty, being written, or in the hands of somebody who may change them.
+    pub unwritten: u32,
     /// Frames in use that hold nothing and wait for a page.
     pub free: u32,
     /// Frames beyond the size that a larger pool would use. They take address space, no memory.
@@ -40,6 +43,7 @@ impl Cache {
                 let pins = header.pins();
                 counts.resident += 1;
                 counts.pinned += u32::from(pins > 0);
+                counts.unwritten += u32::from(header.unwritten(None) != Unwritten::Nothing);
                 resident(page, pins, header.word.load(Relaxed));
             }
         }

@@ -22,6 +22,7 @@ use crate::cache::{Ahead, Waiter};
 use crate::io::Batch;
 use crate::pool::Shared;
 use crate::relation::Relation;
+use crate::storage::Generation;
 use crate::{Pin, Pool};
 use file::Dump;
 
@@ -108,7 +109,8 @@ impl Pool {
     /// file appears whole or not at all.
     ///
     /// How hot a page is, is what the policy notes in its frame: a count of uses under `clock`, `hyperbolic`, `watt` and
-    /// `s3-fifo`. The others note nothing there, and their pages count as equal.
+    /// `s3-fifo`. The others note nothing there, and their pages count as equal. Of files that are written to it is of use
+    /// after [`close`](Self::close), or a flush that nothing follows: a later write makes them changed files.
     ///
     /// # Errors
     ///
@@ -146,7 +148,7 @@ impl Pool {
         pages.truncate(most);
         let dump = Dump {
             page_size: self.page_size(),
-            relations: relations.iter().map(|relation| (relation.path().to_owned(), relation.generation())).collect(),
+            relations: relations.iter().map(|relation| (relation.path().to_owned(), generation(relation))).collect(),
             pages: pages.into_iter().map(|(_, relation, block)| (relation, block)).collect(),
         };
         dump.write(path)?;
@@ -172,6 +174,12 @@ impl Pool {
         let thread = thread.map_err(|source| WarmError::Io { path: path.to_owned(), what: "bringing", source })?;
         Ok(Reload { thread: Some(thread), stop })
     }
+}
+
+/// The generation to look for after a restart: of a file that we write the one that it has now.
+fn generation(relation: &Relation) -> Generation {
+    let now = relation.is_writable().then(|| relation.storage().current().ok());
+    now.flatten().unwrap_or(relation.generation())
 }
 
 /// Brings the pages of a dump, a window after the other.
