@@ -159,18 +159,18 @@ pub use endpoint::Endpoint;
 /// A pool's numbers behind an address of this machine.
 #[cfg(feature = "prometheus")]
 mod endpoint {
-    use std::io::{self, BufRead, BufReader, Read, Write};
+    use std::io::{self, Read, Write};
     use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread::JoinHandle;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use crate::Pool;
 
     /// The most bytes of a request that are read.
-    const MAX_REQUEST: u64 = 8 << 10;
-    /// How long a scraper may take for its request, and to take its answer.
+    const MAX_REQUEST: usize = 8 << 10;
+    /// How long a scraper may take for all of its request, and a pause in taking its answer.
     const PATIENCE: Duration = Duration::from_secs(2);
 
     /// Answers `GET /metrics` with [`Snapshot::prometheus`](crate::Snapshot::prometheus), on the loopback interface only,
@@ -232,16 +232,29 @@ mod endpoint {
         }
     }
 
-    fn answer(pool: &Pool, mut stream: &TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut request = BufReader::new(stream).take(MAX_REQUEST);
-        let mut line = String::new();
-        request.read_line(&mut line)?;
-        let mut header = String::new();
-        while request.read_line(&mut header)? > 2 {
-            header.clear();
+    /// The first line of a request, once all of it is there. A scraper that sends a little now and then has no more time
+    /// than one that sends nothing.
+    fn request_line(mut stream: &TcpStream) -> io::Result<String> {
+        let until = Instant::now() + PATIENCE;
+        let (mut request, mut part) = (Vec::new(), [0; 1024]);
+        while request.len() < MAX_REQUEST && !request.ends_with(b"\r\n\r\n") {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+            match stream.read(&mut part)? {
+                0 => break,
+                count => request.extend_from_slice(&part[..count]),
+            }
         }
+        let line = request.split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(line).into_owned())
+    }
+
+    fn answer(pool: &Pool, mut stream: &TcpStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let line = request_line(stream)?;
         let mut words = line.split(' ');
         let (status, body) = match (words.next(), words.next()) {
             (Some("GET"), Some("/metrics")) => ("200 OK", pool.snapshot().prometheus().to_string()),

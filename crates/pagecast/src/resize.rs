@@ -14,8 +14,8 @@ use crate::{Pool, PoolError};
 pub struct Resized {
     /// Frames in use from now on.
     pub frames: u32,
-    /// Frames above these that are pinned or being filled at this moment. Each is emptied, and its memory given back, when
-    /// its holder is done and misses come by, or by the next [`Pool::resize`].
+    /// Frames above these that are pinned, being filled or dirty at this moment. Each is emptied, and its memory given
+    /// back, when its holder is done or its page is written, and misses come by, or by the next [`Pool::resize`].
     pub held: u32,
 }
 
