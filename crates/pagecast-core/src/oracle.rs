@@ -13,6 +13,11 @@ pub trait Oracle {
         let _ = bound;
         self.next_access(page, now)
     }
+
+    /// A number that changes whenever a scan begins or ends: what was learned before may not hold any more.
+    fn scan_changes(&self) -> u64 {
+        0
+    }
 }
 
 /// Knows of no scan: for pools and traces without registrations.

@@ -315,3 +315,18 @@ fn memory_that_others_have_scribbled_on_does_no_harm() {
         let _ = Predictor::attach(words);
     }
 }
+
+#[test]
+fn a_scan_that_begins_or_ends_is_a_change_and_a_report_is_none() {
+    let (mut registry, predictor) = new(SMALL);
+    let none = predictor.scan_changes();
+    let scan = register(&mut registry, &blocks(0, 10), 10, 0).unwrap();
+    let begun = predictor.scan_changes();
+    predictor.report(scan, 5, 10);
+    assert_eq!(predictor.scan_changes(), begun);
+    assert!(registry.finish(scan, 20));
+    let ended = predictor.scan_changes();
+    assert!(none != begun && begun != ended && none != ended, "{none} {begun} {ended}");
+    assert!(!registry.finish(scan, 30));
+    assert_eq!(predictor.scan_changes(), ended);
+}

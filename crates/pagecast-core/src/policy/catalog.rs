@@ -3,9 +3,10 @@
 use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split_list};
 use super::{
     Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, Fifo, Hyperbolic, LeanEvict, Lfu, LfuAged, Lirs,
-    Lrfu, Lru, LruK, MAX_K, MAX_SAMPLES, PbmSampling, Policy, RandomChoice, S3Fifo, SecondTouchClock, SequentialPolicy,
-    Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
+    Lrfu, Lru, LruK, MAX_K, MAX_SAMPLES, PbmPq, PbmSampling, Policy, PqOptions, PqVersion, RandomChoice, S3Fifo,
+    SecondTouchClock, SequentialPolicy, Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
 };
+use crate::Tick;
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
 
@@ -29,6 +30,7 @@ enum Algorithm {
     LruK,
     Opt,
     Pbm,
+    PbmPq,
     Random,
     S3Fifo,
     SecondTouchClock,
@@ -163,6 +165,19 @@ static CATALOG: &[Entry] = &[
     Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: |_| 0.0 },
     Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
     Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
+    Entry {
+        name: "pbm-pq",
+        algorithm: Algorithm::PbmPq,
+        parameters: &[
+            Parameter { name: "version", default: 1.0, kind: Kind::Word(&["2011", "2012"]) },
+            count("tiers", 10, 1, 20),
+            count("queues", 5, 1, 64),
+            count("slice", 0, 0, 1 << 50),
+            count("group", 1, 1, 1 << 16),
+            count("bulk", 16, 1, 1 << 16),
+        ],
+        bytes_per_frame: |_| 24.0 + 32.0 + 22.0,
+    },
     Entry { name: "random", algorithm: Algorithm::Random, parameters: &[], bytes_per_frame: |_| 0.0 },
     Entry {
         name: "s3-fifo",
@@ -279,7 +294,7 @@ impl PolicySpec {
 
     /// Whether the policy looks at how page ids lie to each other, so that a replay must not number the pages anew.
     pub fn needs_page_ids(&self) -> bool {
-        matches!(self.entry.algorithm, Algorithm::Cfdc | Algorithm::TwoPriorityLru)
+        matches!(self.entry.algorithm, Algorithm::Cfdc | Algorithm::PbmPq | Algorithm::TwoPriorityLru)
     }
 
     /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts included, beside the frame's
@@ -310,6 +325,17 @@ impl PolicySpec {
             Algorithm::Lru => visitor.sequential(Lru::new(frames)),
             Algorithm::Opt => return Err(PolicyError::NeedsTrace { policy: self.entry.name }),
             Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
+            Algorithm::PbmPq => visitor.sequential(PbmPq::new(
+                frames,
+                PqOptions {
+                    version: if value("version") == 0.0 { PqVersion::Equal } else { PqVersion::Doubling },
+                    tiers: value("tiers") as u32,
+                    queues: value("queues") as u32,
+                    slice: value("slice") as Tick,
+                    group: value("group") as u32,
+                    bulk: value("bulk") as u32,
+                },
+            )),
             Algorithm::Random => visitor.concurrent(RandomChoice::new(seed)),
             Algorithm::S3Fifo => {
                 let threshold = value("threshold") as u64;

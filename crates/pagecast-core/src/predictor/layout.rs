@@ -44,6 +44,8 @@ pub(super) mod header {
     pub(in super::super) const FREE_PART: usize = 4;
     pub(in super::super) const FREE_ARENA: usize = 5;
     pub(in super::super) const CELLS: usize = 6;
+    /// How many scans have begun and ended.
+    pub(in super::super) const CHANGES: usize = 15;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
     pub(in super::super) const PACE: usize = 16;
 }

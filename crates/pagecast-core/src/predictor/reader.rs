@@ -1,7 +1,7 @@
 //! The readers' side: estimates and reports, by any number of threads and processes at once, without a lock.
 
 use super::cell::{self, Cell, Queue};
-use super::layout::{Layout, PART_WORDS, bucket};
+use super::layout::{Layout, PART_WORDS, bucket, header};
 use super::pages::{self, Blocks, Stretch};
 use super::registry::{BITSET, part};
 use super::scan::Scan;
@@ -243,6 +243,10 @@ fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
 }
 
 impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
+    fn scan_changes(&self) -> u64 {
+        self.words().load(header::CHANGES, Acquire)
+    }
+
     /// The least, over all running scans that have `page` ahead of them, of distance times pace.
     ///
     /// A page counts while its position is not below what the scan has reported. The distance is from where the scan

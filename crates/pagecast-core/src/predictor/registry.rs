@@ -151,6 +151,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         for part in self.siblings(first_part) {
             self.count_arrival(part);
         }
+        self.count_change();
         Ok(id)
     }
 
@@ -172,7 +173,15 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         self.free_parts(first_part);
         record.set_next_free(words.load(header::FREE_SCAN, Relaxed) as u32);
         words.store(header::FREE_SCAN, u64::from(scan.slot), Relaxed);
+        self.count_change();
         true
+    }
+
+    /// Notes that the set of running scans has changed. Release: pairs with the Acquire in `scan_changes`, so that who sees
+    /// the number sees the scan, or that it is gone. There is one writer, hence no read-modify-write.
+    fn count_change(&self) {
+        let changes = self.words().load(header::CHANGES, Relaxed);
+        self.words().store(header::CHANGES, changes.wrapping_add(1), Release);
     }
 
     fn words(&self) -> Words<'_> {

@@ -1,0 +1,159 @@
+//! `pbm-pq`: queues of groups of pages, by the time to their next use.
+
+use super::remove;
+use pagecast_core::PageId;
+use pagecast_core::oracle::Oracle;
+
+/// PBM's queues as vectors of groups; a group is its first page's number and its pages, the least recently used first.
+pub(crate) struct TimeQueues {
+    /// Equal slices, or the width of tiers of so many queues doubling.
+    doubling: Option<usize>,
+    queues: Vec<Vec<u64>>,
+    unwanted: Vec<u64>,
+    waiting: Vec<u64>,
+    resident: Vec<(u64, Vec<u64>)>,
+    frames: usize,
+    group: u64,
+    bulk: usize,
+    given: usize,
+    fixed_slice: u64,
+    slice: u64,
+    slices_passed: u64,
+    slice_began: u64,
+    admissions: Vec<u64>,
+    changes: u64,
+    now: u64,
+}
+
+impl TimeQueues {
+    pub(crate) fn new(
+        frames: usize,
+        doubling: Option<usize>,
+        queues: usize,
+        (slice, group, bulk): (u64, u64, usize),
+    ) -> Self {
+        Self {
+            doubling,
+            queues: vec![Vec::new(); queues],
+            unwanted: vec![],
+            waiting: vec![],
+            resident: vec![],
+            frames,
+            group,
+            bulk,
+            given: 0,
+            fixed_slice: slice,
+            slice: slice.max(1),
+            slices_passed: 0,
+            slice_began: 0,
+            admissions: vec![],
+            changes: 0,
+            now: 0,
+        }
+    }
+
+    /// Takes a group off whatever list it is on.
+    fn unlist(&mut self, group: u64) {
+        let lists = self.queues.iter_mut().chain([&mut self.unwanted, &mut self.waiting]);
+        lists.for_each(|list| _ = remove(list, group));
+    }
+
+    /// The queue for a time, by walking along the queues' ends.
+    fn queue_of(&self, ticks: u64) -> usize {
+        let mut end = 0;
+        for queue in 0..self.queues.len() {
+            end += self.slice * self.doubling.map_or(1, |per_tier| 1 << (queue / per_tier));
+            if ticks < end {
+                return queue;
+            }
+        }
+        self.queues.len() - 1
+    }
+
+    fn pass_slice(&mut self) {
+        self.slices_passed += 1;
+        let first = std::mem::take(&mut self.queues[0]);
+        self.waiting.extend(first);
+        let per_tier = self.doubling.unwrap_or(self.queues.len());
+        for tier in 0..self.queues.len() / per_tier {
+            if self.slices_passed % (1 << tier) == 0 {
+                let begin = tier * per_tier;
+                let first = self.queues.remove(begin);
+                self.queues.insert(begin + per_tier - 1, vec![]);
+                if tier > 0 {
+                    self.queues[begin - 1] = first;
+                }
+            }
+        }
+    }
+
+    fn catch_up(&mut self, oracle: &dyn Oracle) {
+        let slices = (self.now - self.slice_began) / self.slice;
+        self.slice_began += slices * self.slice;
+        if oracle.scan_changes() != self.changes || slices > self.queues.len() as u64 {
+            self.waiting.append(&mut self.unwanted);
+            self.queues.iter_mut().for_each(|queue| self.waiting.append(queue));
+        } else {
+            (0..slices).for_each(|_| self.pass_slice());
+        }
+        self.changes = oracle.scan_changes();
+        for group in std::mem::take(&mut self.waiting) {
+            let last = (group & !0xffff_ffff) + u64::from((group as u32).saturating_add(self.group as u32 - 1));
+            let times = [group, last].map(|page| oracle.next_access(PageId::from_raw(page), self.now));
+            match times.into_iter().flatten().min() {
+                Some(ticks) => {
+                    let queue = self.queue_of(ticks);
+                    self.queues[queue].push(group);
+                }
+                None => self.unwanted.push(group),
+            }
+        }
+    }
+
+    fn victim(&mut self) -> Option<u64> {
+        let group = *self.unwanted.first().or_else(|| self.queues.iter().rev().find_map(|queue| queue.first()))?;
+        let (_, pages) = self.resident.iter_mut().find(|(id, _)| *id == group).unwrap();
+        let page = pages.remove(0);
+        if pages.is_empty() {
+            self.resident.retain(|(id, _)| *id != group);
+            self.unlist(group);
+        }
+        Some(page)
+    }
+
+    fn evict(&mut self, oracle: &dyn Oracle) -> u64 {
+        if self.given % self.bulk != 0
+            && let Some(page) = self.victim()
+        {
+            self.given += 1;
+            return page;
+        }
+        self.given = 1;
+        self.catch_up(oracle);
+        self.victim().unwrap()
+    }
+
+    /// Requests a page; the page that leaves for it, if any.
+    pub(crate) fn request(&mut self, page: u64, oracle: &dyn Oracle) -> Option<u64> {
+        let group = page - (page & 0xffff_ffff) % self.group;
+        let hit = self.resident.iter_mut().any(|(_, pages)| remove(pages, page));
+        let used: usize = self.resident.iter().map(|(_, pages)| pages.len()).sum();
+        let victim = (!hit && used == self.frames).then(|| self.evict(oracle));
+        if !hit {
+            self.admissions.push(self.now);
+            let admitted = self.admissions.len();
+            if admitted % self.frames == 0 && self.fixed_slice == 0 {
+                let began = if admitted == self.frames { 0 } else { self.admissions[admitted - self.frames - 1] };
+                self.slice = ((self.now - began) / 160).max(1);
+            }
+        }
+        match self.resident.iter_mut().find(|(id, _)| *id == group) {
+            Some((_, pages)) => pages.push(page),
+            None => self.resident.push((group, vec![page])),
+        }
+        self.unlist(group);
+        self.waiting.push(group);
+        self.now += 1;
+        victim
+    }
+}
