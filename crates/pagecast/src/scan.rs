@@ -42,7 +42,7 @@ impl Scan {
 
     /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on their way now because
     /// of that. Does not wait. Pages that are there, that find no room in the pool's
-    /// [`prefetch`](crate::PoolOptions::prefetch) share, or that would displace what is wanted sooner, are left out; so is
+    /// [`prefetch`](crate::PoolOptions::prefetch) share, or that would displace what a scan wants, are left out; so is
     /// everything while another thread brings pages of this scan.
     ///
     /// ```

@@ -6,8 +6,8 @@
 //!
 //! Bounds: all pages that were brought and not used yet take at most `share` of the frames; each scan's window has an
 //! equal part of that, and at most two requests. Whom a page ahead may displace is decided in `crate::cache`'s `ahead`:
-//! nobody who is wanted sooner. So reading ahead moves reads to an earlier time and does not add any, as far as the
-//! estimates are right; what was brought for nothing is counted as wasted.
+//! nobody whom a scan wants. So reading ahead moves reads to an earlier time and adds few; what was brought for nothing is
+//! counted as wasted.
 //!
 //! Cost: a report or read of a scan, O(window) looks at the page table and O(log runs) for each new page; nothing for
 //! those without a registered scan. Memory: [`Prefetch::bytes`], within the pool's.

@@ -1,0 +1,162 @@
+//! `bench-io`: reads a second through the pool, from a file larger than it, over positional threads and over io_uring.
+//!
+//! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
+//! backends take turns; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
+//! (it is made if there is none), `--rounds N` and `--seconds S` say how long.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagecast::storage::Device;
+use pagecast::{PolicySpec, Pool, PoolOptions, Relation};
+use pagecast_core::random::Random;
+use serde_json::json;
+
+const FILE_BYTES: u64 = 1 << 30;
+const POOL_BYTES: u64 = 64 << 20;
+const PAGES: [u32; 2] = [4 << 10, 64 << 10];
+const CALLERS: u64 = 4;
+const AT_ONCE: usize = 64;
+
+fn main() -> ExitCode {
+    match Arguments::parse().and_then(|arguments| run(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("bench-io: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Arguments {
+    json: Option<PathBuf>,
+    file: Option<PathBuf>,
+    rounds: usize,
+    round: Duration,
+}
+
+impl Arguments {
+    fn parse() -> Result<Self, String> {
+        let mut parsed = Self { json: None, file: None, rounds: 5, round: Duration::from_secs(1) };
+        let mut given = std::env::args().skip(1);
+        while let Some(flag) = given.next() {
+            let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
+            let number =
+                || value.parse::<u32>().ok().filter(|&n| n > 0).ok_or(format!("{flag} {value}: no number above 0"));
+            match flag.as_str() {
+                "--json" => parsed.json = Some(value.into()),
+                "--file" => parsed.file = Some(value.into()),
+                "--rounds" => parsed.rounds = number()? as usize,
+                "--seconds" => parsed.round = Duration::from_secs(number()?.into()),
+                _ => return Err(format!("unknown flag {flag}; there are --json, --file, --rounds and --seconds")),
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+/// What one backend did in one round.
+#[derive(Clone, Copy)]
+struct Round {
+    reads_s: f64,
+    /// Processor time of a read, callers included.
+    cpu_us: f64,
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let file = arguments.file.clone().unwrap_or_else(|| temporary.path().join("pages"));
+    if !file.exists() {
+        fill(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    println!("{:>9}  {:>10} {:>10}  backend", "page", "reads/s", "CPU us");
+    let mut rows = Vec::new();
+    for page_size in PAGES {
+        let backends = [("positional", Device::local()), ("io_uring", Device::uring())];
+        let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
+        for number in 0..arguments.rounds {
+            for ((_, device), rounds) in backends.iter().zip(&mut rounds) {
+                rounds.push(round(device, &file, page_size, number as u64, arguments.round)?);
+            }
+        }
+        for ((name, device), rounds) in backends.iter().zip(&rounds) {
+            let (reads_s, cpu_us) = (median(rounds, |r| r.reads_s), median(rounds, |r| r.cpu_us));
+            println!("{page_size:>9}  {reads_s:>10.0} {cpu_us:>10.1}  {}", device.describe());
+            rows.push(json!({
+                "page_bytes": page_size, "backend": name, "device": device.describe(), "threads": device.threads(),
+                "reads_s": reads_s, "cpu_us_per_read": cpu_us,
+            }));
+        }
+        let ratio = median(&rounds[1], |r| r.reads_s) / median(&rounds[0], |r| r.reads_s);
+        println!("{page_size:>9}  io_uring / positional: {ratio:.2} times the reads");
+    }
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&json!({ "rows": rows })).map_err(|e| e.to_string())?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn median(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {
+    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn round(device: &Device, file: &Path, page_size: u32, seed: u64, length: Duration) -> Result<Round, String> {
+    let policy = PolicySpec::parse("clock").map_err(|e| e.to_string())?;
+    let options = PoolOptions { memory: POOL_BYTES, page_size, policy, device: device.clone(), ..Default::default() };
+    let pool = Pool::new(options).map_err(|e| e.to_string())?;
+    let table = pool.open(file).map_err(|e| e.to_string())?;
+    let before = (device.stats().requests, processor_time()?, Instant::now());
+    let outcome = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (pool, table, random) = (&pool, &table, Random::new(seed * CALLERS + caller));
+                scope.spawn(move || read(pool, table, random, length))
+            })
+            .collect();
+        callers.into_iter().try_for_each(|caller| caller.join().map_err(|_| "a caller panicked".to_owned())?)
+    });
+    outcome?;
+    let reads = (device.stats().requests - before.0).max(1) as f64;
+    let (cpu, elapsed) = (processor_time()? - before.1, before.2.elapsed());
+    Ok(Round { reads_s: reads / elapsed.as_secs_f64(), cpu_us: cpu.as_secs_f64() * 1e6 / reads })
+}
+
+/// Asks for pages until the time is over.
+fn read(pool: &Pool, table: &Arc<Relation>, mut random: Random, length: Duration) -> Result<(), String> {
+    let (begin, page_size) = (Instant::now(), u64::from(table.page_size()));
+    while begin.elapsed() < length {
+        let mut ranges = Vec::with_capacity(AT_ONCE);
+        for _ in 0..AT_ONCE {
+            // Every other page only: no two are neighbours.
+            let start = u64::from(random.below(table.pages() / 2)) * 2 * page_size;
+            ranges.push(start..start + 64);
+        }
+        pool.read_blocking(table, &ranges, None).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+fn fill(path: &Path) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
+    let mut random = Random::new(1);
+    for _ in 0..FILE_BYTES / 4096 {
+        let mut block = [0u8; 4096];
+        block[..8].copy_from_slice(&(u64::from(random.below(u32::MAX))).to_le_bytes());
+        file.write_all(&block)?;
+    }
+    file.into_inner()?.sync_all()
+}
+
+/// Of all threads of this process, ended ones too.
+fn processor_time() -> Result<Duration, String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
+    // The name of the program, in parentheses, may hold anything; 11 more fields follow it up to user time.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace()).ok_or("/proc/self/stat: no name")?;
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    // Linux shows times in hundredths of a second, whatever the kernel's own tick is.
+    Ok(Duration::from_millis(ticks * 10))
+}
