@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-sim capi capi-header clean
+.PHONY: help build demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-io bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,10 @@ deny: ## licences, sources and duplicate crates
 bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/bench-sim.sh $(PAGECAST)
+
+bench-io: ## reads over threads and over io_uring, and what reading ahead is worth; writes target/bench/io.json
+	@mkdir -p target/bench
+	cargo run --release --locked -p pagecast-bench --bin bench-io -- --json target/bench/io.json
 
 bench-pool: ## hit path and eviction cost against other caches; writes target/bench/pool.json
 	@mkdir -p target/bench

@@ -2,7 +2,10 @@
 //!
 //! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
 //! backends take turns; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
-//! (it is made if there is none), `--rounds N` and `--seconds S` say how long.
+//! (it is made if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading ahead is
+//! worth over a declared device.
+
+mod ahead;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,12 +95,41 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let ratio = median(&rounds[1], |r| r.reads_s) / median(&rounds[0], |r| r.reads_s);
         println!("{page_size:>9}  io_uring / positional: {ratio:.2} times the reads");
     }
+    let scans = scans(arguments)?;
     let Some(path) = &arguments.json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&json!({ "rows": rows })).map_err(|e| e.to_string())?;
+    let text =
+        serde_json::to_string_pretty(&json!({ "rows": rows, "read_ahead": scans })).map_err(|e| e.to_string())?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn median(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {
+/// Scans with and without reading ahead.
+fn scans(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> {
+    println!("\nscans over a declared device ({}), pbm; medians", ahead::model());
+    println!(
+        "{:>7} {:>5} {:>6} {:>8} {:>7} {:>7} {:>5} {:>6}",
+        "streams", "pool", "ahead", "MiB read", "wall s", "useful", "late", "wasted"
+    );
+    let mut rows = Vec::new();
+    for (streams, pool) in [(1, 0.1), (2, 0.5), (8, 0.3), (8, 0.6)] {
+        for share in [0.0, 0.125, 0.25] {
+            let setting = ahead::Setting { streams, pool, ahead: share };
+            let run = |seed| ahead::run(setting, seed as u64);
+            let outcomes = (0..arguments.rounds).map(run).collect::<Result<Vec<_>, _>>()?;
+            let of = |figure: fn(&ahead::Outcome) -> f64| median(&outcomes, figure);
+            let (read, wall) = (of(|o| o.stats.bytes_read as f64 / 1048576.0), of(|o| o.wall.as_secs_f64()));
+            let (useful, late) = (of(|o| o.stats.prefetch_useful as f64), of(|o| o.stats.prefetch_late as f64));
+            let wasted = of(|o| o.stats.prefetch_wasted as f64);
+            println!("{streams:>7} {pool:>5} {share:>6} {read:>8.1} {wall:>7.2} {useful:>7} {late:>5} {wasted:>6}");
+            rows.push(json!({
+                "streams": streams, "pool": pool, "ahead": share, "mib_read": read, "wall_s": wall,
+                "useful": useful, "late": late, "wasted": wasted,
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+fn median<T>(rounds: &[T], figure: impl Fn(&T) -> f64) -> f64 {
     let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]

@@ -5,6 +5,10 @@
 //! thread's own, made when it is first needed. A kernel without io_uring, or one that forbids it (a container's filter of
 //! system calls does, often), is found out when the device is made; [`Opener::describe`] says why, and requests are then
 //! positional, one after the other, by as many threads as for [`LocalFiles`](super::LocalFiles).
+//!
+//! Buffers are not registered with the kernel. It would pin the memory behind them: a pool that gives memory back and
+//! takes it again would read into pages that its frames do not have any more, and all of the frames would be in memory
+//! from the start.
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
