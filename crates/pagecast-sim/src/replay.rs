@@ -3,6 +3,10 @@
 //! One loop, compiled for each policy and each kind of page table, so that a hit costs no virtual call. The policies
 //! are the pool's own. Nothing here takes time or reads a page; what a miss costs is the caller's affair (`on_miss`).
 
+mod sessions;
+
+pub use sessions::replay_in_sessions;
+
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 use foldhash::fast::FixedState;

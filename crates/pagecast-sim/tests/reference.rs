@@ -8,10 +8,12 @@ use pagecast_core::PageId;
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{NextUses, PolicySpec};
 use pagecast_sim::replay::{PageIds, accesses, belady, replay};
-use pagecast_sim::trace::{self, Format, Trace};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+mod shared_traces;
+use shared_traces::{folder, pages, requests_of};
 
 /// What must hold between us and the references.
 #[derive(Clone, Copy)]
@@ -49,11 +51,6 @@ const PAIRS: &[(&str, &[&str], Rule)] = &[
 /// Below this size a single page is worth percents: shown, not judged, unless the rule is equality.
 const JUDGED_FROM_PAGES: u32 = 100;
 
-fn folder() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    folder.join("REFERENCE.tsv").exists().then_some(folder)
-}
-
 struct Reference {
     simulator: String,
     policy: String,
@@ -73,14 +70,6 @@ fn references(folder: &Path) -> BTreeMap<String, BTreeMap<u32, Vec<Reference>>> 
     all
 }
 
-/// The pages of a trace, numbered in the order of their first request, and how many there are.
-fn pages(folder: &Path, trace: &str) -> (Vec<PageId>, u32) {
-    let name = |suffix| folder.join("open").join(format!("{trace}.{suffix}"));
-    let path = [name("txt.gz"), name("rw.txt.gz")].into_iter().find(|path| path.exists()).unwrap();
-    let trace = Trace::load(trace, &mut *trace::open(&path, &Format::Auto).unwrap()).unwrap();
-    (trace.requests().iter().map(|&page| PageId::from_raw(page.into())).collect(), trace.unique())
-}
-
 fn misses(policy: &PolicySpec, pages: &[PageId], unique: u32, frames: u32) -> u64 {
     let ids = PageIds::Dense(unique);
     let counts = if policy.needs_trace() {
@@ -89,12 +78,6 @@ fn misses(policy: &PolicySpec, pages: &[PageId], unique: u32, frames: u32) -> u6
         replay(accesses(pages), ids, policy, frames, 42, &NoScans, |_| ())
     };
     counts.unwrap().misses
-}
-
-fn requests_of(folder: &Path, trace: &str) -> u64 {
-    let manifest = fs::read_to_string(folder.join("MANIFEST.tsv")).unwrap();
-    let line = manifest.lines().find(|line| line.split('\t').next() == Some(trace)).unwrap();
-    line.split('\t').nth(1).unwrap().parse().unwrap()
 }
 
 /// Prints one line and returns it if it breaks the rule.

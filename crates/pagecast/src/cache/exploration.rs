@@ -346,13 +346,13 @@ fn concurrent_misses_share_frames() {
 #[test]
 fn queued_hits_of_sessions_are_applied_or_dropped() {
     for policy in ["lru", "2q"] {
-        explore(5_000, move || sessions_note_hits(policy));
+        explore(2_000, move || sessions_note_hits(policy));
     }
 }
 
 #[test]
 fn a_copy_without_a_pin_is_whole_or_refused() {
-    explore(10_000, copy_while_the_frame_moves);
+    explore(5_000, copy_while_the_frame_moves);
 }
 
 #[test]
