@@ -1,124 +1,40 @@
 //! The hit path: pin and unpin of a resident page against `get` of other caches on resident keys.
 //!
-//! Ours returns a pin, which keeps the page's bytes in place until it is dropped; theirs a clone of an `Arc`, which does
-//! the same for a value. Both then read one word of the page. Every key is resident in every cache.
+//! Ours returns a pin, which keeps the page's bytes in place until it is dropped; theirs a clone of an `Arc` or an entry
+//! that counts references, which do the same for a value. Both then read one word of the page. Every key is resident in
+//! every cache. A thread of ours uses a session of its own.
 
 use std::hint::black_box;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagecast::{Pool, PoolOptions, Relation};
-use pagecast_core::policy::PolicySpec;
-use pagecast_core::random::Random;
+use pagecast::Batching;
 
+use crate::resident::{PAGES, Resident, Workload, first_word, page};
 use crate::rounds::{Figure, pairs};
 
-const PAGES: u32 = 4_096;
-const PAGE_SIZE: u32 = 4_096;
-const OPERATIONS: usize = 1_000_000;
-
-/// How keys are drawn.
-#[derive(Clone, Copy)]
-pub(crate) enum Workload {
-    /// Every page alike.
-    Uniform,
-    /// Zipfian with exponent 0.99 over all pages, the ranks scattered over the blocks.
-    Zipfian,
-    /// Uniform, each thread in a half of its own: no two threads use one page.
-    Disjoint,
-}
-
-impl Workload {
-    pub(crate) const ALL: [Self; 3] = [Self::Uniform, Self::Zipfian, Self::Disjoint];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Zipfian => "zipfian-0.99",
-            Self::Disjoint => "disjoint",
-        }
-    }
-
-    /// The keys of each thread.
-    fn keys(self, threads: u32) -> Vec<Vec<u32>> {
-        let cumulated: Vec<f64> = (1..=PAGES)
-            .scan(0.0, |sum, rank| {
-                *sum += f64::from(rank).powf(-0.99);
-                Some(*sum)
-            })
-            .collect();
-        (0..threads)
-            .map(|thread| {
-                let mut random = Random::new(u64::from(thread) + 1);
-                let share = PAGES / threads;
-                let mut draw = || match self {
-                    Self::Uniform => random.below(PAGES),
-                    Self::Disjoint => thread * share + random.below(share),
-                    Self::Zipfian => {
-                        let target = random.unit() * cumulated[PAGES as usize - 1];
-                        let rank = cumulated.partition_point(|&sum| sum < target) as u32;
-                        // An odd factor permutes the blocks, whose number is a power of two.
-                        rank.wrapping_mul(2_654_435_761) % PAGES
-                    }
-                };
-                (0..OPERATIONS).map(|_| draw()).collect()
-            })
-            .collect()
-    }
-}
+const OPERATIONS: usize = 500_000;
 
 /// A cache with every page resident.
 trait Cache: Sync {
-    /// Looks the page up, holds it, reads its first word and lets it go.
-    fn touch(&self, block: u32) -> u64;
+    /// What one thread calls with its keys: looks the page up, holds it, reads its first word and lets it go.
+    fn visitor(&self) -> Box<dyn FnMut(u32) -> u64 + '_>;
 }
 
-struct Ours {
-    pool: Pool,
-    relation: Arc<Relation>,
-}
-
-impl Ours {
-    fn new(policy: &str) -> Self {
-        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-        for block in 0..PAGES {
-            let mut page = vec![0; PAGE_SIZE as usize];
-            page[..8].copy_from_slice(&u64::from(block).to_le_bytes());
-            file.write_all(&page).expect("room for 16 MiB");
-        }
-        let options = PoolOptions {
-            memory: 2 * u64::from(PAGES) * u64::from(PAGE_SIZE),
-            page_size: PAGE_SIZE,
-            policy: PolicySpec::parse(policy).expect("the name of a policy"),
-            ..PoolOptions::default()
-        };
-        let pool = Pool::new(options).expect("room for the pool");
-        let relation = pool.open(file.path()).expect("the file was just written");
-        let ours = Self { pool, relation };
-        for block in 0..PAGES {
-            assert_eq!(ours.touch(block), u64::from(block));
-        }
-        ours
-    }
-}
-
-impl Cache for Ours {
-    fn touch(&self, block: u32) -> u64 {
-        let pin = self.pool.pin(&self.relation, block, None).expect("the page is resident");
-        first_word(&pin)
+impl Cache for Resident {
+    fn visitor(&self) -> Box<dyn FnMut(u32) -> u64 + '_> {
+        let mut session = self.pool.session();
+        Box::new(move |block| first_word(&session.pin(&self.relation, block, None).expect("the page is resident")))
     }
 }
 
 type Value = Arc<Vec<u8>>;
 
 fn values() -> impl Iterator<Item = (u32, Value)> {
-    (0..PAGES).map(|block| {
-        let mut page = vec![0; PAGE_SIZE as usize];
-        page[..8].copy_from_slice(&u64::from(block).to_le_bytes());
-        (block, Arc::new(page))
-    })
+    (0..PAGES).map(|block| (block, Arc::new(page(block))))
 }
+
+const RESIDENT: &str = "every key is resident";
 
 struct QuickCache(quick_cache::sync::Cache<u32, Value>);
 
@@ -131,8 +47,8 @@ impl QuickCache {
 }
 
 impl Cache for QuickCache {
-    fn touch(&self, block: u32) -> u64 {
-        first_word(&self.0.get(&block).expect("every key is resident"))
+    fn visitor(&self) -> Box<dyn FnMut(u32) -> u64 + '_> {
+        Box::new(|block| first_word(&self.0.get(&block).expect(RESIDENT)))
     }
 }
 
@@ -148,13 +64,28 @@ impl Moka {
 }
 
 impl Cache for Moka {
-    fn touch(&self, block: u32) -> u64 {
-        first_word(&self.0.get(&block).expect("every key is resident"))
+    fn visitor(&self) -> Box<dyn FnMut(u32) -> u64 + '_> {
+        Box::new(|block| first_word(&self.0.get(&block).expect(RESIDENT)))
     }
 }
 
-fn first_word(page: &[u8]) -> u64 {
-    u64::from_le_bytes(page[..8].try_into().expect("eight bytes"))
+/// With foyer's defaults. Its entries count references themselves, so that the page need not be in an `Arc`.
+struct Foyer(foyer_memory::Cache<u32, Vec<u8>>);
+
+impl Foyer {
+    fn new() -> Self {
+        let cache = foyer_memory::CacheBuilder::new(2 * PAGES as usize).build();
+        for block in 0..PAGES {
+            cache.insert(block, page(block));
+        }
+        Self(cache)
+    }
+}
+
+impl Cache for Foyer {
+    fn visitor(&self) -> Box<dyn FnMut(u32) -> u64 + '_> {
+        Box::new(|block| first_word(self.0.get(&block).expect(RESIDENT).value()))
+    }
 }
 
 /// Nanoseconds per operation and thread, with all threads at work.
@@ -163,7 +94,8 @@ fn nanoseconds(cache: &dyn Cache, keys: &[Vec<u32>]) -> f64 {
     std::thread::scope(|scope| {
         for keys in keys {
             scope.spawn(move || {
-                let sum = keys.iter().fold(0u64, |sum, &block| sum.wrapping_add(cache.touch(block)));
+                let mut visit = cache.visitor();
+                let sum = keys.iter().fold(0u64, |sum, &block| sum.wrapping_add(visit(block)));
                 black_box(sum);
             });
         }
@@ -182,14 +114,17 @@ pub(crate) struct Row {
 
 /// Every workload, number of threads, policy and peer.
 pub(crate) fn measure(rounds: usize) -> Vec<Row> {
-    let peers: [(&str, Box<dyn Cache>); 2] =
-        [("quick_cache", Box::new(QuickCache::new())), ("moka", Box::new(Moka::new()))];
+    let peers: [(&str, Box<dyn Cache>); 3] = [
+        ("quick_cache", Box::new(QuickCache::new())),
+        ("moka", Box::new(Moka::new())),
+        ("foyer", Box::new(Foyer::new())),
+    ];
     let mut rows = Vec::new();
-    for policy in ["pbm", "clock", "lru"] {
-        let ours = Ours::new(policy);
+    for policy in ["pbm", "clock", "lru", "2q"] {
+        let ours = Resident::new(policy, Batching::default());
         for workload in Workload::ALL {
             for threads in [1, 2] {
-                let keys = workload.keys(threads);
+                let keys = workload.keys(threads, OPERATIONS);
                 for (peer, cache) in &peers {
                     let figure = pairs(rounds, || nanoseconds(&ours, &keys), || nanoseconds(cache.as_ref(), &keys));
                     rows.push(Row { workload: workload.name(), threads, policy, peer, figure });

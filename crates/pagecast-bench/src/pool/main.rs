@@ -1,16 +1,22 @@
-//! `bench-pool`: the pool's hit path against other caches, and what a victim costs.
+//! `bench-pool`: the pool's hit path against other caches, contention for the lock of ordered policies, what a victim
+//! costs, and how much of the device misses can use.
 //!
 //! Prints ratios of neighbouring rounds of one run: above 1, ours took longer. `--json FILE` writes them as JSON,
-//! `--rounds N` sets how many rounds the medians are of.
+//! `--rounds N` sets how many rounds the medians are of, `--only SECTION` takes one part.
 
+mod contention;
 mod eviction;
 mod hit_path;
+mod miss_path;
+mod resident;
 mod rounds;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
+
+use rounds::Figure;
 
 const SCANS: [u32; 4] = [1, 8, 32, 128];
 
@@ -27,57 +33,137 @@ fn main() -> ExitCode {
 struct Arguments {
     json: Option<PathBuf>,
     rounds: usize,
+    only: Option<String>,
 }
 
+/// A part of the benchmark: prints its table and returns its rows.
+type Section = (&'static str, fn(usize) -> Result<Value, String>);
+
+/// Under the names that they have in the JSON file.
+const SECTIONS: [Section; 5] = [
+    ("hit_path", hit_path),
+    ("contention", contention),
+    ("two_queue_against_clock", two_queue_against_clock),
+    ("evictions", evictions),
+    ("miss_path", miss_path),
+];
+
 fn arguments() -> Result<Arguments, String> {
-    let mut parsed = Arguments { json: None, rounds: 11 };
+    let mut parsed = Arguments { json: None, rounds: 11, only: None };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
         let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
         match flag.as_str() {
             "--json" => parsed.json = Some(value.into()),
             "--rounds" => parsed.rounds = value.parse().map_err(|e| format!("--rounds {value}: {e}"))?,
-            _ => return Err(format!("unknown flag {flag}; there are --json FILE and --rounds N")),
+            "--only" => parsed.only = Some(value),
+            _ => return Err(format!("unknown flag {flag}; there are --json FILE, --rounds N and --only SECTION")),
         }
     }
     if parsed.rounds == 0 {
         return Err("--rounds must be at least 1".into());
     }
+    if let Some(only) = &parsed.only
+        && !SECTIONS.iter().any(|(name, _)| name == only)
+    {
+        let names = SECTIONS.map(|(name, _)| name).join(", ");
+        return Err(format!("--only {only}: there is no such section; there are {names}"));
+    }
     Ok(parsed)
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    println!(
-        "hit path: ns per operation, all threads at work; the ratio is ours / peer, median of {} rounds",
-        arguments.rounds
-    );
+    println!("medians of {} rounds; ratios are of neighbouring rounds", arguments.rounds);
+    let mut rows = serde_json::Map::new();
+    for (name, section) in SECTIONS {
+        if arguments.only.as_ref().is_none_or(|only| only == name) {
+            println!();
+            rows.insert(name.to_owned(), section(arguments.rounds)?);
+        }
+    }
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn hit_path(rounds: usize) -> Result<Value, String> {
+    println!("hit path: ns per operation, all threads at work; the ratio is ours / peer");
     println!(
         "{:8} {:14} {:>7}  {:12} {:>8} {:>8} {:>7}",
         "policy", "workload", "threads", "peer", "ours ns", "peer ns", "ratio"
     );
-    let hits = hit_path::measure(arguments.rounds);
-    for row in &hits {
+    let rows = hit_path::measure(rounds);
+    for row in &rows {
         println!(
             "{:8} {:14} {:>7}  {:12} {:>8.1} {:>8.1} {:>7.2}",
             row.policy, row.workload, row.threads, row.peer, row.figure.ours, row.figure.other, row.figure.ratio
         );
     }
-    println!("\neviction: ns per victim and admission, pbm with 10 samples against clock");
-    println!("{:>5} {:>9} {:>9} {:>7}", "scans", "pbm ns", "clock ns", "ratio");
-    let evictions: Vec<_> = SCANS.map(|scans| (scans, eviction::measure(scans, arguments.rounds))).into();
-    for (scans, figure) in &evictions {
-        println!("{scans:>5} {:>9.0} {:>9.1} {:>7.1}", figure.ours, figure.other, figure.ratio);
-    }
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let rows = json!({
-        "hit_path": hits.iter().map(|row| json!({
+    let json = |row: &hit_path::Row| {
+        json!({
             "policy": row.policy, "workload": row.workload, "threads": row.threads, "peer": row.peer,
             "ours_ns": row.figure.ours, "peer_ns": row.figure.other, "ratio": row.figure.ratio,
-        })).collect::<Vec<_>>(),
-        "evictions": evictions.iter().map(|(scans, figure)| json!({
-            "scans": scans, "pbm_ns": figure.ours, "clock_ns": figure.other, "ratio": figure.ratio,
-        })).collect::<Vec<_>>(),
-    });
-    let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+        })
+    };
+    Ok(rows.iter().map(json).collect())
+}
+
+fn contention(rounds: usize) -> Result<Value, String> {
+    println!("contention: the policy's lock per million accesses, hits only, and million accesses per second");
+    println!(
+        "{:8} {:12} {:>7} {:>12} {:>8} {:>12} {:>7}",
+        "policy", "variant", "threads", "acquisitions", "blocked", "failed tries", "mops"
+    );
+    let rows = contention::measure(rounds.min(3));
+    for row in &rows {
+        println!(
+            "{:8} {:12} {:>7} {:>12.0} {:>8.1} {:>12.1} {:>7.2}",
+            row.policy, row.variant, row.threads, row.acquisitions, row.blocked, row.failed_tries, row.mops
+        );
+    }
+    let json = |row: &contention::Row| {
+        json!({
+            "policy": row.policy, "variant": row.variant, "threads": row.threads,
+            "acquisitions_per_million": row.acquisitions, "blocked_per_million": row.blocked,
+            "failed_tries_per_million": row.failed_tries, "mops": row.mops,
+        })
+    };
+    Ok(rows.iter().map(json).collect())
+}
+
+fn two_queue_against_clock(rounds: usize) -> Result<Value, String> {
+    println!("2q with batching and prefetching against clock: seconds for a million accesses");
+    println!("{:>7} {:>8} {:>8} {:>7}", "threads", "2q", "clock", "ratio");
+    let rows = contention::against_clock(rounds);
+    for (threads, figure) in &rows {
+        println!("{threads:>7} {:>8.3} {:>8.3} {:>7.3}", figure.ours, figure.other, figure.ratio);
+    }
+    let json = |(threads, figure): &(u32, Figure)| json!({ "threads": threads, "two_queue_s": figure.ours, "clock_s": figure.other, "ratio": figure.ratio });
+    Ok(rows.iter().map(json).collect())
+}
+
+fn evictions(rounds: usize) -> Result<Value, String> {
+    println!("eviction: ns per victim and admission, pbm with 10 samples against clock");
+    println!("{:>5} {:>9} {:>9} {:>7}", "scans", "pbm ns", "clock ns", "ratio");
+    let rows = SCANS.map(|scans| (scans, eviction::measure(scans, rounds)));
+    for (scans, figure) in &rows {
+        println!("{scans:>5} {:>9.0} {:>9.1} {:>7.1}", figure.ours, figure.other, figure.ratio);
+    }
+    let json = |(scans, figure): &(u32, Figure)| json!({ "scans": scans, "pbm_ns": figure.ours, "clock_ns": figure.other, "ratio": figure.ratio });
+    Ok(rows.iter().map(json).collect())
+}
+
+fn miss_path(rounds: usize) -> Result<Value, String> {
+    println!("miss path: MiB/s of 8 readers, 256 KiB a page, against 8 dd with O_DIRECT");
+    let Some(row) = miss_path::measure(rounds)? else {
+        println!("skipped: there is no dd that reads with O_DIRECT here");
+        return Ok(json!([]));
+    };
+    let how = if row.direct { "O_DIRECT" } else { "page cache" };
+    println!("{:>10} {:>9} {:>9} {:>7}", "ours", "ours", "dd", "ratio");
+    println!("{how:>10} {:>9.0} {:>9.0} {:>7.2}", row.figure.ours, row.figure.other, row.figure.ratio);
+    Ok(json!([{
+        "readers": 8, "page_bytes": 256 << 10, "direct": row.direct,
+        "ours_mib_s": row.figure.ours, "dd_mib_s": row.figure.other, "ratio": row.figure.ratio,
+    }]))
 }

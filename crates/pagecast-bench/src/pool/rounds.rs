@@ -33,7 +33,8 @@ pub(crate) fn pairs(rounds: usize, ours: impl Fn() -> f64, other: impl Fn() -> f
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// The middle one; of an even number the upper of the two.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
