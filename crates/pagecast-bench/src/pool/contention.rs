@@ -13,7 +13,7 @@ use crate::resident::{Resident, Workload};
 use crate::rounds::{Figure, median, pairs};
 
 /// Accesses of all threads in one round.
-const ACCESSES: usize = 320_000;
+const ACCESSES: usize = 160_000;
 const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
 
 const VARIANTS: [(&str, Batching); 4] = [

@@ -232,7 +232,10 @@ impl Cache {
         if !header.is_tagged(page) || header.is_marked() {
             return None;
         }
-        let bytes = into.len().min(header.len().saturating_sub(offset) as usize);
+        // Nothing of a page that ends before it.
+        let len = header.len();
+        let offset = offset.min(len);
+        let bytes = into.len().min((len - offset) as usize);
         self.memory.copy_unpinned(frame, offset as usize, &mut into[..bytes]);
         unless_mistaken!(NO_VALIDATION, {
             if !header.is_unchanged(version) {
