@@ -36,6 +36,8 @@ enum Step {
     ReleaseAll,
     /// The page leaves other than by eviction.
     Forget(u64),
+    /// The page is written, if resident.
+    Clean(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -44,6 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..60u64).prop_map(Step::Hold),
         1 => Just(Step::ReleaseAll),
         1 => (0..60u64).prop_map(Step::Forget),
+        3 => (0..60u64).prop_map(Step::Clean),
     ];
     prop::collection::vec(step, 1..300)
 }
@@ -63,6 +66,7 @@ fn no_frame_is_lost_or_doubled() {
                     Step::Hold(number) => pool.hold(page(number)),
                     Step::ReleaseAll => pool.release_all(),
                     Step::Forget(number) => pool.forget(page(number)),
+                    Step::Clean(number) => pool.clean(page(number)),
                 }
                 pool.check();
             }
@@ -135,5 +139,24 @@ fn a_refused_candidate_keeps_its_place() {
         assert_eq!(pool.request(page(4), false, &EveryThird), Some(FrameId(1)), "{name}");
         pool.release_all();
         assert_eq!(pool.request(page(5), false, &EveryThird), Some(FrameId(0)), "{name}");
+    }
+}
+
+#[test]
+fn a_page_that_was_cleaned_leaves_before_an_older_dirty_one() {
+    for spec in ["cflru(window=1)", "cfdc(working=0)"] {
+        let spec = PolicySpec::parse(spec).unwrap();
+        let mut pool = ModelPool::new(&spec, 8, 1);
+        for number in 0..8 {
+            pool.request(page(number), true, &EveryThird).unwrap();
+        }
+        [5, 3].into_iter().for_each(|number| pool.clean(page(number)));
+        let mut evicted = Vec::new();
+        for number in 8..10 {
+            pool.request(page(number), true, &EveryThird).unwrap();
+            evicted.extend(pool.evicted);
+        }
+        evicted.sort();
+        assert_eq!(evicted, [page(3), page(5)], "{spec}");
     }
 }

@@ -166,6 +166,10 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         self.lock().policy.forget(frame, page);
     }
 
+    fn cleaned(&self, frame: FrameId, page: PageId) {
+        self.lock().policy.cleaned(frame, page);
+    }
+
     fn resize(&self, frames: u32) {
         self.lock().policy.resize(frames);
     }

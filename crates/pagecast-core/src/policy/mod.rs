@@ -169,6 +169,10 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// The page `page` left `frame` other than by eviction (its relation was dropped, say).
     fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId);
 
+    /// The page `page`, in `frame` now, was dirty and has been written. It may have become dirty again meanwhile: a hint.
+    /// Nothing to do for a policy that does not know dirty pages.
+    fn cleaned(&self, _frame: FrameId, _page: PageId) {}
+
     /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows.
     /// Called beside hits and evictions. Nothing to do for a policy without shares.
     fn resize(&self, _frames: u32) {}
@@ -202,6 +206,10 @@ pub trait SequentialPolicy: Send {
         None
     }
 
+    /// The page `page`, in `frame` now, was dirty and has been written. It may have become dirty again meanwhile: a hint.
+    /// Nothing to do for a policy that does not know dirty pages.
+    fn cleaned(&mut self, _frame: FrameId, _page: PageId) {}
+
     /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows,
     /// ghosts at once, resident pages as far as they can without leaving. Nothing to do for a policy without shares.
     fn resize(&mut self, _frames: u32) {}
@@ -233,6 +241,10 @@ impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
 
     fn metadata(&self) -> Option<Metadata> {
         (**self).metadata()
+    }
+
+    fn cleaned(&mut self, frame: FrameId, page: PageId) {
+        (**self).cleaned(frame, page);
     }
 
     fn resize(&mut self, frames: u32) {

@@ -214,6 +214,16 @@ impl ModelPool {
         self.frames.refuse_dirty.set(true);
     }
 
+    /// Writes a resident page, as an owner does that cleans pages before they must leave.
+    pub(crate) fn clean(&mut self, page: PageId) {
+        let Some(&frame) = self.table.get(&page) else { return };
+        self.frames.slots.get_mut()[frame.index()].dirty = false;
+        match &mut self.policy {
+            Policy::Concurrent(policy) => policy.cleaned(frame, page),
+            Policy::Sequential(policy) => policy.cleaned(frame, page),
+        }
+    }
+
     /// Drops a resident page that nobody holds, other than by eviction.
     pub(crate) fn forget(&mut self, page: PageId) {
         let Some(&frame) = self.table.get(&page) else { return };

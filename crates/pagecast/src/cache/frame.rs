@@ -357,8 +357,8 @@ impl Header {
         None
     }
 
-    /// The write has ended. If it `failed`, the page is as dirty as it was, since that log record. True if it is clean.
-    pub(super) fn end_write(&self, failed: Option<u64>) -> bool {
+    /// The write has ended. If it `failed`, the page is as dirty as it was, since that log record.
+    pub(super) fn end_write(&self, failed: Option<u64>) {
         if let Some(since) = failed {
             self.dirty_since.fetch_min(since, Relaxed);
         }
@@ -370,7 +370,7 @@ impl Header {
             let next = if mistake::made(CLEARED_LATE) { next & !DIRTY | dirty } else { next };
             // Release: pairs with the Acquire of `claim`, so that the page is read again only after it was written.
             match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
-                Ok(_) => return next & DIRTY == 0,
+                Ok(_) => return,
                 Err(now) => state = now,
             }
         }
@@ -389,6 +389,11 @@ impl Header {
         } else {
             Unwritten::Nothing
         }
+    }
+
+    /// Whether the page has changes that no write under way has. Relaxed: true only of the moment.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.state.load(Relaxed) & DIRTY != 0
     }
 
     /// Since which log record the page is dirty.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pagecast_core::PageId;
+use pagecast_core::{FrameId, PageId};
 
 use super::frame::Unwritten;
 use super::{Cache, Waiter};
@@ -143,7 +143,12 @@ impl Writing {
     /// The page is on storage as it was copied.
     pub(crate) fn done(mut self) {
         self.is_done = true;
-        self.cache.headers[self.index as usize].end_write(None);
+        let header = &self.cache.headers[self.index as usize];
+        // While the page cannot leave its frame (I8), so that the policy has it there.
+        if !header.is_dirty() {
+            self.cache.policy.cleaned(FrameId(self.index), self.page);
+        }
+        header.end_write(None);
     }
 }
 

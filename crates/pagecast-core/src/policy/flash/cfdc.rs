@@ -10,7 +10,8 @@
 //!
 //! Deviations: the paper gives `working` by workload and 64 pages a cluster; here 50 % and 64. A cluster of one page has
 //! distance 1, so that its age counts. Of all clusters only the 64 oldest are compared, so that scattered writes, which
-//! make a cluster of every page, do not make evictions slow. Pages count as dirty from their first write until they leave.
+//! make a cluster of every page, do not make evictions slow. Pages count as dirty from their first write until they leave, or
+//! until their owner says that they were written: then they are the youngest of the clean pages.
 //! A page that returns to the working region leaves its cluster's sum as it was. If no page of the priority region can be
 //! had, the working region is asked.
 //!
@@ -224,6 +225,16 @@ impl SequentialPolicy for Cfdc {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn cleaned(&mut self, frame: FrameId, _page: PageId) {
+        let i = frame.0;
+        self.nodes[i].data.dirty = false;
+        if let Region::Cluster(_) = self.nodes[i].data.region {
+            self.remove(i);
+            self.nodes[i].data.region = Region::Clean;
+            self.clean.push_back(&mut self.nodes, i);
+        }
     }
 
     fn metadata(&self) -> Option<Metadata> {

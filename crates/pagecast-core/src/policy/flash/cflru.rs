@@ -6,13 +6,13 @@
 //! has none the oldest page of all.
 //!
 //! Deviations: the paper tunes the window by workload or adapts it to the cost of writes; here it is 50 % by default. A
-//! page counts as dirty from its first write until it leaves; a write-back by others is
-//! not known here. Refused pages keep their place; the search goes on through the region and then the whole list.
+//! page counts as dirty from its first write until it leaves, or until its owner says that it was written. Refused pages
+//! keep their place; the search goes on through the region and then the whole list.
 //!
 //! Suits devices on which a write costs much more than a read.
 //!
 //! Cost: O(1) per hit and eviction, because the clean pages of the region are on a list of their own; the paper walks
-//! over the dirty ones. 40 bytes per frame.
+//! over the dirty ones; a page that is cleaned finds its place among them by such a walk. 40 bytes per frame.
 
 use crate::policy::list::{List, Nodes, first_taken};
 use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
@@ -114,6 +114,19 @@ impl SequentialPolicy for Cflru {
 
     fn forget(&mut self, frame: FrameId, _page: PageId) {
         self.remove(frame.0);
+    }
+
+    fn cleaned(&mut self, frame: FrameId, _page: PageId) {
+        let i = frame.0;
+        if !core::mem::take(&mut self.nodes[i].data.dirty) || !self.nodes[i].data.old {
+            return;
+        }
+        // Its place is behind the youngest clean page that is older (I2).
+        let mut older = self.nodes.before(i);
+        while let Some(j) = older.filter(|&j| self.nodes[j].data.dirty) {
+            older = self.nodes.before(j);
+        }
+        self.clean.insert_after(&mut self.clean_nodes, older, i);
     }
 
     fn metadata(&self) -> Option<Metadata> {
