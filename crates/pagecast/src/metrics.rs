@@ -35,7 +35,7 @@ impl Snapshot {
     }
 
     /// The pool's numbers: name, kind, meaning, value.
-    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 27] {
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 31] {
         use Kind::{Counter, Gauge};
         let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
         [
@@ -48,12 +48,16 @@ impl Snapshot {
             ("loads_total", Counter, "Pages loaded into a frame.", stats.loads),
             ("failed_loads_total", Counter, "Loads that failed.", stats.failed_loads),
             ("evictions_total", Counter, "Pages that left their frame for another.", stats.evictions),
+            ("written_pages_total", Counter, "Dirty pages that were written.", stats.pages_written),
+            ("failed_writes_total", Counter, "Writes of a page that failed.", stats.failed_writes),
             ("prefetched_total", Counter, "Pages brought before they were asked for.", stats.prefetched),
             ("prefetch_useful_total", Counter, "Pages of those that were there in time.", stats.prefetch_useful),
             ("prefetch_late_total", Counter, "Pages of those that were still on their way.", stats.prefetch_late),
             ("prefetch_wasted_total", Counter, "Pages of those that nobody asked for.", stats.prefetch_wasted),
             ("device_requests_total", Counter, "Requests that the device answered.", device.requests),
             ("device_read_bytes_total", Counter, "Bytes that the device read.", device.bytes_read),
+            ("device_written_bytes_total", Counter, "Bytes that the device wrote.", device.bytes_written),
+            ("device_syncs_total", Counter, "Times that a file was made safe from a crash.", device.syncs),
             ("device_failures_total", Counter, "Requests that the device failed.", device.failed),
             ("frames", Gauge, "Frames that the pool uses.", frames.in_use.into()),
             ("frames_resident", Gauge, "Frames that hold a page.", frames.resident.into()),
@@ -144,6 +148,9 @@ pub fn trace(pool: &Pool) {
         bypassed_bytes = stats.bypassed_bytes,
         failed_loads = stats.failed_loads,
         evictions = stats.evictions,
+        pages_written = stats.pages_written,
+        failed_writes = stats.failed_writes,
+        unwritten = frames.unwritten,
         frames = frames.in_use,
         resident = frames.resident,
         pinned = frames.pinned,

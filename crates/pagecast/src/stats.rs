@@ -29,6 +29,10 @@ pub struct PoolStats {
     pub failed_loads: u64,
     /// Pages that left their frame for another.
     pub evictions: u64,
+    /// Dirty pages that were written. One that was changed again and again counts once for each write.
+    pub pages_written: u64,
+    /// Writes of a page that failed.
+    pub failed_writes: u64,
     /// Pages that were brought, or are being brought, before anybody asked for them. Each becomes one of the next three
     /// in time.
     pub prefetched: u64,
@@ -62,6 +66,8 @@ impl PoolStats {
             loads: sum(Counter::Loads),
             failed_loads: sum(Counter::FailedLoads),
             evictions: sum(Counter::Evictions),
+            pages_written: sum(Counter::PagesWritten),
+            failed_writes: sum(Counter::FailedWrites),
             prefetched: sum(Counter::Prefetched),
             prefetch_useful: sum(Counter::PrefetchUseful),
             prefetch_late: sum(Counter::PrefetchLate),
@@ -83,6 +89,8 @@ pub(crate) enum Counter {
     Loads,
     FailedLoads,
     Evictions,
+    PagesWritten,
+    FailedWrites,
     Prefetched,
     PrefetchUseful,
     PrefetchLate,

@@ -101,6 +101,7 @@ fn neighbours_are_written_together_and_a_page_is_not_dirty_for_being_looked_at()
     assert_eq!(pool.pin_mut(&table, 30, None).unwrap()[0], 5);
     let written = pool.flush().unwrap();
     assert_eq!((written.pages, written.requests), (5, 2));
+    assert_eq!((pool.stats().pages_written, pool.stats().failed_writes, pool.device().stats().syncs), (5, 0, 1));
 }
 
 #[test]
@@ -222,7 +223,8 @@ fn a_failed_write_leaves_its_pages_dirty_and_names_the_file() {
     let error = pool.flush().unwrap_err();
     assert!(matches!(&error, PoolError::Write { offset: 4096, len: 8192, .. }), "{error}");
     assert!(error.to_string().contains("table"), "{error}");
-    assert_eq!(pool.dirty(), 2, "the other request was made");
+    assert_eq!((pool.dirty(), pool.snapshot().frames.unwritten), (2, 2), "the other request was made");
+    assert_eq!((pool.stats().pages_written, pool.stats().failed_writes), (1, 2));
     setup.faults.plan_writes([
         WriteFault::Short(1),
         WriteFault::Error(ErrorKind::Interrupted),
@@ -339,6 +341,7 @@ fn many_threads_add_up() {
             bytes.chunks(PAGE).map(|page| u64::from_le_bytes(page[..8].try_into().unwrap()).wrapping_sub(fives)).sum();
         assert_eq!(sum, 2400, "{name}: an update was lost");
         assert_eq!((pool.pinned(), pool.dirty()), (0, 0), "{name}");
+        pool.check();
     }
 }
 

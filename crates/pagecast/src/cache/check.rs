@@ -60,6 +60,8 @@ impl Cache {
         let [free, retired] = self.free.idle();
         assert_eq!(resident.len() + free as usize, used.len(), "(I1): a frame is lost");
         assert_eq!(retired as usize, unused.len(), "(F3): a frame out of use is not retired");
+        let at_rest = |header: &Header| matches!(header.unwritten(None), Unwritten::Nothing | Unwritten::Dirty);
+        assert!(self.headers.iter().all(at_rest), "(I8): a page is being written or had alone");
         let pages: HashSet<_> = resident.iter().map(|&(_, page)| page).collect();
         assert_eq!(pages.len(), resident.len(), "(I3): a page is in two frames");
         for &(frame, page) in &resident {

@@ -10,6 +10,7 @@ use pagecast_core::{FrameId, PageId};
 
 use super::frame::Unwritten;
 use super::{Cache, Waiter};
+use crate::stats::Counter;
 
 /// Who keeps a page from being written now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,6 +150,7 @@ impl Writing {
             self.cache.policy.cleaned(FrameId(self.index), self.page);
         }
         header.end_write(None);
+        self.cache.statistics.add(Counter::PagesWritten, 1);
     }
 }
 
@@ -156,6 +158,7 @@ impl Drop for Writing {
     fn drop(&mut self) {
         if !self.is_done {
             self.cache.headers[self.index as usize].end_write(Some(self.since));
+            self.cache.statistics.add(Counter::FailedWrites, 1);
         }
     }
 }

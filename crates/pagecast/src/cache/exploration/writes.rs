@@ -254,29 +254,29 @@ fn checkpoint_against_changes() {
 
 #[test]
 fn write_back_and_new_changes_lose_nothing() {
-    explore(5_000, write_back_against_change);
-    explore(5_000, evict_against_write_back);
+    explore(3_000, write_back_against_change);
+    explore(3_000, evict_against_write_back);
 }
 
 #[test]
 fn exclusive_pins_exclude_readers_evictions_and_each_other() {
-    explore(5_000, evict_against_exclusive_pin);
-    explore(5_000, wish_is_cancelled);
+    explore(3_000, evict_against_exclusive_pin);
+    explore(3_000, wish_is_cancelled);
 }
 
 #[test]
 fn closing_is_after_all_changes_or_before() {
-    explore(5_000, close_against_everything);
+    explore(3_000, close_against_everything);
 }
 
 #[test]
 fn a_checkpoint_has_what_came_before_it() {
-    explore(5_000, checkpoint_against_changes);
+    explore(3_000, checkpoint_against_changes);
 }
 
 #[test]
 fn mistake_of_a_page_that_leaves_while_it_is_written_is_caught() {
-    must_be_caught(mistake::CLAIM_WHILE_WRITING, &["a change"], 10_000, evict_against_write_back);
+    must_be_caught(mistake::CLAIM_WHILE_WRITING, &["a change"], 6_000, evict_against_write_back);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn mistake_of_a_page_that_is_clean_when_its_write_ends_is_caught() {
 
 #[test]
 fn mistake_of_a_page_that_is_had_alone_beside_readers_is_caught() {
-    must_be_caught(mistake::NOT_DRAINED, &["a change"], 10_000, evict_against_exclusive_pin);
+    must_be_caught(mistake::NOT_DRAINED, &["a change"], 6_000, evict_against_exclusive_pin);
 }
 
 #[test]
