@@ -22,7 +22,7 @@ use crate::relation::Relation;
 /// How the background writer works.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WriterOptions {
-    /// From one round's begin to the next's. Default: 200 ms.
+    /// From one round's begin to the next's, at most a day. Default: 200 ms.
     pub interval: Duration,
     /// Bytes per second that rounds may write, at most. Default: 64 MiB. 0 writes nothing ahead: a page is written when
     /// it has to leave, or by a checkpoint.
@@ -102,14 +102,16 @@ impl Queue {
     }
 
     fn work(&self, writer: &Writer, options: WriterOptions) {
-        let mut next_round = Instant::now() + options.interval;
+        // A day at most, so that the sum is a moment.
+        let interval = options.interval.min(Duration::from_secs(86_400));
+        let mut next_round = Instant::now() + interval;
         while let Some(rooms) = self.wait(next_round) {
             // A panic of the storage ends what it met: loads fail as they are dropped, pages are dirty again.
             let _ = catch_unwind(AssertUnwindSafe(|| make_room(writer, rooms)));
             if Instant::now() >= next_round {
-                let budget = (options.rate as f64 * options.interval.as_secs_f64()) as u64;
+                let budget = (options.rate as f64 * interval.as_secs_f64()) as u64;
                 let _ = catch_unwind(AssertUnwindSafe(|| writer.round(budget, options.dirty_share)));
-                next_round = Instant::now() + options.interval;
+                next_round = Instant::now() + interval;
             }
         }
     }
