@@ -142,11 +142,12 @@ impl Wish {
             if own > 0 {
                 mine = pins.next();
             }
-            Outcome::Loaded(pins.collect())
+            let pins = pins.collect();
+            cache.ended_one();
+            Outcome::Loaded(pins)
         });
         shard.remove(&page);
         drop(shard);
-        cache.ended_one();
         wake(wakers);
         mine
     }

@@ -148,13 +148,14 @@ impl Loading {
             if marked {
                 header.mark();
             }
-            Outcome::Loaded(header.publish(owned, waiters).collect())
+            let pins = header.publish(owned, waiters).collect();
+            cache.note_arrival(&self.load.access, index);
+            cache.ended_one();
+            Outcome::Loaded(pins)
         });
         shard.remove(&page);
         drop(shard);
         self.ended = true;
-        cache.note_arrival(&self.load.access, index);
-        cache.ended_one();
         wake(wakers);
     }
 
@@ -180,17 +181,15 @@ impl Loading {
         unless_mistaken!(FAILURE_KEPT, {
             let page = self.load.access.page;
             let mut shard = self.cache.table.shard(page).lock();
-            let mut wasted = false;
             let wakers = self.load.end(|_, marked| {
-                wasted = marked;
+                if marked {
+                    self.cache.take_off(Counter::PrefetchWasted);
+                }
+                self.cache.ended_one();
                 outcome
             });
             shard.remove(&page);
             drop(shard);
-            self.cache.ended_one();
-            if wasted {
-                self.cache.take_off(Counter::PrefetchWasted);
-            }
             wake(wakers);
         });
     }

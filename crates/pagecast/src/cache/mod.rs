@@ -73,7 +73,7 @@ pub(crate) use write_back::{Blocked, Writing};
 /// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have not come yet. Each
 ///   waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
-/// * (I6) Locks are taken in this order: a queue's, the caps', the policy's own, a shard's, a load's. No two queues' or shards' at
+/// * (I6) Locks are taken in this order: a queue's, the policy's own, a shard's, a load's, the caps'. No two queues' or shards' at
 ///   once. The policy is never called under a shard's lock, and nothing is read or woken under any.
 /// * (I7) `marked` counts the loads and frames that carry the mark of a page brought ahead (`ahead.rs`). A mark moves from
 ///   the load to the frame at publication, and is taken off once.

@@ -69,6 +69,27 @@ impl Caps {
     fn are_set(&self) -> bool {
         self.number.load(Relaxed) > 0
     }
+
+    fn in_ring(&self, whose: Capped) -> usize {
+        self.rings.lock().get(&whose).map_or(0, |ring| ring.pages.len())
+    }
+
+    /// Takes the oldest out of a ring that is full.
+    fn take_oldest(&self, whose: Capped) -> Option<(u32, PageId)> {
+        self.rings.lock().get_mut(&whose).filter(|ring| ring.is_full())?.pages.pop_front()
+    }
+
+    fn put(&self, whose: Capped, page: (u32, PageId)) {
+        if let Some(ring) = self.rings.lock().get_mut(&whose) {
+            ring.pages.push_back(page);
+        }
+    }
+}
+
+impl Ring {
+    fn is_full(&self) -> bool {
+        self.pages.len() as u32 >= self.most
+    }
 }
 
 /// The relations that are kept.
@@ -158,19 +179,15 @@ impl Cache {
             return None;
         }
         let mut taken = None;
-        let mut rings = self.caps.rings.lock();
         for whose in Caps::of(access) {
-            let Some(ring) = rings.get_mut(&whose) else { continue };
             // Once round at most: what cannot be had goes to the back.
-            for _ in 0..ring.pages.len() {
-                if (ring.pages.len() as u32) < ring.most {
-                    break;
-                }
-                let Some((frame, page)) = ring.pages.pop_front() else { break };
+            for _ in 0..self.caps.in_ring(whose) {
+                // The rings' lock is free again here: it is the last to be taken (I6).
+                let Some((frame, page)) = self.caps.take_oldest(whose) else { break };
                 match self.claim_and_forget(frame, page) {
                     Some(owned) if taken.is_none() && owned.index() < self.frames() => taken = Some(owned),
                     Some(owned) => self.free.give(owned, &self.memory),
-                    None if self.headers[frame as usize].is_tagged(page) => ring.pages.push_back((frame, page)),
+                    None if self.headers[frame as usize].is_tagged(page) => self.caps.put(whose, (frame, page)),
                     None => {}
                 }
             }
@@ -182,7 +199,7 @@ impl Cache {
     pub(super) fn is_at_cap(&self, access: &Access) -> bool {
         self.caps.are_set() && {
             let rings = self.caps.rings.lock();
-            Caps::of(access).filter_map(|whose| rings.get(&whose)).any(|ring| ring.pages.len() as u32 >= ring.most)
+            Caps::of(access).filter_map(|whose| rings.get(&whose)).any(Ring::is_full)
         }
     }
 
@@ -193,16 +210,11 @@ impl Cache {
         Some(owned)
     }
 
-    /// The page of a load is resident.
+    /// The page of a load is resident. Called before anybody learns it, under the locks of shard and load.
     pub(super) fn note_arrival(&self, access: &Access, frame: u32) {
         self.keeps.count(access.page, 1);
         if self.caps.are_set() {
-            let mut rings = self.caps.rings.lock();
-            for whose in Caps::of(access) {
-                if let Some(ring) = rings.get_mut(&whose) {
-                    ring.pages.push_back((frame, access.page));
-                }
-            }
+            Caps::of(access).for_each(|whose| self.caps.put(whose, (frame, access.page)));
         }
     }
 }
