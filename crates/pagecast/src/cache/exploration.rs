@@ -405,7 +405,9 @@ fn mistake_of_a_count_that_comes_late_is_caught() {
 
 #[test]
 fn mistake_of_a_claim_that_keeps_the_tag_is_caught() {
-    must_be_caught(mistake::TAG_KEPT, &["in two frames", "lost"], 5_000, || share_two_frames("clock"));
+    must_be_caught(mistake::TAG_KEPT, &["in two frames", "lost", "without its page"], 5_000, || {
+        share_two_frames("clock")
+    });
 }
 
 #[test]
