@@ -1,4 +1,4 @@
-//! The bytes of the frames: one anonymous mapping, cut into pages. The only module of the pool with unsafe code.
+//! The bytes of the frames: one anonymous mapping, cut into pages. Unsafe: tokens, not borrows, say who may touch it.
 //!
 //! Who may touch which bytes is decided by the tokens of [`crate::cache`]: an [`Owned`] is the only one of its frame and
 //! excludes every [`Held`] of it; a [`Held`] excludes an [`Owned`]. The functions here turn tokens into slices. One of them
