@@ -112,8 +112,9 @@ int main(int argc, char **argv) {
 
     pagecast_stats stats;
     must(pagecast_pool_stats(pool, &stats), "stats");
-    printf("requests %llu hits %llu loads %llu pinned %u\n", (unsigned long long)stats.requests,
-           (unsigned long long)stats.hits, (unsigned long long)stats.loads, stats.pinned);
+    printf("requests %llu hits %llu loads %llu written %llu pinned %u\n", (unsigned long long)stats.requests,
+           (unsigned long long)stats.hits, (unsigned long long)stats.loads, (unsigned long long)stats.pages_written,
+           stats.pinned);
     must(pagecast_relation_close(table), "close the file");
     must(pagecast_pool_close(pool), "close the pool");
     return 0;

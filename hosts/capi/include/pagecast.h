@@ -179,6 +179,14 @@ typedef struct pagecast_stats {
    */
   uint64_t evictions;
   /*
+   Dirty pages that were written.
+   */
+  uint64_t pages_written;
+  /*
+   Writes that failed.
+   */
+  uint64_t failed_writes;
+  /*
    How many pages the pool holds.
    */
   uint32_t frames;

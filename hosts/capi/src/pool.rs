@@ -93,6 +93,10 @@ pub struct Stats {
     pub failed_loads: u64,
     /// Pages that left their frame for another.
     pub evictions: u64,
+    /// Dirty pages that were written.
+    pub pages_written: u64,
+    /// Writes that failed.
+    pub failed_writes: u64,
     /// How many pages the pool holds.
     pub frames: u32,
     /// How many frames are pinned now.
@@ -211,6 +215,8 @@ pub unsafe extern "C" fn pagecast_pool_stats(pool: *const PoolHandle, stats: *mu
             loads: counted.loads,
             failed_loads: counted.failed_loads,
             evictions: counted.evictions,
+            pages_written: counted.pages_written,
+            failed_writes: counted.failed_writes,
             frames: pool.frames(),
             pinned: pool.pinned(),
         });

@@ -55,7 +55,7 @@ fn the_example_compiles_and_runs_without_a_leak() {
     let sum: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
     assert!(words.contains(&format!("sum {sum}\n")), "{words}");
     // 74 pages once each, one again for its last bytes, one to be held, and the counter's.
-    assert!(words.contains("requests 77 hits 2 loads 75 pinned 0\n"), "{words}");
+    assert!(words.contains("requests 77 hits 2 loads 75 written 1 pinned 0\n"), "{words}");
     assert!(words.contains("run 1\nlog flushed 1 times\n"), "{words}");
     let again = said(&Command::new(&program).args([&table, &counter]).output().unwrap());
     assert!(again.contains("run 2\n"), "the change is in the file: {again}");
