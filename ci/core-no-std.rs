@@ -6,7 +6,7 @@
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
 use pagecast_core::oracle::Oracle;
-use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, Throttle, scatter};
 use pagecast_core::{PageId, RelationId};
 
 static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
@@ -16,7 +16,7 @@ static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     // The number of arguments is 1, which the compiler does not know: nothing can be computed before the program runs.
     let Ok(scans) = u32::try_from(arguments) else { return 1 };
-    let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4 };
+    let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
     let predictor = registry.predictor();
     let runs = [Run { first: 0, blocks: 100, position: 0, span: 5000 }];
@@ -31,8 +31,20 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     if (wanted(1, 60), wanted(2, 3), wanted(1, 5)) != (Some(4000), Some(6002), None) {
         return 4;
     }
+    let throttle = Throttle { share: 0.5, longest: 100 };
+    predictor.evicted(Some(3000));
+    if predictor.pause(scan, PageId::new(RelationId(1), 60), 2000, &throttle) != 100 || predictor.read_ahead(scan, 8) != 8 {
+        return 5;
+    }
+    if scatter(0.9, 1000) != Some(279) {
+        return 6;
+    }
     let mut running = 0;
     predictor.scans(|_| running += 1);
+    let mut workers = [scan];
+    if registry.register_workers(&spec, &[0], &mut workers, 0).is_ok() {
+        return 7;
+    }
     i32::from(running != 1 || !registry.finish(scan, 2000) || wanted(1, 60).is_some())
 }
 

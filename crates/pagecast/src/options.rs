@@ -259,6 +259,7 @@ fn predictor_within(bytes: u64) -> PredictorConfig {
             runs: config.runs / 2,
             bitset_words: config.bitset_words / 2,
             cells: config.cells / 2,
+            ..config
         };
     }
     config

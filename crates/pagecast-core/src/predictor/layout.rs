@@ -4,7 +4,7 @@
 //! header   32 words   magic, configuration, heads of the free lists, a running pace per kind of scan
 //! buckets  2 each     by hash of the relation: version and first part of a chain, how often scans came to it
 //! cells    8 each     by hash of the page: who comes there first, see cell.rs
-//! scans    16 each    see scan.rs
+//! scans    24 each    see scan.rs
 //! parts    8 each     see registry.rs
 //! arena    the rest   runs and bitsets, see pages.rs and arena.rs
 //! ```
@@ -20,11 +20,11 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 pub const KINDS: u8 = 16;
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x02");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x03");
 
 pub(super) const HEADER_WORDS: usize = 32;
 pub(super) const BUCKET_WORDS: usize = 2;
-pub(super) const SCAN_WORDS: usize = 16;
+pub(super) const SCAN_WORDS: usize = 24;
 pub(super) const PART_WORDS: usize = 8;
 
 /// Words of a bucket.
@@ -43,19 +43,21 @@ pub(super) mod header {
     pub(in super::super) const FREE_SCAN: usize = 3;
     pub(in super::super) const FREE_PART: usize = 4;
     pub(in super::super) const FREE_ARENA: usize = 5;
-    pub(in super::super) const CELLS: usize = 6;
     /// How many scans have begun and ended.
     pub(in super::super) const CHANGES: usize = 15;
+    pub(in super::super) const CELLS_WORDS: usize = 6;
+    /// Ticks until recent victims would have been read; see advice.rs.
+    pub(in super::super) const HORIZON: usize = 7;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
     pub(in super::super) const PACE: usize = 16;
 }
 
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
 ///
-/// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 16 (their number is a power of two), for
+/// Bytes: 256, and for each scan 192, for each part 64 and one or two buckets of 16 (their number is a power of two), for
 /// each run 24, for each eight words of a bitset (512 blocks) 72, for each
 /// cell 64. A scan of one relation with `r` runs thus takes at most
-/// `224 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
+/// `288 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
 /// free stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PredictorConfig {
@@ -71,18 +73,21 @@ pub struct PredictorConfig {
     /// or it is rounded up to one. As many as the resident pages touch are best; too few cost time and nothing else, and
     /// without any each estimate looks at all scans of the relation.
     pub cells: u32,
+    /// The most words (of 8 bytes) that the pages of one scan may take, three for each run; 0 for no such limit. Runs and
+    /// bitsets that need more are coarsened to groups of blocks that fit. Each part of a scan gets an equal share.
+    pub scan_words: u32,
 }
 
 impl Default for PredictorConfig {
     /// 0.6 MiB: 256 scans of 4 relations and 64 runs each on average, and cells for 262,144 blocks.
     fn default() -> Self {
-        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096, cells: 1024 }
+        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096, cells: 1024, scan_words: 3072 }
     }
 }
 
 impl PredictorConfig {
     /// Room for nothing: what a configuration that names only what it needs is completed with.
-    pub const EMPTY: Self = Self { scans: 0, parts: 0, runs: 0, bitset_words: 0, cells: 0 };
+    pub const EMPTY: Self = Self { scans: 0, parts: 0, runs: 0, bitset_words: 0, cells: 0, scan_words: 0 };
 
     /// The memory it needs, in words of 8 bytes. `usize::MAX` if that has no size on this machine.
     pub fn words(&self) -> usize {
@@ -137,8 +142,8 @@ impl Layout {
         }
         let (scans, parts) = split(words.load(header::SCANS_PARTS, Relaxed));
         let (runs, bitset_words) = split(words.load(header::RUNS_BITSETS, Relaxed));
-        let cells = words.load(header::CELLS, Relaxed) as u32;
-        let config = PredictorConfig { scans, parts, runs, bitset_words, cells };
+        let (cells, scan_words) = split(words.load(header::CELLS_WORDS, Relaxed));
+        let config = PredictorConfig { scans, parts, runs, bitset_words, cells, scan_words };
         config.layout().ok_or(FormatError::BadConfig)?.fits(words)
     }
 

@@ -50,8 +50,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod advice;
 mod arena;
 mod cell;
+mod coarse;
+mod correlation;
 mod error;
 mod layout;
 #[cfg(pagecast_shuttle)]
@@ -62,6 +65,8 @@ mod registry;
 mod scan;
 mod words;
 
+pub use advice::Throttle;
+pub use correlation::scatter;
 pub use error::{FormatError, PagesFault, RegisterError};
 pub use layout::{KINDS, PredictorConfig};
 pub use reader::Predictor;
@@ -90,6 +95,20 @@ pub struct Run {
     pub span: u64,
 }
 
+impl Run {
+    /// A scan of all `blocks` blocks of a relation that begins at block `start` and goes on from block 0 at the end, as
+    /// synchronized scans do; positions are blocks. Of `start` 0 or past the end the second run has no blocks and is to be
+    /// left out.
+    pub const fn wrapping(start: u32, blocks: u32) -> [Run; 2] {
+        let start = if start < blocks { start } else { 0 };
+        let (front, back) = (start as u64, (blocks - start) as u64);
+        let whole = Run { first: start, blocks: blocks - start, position: 0, span: back };
+        let wrapped = Run { first: 0, blocks: start, position: back, span: front };
+        // In the order of blocks, as registration wants them.
+        if start == 0 { [whole, wrapped] } else { [wrapped, whole] }
+    }
+}
+
 /// The blocks of one relation that a scan reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Pages<'a> {
@@ -104,6 +123,15 @@ pub enum Pages<'a> {
         words: &'a [u64],
         /// The position of the first block of the set.
         position: u64,
+    },
+    /// Neighbouring blocks that an index scan reads nearly in their order; see [`scatter`].
+    Correlated {
+        /// The blocks, and the positions that they would have were the order perfect.
+        run: Run,
+        /// How many positions in front of its place and behind it a block may be read.
+        scatter: u64,
+        /// Whether the last block comes first.
+        descending: bool,
     },
 }
 

@@ -3,6 +3,7 @@
 //! A run takes three words: first block and number of blocks, position, span. A bitset takes its words and then, for
 //! each eight of them, one word with the number of bits in front, so that a rank is one load and at most eight counts.
 
+use super::registry::{BITSET, CORRELATED};
 use super::words::{Words, join, split};
 use super::{PagesFault, Run, layout::Layout};
 use crate::PageId;
@@ -19,8 +20,6 @@ pub(super) struct Extent {
     pub(super) first: u32,
     /// The last block.
     pub(super) last: u32,
-    /// Words in the arena.
-    pub(super) words: u64,
 }
 
 /// The extent of runs; `None` if there are none. A fault comes with the run it was found in.
@@ -40,11 +39,7 @@ pub(super) fn check_runs(runs: &[Run], length: u64) -> Result<Option<Extent>, (u
         }
         before = Some((run.first, last));
     }
-    Ok(runs.first().zip(before).map(|(run, (_, last))| Extent {
-        first: run.first,
-        last,
-        words: (runs.len() * RUN_WORDS) as u64,
-    }))
+    Ok(runs.first().zip(before).map(|(run, (_, last))| Extent { first: run.first, last }))
 }
 
 /// The extent of a bitset; `None` if no bit is set.
@@ -56,19 +51,23 @@ pub(super) fn check_bitset(first: u32, bits: &[u64], position: u64, length: u64)
     if position.checked_add(ranks).is_none_or(|end| end > length) {
         return Err(PagesFault::PastLength);
     }
-    // Empty words at the end are not stored.
-    let words = (index + 1 + (index + 1).div_ceil(SAMPLED_WORDS)) as u64;
-    Ok(Some(Extent { first, last, words }))
+    Ok(Some(Extent { first, last }))
 }
 
 /// Writes the runs from word `at`. Relaxed: the scan's version publishes them.
-pub(super) fn write_runs(words: Words<'_>, at: u32, runs: &[Run]) {
-    for (index, run) in runs.iter().enumerate() {
+pub(super) fn write_runs(words: Words<'_>, at: u32, runs: impl Iterator<Item = Run>) {
+    for (index, run) in runs.enumerate() {
         let at = at as usize + index * RUN_WORDS;
         words.store(at, join(run.first, run.blocks), Relaxed);
         words.store(at + 1, run.position, Relaxed);
         words.store(at + 2, run.span, Relaxed);
     }
+}
+
+/// Writes a run of which each block is read somewhere within `scatter` positions of its place.
+pub(super) fn write_correlated(words: Words<'_>, at: u32, run: &Run, scatter: u64, descending: bool) {
+    write_runs(words, at, core::iter::once(*run));
+    words.store(at as usize + RUN_WORDS, scatter << 1 | u64::from(descending), Relaxed);
 }
 
 /// Writes a bitset of `count` words from word `at`, the samples of its rank behind it.
@@ -91,12 +90,31 @@ pub(super) struct Stretch {
 }
 
 /// The words that `count` runs, or a bitset of `count` words, take in the arena.
-pub(super) fn space(bitset: bool, count: u32) -> u32 {
-    if bitset {
-        count.saturating_add(count.div_ceil(SAMPLED_WORDS as u32))
-    } else {
-        count.saturating_mul(RUN_WORDS as u32)
+pub(super) fn space(form: u32, count: u32) -> u32 {
+    match form {
+        BITSET => count.saturating_add(count.div_ceil(SAMPLED_WORDS as u32)),
+        CORRELATED => RUN_WORDS as u32 + 1,
+        _ => count.saturating_mul(RUN_WORDS as u32),
     }
+}
+
+/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only keeps roughly to the
+/// order of blocks. A block may be wanted from `scatter` positions in front of its place to as many behind it, and while the
+/// scan is there it may be wanted at any moment.
+#[inline]
+pub(super) fn find_correlated(words: Words<'_>, at: u32, blocks: Blocks, from: u64) -> Option<u64> {
+    let record = words.record::<{ RUN_WORDS + 1 }>(at as usize)?;
+    let (run, count) = split(record[0].load(Relaxed));
+    let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
+    let (scatter, descending) = (record[3].load(Relaxed) >> 1, record[3].load(Relaxed) & 1 == 1);
+    let last = run.saturating_add(count.checked_sub(1)?);
+    let (low, high) = (blocks.first.max(run), blocks.last.min(last));
+    if low > high {
+        return None;
+    }
+    let (nearest, furthest) = if descending { (last - high, last - low) } else { (low - run, high - run) };
+    let place = |offset: u32| position.saturating_add(share(span, offset, count));
+    (place(furthest).saturating_add(scatter) >= from).then(|| place(nearest).saturating_sub(scatter).max(from))
 }
 
 /// Neighbouring blocks of one relation: one page that is asked for, or a cell of them.

@@ -3,7 +3,7 @@
 use super::cell::{self, Cell, Queue};
 use super::layout::{Layout, PART_WORDS, bucket, header};
 use super::pages::{self, Blocks, Stretch};
-use super::registry::{BITSET, part};
+use super::registry::{BITSET, CORRELATED, part};
 use super::scan::Scan;
 use super::words::{Words, join, split};
 use super::{FormatError, PredictorConfig, ScanView};
@@ -79,21 +79,32 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         record.unchanged().then_some(view)
     }
 
-    /// Calls `visit` for each running scan.
+    /// Calls `visit` for each running scan, and for each worker of one that has several.
     pub fn scans(&self, mut visit: impl FnMut(ScanView)) {
-        for slot in 0..self.layout.config.scans {
-            let generation = self.layout.scan(slot).and_then(|at| Scan::live_generation(self.words(), at));
-            if let Some(view) = generation.and_then(|generation| self.scan(ScanId { slot, generation })) {
+        for id in self.running() {
+            if let Some(view) = self.scan(id) {
                 visit(view);
             }
         }
     }
 
-    fn words(&self) -> Words<'_> {
+    /// Calls `visit` for the record of each running scan.
+    pub(super) fn each(&self, visit: impl FnMut(Scan<'_>)) {
+        self.running().filter_map(|id| self.open(id)).for_each(visit);
+    }
+
+    fn running(&self) -> impl Iterator<Item = ScanId> + '_ {
+        (0..self.layout.config.scans).filter_map(|slot| {
+            let generation = Scan::live_generation(self.words(), self.layout.scan(slot)?)?;
+            Some(ScanId { slot, generation })
+        })
+    }
+
+    pub(super) fn words(&self) -> Words<'_> {
         Words(self.memory.as_ref())
     }
 
-    fn open(&self, scan: ScanId) -> Option<Scan<'_>> {
+    pub(super) fn open(&self, scan: ScanId) -> Option<Scan<'_>> {
         Scan::open(self.words(), self.layout.scan(scan.slot)?, scan)
     }
 
@@ -154,14 +165,32 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let (stretch_at, count) = split(load(part::STRETCH));
         let stretch = Stretch { at: stretch_at, count }.checked(&self.layout)?;
         let origin = (first, load(part::ORIGIN));
-        let from = scan.position();
-        let target = if form == BITSET {
-            pages::find_in_bitset(words, stretch, origin, blocks, from)
+        let find = |from: u64| match form {
+            BITSET => pages::find_in_bitset(words, stretch, origin, blocks, from),
+            CORRELATED => pages::find_correlated(words, stretch.at, blocks, from),
+            _ => pages::find_in_runs(words, stretch, origin, blocks, from),
+        };
+        let alone = scan.next_worker().is_none();
+        let ticks = if alone {
+            find(scan.position()).map(|target| scan.ticks_until(target, now))
         } else {
-            pages::find_in_runs(words, stretch, origin, blocks, from)
-        }?;
-        let ticks = scan.ticks_until(target, now);
-        scan.unchanged().then_some(ticks)
+            self.workers(scan, find, now)
+        };
+        ticks.filter(|_| scan.unchanged())
+    }
+
+    /// The least estimate over the workers of a scan, each of which reads what lies on its stretch of the axis.
+    fn workers(&self, leader: Scan<'_>, find: impl Fn(u64) -> Option<u64>, now: Tick) -> Option<Tick> {
+        let mut nearest = None;
+        let mut worker = Some(leader);
+        for _ in 0..self.layout.config.scans {
+            let Some(scan) = worker else { break };
+            let next = scan.next_worker();
+            let target = find(scan.position()).filter(|&target| target < scan.length() || next.is_none());
+            nearest = sooner(nearest, target.map(|target| scan.ticks_until(target, now)));
+            worker = next.and_then(|next| self.open(next));
+        }
+        nearest
     }
 
     /// Asks the scans in `queue`, first come first: the least estimate, and whether no other scan can be nearer or it is not

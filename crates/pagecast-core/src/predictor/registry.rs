@@ -11,9 +11,10 @@
 //! * (R3) A refused registration leaves everything as it was.
 
 use super::arena::Arena;
+use super::coarse::{Groups, runs_of_bitset};
 use super::layout::{HEADER_WORDS, KINDS, Layout, MAGIC, bucket, header};
 use super::pages::{self, Extent};
-use super::scan::{MAX_LENGTH, Scan, Slot};
+use super::scan::{MAX_LENGTH, Scan, Slot, Worker};
 use super::words::{NIL, Words, join, split};
 use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, ScanSpec};
 use crate::sync::atomic::{
@@ -44,6 +45,7 @@ pub(super) mod part {
 
 pub(super) const RUNS: u32 = 0;
 pub(super) const BITSET: u32 = 1;
+pub(super) const CORRELATED: u32 = 2;
 
 /// The share of a kind's running estimate that stays when a scan of the kind ends.
 const KIND_KEEP: f64 = 0.85;
@@ -72,7 +74,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
         words.store(header::SCANS_PARTS, join(config.scans, config.parts), Relaxed);
         words.store(header::RUNS_BITSETS, join(config.runs, config.bitset_words), Relaxed);
-        words.store(header::CELLS, u64::from(config.cells), Relaxed);
+        words.store(header::CELLS_WORDS, join(config.cells, config.scan_words), Relaxed);
         for at in layout.cell_words() {
             words.store(at, 0, Relaxed);
         }
@@ -123,6 +125,17 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
+        self.register_stretch(scan, (0, scan.length), None, now)
+    }
+
+    /// Registers the worker on a stretch of the axis, in front of the worker `next`.
+    fn register_stretch(
+        &mut self,
+        scan: &ScanSpec<'_>,
+        (from, to): (u64, u64),
+        next: Option<ScanId>,
+        now: Tick,
+    ) -> Result<ScanId, RegisterError> {
         if scan.kind.0 >= KINDS {
             return Err(RegisterError::BadKind { kind: scan.kind.0 });
         }
@@ -143,7 +156,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             record.retract();
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        record.fill(scan, (first_part, count), self.kind_pace(scan), now);
+        let worker = Worker { from, to, first_part, parts: count, next };
+        record.fill(scan.kind, &worker, self.kind_pace(scan), now);
         for part in self.siblings(first_part) {
             self.link(part);
         }
@@ -155,13 +169,72 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Ok(id)
     }
 
+    /// Registers one scan that several workers make side by side, each on a stretch of the axis: worker `i` begins at
+    /// `starts[i]` and ends where the next one begins, the last at the end of the axis. `workers[i]` is the name that worker
+    /// `i` reports under; the first is also the name of the scan, by which it is finished and requests are marked. The scan
+    /// takes one place for each worker.
+    ///
+    /// # Errors
+    /// [`RegisterError`]; then nothing has changed. `BadWorkers` if `starts` is empty, does not begin at 0, falls, or goes
+    /// past the axis, or `workers` is not as long.
+    pub fn register_workers(
+        &mut self,
+        scan: &ScanSpec<'_>,
+        starts: &[u64],
+        workers: &mut [ScanId],
+        now: Tick,
+    ) -> Result<(), RegisterError> {
+        let ordered = starts.first() == Some(&0) && starts.is_sorted() && starts.last() <= Some(&scan.length);
+        let Some((leader, others)) = workers.split_first_mut().filter(|_| ordered) else {
+            return Err(RegisterError::BadWorkers);
+        };
+        if others.len() + 1 != starts.len() {
+            return Err(RegisterError::BadWorkers);
+        }
+        // Worker by worker from the last, each linked to the one behind it: nobody sees them before the leader is live.
+        let nothing = ScanSpec { parts: &[], ..*scan };
+        let mut next = None;
+        let mut to = scan.length;
+        for (worker, &from) in others.iter_mut().zip(starts.iter().skip(1)).rev() {
+            match self.register_stretch(&nothing, (from, to), next, now) {
+                Ok(id) => (*worker, next, to) = (id, Some(id), from),
+                Err(error) => {
+                    self.finish_workers(next);
+                    return Err(error);
+                }
+            }
+        }
+        *leader = self.register_stretch(scan, (0, to), next, now).inspect_err(|_| self.finish_workers(next))?;
+        Ok(())
+    }
+
     /// Ends a scan: nobody waits for its pages any more, its memory is free, and its average pace counts for its kind.
-    /// Whether it was running: a scan that has ended already is left alone, also if its slot is in use again.
+    /// Whether it was running: a scan that has ended already is left alone, also if its slot is in use again. Its workers,
+    /// if it has several, end with it.
     pub fn finish(&mut self, scan: ScanId, now: Tick) -> bool {
+        let mut next = self.finish_one(scan, now);
+        let finished = next.is_some();
+        for _ in 0..self.layout.config.scans {
+            let Some(worker) = next.flatten() else { break };
+            next = self.finish_one(worker, now);
+        }
+        finished
+    }
+
+    /// Ends workers of a scan that was not registered in the end.
+    fn finish_workers(&mut self, first: Option<ScanId>) {
+        if let Some(first) = first {
+            self.finish(first, 0);
+        }
+    }
+
+    /// Ends one worker, and names the next; `None` if it was not running.
+    fn finish_one(&mut self, scan: ScanId, now: Tick) -> Option<Option<ScanId>> {
         let words = self.words();
-        let Some(at) = self.layout.scan(scan.slot) else { return false };
-        let Some(running) = Scan::open(words, at, scan) else { return false };
+        let at = self.layout.scan(scan.slot)?;
+        let running = Scan::open(words, at, scan)?;
         self.learn_pace(&running, now);
+        let next = running.next_worker();
         let first_part = running.first_part();
         let record = Slot { words, at };
         record.retract();
@@ -174,7 +247,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         record.set_next_free(words.load(header::FREE_SCAN, Relaxed) as u32);
         words.store(header::FREE_SCAN, u64::from(scan.slot), Relaxed);
         self.count_change();
-        true
+        Some(next)
     }
 
     /// Notes that the set of running scans has changed. Release: pairs with the Acquire in `scan_changes`, so that who sees
@@ -200,7 +273,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors do: 0.85 of the old
     /// and 0.15 of the new.
     fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
-        let (positions, ticks) = (scan.position(), now.saturating_sub(scan.started()));
+        let (positions, ticks) = (scan.position().saturating_sub(scan.from()), now.saturating_sub(scan.started()));
         if positions == 0 || ticks == 0 {
             return;
         }
@@ -242,20 +315,26 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let words = self.words();
         let number = words.load(header::FREE_PART, Relaxed) as u32;
         let at = self.layout.part(number).ok_or(self.layout.too_many_parts(scan.parts.len()))?;
-        let stretch = u32::try_from(extent.words).ok().and_then(|count| self.arena().allocate(count));
-        let stretch = stretch.ok_or(RegisterError::NoSpace { part: index, words: extent.words })?;
+        let (form, count) = self.form(given, extent, scan.parts.len());
+        let needed = pages::space(form, count);
+        let no_space = RegisterError::NoSpace { part: index, words: u64::from(needed) };
+        let stretch = self.arena().allocate(needed).ok_or(no_space)?;
         words.store(header::FREE_PART, words.load(at + part::NEXT, Relaxed), Relaxed);
-        let (form, origin, count) = match given.pages {
-            Pages::Runs(runs) => {
-                pages::write_runs(words, stretch, runs);
-                (RUNS, pages::runs_per_block(runs.len() as u32, extent), runs.len() as u32)
-            }
-            Pages::Bitset { words: bits, position, .. } => {
-                let count = (extent.last - extent.first) / 64 + 1;
+        let mut origin = pages::runs_per_block(count, extent);
+        match given.pages {
+            Pages::Runs(runs) => pages::write_runs(words, stretch, Groups::fit(runs.iter().copied(), count).0),
+            Pages::Bitset { words: bits, position, .. } if form == BITSET => {
                 pages::write_bitset(words, stretch, bits, count);
-                (BITSET, position, count)
+                origin = position;
             }
-        };
+            Pages::Bitset { first, words: bits, position } => {
+                let runs = runs_of_bitset(first, bits, position);
+                pages::write_runs(words, stretch, Groups::fit(runs, count).0);
+            }
+            Pages::Correlated { run, scatter, descending } => {
+                pages::write_correlated(words, stretch, &run, scatter, descending);
+            }
+        }
         words.store(at + part::RELATION_FORM, join(given.relation.0, form), Relaxed);
         words.store(at + part::OWNER, join(id.slot, id.generation), Relaxed);
         words.store(at + part::BLOCKS, join(extent.first, extent.last), Relaxed);
@@ -265,6 +344,27 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Ok(Some(number))
     }
 
+    /// How the pages of a part are kept, and how many runs or words of bits that takes: as they are if its share of the
+    /// scan's budget allows, otherwise as runs of block groups.
+    fn form(&self, given: &Part<'_>, extent: Extent, parts: usize) -> (u32, u32) {
+        let share = match self.layout.config.scan_words {
+            0 => u32::MAX,
+            words => words / u32::try_from(parts.max(1)).unwrap_or(u32::MAX),
+        };
+        let most = (share / pages::RUN_WORDS as u32).max(1);
+        match given.pages {
+            Pages::Runs(runs) => (RUNS, Groups::fit(runs.iter().copied(), most).1),
+            Pages::Bitset { first, words, position } => {
+                let count = (extent.last - extent.first) / 64 + 1;
+                match pages::space(BITSET, count) <= share {
+                    true => (BITSET, count),
+                    false => (RUNS, Groups::fit(runs_of_bitset(first, words, position), most).1),
+                }
+            }
+            Pages::Correlated { .. } => (CORRELATED, 1),
+        }
+    }
+
     /// Gives back the parts of a scan, from `first_part` on, that are in no chain.
     fn free_parts(&self, first_part: u32) {
         let mut next = first_part;
@@ -272,7 +372,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             let Some(at) = self.layout.part(next) else { break };
             let (stretch, count) = split(self.words().load(at + part::STRETCH, Relaxed));
             let (_, form) = split(self.words().load(at + part::RELATION_FORM, Relaxed));
-            self.arena().release(stretch, pages::space(form == BITSET, count));
+            self.arena().release(stretch, pages::space(form, count));
             let number = next;
             next = self.words().load(at + part::SIBLING, Relaxed) as u32;
             self.free_part(number);
@@ -358,5 +458,6 @@ fn check(given: &Part<'_>, part: u32, length: u64) -> Result<Option<Extent>, Reg
         Pages::Bitset { first, words, position } => {
             pages::check_bitset(first, words, position, length).map_err(|fault| bad((0, fault)))
         }
+        Pages::Correlated { run, .. } => pages::check_runs(&[run], length).map_err(bad),
     }
 }

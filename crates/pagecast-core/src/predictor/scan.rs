@@ -1,7 +1,7 @@
 //! One running scan: its record in memory, and how readers and reporters use it together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`), its parts and its runs are written only while its version says
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, `NEXT_WORKER`, `FROM`), its parts and its runs are written only while its version says
 //!   that it is not live. A reader that finds the same live version before and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is changed only by a
 //!   compare-exchange against a value with these bits. A reporter that was held up while its scan finished and the slot
@@ -13,9 +13,9 @@
 //!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
 //!   them a true value of this scan.
 
+use super::ScanKind;
 use super::layout::{KINDS, SCAN_WORDS, header};
 use super::words::{NIL, Words, join, split};
-use super::{ScanKind, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64, Ordering,
     Ordering::{Acquire, Relaxed, Release},
@@ -35,7 +35,7 @@ const TRIES: u32 = 4;
 /// from memory to disk, and enough to make one rate of the uneven reports of several workers.
 const KEEP: f64 = 0.875;
 
-// Words of a record; 13 to 15 only fill it up to two cache lines.
+// Words of a record; those from 16 on only fill it up to three cache lines.
 const VERSION: usize = 0;
 const STARTED: usize = 1;
 const LENGTH: usize = 2;
@@ -50,6 +50,23 @@ const PACE: usize = 10;
 const WEIGHT: usize = 11;
 /// The next free slot while the scan is not live; only the writer reads it.
 const LINK: usize = 12;
+/// The next worker of the same scan: slot and generation, or [`NO_WORKER`].
+const NEXT_WORKER: usize = 13;
+/// Where it began.
+const FROM: usize = 14;
+/// Ticks that it was advised to wait so far.
+const PAUSED: usize = 15;
+
+const NO_WORKER: u64 = join(NIL, 0);
+
+/// What of an axis a record is about, and what belongs to it.
+pub(super) struct Worker {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) first_part: u32,
+    pub(super) parts: u32,
+    pub(super) next: Option<ScanId>,
+}
 
 /// The last measurement of a scan: where it stood, when, what its last step was and how fast it goes.
 #[derive(Clone, Copy)]
@@ -125,6 +142,26 @@ impl<'a> Scan<'a> {
 
     pub(super) fn parts(&self) -> u32 {
         self.get(PARTS) as u32
+    }
+
+    pub(super) fn from(&self) -> u64 {
+        self.get(FROM)
+    }
+
+    /// Who scans the next stretch of the same axis.
+    #[inline]
+    pub(super) fn next_worker(&self) -> Option<ScanId> {
+        let next = self.get(NEXT_WORKER);
+        let (slot, generation) = split(next);
+        (next != NO_WORKER).then_some(ScanId { slot, generation })
+    }
+
+    pub(super) fn paused(&self) -> Tick {
+        value(self.get(PAUSED))
+    }
+
+    pub(super) fn add_pause(&self, ticks: Tick) {
+        self.set(PAUSED, self.paused().saturating_add(ticks));
     }
 
     #[inline]
@@ -309,15 +346,19 @@ impl Slot<'_> {
     }
 
     /// Writes all of a new scan's record but that it is live.
-    pub(super) fn fill(self, spec: &ScanSpec<'_>, parts: (u32, u32), pace: f64, now: Tick) {
+    pub(super) fn fill(self, kind: ScanKind, worker: &Worker, pace: f64, now: Tick) {
         let generation = self.generation();
-        let (first_part, count) = parts;
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);
-        store(LENGTH, spec.length);
-        store(KIND_PART, join(u32::from(spec.kind.0), first_part));
-        store(PARTS, u64::from(count));
-        for field in [POSITION, ANCHOR, ANCHOR_TIME, STEP, WEIGHT] {
+        store(LENGTH, worker.to);
+        store(KIND_PART, join(u32::from(kind.0), worker.first_part));
+        store(PARTS, u64::from(worker.parts));
+        store(NEXT_WORKER, worker.next.map_or(NO_WORKER, |next| join(next.slot, next.generation)));
+        store(FROM, worker.from);
+        for field in [POSITION, ANCHOR] {
+            store(field, tag(generation) | worker.from);
+        }
+        for field in [ANCHOR_TIME, STEP, WEIGHT, PAUSED] {
             store(field, tag(generation));
         }
         store(PACE, tag(generation) | bits(pace));
