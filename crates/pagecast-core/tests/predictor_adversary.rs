@@ -98,6 +98,7 @@ fn ten_thousand_register_at_once_and_the_ones_without_room_leave_no_trace() {
         }
     }
     assert_eq!((running.len() as u32, refused), (ROOM, 10_000 - ROOM));
+    assert_eq!(predictor.refused(), 10_000 - u64::from(ROOM));
     assert!(predictor.next_access(page(500), 0).is_some());
     // In any order all comes back, and there is room for as many again.
     while !running.is_empty() {

@@ -48,6 +48,8 @@ pub(super) mod header {
     pub(in super::super) const CELLS_WORDS: usize = 6;
     /// Ticks until recent victims would have been read; see advice.rs.
     pub(in super::super) const HORIZON: usize = 7;
+    /// Scans for which there was no room.
+    pub(in super::super) const REFUSED: usize = 8;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
     pub(in super::super) const PACE: usize = 16;
 }

@@ -79,6 +79,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         record.unchanged().then_some(view)
     }
 
+    /// How many scans found no room since the memory was formatted, and run unpredicted.
+    pub fn refused(&self) -> u64 {
+        self.words().load(header::REFUSED, Relaxed)
+    }
+
     /// Calls `visit` for each running scan, and for each worker of one that has several.
     pub fn scans(&self, mut visit: impl FnMut(ScanView)) {
         for id in self.running() {

@@ -125,7 +125,17 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        self.register_stretch(scan, (0, scan.length), None, now)
+        let found = self.register_stretch(scan, (0, scan.length), None, now);
+        found.inspect_err(|error| self.count_refusal(error))
+    }
+
+    /// Counts the scans that run unpredicted because something is full; faulty ones are not among them.
+    fn count_refusal(&self, error: &RegisterError) {
+        use RegisterError::{NoSpace, TooManyParts, TooManyScans};
+        if matches!(error, TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. }) {
+            let refused = self.words().load(header::REFUSED, Relaxed);
+            self.words().store(header::REFUSED, refused.wrapping_add(1), Relaxed);
+        }
     }
 
     /// Registers the worker on a stretch of the axis, in front of the worker `next`.
@@ -199,12 +209,16 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             match self.register_stretch(&nothing, (from, to), next, now) {
                 Ok(id) => (*worker, next, to) = (id, Some(id), from),
                 Err(error) => {
+                    self.count_refusal(&error);
                     self.finish_workers(next);
                     return Err(error);
                 }
             }
         }
-        *leader = self.register_stretch(scan, (0, to), next, now).inspect_err(|_| self.finish_workers(next))?;
+        *leader = self.register_stretch(scan, (0, to), next, now).inspect_err(|error| {
+            self.count_refusal(error);
+            self.finish_workers(next);
+        })?;
         Ok(())
     }
 

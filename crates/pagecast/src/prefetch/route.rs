@@ -38,6 +38,8 @@ impl Route {
         let of_part = |pages: &Pages<'_>| match pages {
             Pages::Runs(runs) => runs.len(),
             Pages::Bitset { words, .. } => words.iter().filter(|word| **word != 0).count(),
+            // The order is only roughly known; nothing is read ahead on a guess.
+            Pages::Correlated { .. } => 0,
         };
         spec.parts.iter().map(|part| of_part(&part.pages)).sum()
     }
@@ -65,6 +67,7 @@ impl Route {
                         position += span;
                     }
                 }
+                Pages::Correlated { .. } => {}
             }
         }
         let nearest = legs.iter().enumerate().map(|(index, leg)| Reverse((leg.position, index as u32))).collect();
