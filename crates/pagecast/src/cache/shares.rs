@@ -157,9 +157,12 @@ impl Cache {
             keep.most.store(most, Relaxed);
             return true;
         }
+        if most == 0 {
+            return true;
+        }
         let number = self.keeps.number.load(Relaxed) as usize;
         let given_up = self.keeps.places().iter().position(|keep| keep.most.load(Relaxed) == 0);
-        let Some(keep) = self.keeps.places.get(given_up.unwrap_or(number)) else { return most == 0 };
+        let Some(keep) = self.keeps.places.get(given_up.unwrap_or(number)) else { return false };
         keep.relation.store(relation.0, Relaxed);
         keep.resident.store(0, Relaxed);
         keep.most.store(most, Relaxed);
