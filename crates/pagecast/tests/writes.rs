@@ -485,3 +485,48 @@ fn a_torn_page_is_whole_again_after_a_double_write() {
     let firsts: Vec<_> = (0..4).map(|block| pool.pin(&table, block, None).unwrap()[0]).collect();
     assert_eq!(firsts, [1, 2, 2, 1]);
 }
+
+#[test]
+fn local_files_are_written_past_the_cache_and_by_one_pool_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    for device in [Device::local(), Device::uring()] {
+        let options = PoolOptions {
+            double_write: Some(DoubleWriteOptions::new(folder.path().join("area"))),
+            device,
+            ..setup(1 << 20, "lru").options
+        };
+        let pool = Pool::new(options.clone()).unwrap();
+        println!("{}", pool.device().describe());
+        let table = pool.open_to_write(&path, &sealed()).unwrap();
+        let first = pool.grow(&table, 100).unwrap();
+        for block in first..first + 100 {
+            let mut page = pool.pin_mut(&table, block, None).unwrap();
+            page.fill(block as u8);
+            page.logged(Lsn(u64::from(block) + 1));
+        }
+        let written = pool.flush().unwrap();
+        assert_eq!(written.requests, 1, "neighbours are one request");
+        fill(&pool, &table, first, 77);
+        pool.close().unwrap();
+        table.verify().unwrap();
+
+        let other = Pool::new(PoolOptions { double_write: None, device: Device::local(), ..options }).unwrap();
+        let refused = other.open_to_write(&path, &sealed()).unwrap_err();
+        assert!(refused.to_string().contains("somebody else has it open to write"), "{refused}");
+        drop((table, pool));
+        // The threads of the first pool let go of the file when they end.
+        let table = loop {
+            match other.open_to_write(&path, &sealed()) {
+                Ok(table) => break table,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(table.pages(), first + 100);
+        for block in first + 1..first + 100 {
+            let page = other.pin(&table, block, None).unwrap();
+            assert_eq!((page[0], page.lsn()), (block as u8, Lsn(u64::from(block) + 1)));
+        }
+        assert_eq!(other.pin(&table, first, None).unwrap()[100], 77);
+    }
+}

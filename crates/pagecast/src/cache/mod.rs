@@ -15,6 +15,8 @@
 //! (`exploration.rs`): a claimed frame loses its page at once, tag and chain (rule 1); who pinned a frame without a lock
 //! looks again whose it is (rule 2); a load ends for all its waiters, with or without a page (rule 3).
 //!
+//! Having a page alone is in `exclusive.rs`, its way to storage in `write_back.rs`, pages brought ahead in `ahead.rs`.
+//!
 //! No call here waits for a frame or for I/O, so nobody waits while he keeps others waiting; only a [`Waiter`] waits,
 //! and its load is in the hands of an I/O thread or of a caller on his way to hand it over.
 

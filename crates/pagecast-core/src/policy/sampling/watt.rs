@@ -5,8 +5,9 @@
 //! the largest of min(i / (age_i + 1), 1) over its i-th last use, the first times 0.1, so that one use alone counts
 //! little. The lowest of 8 samples leaves if its value is low enough, else the lowest of 64.
 //!
-//! Deviations: the write part (its 4 timestamps and write cost) comes with the write path. What is "low enough" is ours:
-//! no higher than the value of the last victim that was the lowest of 64. Uses are forgotten when a page leaves. A sample
+//! Deviations: the write part is left out (4 timestamps of writes, and their value times the cost of a write): a write is
+//! a use like any other, and the pool writes dirty pages ahead. What is "low enough" is ours: no higher than the value of
+//! the last victim that was the lowest of 64. Uses are forgotten when a page leaves. A sample
 //! that is lost to a race is drawn anew up to 4 times; then any frame is taken that can be had.
 //!
 //! Suits mixes of point accesses and scans, and popularity that lasts. A page that was used once ranks behind one that was
