@@ -179,7 +179,7 @@ fn shared(name: &str, batching: Batching) -> Boxed {
 
 #[test]
 fn policies_of_both_kinds_share_frames() {
-    let concurrent = ["clock", "clock2t", "random", "pbm", "hyperbolic", "watt"];
+    let concurrent = ["clock", "clock2t", "random", "pbm", "pbm(samples=6,bulk=3,frequency=max)", "hyperbolic", "watt"];
     let sequential = ["lru", "arc", "car", "clock-pro", "leanevict", "s3-fifo", "sieve"];
     for name in concurrent.into_iter().chain(sequential) {
         explore(SCHEDULES, move || shared(name, Batching::OFF));

@@ -1,10 +1,12 @@
 //! Every policy by name, with its parameters: the one place that a new policy is entered in.
 
+use super::block_group::MAX_GROUP;
 use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split_list};
 use super::{
-    Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, Fifo, Hyperbolic, LeanEvict, Lfu, LfuAged, Lirs,
-    Lrfu, Lru, LruK, MAX_K, MAX_SAMPLES, PbmPq, PbmSampling, Policy, PqOptions, PqVersion, RandomChoice, S3Fifo,
-    SecondTouchClock, SequentialPolicy, Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
+    Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, ExtendedSampling, Fifo, Frequency, Hyperbolic,
+    LeanEvict, Lfu, LfuAged, Lirs, Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, PbmPq, PbmSampling, Policy,
+    PqOptions, PqVersion, RandomChoice, S3Fifo, SamplingOptions, SecondTouchClock, SequentialPolicy, Sieve,
+    TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
 };
 use crate::Tick;
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
@@ -30,6 +32,7 @@ enum Algorithm {
     LruK,
     Opt,
     Pbm,
+    PbmExtended,
     PbmPq,
     Random,
     S3Fifo,
@@ -65,12 +68,29 @@ const fn share(name: &'static str, default: f64, low: f64, high: f64) -> Paramet
 
 const OFF: Kind = Kind::Word(&["off"]);
 
-/// Bulk eviction, frequency statistics and the LRU fallback are named, so that a result says that they were off.
+/// Of `pbm-paper`. Bulk eviction, frequency statistics and the LRU fallback are named, so that a result says that they were off.
 const PBM: &[Parameter] = &[
     count("samples", 10, 1, MAX_SAMPLES as u64),
     count("bulk", 1, 1, 1),
     Parameter { name: "frequency", default: 0.0, kind: OFF },
     Parameter { name: "fallback", default: 0.0, kind: OFF },
+];
+
+/// How the statistics of earlier uses are read, in the order of [`frequency`].
+const FREQUENCY: Kind = Kind::Word(&["off", "max", "min", "mean"]);
+
+/// The reading that stands at `index` of [`FREQUENCY`].
+fn frequency(index: f64) -> Frequency {
+    [Frequency::Off, Frequency::Max, Frequency::Min, Frequency::Mean][index as usize]
+}
+
+const PBM_EXTENDED: &[Parameter] = &[
+    count("samples", 10, 1, MAX_SAMPLES as u64),
+    count("bulk", 1, 1, MAX_BULK as u64),
+    Parameter { name: "replacement", default: 0.0, kind: Kind::Word(&["yes", "no"]) },
+    Parameter { name: "frequency", default: 0.0, kind: FREQUENCY },
+    Parameter { name: "fallback", default: 0.0, kind: Kind::Word(&["off", "lru"]) },
+    count("group", 1, 1, MAX_GROUP as u64),
 ];
 
 /// The most that a ghost takes: its node and its slots of the page index.
@@ -163,7 +183,12 @@ static CATALOG: &[Entry] = &[
         },
     },
     Entry { name: "opt", algorithm: Algorithm::Opt, parameters: &[], bytes_per_frame: |_| 0.0 },
-    Entry { name: "pbm", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
+    Entry {
+        name: "pbm",
+        algorithm: Algorithm::PbmExtended,
+        parameters: PBM_EXTENDED,
+        bytes_per_frame: |spec| if spec.value("frequency") > 0.0 { 8.0 } else { 0.0 },
+    },
     Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
     Entry {
         name: "pbm-pq",
@@ -173,7 +198,7 @@ static CATALOG: &[Entry] = &[
             count("tiers", 10, 1, 20),
             count("queues", 5, 1, 64),
             count("slice", 0, 0, 1 << 50),
-            count("group", 1, 1, 1 << 16),
+            count("group", 1, 1, MAX_GROUP as u64),
             count("bulk", 16, 1, 1 << 16),
         ],
         bytes_per_frame: |_| 24.0 + 32.0 + 22.0,
@@ -325,6 +350,18 @@ impl PolicySpec {
             Algorithm::Lru => visitor.sequential(Lru::new(frames)),
             Algorithm::Opt => return Err(PolicyError::NeedsTrace { policy: self.entry.name }),
             Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
+            Algorithm::PbmExtended => visitor.concurrent(ExtendedSampling::new(
+                frames,
+                SamplingOptions {
+                    samples: value("samples") as u32,
+                    bulk: value("bulk") as u32,
+                    replacement: value("replacement") == 0.0,
+                    frequency: frequency(value("frequency")),
+                    lru_fallback: value("fallback") > 0.0,
+                    group: value("group") as u32,
+                },
+                seed,
+            )),
             Algorithm::PbmPq => visitor.sequential(PbmPq::new(
                 frames,
                 PqOptions {

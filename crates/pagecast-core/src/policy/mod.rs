@@ -15,6 +15,7 @@
 
 mod adaptive;
 pub mod belady;
+mod block_group;
 #[cfg(feature = "std")]
 mod bp_wrapper;
 mod catalog;
@@ -46,7 +47,10 @@ pub use parameters::PolicyError;
 pub use pbm_pq::{PbmPq, PqOptions, PqVersion};
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
-pub use sampling::{Hyperbolic, LeanEvict, MAX_SAMPLES, PbmSampling, RandomChoice, Watt};
+pub use sampling::{
+    ExtendedSampling, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_SAMPLES, PbmSampling, RandomChoice,
+    SamplingOptions, Watt,
+};
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};
@@ -176,6 +180,12 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows.
     /// Called beside hits and evictions. Nothing to do for a policy without shares.
     fn resize(&self, _frames: u32) {}
+
+    /// From now on a choice looks at `samples` frames, or as near to that as the policy can. False if it draws none by number.
+    /// Called beside hits and evictions.
+    fn set_samples(&self, _samples: u32) -> bool {
+        false
+    }
 }
 
 /// A policy that keeps an order and is used by one thread at a time.

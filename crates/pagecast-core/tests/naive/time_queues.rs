@@ -76,7 +76,7 @@ impl TimeQueues {
         self.waiting.extend(first);
         let per_tier = self.doubling.unwrap_or(self.queues.len());
         for tier in 0..self.queues.len() / per_tier {
-            if self.slices_passed % (1 << tier) == 0 {
+            if self.slices_passed.is_multiple_of(1 << tier) {
                 let begin = tier * per_tier;
                 let first = self.queues.remove(begin);
                 self.queues.insert(begin + per_tier - 1, vec![]);
@@ -122,7 +122,7 @@ impl TimeQueues {
     }
 
     fn evict(&mut self, oracle: &dyn Oracle) -> u64 {
-        if self.given % self.bulk != 0
+        if !self.given.is_multiple_of(self.bulk)
             && let Some(page) = self.victim()
         {
             self.given += 1;
@@ -142,7 +142,7 @@ impl TimeQueues {
         if !hit {
             self.admissions.push(self.now);
             let admitted = self.admissions.len();
-            if admitted % self.frames == 0 && self.fixed_slice == 0 {
+            if admitted.is_multiple_of(self.frames) && self.fixed_slice == 0 {
                 let began = if admitted == self.frames { 0 } else { self.admissions[admitted - self.frames - 1] };
                 self.slice = ((self.now - began) / 160).max(1);
             }

@@ -7,9 +7,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Every policy that runs without a trace, with its defaults.
+/// Parameters that make another policy of one.
+const VARIANTS: [&str; 3] = [
+    "pbm(samples=100,bulk=10,replacement=no,frequency=max,fallback=lru,group=8)",
+    "pbm(samples=4,bulk=4,frequency=mean)",
+    "pbm-pq(version=2011,group=8,bulk=3)",
+];
+
+/// Every policy that runs without a trace, with its defaults, and variants of some.
 pub(crate) fn specs() -> impl Iterator<Item = PolicySpec> {
-    names().map(|name| PolicySpec::parse(name).unwrap()).filter(|spec| !spec.needs_trace())
+    names().chain(VARIANTS).map(|name| PolicySpec::parse(name).unwrap()).filter(|spec| !spec.needs_trace())
 }
 
 #[derive(Clone, Copy, Default)]

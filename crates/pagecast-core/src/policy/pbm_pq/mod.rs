@@ -33,6 +33,7 @@ mod timeline;
 
 pub use timeline::PqVersion;
 
+use super::block_group::BlockGroup;
 use super::list::{List, Nodes, first_taken};
 use super::page_index::PageIndex;
 use super::{Access, Frames, Metadata, SequentialPolicy};
@@ -82,6 +83,7 @@ impl Default for Group {
 #[derive(Debug)]
 pub struct PbmPq {
     options: PqOptions,
+    block_group: BlockGroup,
     timeline: Timeline,
     /// The queues of the timeline by number, then `unwanted`, `waiting` and `free`.
     lists: Vec<List>,
@@ -119,6 +121,7 @@ impl PbmPq {
             count: frames,
             changes: 0,
             bulk_left: 0,
+            block_group: BlockGroup::of(options.group),
             options,
         };
         let free = policy.free();
@@ -142,11 +145,6 @@ impl PbmPq {
     /// The list of groups that stand for nothing.
     fn free(&self) -> u16 {
         self.unwanted() + 2
-    }
-
-    /// The first page of the group that `page` belongs to.
-    fn first_page(&self, page: PageId) -> PageId {
-        PageId::new(page.relation(), page.block() - page.block() % self.options.group)
     }
 
     fn move_to(&mut self, group: u32, list: u16) {
@@ -189,23 +187,13 @@ impl PbmPq {
             }
         }
         while let Some(group) = self.lists[usize::from(self.waiting())].front() {
-            let list = match self.wanted_in(group, now, oracle) {
+            let first = self.groups[group].page;
+            let list = match self.block_group.next_access(first, 0, now, oracle) {
                 Some(ticks) => self.timeline.queue(ticks, self.slice.max(1)),
                 None => self.unwanted(),
             };
             self.move_to(group, list);
         }
-    }
-
-    /// Ticks until somebody comes to the group.
-    fn wanted_in(&self, group: u32, now: Tick, oracle: &dyn Oracle) -> Option<Tick> {
-        let first = self.groups[group].page;
-        let of_first = oracle.next_access(first, now);
-        let Some(last) = first.block().checked_add(self.options.group - 1).filter(|&last| last != first.block()) else {
-            return of_first;
-        };
-        let of_last = oracle.next_access(PageId::new(first.relation(), last), now);
-        of_first.into_iter().chain(of_last).min()
     }
 
     /// Takes the first page to be had among those that nobody wants, then from the furthest queue to the nearest.
@@ -252,7 +240,7 @@ impl SequentialPolicy for PbmPq {
 
     fn admit(&mut self, _frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.count_admission(access.at);
-        let first = self.first_page(access.page);
+        let first = self.block_group.first(access.page);
         let group = self.index.find(first, |group| self.groups[group].page == first).unwrap_or_else(|| {
             let free = self.lists[usize::from(self.free())].front();
             let group = free.expect("a frame without a page leaves a group without pages (I1)");

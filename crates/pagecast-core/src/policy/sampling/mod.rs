@@ -1,12 +1,17 @@
 //! Policies that look at a few random frames and keep no order.
 
+mod chosen;
+mod extended;
 mod hyperbolic;
+mod intervals;
 mod leanevict;
 mod pbm;
 mod random_choice;
 mod watt;
 
+pub use extended::{ExtendedSampling, MAX_BULK, SamplingOptions};
 pub use hyperbolic::Hyperbolic;
+pub use intervals::Frequency;
 pub use leanevict::LeanEvict;
 pub use pbm::{MAX_SAMPLES, PbmSampling};
 pub use random_choice::RandomChoice;

@@ -30,7 +30,7 @@ use crate::{FrameId, PageId, Tick, oracle::Oracle};
 /// The most samples an eviction may take.
 pub const MAX_SAMPLES: u32 = 256;
 /// Up to this many samples are kept in a small array; it covers the default.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 
 /// PBM-sampling, Algorithm 1.
 #[derive(Debug)]

@@ -1,0 +1,35 @@
+//! Block groups: neighbouring pages that share what is known of their next use.
+
+use crate::oracle::Oracle;
+use crate::{PageId, Tick};
+
+/// The most pages of a group: 16 MiB of pages of 256 bytes, 512 MiB of pages of 8 KiB.
+pub(super) const MAX_GROUP: u32 = 1 << 16;
+
+/// How many pages a group has. Groups begin at the multiples of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BlockGroup(u32);
+
+impl BlockGroup {
+    pub(super) fn of(pages: u32) -> Self {
+        Self(pages.clamp(1, MAX_GROUP))
+    }
+
+    /// The first page of the group of `page`.
+    #[inline]
+    pub(super) fn first(self, page: PageId) -> PageId {
+        PageId::new(page.relation(), page.block() - page.block() % self.0)
+    }
+
+    /// When somebody comes to the group that begins with `first`, if later than `bound`; see
+    /// [`Oracle::next_access_beyond`].
+    #[inline]
+    pub(super) fn next_access(self, first: PageId, bound: Tick, now: Tick, oracle: &dyn Oracle) -> Option<Tick> {
+        let of_first = oracle.next_access_beyond(bound, first, now);
+        if self.0 == 1 {
+            return of_first;
+        }
+        let last = PageId::new(first.relation(), first.block().saturating_add(self.0 - 1));
+        of_first.into_iter().chain(oracle.next_access_beyond(bound, last, now)).min()
+    }
+}
