@@ -31,7 +31,7 @@ fn requests(pages: u32) -> impl Iterator<Item = u32> {
     (0..20_000u32).map(move |i| match i % 5 {
         0 | 1 => i * 7 % (pages / 10),
         2 => i / 5 % pages,
-        _ => i.wrapping_mul(2_654_435_761) >> 16 & 0xff,
+        _ => (i.wrapping_mul(2_654_435_761) >> 16) & 0xff,
     })
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn measure(rounds: usize) -> Result<Option<Row>, String> {
     Ok(Some(Row { figure, direct }))
 }
 
-const MIB_READ: f64 = (READERS as u64 * PAGES_EACH as u64 * PAGE_SIZE as u64 >> 20) as f64;
+const MIB_READ: f64 = ((READERS as u64 * PAGES_EACH as u64 * PAGE_SIZE as u64) >> 20) as f64;
 
 fn ours(pool: &Pool, path: &std::path::Path) -> f64 {
     let relation = pool.open(path).expect("the file was open a moment ago");
