@@ -1,5 +1,6 @@
 //! The pool's own threads, which read so that a read outlives whoever asked for it.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -14,7 +15,7 @@ use crate::PoolError;
 use crate::cache::Loading;
 use crate::relation::Relation;
 use crate::stats::Counter;
-use crate::storage::{MAX_REQUEST, Reading, read_all};
+use crate::storage::{Buffers, Errand, MAX_REQUEST, Reading, Request, read_full};
 use crate::sync::{Condvar, Mutex};
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
@@ -105,9 +106,9 @@ impl Drop for IoThreads {
 
 impl Queue {
     fn work(&self) {
-        while let Some((work, is_ahead)) = self.next() {
-            // A panic (of a policy, say) ends this work: its loads fail as they are dropped, the thread goes on.
-            let _ = catch_unwind(AssertUnwindSafe(|| work.run()));
+        while let Some((job, is_ahead)) = self.next() {
+            // A panic (of the storage, say) ends this work: its loads fail as they are dropped, the thread goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.run(job, is_ahead)));
             if is_ahead {
                 self.jobs.lock().reading_ahead -= 1;
             }
@@ -115,17 +116,17 @@ impl Queue {
     }
 
     /// What to do next, and whether it reads ahead.
-    fn next(&self) -> Option<(Work, bool)> {
+    fn next(&self) -> Option<(Job, bool)> {
         let mut jobs = self.jobs.lock();
         loop {
-            if let Some(work) = Work::take(&mut jobs.waiting) {
-                return Some((work, false));
+            if let Some(job) = jobs.waiting.pop_front() {
+                return Some((job, false));
             }
             if jobs.reading_ahead < jobs.max_ahead
-                && let Some(work) = Work::take(&mut jobs.ahead)
+                && let Some(job) = jobs.ahead.pop_front()
             {
                 jobs.reading_ahead += 1;
-                return Some((work, true));
+                return Some((job, true));
             }
             // What is left in `ahead` goes to the threads that are reading ahead, as they come back.
             if jobs.closed {
@@ -134,36 +135,35 @@ impl Queue {
             self.arrived.wait(&mut jobs);
         }
     }
-}
 
-/// What a thread does at a time.
-enum Work {
-    Load(Arc<Relation>, Vec<Loads>),
-    Past(PastRead, Arc<Answer>),
-}
+    /// The next job in turn, if it is one more load of the same relation and of the same kind.
+    fn more(&self, relation: &Arc<Relation>, is_ahead: bool) -> Option<Loads> {
+        let mut jobs = self.jobs.lock();
+        if is_ahead && !jobs.waiting.is_empty() {
+            return None;
+        }
+        let line = if is_ahead { &mut jobs.ahead } else { &mut jobs.waiting };
+        line.pop_front_if(|job| job.is_load_of(relation)).and_then(Job::loads)
+    }
 
-impl Work {
-    /// The first job, and as many of those behind it as its storage takes together with it.
-    fn take(jobs: &mut VecDeque<Job>) -> Option<Self> {
-        match jobs.pop_front()? {
-            Job::Past(read, answer) => Some(Self::Past(read, answer)),
-            Job::Load(relation, loads) => {
-                let mut requests = vec![loads];
-                while requests.len() < relation.storage().batch()
-                    && let Some(loads) = jobs.pop_front_if(|job| job.is_load_of(&relation)).and_then(Job::loads)
-                {
-                    requests.push(loads);
-                }
-                Some(Self::Load(relation, requests))
-            }
+    fn run(&self, job: Job, is_ahead: bool) {
+        match job {
+            Job::Past(read, answer) => answer.set(read.run()),
+            Job::Load(relation, loads) => self.load(&relation, loads, is_ahead),
         }
     }
 
-    fn run(self) {
-        match self {
-            Self::Load(relation, requests) => load(&relation, requests),
-            Self::Past(read, answer) => answer.set(read.run()),
-        }
+    /// Reads pages of one relation, each of the lists in a request of its own, and those that come in meanwhile with them,
+    /// as many at once as the storage takes.
+    fn load(&self, relation: &Arc<Relation>, first: Loads, is_ahead: bool) {
+        let (mut first, read) = (Some(first), RefCell::new(Vec::new()));
+        relation.storage().serve(&mut || {
+            // Those that have ended since the storage asked last share one look at the file.
+            end_all(relation, read.take());
+            let loads = first.take().or_else(|| self.more(relation, is_ahead))?;
+            Some(Box::new(LoadErrand::new(relation, loads, &read)))
+        });
+        end_all(relation, read.take());
     }
 }
 
@@ -191,18 +191,106 @@ impl Job {
 /// Neighbouring pages to be read in one request.
 type Loads = Vec<Loading>;
 
-/// Reads pages of one relation, each of the lists in one request, all requests at once; ends each of the loads.
-fn load(relation: &Relation, mut requests: Vec<Loads>) {
-    let mut places: Vec<(u64, Vec<IoSliceMut<'_>>)> = Vec::with_capacity(requests.len());
-    for loads in &mut requests {
-        let first = loads.first().map_or(0, |loading| loading.access().page.block());
-        let bufs = loads.iter_mut().map(|loading| IoSliceMut::new(loading.bytes())).collect();
-        places.push((u64::from(first) * u64::from(relation.page_size()), bufs));
+impl Buffers for Loads {
+    fn pieces(&mut self) -> Vec<&mut [u8]> {
+        self.iter_mut().map(Loading::bytes).collect()
     }
-    let outcomes = read(relation, &mut places);
-    drop(places);
-    for (loads, outcome) in requests.into_iter().zip(outcomes) {
-        loads.into_iter().for_each(|loading| end(relation, loading, &outcome));
+}
+
+/// Neighbouring pages on their way into their frames.
+struct LoadErrand<'r> {
+    relation: &'r Relation,
+    place: Place,
+    /// Gone when it has ended.
+    reading: Option<Reading<'r, Loads>>,
+    /// Where it ends.
+    read: &'r RefCell<Vec<Read>>,
+}
+
+/// Loads whose storage has answered.
+struct Read {
+    loads: Loads,
+    place: Place,
+    answer: io::Result<usize>,
+}
+
+/// What is read of a file.
+#[derive(Clone, Copy)]
+struct Place {
+    offset: u64,
+    /// Bytes that there are, as far as the file goes.
+    bytes: u64,
+}
+
+impl Place {
+    fn new(relation: &Relation, offset: u64, bytes: usize) -> Self {
+        Self { offset, bytes: (bytes as u64).min(relation.len().saturating_sub(offset)) }
+    }
+
+    /// Whether all of it was read.
+    fn check(self, relation: &Relation, answer: io::Result<usize>) -> Result<(), PoolError> {
+        let source = match answer {
+            Ok(read) if read as u64 == self.bytes => return Ok(()),
+            Ok(read) => io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}")),
+            Err(error) => error,
+        };
+        Err(PoolError::io(relation.path(), self.offset, self.bytes, source))
+    }
+}
+
+impl<'r> LoadErrand<'r> {
+    fn new(relation: &'r Relation, mut loads: Loads, read: &'r RefCell<Vec<Read>>) -> Self {
+        let first = loads.first().map_or(0, |loading| loading.access().page.block());
+        let offset = u64::from(first) * u64::from(relation.page_size());
+        let place = Place::new(relation, offset, loads.pieces().iter().map(|piece| piece.len()).sum());
+        let reading = Some(Reading::new(relation.storage().as_ref(), offset, loads));
+        Self { relation, place, reading, read }
+    }
+}
+
+impl Errand for LoadErrand<'_> {
+    fn request(&mut self) -> Option<Request<'_>> {
+        // A file that is known to have changed is not asked any more.
+        self.relation.check_known().ok()?;
+        self.reading.as_mut()?.request()
+    }
+
+    fn answer(&mut self, answer: io::Result<usize>) {
+        if let Some(reading) = &mut self.reading {
+            reading.answer(answer);
+        }
+    }
+
+    fn end(mut self: Box<Self>) {
+        if let Some((answer, loads)) = self.reading.take().map(Reading::outcome) {
+            self.read.borrow_mut().push(Read { loads, place: self.place, answer });
+        }
+    }
+}
+
+impl Drop for LoadErrand<'_> {
+    fn drop(&mut self) {
+        if let Some((_, loads)) = self.reading.take().map(Reading::outcome) {
+            let answer = Err(io::Error::other("the storage panicked"));
+            let outcome = self.place.check(self.relation, answer);
+            loads.into_iter().for_each(|loading| end(self.relation, loading, &outcome));
+        }
+    }
+}
+
+/// Ends loads whose storage has answered: with bytes of the relation's own generation, or with what is wrong.
+fn end_all(relation: &Relation, read: Vec<Read>) {
+    if read.is_empty() {
+        return;
+    }
+    // After the reads, so that a change before their last byte is seen; and first of all, since a change explains the rest.
+    let unchanged = relation.verify();
+    for Read { loads, place, answer } in read {
+        let outcome = unchanged.clone().and_then(|()| place.check(relation, answer));
+        // A panic (of a policy, say) fails what it meets, by its drop, and not the others.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            loads.into_iter().for_each(|loading| end(relation, loading, &outcome));
+        }));
     }
 }
 
@@ -221,47 +309,20 @@ fn end(relation: &Relation, mut loading: Loading, outcome: &Result<(), PoolError
     }
 }
 
-/// Fills each of the buffers from its offset, as far as the file goes, with bytes of the relation's own generation.
-fn read(relation: &Relation, places: &mut [(u64, Vec<IoSliceMut<'_>>)]) -> Vec<Result<(), PoolError>> {
-    if let Err(changed) = relation.check_known() {
-        return places.iter().map(|_| Err(changed.clone())).collect();
-    }
-    let storage = relation.storage().as_ref();
-    let wanted = |offset: u64, bufs: &[IoSliceMut<'_>]| {
-        let bytes = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
-        (offset, bytes.min(relation.len().saturating_sub(offset)))
-    };
-    let wanted: Vec<_> = places.iter().map(|(offset, bufs)| wanted(*offset, bufs)).collect();
-    let read = AssertUnwindSafe(|| {
-        let mut readings: Vec<_> = places.iter_mut().map(|(offset, bufs)| Reading::new(*offset, bufs)).collect();
-        read_all(storage, &mut readings);
-        readings.into_iter().map(Reading::outcome).collect::<Vec<_>>()
-    });
-    let panicked = |_| wanted.iter().map(|_| Err(io::Error::other("the storage panicked"))).collect();
-    let answers = catch_unwind(read).unwrap_or_else(panicked);
-    // After the reads, so that a change before their last byte is seen; and first of all, since a change explains the rest.
-    let unchanged = relation.verify();
-    let outcome = |((offset, wanted), answer): ((u64, u64), io::Result<usize>)| {
-        unchanged.clone()?;
-        match answer {
-            Ok(read) if read as u64 == wanted => Ok(()),
-            Ok(read) => {
-                let short = io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}"));
-                Err(PoolError::io(relation.path(), offset, wanted, short))
-            }
-            Err(error) => Err(PoolError::io(relation.path(), offset, wanted, error)),
-        }
-    };
-    wanted.into_iter().zip(answers).map(outcome).collect()
-}
-
 impl PastRead {
     fn run(self) -> Result<Buffer, PoolError> {
         let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
+        let (relation, bytes) = (self.relation.as_ref(), buffer.bytes_mut());
+        relation.check_known()?;
+        let place = Place::new(relation, self.offset, bytes.len());
         // Not while a page of it is written: what is read past the pool has no frame that would keep it whole.
-        let _whole = self.relation.shared_on_storage();
-        let mut place = [(self.offset, vec![IoSliceMut::new(buffer.bytes_mut())])];
-        read(&self.relation, &mut place).into_iter().collect::<Result<(), _>>()?;
+        let _whole = relation.shared_on_storage();
+        let storage = relation.storage().as_ref();
+        let read = AssertUnwindSafe(|| read_full(storage, self.offset, &mut [IoSliceMut::new(bytes)]));
+        let answer = catch_unwind(read).unwrap_or_else(|_| Err(io::Error::other("the storage panicked")));
+        // After the read, and first of all: a change explains the rest.
+        relation.verify()?;
+        place.check(relation, answer)?;
         Ok(buffer)
     }
 }

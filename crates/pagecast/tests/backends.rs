@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagecast::storage::{
-    DeclaredModel, Device, Fault, FaultStorage, Faults, LocalFiles, MAX_REQUEST, MemoryFiles, Reading, Request,
-    Transfer, UringFiles, read_all,
+    DeclaredModel, Device, Errand, Fault, FaultStorage, Faults, LocalFiles, MAX_REQUEST, MemoryFiles, Reading, Request,
+    Storage, Storing, Transfer, UringFiles, WriteFault, read_all, write_all,
 };
 use pagecast::{PolicySpec, Pool, PoolError, PoolOptions};
 use pagecast_core::random::Random;
@@ -91,6 +91,47 @@ impl Aligned {
     }
 }
 
+/// One request, made once.
+struct Once<'a, 'b> {
+    offset: u64,
+    way: Way<'a, 'b>,
+    answer: Option<io::Result<usize>>,
+}
+
+enum Way<'a, 'b> {
+    Read(&'a mut [IoSliceMut<'b>]),
+    Write(&'a [IoSlice<'b>]),
+}
+
+impl<'a, 'b> Once<'a, 'b> {
+    fn new(offset: u64, way: Way<'a, 'b>) -> Self {
+        Self { offset, way, answer: None }
+    }
+}
+
+impl Errand for &mut Once<'_, '_> {
+    fn request(&mut self) -> Option<Request<'_>> {
+        let transfer = match &mut self.way {
+            Way::Read(bufs) => Transfer::Read(bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect()),
+            Way::Write(bufs) => Transfer::Write(bufs.iter().map(|buf| IoSlice::new(buf)).collect()),
+        };
+        self.answer.is_none().then_some(Request { offset: self.offset, transfer })
+    }
+
+    fn answer(&mut self, answer: io::Result<usize>) {
+        self.answer = Some(answer);
+    }
+
+    fn end(self: Box<Self>) {
+        assert!(self.answer.is_some(), "it ends when it is answered");
+    }
+}
+
+fn make_all(file: &dyn Storage, requests: &mut [Once<'_, '_>]) {
+    let mut rest = requests.iter_mut();
+    file.serve(&mut || Some(Box::new(rest.next()?)));
+}
+
 #[test]
 fn requests_made_together_are_answered_each_for_itself() {
     let content = content(300 * PAGE + 1000);
@@ -104,10 +145,10 @@ fn requests_made_together_are_answered_each_for_itself() {
         let mut requests: Vec<_> = bufs
             .iter_mut()
             .enumerate()
-            .map(|(number, bufs)| Request::new((page(number) * PAGE) as u64, Transfer::Read(bufs)))
+            .map(|(number, bufs)| Once::new((page(number) * PAGE) as u64, Way::Read(bufs)))
             .collect();
-        file.submit(&mut requests);
-        let answers: Vec<_> = requests.into_iter().map(|request| request.answer.unwrap()).collect();
+        make_all(file.as_ref(), &mut requests);
+        let answers: Vec<_> = requests.into_iter().map(|request| request.answer.unwrap().unwrap()).collect();
         for (number, ((first, rest), read)) in memory.iter_mut().zip(answers).enumerate() {
             let start = (page(number) * PAGE).min(content.len());
             let expected = &content[start..(start + 3 * PAGE).min(content.len())];
@@ -127,9 +168,11 @@ fn readings_go_on_to_the_end_however_long() {
         let (mut all, mut some) = (Aligned::new(content.len().next_multiple_of(PAGE)), Aligned::new(3 * PAGE));
         let mut bufs = [[IoSliceMut::new(all.bytes())], [IoSliceMut::new(some.bytes())]];
         let [a, b] = &mut bufs;
-        let mut readings = [Reading::new(0, a), Reading::new((2 * MAX_REQUEST + 4 * PAGE) as u64, b)];
-        read_all(file.as_ref(), &mut readings);
-        let read: Vec<_> = readings.into_iter().map(|reading| reading.outcome().unwrap()).collect();
+        let storage = file.as_ref();
+        let (a, b) = (a.as_mut_slice(), b.as_mut_slice());
+        let mut readings = [Reading::new(storage, 0, a), Reading::new(storage, (2 * MAX_REQUEST + 4 * PAGE) as u64, b)];
+        read_all(storage, &mut readings);
+        let read: Vec<_> = readings.into_iter().map(|reading| reading.outcome().0.unwrap()).collect();
         assert_eq!(read, [content.len(), PAGE + 77], "{name}");
         assert!(all.bytes()[..content.len()] == content, "{name}");
         assert!(some.bytes()[..PAGE + 77] == content[2 * MAX_REQUEST + 4 * PAGE..], "{name}");
@@ -153,16 +196,16 @@ fn a_mix_of_reads_and_writes_is_what_a_copy_says() {
             let written = [IoSlice::new(written.bytes())];
             let mut memory: Vec<_> = (0..40).map(|_| Aligned::new(PAGE)).collect();
             let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
-            let reads = bufs.iter_mut().zip(&pages[..40]).map(|(b, page)| (*page, Transfer::Read(b)));
-            let writes = pages[40..80].iter().map(|page| (*page, Transfer::Write(&written)));
-            let requests = reads.chain(writes).map(|(page, transfer)| Request::new((page * PAGE) as u64, transfer));
+            let reads = bufs.iter_mut().zip(&pages[..40]).map(|(b, page)| (*page, Way::Read(b)));
+            let writes = pages[40..80].iter().map(|page| (*page, Way::Write(&written)));
+            let requests = reads.chain(writes).map(|(page, way)| Once::new((page * PAGE) as u64, way));
             let mut requests: Vec<_> = requests.collect();
             requests.swap(3, 60);
-            file.submit(&mut requests);
+            make_all(file.as_ref(), &mut requests);
             let before = copy.clone();
             for request in requests {
-                let (start, done) = (request.offset as usize, request.answer.unwrap());
-                if let Transfer::Write(_) = request.transfer {
+                let (start, done) = (request.offset as usize, request.answer.unwrap().unwrap());
+                if let Way::Write(_) = request.way {
                     assert_eq!(done, PAGE, "{name}");
                     copy.resize(copy.len().max(start + PAGE), 0);
                     copy[start..start + PAGE].copy_from_slice(&fresh);
@@ -179,7 +222,7 @@ fn a_mix_of_reads_and_writes_is_what_a_copy_says() {
         let (file, mut all) = (device.open(&path).unwrap(), Aligned::new(220 * PAGE));
         assert_eq!(file.len(), copy.len() as u64, "{name}: as another finds it");
         let mut bufs = [IoSliceMut::new(all.bytes())];
-        let mut readings = [Reading::new(0, &mut bufs)];
+        let mut readings = [Reading::new(file.as_ref(), 0, bufs.as_mut_slice())];
         read_all(file.as_ref(), &mut readings);
         drop(readings);
         assert!(all.bytes()[..copy.len()] == copy, "{name}");
@@ -195,10 +238,10 @@ fn a_request_that_cannot_be_made_fails_alone() {
         let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
         let offsets = [0, PAGE as u64, 1 << 63, 3 * PAGE as u64, 4 * PAGE as u64];
         let mut requests: Vec<_> =
-            bufs.iter_mut().zip(offsets).map(|(b, offset)| Request::new(offset, Transfer::Read(b))).collect();
-        file.submit(&mut requests);
+            bufs.iter_mut().zip(offsets).map(|(b, offset)| Once::new(offset, Way::Read(b))).collect();
+        make_all(file.as_ref(), &mut requests);
         for (number, request) in requests.into_iter().enumerate() {
-            match request.answer {
+            match request.answer.unwrap() {
                 Ok(read) => assert!(number != 2 && read == PAGE, "{name}: request {number}"),
                 Err(error) => assert!(number == 2 && error.kind() != ErrorKind::Interrupted, "{name}: {error}"),
             }
@@ -223,23 +266,58 @@ fn faults_in_the_middle_of_a_batch_meet_their_request_only() {
         let file = device.open(&path).unwrap();
         let mut memory: Vec<_> = (0..4).map(|_| Aligned::new(4 * PAGE)).collect();
         let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
-        let mut readings: Vec<_> =
-            bufs.iter_mut().enumerate().map(|(i, b)| Reading::new((i * 4 * PAGE) as u64, b)).collect();
-        // Of the first request a part, of the second nothing yet, the third fails; then the rests of the first two.
+        let reading = |(i, bufs)| Reading::new(file.as_ref(), (i * 4 * PAGE) as u64, bufs);
+        let mut readings: Vec<_> = bufs.iter_mut().map(|b| b.as_mut_slice()).enumerate().map(reading).collect();
+        // The first comes in three parts, the second is interrupted and comes then, the third fails.
         faults.plan([
             Fault::Short(PAGE + 100),
-            Fault::Error(ErrorKind::Interrupted),
-            Fault::Error(ErrorKind::Other),
-            Fault::None,
             Fault::Short(2 * PAGE),
+            Fault::None,
+            Fault::Error(ErrorKind::Interrupted),
+            Fault::None,
+            Fault::Error(ErrorKind::Other),
         ]);
         read_all(file.as_ref(), &mut readings);
-        let outcomes: Vec<_> = readings.into_iter().map(Reading::outcome).map(io::Result::ok).collect();
+        let outcomes: Vec<_> = readings.into_iter().map(|reading| reading.outcome().0.ok()).collect();
         assert_eq!(outcomes, [Some(4 * PAGE), Some(4 * PAGE), None, Some(4 * PAGE)]);
         for i in [0, 1, 3] {
             assert!(memory[i].bytes() == &content[i * 4 * PAGE..(i + 1) * 4 * PAGE], "request {i}");
         }
     }
+}
+
+#[test]
+fn writes_made_together_go_on_until_they_are_done_and_fail_each_by_itself() {
+    for Backend { name, device, path, .. } in backends(&[]) {
+        let file = device.open_to_write(&path, true).unwrap();
+        let mut memory: Vec<_> = (0..50u8).map(|byte| Aligned::of(&vec![byte; 2 * PAGE])).collect();
+        // The last one longer than a request may be.
+        memory.push(Aligned::of(&content(MAX_REQUEST + PAGE)));
+        let bytes: Vec<&[u8]> = memory.iter_mut().map(|page| &*page.bytes()).collect();
+        let offset = |number: usize| (number * 3 * PAGE) as u64;
+        let writes = bytes.iter().enumerate().map(|(i, bytes)| Storing::new(file.as_ref(), offset(i), bytes));
+        let mut writes: Vec<_> = writes.collect();
+        write_all(file.as_ref(), &mut writes);
+        writes.into_iter().for_each(|write| write.outcome().unwrap());
+        assert_eq!((device.stats().requests, file.len()), (52, offset(50) + bytes[50].len() as u64), "{name}");
+        let mut back = Aligned::new(file.len() as usize);
+        let read = &mut [IoSliceMut::new(back.bytes())];
+        make_all(file.as_ref(), &mut [Once::new(0, Way::Read(read))]);
+        for (number, expected) in bytes.iter().enumerate() {
+            let start = offset(number) as usize;
+            let end = (start + expected.len()).min(MAX_REQUEST);
+            assert!(back.bytes()[start..end] == expected[..end - start], "{name}: write {number}");
+        }
+    }
+    let (files, faults) = (MemoryFiles::new(), Faults::default());
+    let device = Device::new(FaultStorage { files, faults: faults.clone() }, None);
+    let file = device.open_to_write("table".as_ref(), true).unwrap();
+    let page = [7; 10];
+    let mut writes: Vec<_> = (0..3).map(|i| Storing::new(file.as_ref(), i * 10, &page)).collect();
+    faults.plan_writes([WriteFault::Short(4), WriteFault::None, WriteFault::Torn(3), WriteFault::Short(0)]);
+    write_all(file.as_ref(), &mut writes);
+    let outcomes: Vec<_> = writes.into_iter().map(|write| write.outcome().err().map(|error| error.kind())).collect();
+    assert_eq!(outcomes, [None, Some(ErrorKind::Other), Some(ErrorKind::WriteZero)]);
 }
 
 fn pool(device: &Device, memory: u64) -> Pool {

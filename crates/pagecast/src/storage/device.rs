@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use super::batch::run_alone;
 use super::declared::{Declared, DeclaredModel};
-use super::{DirectIo, Generation, LocalFiles, Request, Storage, Transfer, UringFiles, head, head_of};
+use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Request, Storage, Transfer, UringFiles, head, head_of};
 
 /// The most bytes that one request reads or writes. A storage opened through a device answers a longer one with this
 /// much.
@@ -197,22 +198,14 @@ impl Storage for Metered {
     }
 
     /// A declared device makes requests one by one: each has a thread, and a latency of its own.
-    fn batch(&self) -> usize {
-        if self.device.0.model.is_some() { 1 } else { self.storage.batch() }
-    }
-
-    fn submit(&self, requests: &mut [Request<'_, '_>]) {
+    fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
         if self.device.0.model.is_some() {
-            return requests.iter_mut().for_each(|request| request.run(self));
+            while let Some(errand) = next() {
+                run_alone(self, errand);
+            }
+            return;
         }
-        self.storage.submit(requests);
-        for request in requests {
-            let total = match request.transfer {
-                Transfer::Read(_) => &self.device.0.bytes_read,
-                Transfer::Write(_) => &self.device.0.bytes_written,
-            };
-            self.count(total, &request.answer);
-        }
+        self.storage.serve(&mut || Some(Box::new(MeteredErrand { errand: next()?, file: self, writes: false })));
     }
 
     fn direct(&self) -> DirectIo {
@@ -263,5 +256,31 @@ impl Metered {
                 self.device.0.failed.fetch_add(1, Relaxed);
             }
         }
+    }
+}
+
+/// An errand whose answers are counted.
+struct MeteredErrand<'m, 'e> {
+    errand: Box<dyn Errand + 'e>,
+    file: &'m Metered,
+    /// The request under way.
+    writes: bool,
+}
+
+impl Errand for MeteredErrand<'_, '_> {
+    fn request(&mut self) -> Option<Request<'_>> {
+        let request = self.errand.request()?;
+        self.writes = matches!(request.transfer, Transfer::Write(_));
+        Some(request)
+    }
+
+    fn answer(&mut self, answer: io::Result<usize>) {
+        let inner = &self.file.device.0;
+        self.file.count(if self.writes { &inner.bytes_written } else { &inner.bytes_read }, &answer);
+        self.errand.answer(answer);
+    }
+
+    fn end(self: Box<Self>) {
+        self.errand.end();
     }
 }

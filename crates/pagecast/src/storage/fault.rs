@@ -140,11 +140,6 @@ impl Storage for FaultFile {
         self.file.alignment()
     }
 
-    /// Requests that come together meet their faults one by one, as they are made.
-    fn batch(&self) -> usize {
-        self.file.batch()
-    }
-
     fn direct(&self) -> DirectIo {
         self.file.direct()
     }

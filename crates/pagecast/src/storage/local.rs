@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::{DirectIo, Generation, Opener, Storage, Transfer};
+use super::{DirectIo, Generation, Opener, Request, Storage, Transfer};
 
 /// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today. A device that wants
 /// more refuses, and its files go through the cache.
@@ -85,9 +85,9 @@ impl LocalFile {
     }
 
     /// Takes notice of a request that was made in another way.
-    pub(super) fn transferred(&self, transfer: &Transfer<'_, '_>, offset: u64, bytes: usize) {
-        if matches!(transfer, Transfer::Write(_)) {
-            self.len.fetch_max(offset + bytes as u64, Relaxed);
+    pub(super) fn transferred(&self, request: &Request<'_>, bytes: usize) {
+        if matches!(request.transfer, Transfer::Write(_)) {
+            self.len.fetch_max(request.offset + bytes as u64, Relaxed);
         }
     }
 

@@ -14,7 +14,9 @@ mod uring;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 
-pub use batch::{Reading, Request, Transfer, read_all, read_full};
+pub use batch::{
+    Buffers, Errand, Errands, Reading, Request, Storing, Transfer, read_all, read_full, write_all, write_full,
+};
 pub use declared::DeclaredModel;
 pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
@@ -95,15 +97,12 @@ pub trait Storage: Send + Sync {
         1
     }
 
-    /// How many requests one call of [`submit`](Self::submit) makes with profit.
-    fn batch(&self) -> usize {
-        1
-    }
-
-    /// Makes all requests, of at most [`MAX_REQUEST`] bytes each, at the same time where the storage can, and returns when
-    /// each has its answer. One may fail or fall short while others do not; in which order they are made is open.
-    fn submit(&self, requests: &mut [Request<'_, '_>]) {
-        requests.iter_mut().for_each(|request| request.run(self));
+    /// Runs the errands that `next` hands out, as many at the same time as the storage can, until it has none and all have
+    /// ended. Asks for more whenever one has ended, and before it waits for others. Requests may be made in any order.
+    fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
+        while let Some(errand) = next() {
+            batch::run_alone(self, errand);
+        }
     }
 
     /// Whether the operating system's cache is in the way.
@@ -160,22 +159,6 @@ pub trait Storage: Send + Sync {
 
 fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "the file was opened to be read only")
-}
-
-/// Writes all of `bytes`, however the storage cuts its answers. A short answer that breaks the alignment is written again
-/// from the last aligned byte. `offset` and the length of `bytes` are multiples of the storage's alignment.
-pub fn write_full(storage: &dyn Storage, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        let start = done - done % storage.alignment();
-        match storage.write_at(offset + start as u64, &[IoSlice::new(&bytes[start..])]) {
-            Ok(written) if start + written > done => done = start + written,
-            Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// The first `limit` bytes of `bufs`.

@@ -1,5 +1,6 @@
 //! Pages on their way to storage together: copied, sealed, and cut into runs of neighbours.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::PoolError;
 use crate::cache::Writing;
 use crate::io::Buffer;
 use crate::relation::Relation;
-use crate::storage::write_full;
+use crate::storage::{Storing, write_all};
 use crate::write::log::Durable;
 use crate::write::{Lsn, seal};
 
@@ -87,7 +88,10 @@ impl Batch {
     /// `settle` the pages that no crash can find torn any more once their file is synced.
     pub(super) fn write(self, log: Durable, mut settle: impl FnMut(PageId)) -> Result<(), PoolError> {
         assert!(log.covers(self.lsn()), "a page is written before its log");
-        let outcomes: Vec<_> = self.runs().map(|run| (run.bytes.len() / self.page_size, run.write())).collect();
+        let runs: Vec<_> = self.runs().collect();
+        let lengths = runs.iter().map(|run| run.bytes.len() / self.page_size);
+        let outcomes = runs.chunk_by(|a, b| a.relation.id() == b.relation.id()).flat_map(write_runs);
+        let outcomes: Vec<_> = lengths.zip(outcomes).collect();
         let mut pages = self.pages.into_iter();
         let mut first_error = Ok(());
         for (count, outcome) in outcomes {
@@ -110,18 +114,29 @@ impl Run<'_> {
     pub(super) fn offset(&self) -> u64 {
         u64::from(self.first) * u64::from(self.relation.page_size())
     }
+}
 
-    fn write(&self) -> Result<(), PoolError> {
-        let failed = |source| PoolError::Write {
-            path: self.relation.path().to_owned(),
-            offset: self.offset(),
-            len: self.bytes.len() as u64,
-            source: Arc::new(source),
-        };
-        self.relation.verify()?;
-        // Before the pages count as clean: whoever finds them so and syncs, syncs this file too. Also if it fails, since
-        // part of it may have been written.
-        self.relation.wrote();
-        self.relation.alone_on_storage(|storage| write_full(storage, self.offset(), self.bytes)).map_err(failed)
+/// Writes runs of one relation, at the same time where its storage can, and says what came of each.
+fn write_runs(runs: &[Run<'_>]) -> Vec<Result<(), PoolError>> {
+    let Some(Run { relation, .. }) = runs.first() else { return Vec::new() };
+    if let Err(error) = relation.verify() {
+        return runs.iter().map(|_| Err(error.clone())).collect();
     }
+    // Before the pages count as clean: whoever finds them so and syncs, syncs this file too. Also if it fails, since
+    // part of it may have been written.
+    relation.wrote();
+    let outcomes = relation.alone_on_storage(|storage| {
+        let mut writes: Vec<_> = runs.iter().map(|run| Storing::new(storage, run.offset(), run.bytes)).collect();
+        write_all(storage, &mut writes);
+        writes.into_iter().map(Storing::outcome).collect::<Vec<_>>()
+    });
+    let named = |(run, outcome): (&Run<'_>, io::Result<()>)| {
+        outcome.map_err(|source| PoolError::Write {
+            path: relation.path().to_owned(),
+            offset: run.offset(),
+            len: run.bytes.len() as u64,
+            source: Arc::new(source),
+        })
+    };
+    runs.iter().zip(outcomes).map(named).collect()
 }

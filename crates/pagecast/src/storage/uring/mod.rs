@@ -1,10 +1,11 @@
 //! Local files through io_uring, where the kernel lets us: many requests in one system call, by few threads.
 //!
 //! Files are opened by the rules of [`super::local`], O_DIRECT and its fallback included. Requests that come one by one
-//! (`read_at`, `write_at`) are positional; those that come together ([`Storage::submit`]) go through a ring of the calling
-//! thread's own, made when it is first needed. A kernel without io_uring, or one that forbids it (a container's filter of
-//! system calls does, often), is found out when the device is made; [`Opener::describe`] says why, and requests are then
-//! positional, one after the other, by as many threads as for [`LocalFiles`](super::LocalFiles).
+//! (`read_at`, `write_at`) are positional; those of errands ([`Storage::serve`]) go through a ring of the calling thread's
+//! own, made when it is first needed. Each answer is handed over as it comes, and another errand takes its place. A kernel
+//! without io_uring, or one that forbids it (a container's filter of system calls does, often), is found out when the
+//! device is made; [`Opener::describe`] says why, and requests are then positional, one after the other, by as many
+//! threads as for [`LocalFiles`](super::LocalFiles).
 //!
 //! Buffers are not registered with the kernel. It would pin the memory behind them: a pool that gives memory back and
 //! takes it again would read into pages that its frames do not have any more, and all of the frames would be in memory
@@ -18,14 +19,15 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use super::batch::run_alone;
 use super::local::LocalFile;
-use super::{DirectIo, Generation, LocalFiles, Opener, Request, Storage};
+use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Opener, Storage};
 
-/// Threads that submit to rings; each has up to [`BATCH`] requests under way.
+/// Threads that submit to rings; each has up to [`UNDER_WAY`] requests under way.
 const THREADS: u32 = 4;
-/// How many requests a thread takes up at once. All are answered before the thread takes up more: enough to share the
-/// price of a system call, and few enough for the first not to wait long for the last.
-const BATCH: usize = 16;
+/// How many requests a thread has under way: enough to share the price of a system call, and few enough to leave some to
+/// the other threads.
+const UNDER_WAY: usize = 16;
 
 /// Local files, read and written through io_uring where the kernel lets us.
 #[derive(Clone, Debug)]
@@ -86,17 +88,17 @@ struct UringFile {
 }
 
 impl UringFile {
-    /// Makes the requests through the thread's ring, or says that it cannot.
-    fn through_ring(&self, requests: &mut [Request<'_, '_>]) -> bool {
-        if self.files.refused().is_some() {
-            return false;
+    /// What a direct file refuses goes the way of positional requests, which know what to do.
+    fn settle(&self, errand: &mut (dyn Errand + '_), answer: io::Result<usize>) -> io::Result<usize> {
+        let Some(mut request) = errand.request() else { return answer };
+        match answer {
+            Ok(bytes) => {
+                self.file.transferred(&request, bytes);
+                Ok(bytes)
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => request.run(&self.file),
+            Err(error) => Err(error),
         }
-        let run = thread::run(self.file.file(), requests);
-        run.as_ref().unwrap_or_else(|error| {
-            self.files.refuse(error);
-            &()
-        });
-        run.is_ok()
     }
 }
 
@@ -121,22 +123,16 @@ impl Storage for UringFile {
         self.file.alignment()
     }
 
-    fn batch(&self) -> usize {
-        if self.files.refused().is_none() { BATCH } else { 1 }
-    }
-
-    fn submit(&self, requests: &mut [Request<'_, '_>]) {
-        // For one alone the shorter way.
-        let made = requests.len() > 1 && self.through_ring(requests);
-        for request in requests {
-            // What a direct file refuses goes the way of positional requests, which know what to do.
-            let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::InvalidInput;
-            let is_unanswered = |error: &io::Error| !made && error.kind() == io::ErrorKind::Interrupted;
-            match &request.answer {
-                Err(error) if is_refused(error) || is_unanswered(error) => request.run(&self.file),
-                Ok(bytes) => self.file.transferred(&request.transfer, request.offset, *bytes),
-                Err(_) => {}
-            }
+    fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
+        if self.files.refused().is_none()
+            && let Err(broken) = thread::serve(self.file.file(), next, &mut |e, answer| self.settle(e, answer))
+        {
+            self.files.refuse(&broken.error);
+            broken.left.into_iter().for_each(|errand| run_alone(&self.file, errand));
+        }
+        // After a ring has done its work there is nothing left.
+        while let Some(errand) = next() {
+            run_alone(&self.file, errand);
         }
     }
 
@@ -165,31 +161,45 @@ impl Storage for UringFile {
     }
 }
 
+/// A ring that failed: why, and what it had not done.
+struct Broken<'e> {
+    error: io::Error,
+    left: Vec<Box<dyn Errand + 'e>>,
+}
+
+/// What becomes of an answer before the errand gets it.
+type Settle<'s> = dyn FnMut(&mut (dyn Errand + '_), io::Result<usize>) -> io::Result<usize> + 's;
+
 /// The ring of each thread.
 #[cfg(target_os = "linux")]
 mod thread {
-    use std::cell::RefCell;
+    use std::cell::Cell;
     use std::fs::File;
     use std::io;
     use std::os::fd::AsFd;
 
-    use super::super::Request;
+    use super::super::Errands;
     use super::ring::Ring;
+    use super::{Broken, Settle};
 
-    thread_local!(static RING: RefCell<Option<Ring>> = const { RefCell::new(None) });
+    thread_local!(static RING: Cell<Option<Ring>> = const { Cell::new(None) });
 
     pub(super) fn probe() -> io::Result<()> {
         Ring::new().map(drop)
     }
 
-    /// Makes the requests. A ring that fails is closed.
-    pub(super) fn run(file: &File, requests: &mut [Request<'_, '_>]) -> io::Result<()> {
-        RING.with_borrow_mut(|mine| {
-            let mut ring = mine.take().map_or_else(Ring::new, Ok)?;
-            ring.run(file.as_fd(), requests)?;
-            *mine = Some(ring);
-            Ok(())
-        })
+    /// Runs the errands. A ring that fails is closed. It is out of its place meanwhile: an errand that comes back here as
+    /// it ends gets another one.
+    pub(super) fn serve<'e>(
+        file: &File,
+        next: &mut Errands<'_, 'e>,
+        settle: &mut Settle<'_>,
+    ) -> Result<(), Broken<'e>> {
+        let unmade = |error| Broken { error, left: Vec::new() };
+        let mut ring = RING.take().map_or_else(Ring::new, Ok).map_err(unmade)?;
+        ring.serve(file.as_fd(), next, settle)?;
+        RING.set(Some(ring));
+        Ok(())
     }
 }
 
@@ -198,13 +208,14 @@ mod thread {
     use std::fs::File;
     use std::io;
 
-    use super::super::Request;
+    use super::super::Errands;
+    use super::{Broken, Settle};
 
     pub(super) fn probe() -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this system has none"))
     }
 
-    pub(super) fn run(_file: &File, _requests: &mut [Request<'_, '_>]) -> io::Result<()> {
-        probe()
+    pub(super) fn serve<'e>(_: &File, _: &mut Errands<'_, 'e>, _: &mut Settle<'_>) -> Result<(), Broken<'e>> {
+        probe().map_err(|error| Broken { error, left: Vec::new() })
     }
 }

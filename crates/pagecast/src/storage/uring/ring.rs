@@ -1,29 +1,32 @@
-//! One io_uring: requests in, answers out. The only unsafe code of the storage.
+//! One io_uring: errands in, answers out. The only unsafe code of the storage.
 //!
 //! The kernel reads and writes the buffers of a request from its submission until its completion, on its own time. What
-//! keeps that sound is that nothing is under way outside of [`Ring::run`]:
+//! keeps that sound is that every request under way has a [`Slot`], which owns its errand and thereby its memory:
 //!
-//! * (U1) `run` borrows file and buffers for as long as it lasts, and does not end, by return or by panic, before every
-//!   request that the kernel has taken is completed: [`InFlight`] waits for them when it goes.
-//! * (U2) A request that the kernel has not taken is never offered again after `run`: a ring that failed is closed.
-//! * (U3) No more requests are under way than the ring has entries, and there is room for twice as many completions. So
-//!   no completion is lost, and a full ring is waited for.
+//! * (U1) From its submission to its completion nobody touches a slot's errand: it is handed on, asked again or dropped
+//!   only when the completion has been seen. What a request lends is borrowed from the errand, mutably where the kernel
+//!   writes, so that nobody else reaches it meanwhile.
+//! * (U2) [`Ring::serve`] does not end, by return or by panic, before every request that the kernel has taken is completed:
+//!   [`Flight`] waits for them when it goes, and only then drops the slots. So what errands borrow outlives them, too.
+//! * (U3) A request that the kernel has not taken is never offered again after `serve`: a ring that failed is closed.
+//! * (U4) No more requests are under way than the ring has entries, and there is room for twice as many completions. So
+//!   no completion is lost.
 //!
-//! Completions come in any order; each carries the number of its request. A ring is used by one thread, and needs no lock.
+//! Completions come in any order; each carries the number of its slot. A ring is used by one thread, and needs no lock.
 //!
-//! Cost: one system call for as many requests as fit, and one more for each time that the next answer is waited for.
+//! Cost: one system call hands over what is new and waits for the next answer; a request costs one allocation for its
+//! list of buffers besides.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::io::Errno;
 
-use super::super::{Request, Transfer};
-
-/// Requests that are under way at once.
-const ENTRIES: u32 = 64;
+use super::super::{Errand, Errands, Transfer};
+use super::{Broken, Settle, UNDER_WAY};
 
 /// A ring that works, as far as its first request could tell.
 pub(super) struct Ring(IoUring);
@@ -35,80 +38,177 @@ impl Ring {
     ///
     /// The kernel has no io_uring, or one without reading and writing, or this process may not use it.
     pub(super) fn new() -> io::Result<Self> {
-        let mut ring = Self(IoUring::new(ENTRIES)?);
+        let mut ring = Self(IoUring::new(UNDER_WAY as u32)?);
         let mut probe = Probe::new();
         ring.0.submitter().register_probe(&mut probe)?;
         if ![opcode::Readv::CODE, opcode::Writev::CODE].into_iter().all(|code| probe.is_supported(code)) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "no vectored reads and writes"));
         }
         // A filter of system calls may let a ring be made, but not be used.
-        let mut flight = InFlight { ring: &mut ring.0, count: 0 };
+        let mut flight = Flight::new(&mut ring.0);
         // SAFETY: a request that does nothing has no buffers.
         unsafe { flight.push(&opcode::Nop::new().build()) }?;
-        let mut answers = 0;
-        while answers == 0 {
+        while flight.completed().is_empty() {
             flight.wait()?;
-            flight.reap(|_, _| answers += 1);
         }
         drop(flight);
         Ok(ring)
     }
 
-    /// Makes all requests and returns when each has its answer.
+    /// Runs the errands of `next` until it has none and all have ended. `settle` makes of an answer what the errand gets.
     ///
     /// # Errors
     ///
-    /// The ring does not work any more, and must not be used again. Requests without an answer are as if interrupted.
-    pub(super) fn run(&mut self, file: BorrowedFd<'_>, requests: &mut [Request<'_, '_>]) -> io::Result<()> {
-        let mut flight = InFlight { ring: &mut self.0, count: 0 };
-        let (mut begun, mut answered) = (0, 0);
-        while answered < requests.len() {
-            while begun < requests.len() && flight.count < ENTRIES {
-                let entry = entry(file, &mut requests[begun]).user_data(begun as u64);
-                // SAFETY: the request's buffers and the list of them are borrowed by `requests`, mutably where the kernel
-                // writes, and the file by `file`, until `run` ends, and it ends after the request (U1).
-                unsafe { flight.push(&entry) }?;
-                begun += 1;
+    /// The ring does not work any more, and must not be used again. The errands that have not ended come back; the
+    /// request of each is to be made again.
+    pub(super) fn serve<'e>(
+        &mut self,
+        file: BorrowedFd<'_>,
+        next: &mut Errands<'_, 'e>,
+        settle: &mut Settle<'_>,
+    ) -> Result<(), Broken<'e>> {
+        let fd = file.as_raw_fd();
+        let mut flight = Flight::new(&mut self.0);
+        loop {
+            while flight.count < UNDER_WAY
+                && let Some(errand) = next()
+            {
+                if let Err(error) = flight.begin(fd, Slot::new(errand)) {
+                    return Err(flight.break_off(error));
+                }
             }
-            flight.wait()?;
-            flight.reap(|number, answer| {
-                requests[number].answer = answer;
-                answered += 1;
-            });
+            if flight.count == 0 {
+                return Ok(());
+            }
+            if let Err(error) = flight.wait() {
+                return Err(flight.break_off(error));
+            }
+            for (number, answer) in flight.completed() {
+                let mut slot = flight.slots[number].take().expect("the kernel answers what is under way");
+                // SAFETY: its request is completed.
+                let errand = unsafe { slot.errand() };
+                let answer = settle(errand, answer);
+                errand.answer(answer);
+                if let Err(error) = flight.begin(fd, slot) {
+                    return Err(flight.break_off(error));
+                }
+            }
         }
-        Ok(())
     }
 }
 
-/// `IoSlice` and `IoSliceMut` are, by std's promise, an `iovec` in memory.
-fn entry(file: BorrowedFd<'_>, request: &mut Request<'_, '_>) -> squeue::Entry {
-    let fd = types::Fd(file.as_raw_fd());
-    match &mut request.transfer {
-        Transfer::Read(bufs) => {
-            opcode::Readv::new(fd, bufs.as_mut_ptr().cast(), bufs.len() as u32).offset(request.offset).build()
-        }
-        Transfer::Write(bufs) => {
-            opcode::Writev::new(fd, bufs.as_ptr().cast(), bufs.len() as u32).offset(request.offset).build()
-        }
+/// An errand and what the kernel knows of its request.
+struct Slot<'e> {
+    /// From a box, and ours: a pointer, so that nothing but [`Slot::errand`] claims the memory (U1).
+    errand: NonNull<dyn Errand + 'e>,
+    bufs: Vec<IoVec>,
+}
+
+/// The `iovec` of the C interface.
+#[repr(C)]
+struct IoVec {
+    base: *mut u8,
+    len: usize,
+}
+
+impl<'e> Slot<'e> {
+    fn new(errand: Box<dyn Errand + 'e>) -> Self {
+        Self { errand: NonNull::from(Box::leak(errand)), bufs: Vec::new() }
+    }
+
+    /// # Safety
+    ///
+    /// No request of it is under way.
+    unsafe fn errand(&mut self) -> &mut (dyn Errand + 'e) {
+        // SAFETY: it is from a box of ours, and by the caller's promise the kernel does not use its memory.
+        unsafe { self.errand.as_mut() }
+    }
+
+    /// The next request, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// No request of it is under way.
+    unsafe fn entry(&mut self, file: RawFd) -> Option<squeue::Entry> {
+        let mut bufs = std::mem::take(&mut self.bufs);
+        bufs.clear();
+        // SAFETY: the caller's promise.
+        let mut request = unsafe { self.errand() }.request()?;
+        let is_read = match &mut request.transfer {
+            Transfer::Read(read) => {
+                bufs.extend(read.iter_mut().map(|buf| IoVec { base: buf.as_mut_ptr(), len: buf.len() }));
+                true
+            }
+            Transfer::Write(write) => {
+                bufs.extend(write.iter().map(|buf| IoVec { base: buf.as_ptr().cast_mut(), len: buf.len() }));
+                false
+            }
+        };
+        let offset = request.offset;
+        drop(request);
+        self.bufs = bufs;
+        let (fd, list, len) = (types::Fd(file), self.bufs.as_ptr(), self.bufs.len() as u32);
+        Some(match is_read {
+            true => opcode::Readv::new(fd, list.cast(), len).offset(offset).build(),
+            false => opcode::Writev::new(fd, list.cast(), len).offset(offset).build(),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// No request of it is under way.
+    unsafe fn into_errand(self) -> Box<dyn Errand + 'e> {
+        let mut slot = std::mem::ManuallyDrop::new(self);
+        drop(std::mem::take(&mut slot.bufs));
+        // SAFETY: from `Box::leak`, and the only way back but `drop`, which does not run.
+        unsafe { Box::from_raw(slot.errand.as_ptr()) }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::leak`. A slot is dropped in a flight that has waited for all requests (U2), or outside of
+        // one when its own is completed.
+        drop(unsafe { Box::from_raw(self.errand.as_ptr()) });
     }
 }
 
 /// The requests under way. Going, it waits until there is none.
-struct InFlight<'a> {
-    ring: &'a mut IoUring,
-    count: u32,
+struct Flight<'r, 'e> {
+    ring: &'r mut IoUring,
+    count: usize,
+    slots: [Option<Slot<'e>>; UNDER_WAY],
 }
 
-impl InFlight<'_> {
+impl<'r, 'e> Flight<'r, 'e> {
+    fn new(ring: &'r mut IoUring) -> Self {
+        Self { ring, count: 0, slots: [const { None }; UNDER_WAY] }
+    }
+
+    /// Offers the next request of an errand that has none under way, or ends it.
+    fn begin(&mut self, file: RawFd, mut slot: Slot<'e>) -> io::Result<()> {
+        // SAFETY: no request of it is under way.
+        let Some(entry) = (unsafe { slot.entry(file) }) else {
+            // SAFETY: as above.
+            unsafe { slot.into_errand() }.end();
+            return Ok(());
+        };
+        let number = self.slots.iter().position(Option::is_none).expect("there is a slot for each request (U4)");
+        self.slots[number] = Some(slot);
+        // SAFETY: the slot keeps what the entry points to until the request is completed (U1, U2). The file is borrowed
+        // for as long as the flight lasts.
+        unsafe { self.push(&entry.user_data(number as u64)) }
+    }
+
     /// Offers a request to the kernel.
     ///
     /// # Safety
     ///
-    /// What the request points to stays valid, and is not touched, until this value has gone.
+    /// What the request points to stays valid, and is not touched, until its completion was seen or this value has gone.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: the caller's promise, until the completion, which this value waits for.
+        // SAFETY: the caller's promise.
         let pushed = unsafe { self.ring.submission().push(entry) };
-        // There are as many places as requests under way (U3), so that this does not happen.
+        // There are as many places as requests under way (U4), so that this does not happen.
         pushed.map_err(|_| io::Error::other("the ring is full"))?;
         self.count += 1;
         Ok(())
@@ -132,30 +232,46 @@ impl InFlight<'_> {
     }
 
     fn is_anything_taken(&mut self) -> bool {
-        self.count as usize > self.ring.submission().len()
+        self.count > self.ring.submission().len()
     }
 
     fn pause(&self) {
         std::thread::sleep(Duration::from_micros(50));
     }
 
-    /// Hands out the completions that are there.
-    fn reap(&mut self, mut done: impl FnMut(usize, io::Result<usize>)) {
-        for completion in self.ring.completion() {
-            self.count -= 1;
-            done(completion.user_data() as usize, answer(completion.result()));
+    /// The completions that are there, of which none is under way any more.
+    fn completed(&mut self) -> Vec<(usize, io::Result<usize>)> {
+        let completion = |entry: io_uring::cqueue::Entry| (entry.user_data() as usize, answer(entry.result()));
+        let completed: Vec<_> = self.ring.completion().map(completion).collect();
+        self.count -= completed.len();
+        completed
+    }
+
+    /// Waits until nothing is under way. What the kernel has not taken it never will, since nobody enters this ring again
+    /// (U3). What it has taken ends without our help, as any request to a file does.
+    fn drain(&mut self) {
+        self.count -= self.ring.submission().len().min(self.count);
+        while self.count > 0 {
+            self.pause();
+            self.completed();
         }
+    }
+
+    /// Gives back what has not ended, when the kernel is done with it.
+    fn break_off(mut self, error: io::Error) -> Broken<'e> {
+        self.drain();
+        let left = self.slots.iter_mut().filter_map(Option::take);
+        // SAFETY: nothing is under way any more.
+        let left = left.map(|slot| unsafe { slot.into_errand() }).collect();
+        Broken { error, left }
     }
 }
 
-impl Drop for InFlight<'_> {
-    /// Only after an error or a panic is there anything to wait for. What the kernel has not taken it never will, since
-    /// nobody enters this ring again (U2). What it has taken ends without our help, as any request to a file does.
+impl Drop for Flight<'_, '_> {
+    /// Only after an error or a panic is there anything to wait for.
     fn drop(&mut self) {
-        self.count -= self.ring.submission().len() as u32;
-        while self.count > 0 {
-            self.pause();
-            self.reap(|_, _| {});
+        if self.count > 0 {
+            self.drain();
         }
     }
 }
@@ -175,11 +291,50 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::fs::File;
-    use std::io::{IoSliceMut, Write};
+    use std::io::{IoSlice, IoSliceMut, Write};
     use std::os::fd::{AsFd, OwnedFd};
-    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
+    use super::super::super::Request;
     use super::*;
+
+    /// One request; its memory and answer go to whoever listens when it ends.
+    struct One<'e> {
+        memory: Memory<'e>,
+        answer: Option<io::Result<usize>>,
+        ended: Sender<(Vec<u8>, io::Result<usize>)>,
+    }
+
+    enum Memory<'e> {
+        Read(Vec<u8>),
+        Write(&'e [u8]),
+    }
+
+    impl Errand for One<'_> {
+        fn request(&mut self) -> Option<Request<'_>> {
+            let transfer = match &mut self.memory {
+                Memory::Read(bytes) => Transfer::Read(vec![IoSliceMut::new(bytes)]),
+                Memory::Write(bytes) => Transfer::Write(vec![IoSlice::new(bytes)]),
+            };
+            self.answer.is_none().then_some(Request { offset: 0, transfer })
+        }
+
+        fn answer(&mut self, answer: io::Result<usize>) {
+            self.answer = Some(answer);
+        }
+
+        fn end(self: Box<Self>) {
+            let memory = match self.memory {
+                Memory::Read(bytes) => bytes,
+                Memory::Write(_) => Vec::new(),
+            };
+            self.ended.send((memory, self.answer.unwrap())).unwrap();
+        }
+    }
+
+    fn as_it_is(_: &mut (dyn Errand + '_), answer: io::Result<usize>) -> io::Result<usize> {
+        answer
+    }
 
     fn ring() -> Option<Ring> {
         Ring::new().inspect_err(|error| println!("skipped: io_uring is refused: {error}")).ok()
@@ -191,55 +346,97 @@ mod tests {
         (File::from(OwnedFd::from(reader)), writer)
     }
 
+    /// More than fit at once; each completion is one write of another's.
+    const MANY: usize = UNDER_WAY * 5 + 3;
+
     #[test]
-    fn a_run_ends_when_its_last_request_has() {
+    fn each_errand_ends_as_its_answer_comes_and_another_takes_its_place() {
         let Some(mut ring) = ring() else { return };
         let (slow, mut writer) = pipe();
-        let (sender, receiver) = channel();
+        let (ended, ends) = channel();
+        std::thread::scope(|scope| {
+            let (done, is_done) = channel();
+            scope.spawn(move || {
+                let mut left = MANY;
+                let mut next = || -> Option<Box<dyn Errand>> {
+                    left = left.checked_sub(1)?;
+                    Some(Box::new(One { memory: Memory::Read(vec![0]), answer: None, ended: ended.clone() }))
+                };
+                assert!(ring.serve(slow.as_fd(), &mut next, &mut as_it_is).is_ok());
+                done.send(()).unwrap();
+            });
+            for byte in 0..MANY as u8 {
+                writer.write_all(&[byte]).unwrap();
+                // Whoever it is: all the others are still under way, or have not begun.
+                let (memory, answer) = ends.recv().unwrap();
+                assert_eq!((memory, answer.unwrap()), (vec![byte], 1));
+                let last = byte as usize == MANY - 1;
+                assert_eq!(is_done.recv_timeout(Duration::from_millis(if last { 10_000 } else { 1 })).is_ok(), last);
+            }
+        });
+    }
+
+    /// Memory that tells when it goes, after whoever holds it has looked at it.
+    struct Watched(Vec<u8>, Sender<Vec<u8>>);
+
+    impl Errand for Watched {
+        fn request(&mut self) -> Option<Request<'_>> {
+            Some(Request { offset: 0, transfer: Transfer::Read(vec![IoSliceMut::new(&mut self.0)]) })
+        }
+
+        fn answer(&mut self, _: io::Result<usize>) {}
+
+        fn end(self: Box<Self>) {}
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            // Nobody listens any more where the test has failed.
+            let _ = self.1.send(std::mem::take(&mut self.0));
+        }
+    }
+
+    #[test]
+    fn memory_outlives_the_requests_of_a_flight_that_panics() {
+        let Some(mut ring) = ring() else { return };
+        let (slow, mut writer) = pipe();
+        let (dropped, drops) = channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // More than fit at once; each completion is one write of another's.
-                let mut memory = [[0u8; 1]; ENTRIES as usize + 20];
-                let mut bufs: Vec<_> = memory.iter_mut().map(|byte| [IoSliceMut::new(byte)]).collect();
-                let mut requests: Vec<_> = bufs.iter_mut().map(|b| Request::new(0, Transfer::Read(b))).collect();
-                ring.run(slow.as_fd(), &mut requests).unwrap();
-                assert!(requests.into_iter().all(|request| request.answer.unwrap() == 1));
-                sender.send(memory.concat()).unwrap();
+                let mut flight = Flight::new(&mut ring.0);
+                let fd = slow.as_raw_fd();
+                flight.begin(fd, Slot::new(Box::new(Watched(vec![0; 3], dropped.clone())))).unwrap();
+                flight.ring.submit().unwrap();
+                // The kernel never learns of this one.
+                flight.begin(fd, Slot::new(Box::new(Watched(vec![9; 3], dropped)))).unwrap();
+                let panic = std::panic::AssertUnwindSafe(|| {
+                    let _flight = flight;
+                    std::panic::resume_unwind(Box::new("in the middle of it"));
+                });
+                std::panic::catch_unwind(panic).unwrap_err();
             });
-            writer.write_all(&[7; ENTRIES as usize + 19]).unwrap();
-            let early = receiver.recv_timeout(Duration::from_millis(50));
-            assert!(matches!(early, Err(RecvTimeoutError::Timeout)), "one of them has no answer yet");
-            writer.write_all(&[7]).unwrap();
-            assert_eq!(receiver.recv().unwrap(), [7; ENTRIES as usize + 20]);
+            let early = drops.recv_timeout(Duration::from_millis(50));
+            assert!(matches!(early, Err(RecvTimeoutError::Timeout)), "the kernel may still write to the memory");
+            writer.write_all(b"abc").unwrap();
+            assert_eq!(drops.recv().unwrap(), b"abc");
+            assert_eq!(drops.recv().unwrap(), [9; 3]);
         });
     }
 
     #[test]
-    fn memory_outlives_the_requests_of_a_run_that_breaks_off() {
+    fn a_flight_that_breaks_off_gives_back_what_has_not_ended() {
         let Some(mut ring) = ring() else { return };
         let (slow, mut writer) = pipe();
-        let (sender, receiver) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut memory = [0u8; 3];
-                let mut bufs = [IoSliceMut::new(&mut memory)];
-                let mut request = Request::new(0, Transfer::Read(&mut bufs));
-                let mut flight = InFlight { ring: &mut ring.0, count: 0 };
-                let taken = entry(slow.as_fd(), &mut request);
-                // SAFETY: `memory`, its list and the pipe are dropped after `flight`.
-                unsafe { flight.push(&taken) }.unwrap();
-                flight.ring.submit().unwrap();
-                let never = entry(slow.as_fd(), &mut request);
-                // SAFETY: as above.
-                unsafe { flight.push(&never) }.unwrap();
-                drop(flight);
-                sender.send(memory).unwrap();
-            });
-            let early = receiver.recv_timeout(Duration::from_millis(50));
-            assert!(matches!(early, Err(RecvTimeoutError::Timeout)), "the kernel may still write to the memory");
-            writer.write_all(b"abc").unwrap();
-            assert_eq!(&receiver.recv().unwrap(), b"abc");
-        });
+        let (dropped, drops) = channel();
+        let mut flight = Flight::new(&mut ring.0);
+        flight.begin(slow.as_raw_fd(), Slot::new(Box::new(Watched(vec![0; 3], dropped.clone())))).unwrap();
+        flight.ring.submit().unwrap();
+        flight.begin(slow.as_raw_fd(), Slot::new(Box::new(Watched(vec![9; 3], dropped)))).unwrap();
+        writer.write_all(b"abc").unwrap();
+        let broken = flight.break_off(io::Error::other("a reason"));
+        assert_eq!((broken.left.len(), broken.error.to_string().as_str()), (2, "a reason"));
+        drop(broken);
+        assert_eq!(drops.iter().collect::<Vec<_>>(), [b"abc".to_vec(), vec![9; 3]]);
     }
 
     #[test]
@@ -255,13 +452,15 @@ mod tests {
         let Some(mut ring) = ring() else { return };
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("only written")).unwrap();
-        let mut memory = [0u8; 8];
-        let mut bufs = [IoSliceMut::new(&mut memory)];
-        let word = [io::IoSlice::new(b"word")];
-        let mut requests = [Request::new(0, Transfer::Read(&mut bufs)), Request::new(0, Transfer::Write(&word))];
-        ring.run(file.as_fd(), &mut requests).unwrap();
-        let [read, written] = requests;
-        assert_eq!(read.answer.unwrap_err().raw_os_error(), Some(Errno::BADF.raw_os_error()));
-        assert_eq!(written.answer.unwrap(), 4);
+        let (ended, ends) = channel();
+        let one = |memory| One { memory, answer: None, ended: ended.clone() };
+        let mut errands = vec![one(Memory::Write(b"word")), one(Memory::Read(vec![0; 8]))];
+        let mut next = || Some(Box::new(errands.pop()?) as Box<dyn Errand>);
+        assert!(ring.serve(file.as_fd(), &mut next, &mut as_it_is).is_ok());
+        drop((errands, ended));
+        let (failed, done): (Vec<_>, Vec<_>) = ends.iter().map(|(_, answer)| answer).partition(Result::is_err);
+        let failed: Vec<_> = failed.into_iter().map(|answer| answer.unwrap_err().raw_os_error()).collect();
+        assert_eq!(failed, [Some(Errno::BADF.raw_os_error())]);
+        assert_eq!(done.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [4]);
     }
 }
