@@ -77,5 +77,9 @@ bench-pool: ## hit path and eviction cost against other caches; writes target/be
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json
 
+bench-prediction: ## hit rates among scans and what an estimate costs; writes target/bench/prediction.json
+	@mkdir -p target/bench
+	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json
+
 clean: ## removes the cached build artefacts
 	cargo clean

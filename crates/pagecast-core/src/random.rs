@@ -11,6 +11,12 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Scatters numbers over all 64 bits; different numbers stay different.
+#[inline]
+pub(crate) fn hash(number: u64) -> u64 {
+    mix(number.wrapping_add(GAMMA))
+}
+
 /// A generator of one owner.
 #[derive(Clone, Debug)]
 pub struct Random(u64);

@@ -10,7 +10,7 @@ use pagecast_core::policy::{Access, Policy};
 use pagecast_core::{FrameId, PageId};
 use policy_pool::{Slots, admit, evict, hit, specs};
 
-const APART_FROM_FRAMES: u64 = 4 << 10;
+const APART_FROM_FRAMES: u64 = 12 << 10;
 
 /// Fills all frames and replaces all pages five times over, some written, some hit on the way.
 fn churn(policy: &mut Policy, pool: &Slots, frames: u32) {

@@ -147,7 +147,7 @@ pub struct MemoryUse {
 }
 
 /// Beyond its bytes per frame, no policy takes more than this.
-const POLICY_BASE: u64 = 4096;
+const POLICY_BASE: u64 = 12 << 10;
 
 /// The division of a pool's memory.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split
 use super::{
     Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, ExtendedSampling, Fifo, Frequency, Hyperbolic,
     LeanEvict, Lfu, LfuAged, Lirs, Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, PbmPq, PbmSampling, Policy,
-    PqOptions, PqVersion, RandomChoice, S3Fifo, SamplingOptions, SecondTouchClock, SequentialPolicy, Sieve,
+    PqOptions, PqVersion, Predictive, RandomChoice, S3Fifo, SamplingOptions, SecondTouchClock, SequentialPolicy, Sieve,
     TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
 };
 use crate::Tick;
@@ -76,8 +76,10 @@ const PBM: &[Parameter] = &[
     Parameter { name: "fallback", default: 0.0, kind: OFF },
 ];
 
-/// How the statistics of earlier uses are read, in the order of [`frequency`].
-const FREQUENCY: Kind = Kind::Word(&["off", "max", "min", "mean"]);
+/// How the statistics of earlier uses are read, in the order of [`frequency`], and our own.
+const FREQUENCY: Kind = Kind::Word(&["off", "max", "min", "mean", "auto"]);
+/// In it: history as we learn it, [`Predictive`], for which `bulk`, `replacement`, `fallback` and `group` mean nothing.
+const AUTO: f64 = 4.0;
 
 /// The reading that stands at `index` of [`FREQUENCY`].
 fn frequency(index: f64) -> Frequency {
@@ -187,7 +189,11 @@ static CATALOG: &[Entry] = &[
         name: "pbm",
         algorithm: Algorithm::PbmExtended,
         parameters: PBM_EXTENDED,
-        bytes_per_frame: |spec| if spec.value("frequency") > 0.0 { 8.0 } else { 0.0 },
+        bytes_per_frame: |spec| match spec.value("frequency") {
+            0.0 => 0.0,
+            AUTO => Predictive::BYTES_PER_FRAME,
+            _ => 8.0,
+        },
     },
     Entry { name: "pbm-paper", algorithm: Algorithm::Pbm, parameters: PBM, bytes_per_frame: |_| 0.0 },
     Entry {
@@ -323,7 +329,7 @@ impl PolicySpec {
     }
 
     /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts included, beside the frame's
-    /// own word: what a pool sets aside before it is built. Apart from it a policy needs no more than 4 KiB. What `opt`
+    /// own word: what a pool sets aside before it is built. Apart from it a policy needs no more than 12 KiB. What `opt`
     /// needs to know of its trace is not in it.
     pub fn bytes_per_frame(&self) -> u32 {
         let bytes = (self.entry.bytes_per_frame)(self);
@@ -350,6 +356,9 @@ impl PolicySpec {
             Algorithm::Lru => visitor.sequential(Lru::new(frames)),
             Algorithm::Opt => return Err(PolicyError::NeedsTrace { policy: self.entry.name }),
             Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
+            Algorithm::PbmExtended if value("frequency") == AUTO => {
+                visitor.concurrent(Predictive::new(frames, value("samples") as u32, seed))
+            }
             Algorithm::PbmExtended => visitor.concurrent(ExtendedSampling::new(
                 frames,
                 SamplingOptions {

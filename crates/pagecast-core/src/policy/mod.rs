@@ -30,6 +30,7 @@ mod mark;
 mod page_index;
 mod parameters;
 mod pbm_pq;
+mod predictive;
 mod queues;
 mod recency;
 mod sampling;
@@ -45,6 +46,7 @@ pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
 pub use hit_queue::{Batching, Due, HitQueue, LockCounts, Metadata};
 pub use parameters::PolicyError;
 pub use pbm_pq::{PbmPq, PqOptions, PqVersion};
+pub use predictive::Predictive;
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
 pub use sampling::{

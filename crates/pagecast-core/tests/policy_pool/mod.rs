@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Parameters that make another policy of one.
-const VARIANTS: [&str; 3] = [
+const VARIANTS: [&str; 4] = [
     "pbm(samples=100,bulk=10,replacement=no,frequency=max,fallback=lru,group=8)",
     "pbm(samples=4,bulk=4,frequency=mean)",
     "pbm-pq(version=2011,group=8,bulk=3)",
+    "pbm(samples=64,frequency=auto)",
 ];
 
 /// Every policy that runs without a trace, with its defaults, and variants of some.

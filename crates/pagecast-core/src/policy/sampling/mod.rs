@@ -22,10 +22,10 @@ use crate::random::Random;
 use crate::{FrameId, PageId};
 
 /// Draws, on average, for one sample that nobody holds.
-const DRAWS_PER_SAMPLE: u32 = 4;
+pub(super) const DRAWS_PER_SAMPLE: u32 = 4;
 
 /// Takes the first frame that can be had, in one round of all frames from a random start.
-fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<FrameId> {
+pub(super) fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<FrameId> {
     let count = frames.count();
     let start = random.below(count);
     (start..count)

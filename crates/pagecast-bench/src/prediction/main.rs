@@ -1,0 +1,70 @@
+//! `bench-prediction`: how much the policies read where scans are known, and what a victim costs among many scans.
+//!
+//! Prints both tables; `--json FILE` writes them as JSON, `--seed N` makes other workloads (1), `--quick` takes a few cells.
+
+mod cells;
+mod costs;
+mod eviction;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+fn main() -> ExitCode {
+    match arguments().and_then(|arguments| run(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("bench-prediction: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Default)]
+struct Arguments {
+    json: Option<PathBuf>,
+    seed: u64,
+    quick: bool,
+    /// Scans and evictions of a run whose instructions another process counts.
+    counted: Option<(u32, u32)>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut parsed = Arguments { seed: 1, ..Arguments::default() };
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        let mut value = || given.next().ok_or_else(|| format!("{flag} needs a value"));
+        let number = |text: String| text.parse::<u32>().map_err(|e| format!("{flag} {text}: {e}"));
+        match flag.as_str() {
+            "--json" => parsed.json = Some(value()?.into()),
+            "--seed" => parsed.seed = number(value()?)?.into(),
+            "--quick" => parsed.quick = true,
+            costs::COUNTED => parsed.counted = Some((number(value()?)?, number(value()?)?)),
+            _ => return Err(format!("unknown flag {flag}; there are --json FILE, --seed N and --quick")),
+        }
+    }
+    Ok(parsed)
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    if let Some((scans, evictions)) = arguments.counted {
+        costs::work(scans, evictions);
+        return Ok(());
+    }
+    println!("seed {}", arguments.seed);
+    let cells = cells::measure(arguments.seed, arguments.quick)?;
+    let costs = costs::measure()?;
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let rows = json!({
+        "cells": cells.iter().map(|cell| json!({
+            "workload": cell.workload, "streams": cell.streams, "pool": cell.pool, "policy": cell.policy,
+            "hit_rate": cell.hit_rate, "bytes_read": cell.bytes_read, "seed": arguments.seed,
+        })).collect::<Vec<_>>(),
+        "costs": costs.iter().map(|cost| json!({
+            "scans": cost.scans, "ns_per_eviction": cost.ns, "instructions_per_eviction": cost.instructions,
+        })).collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}

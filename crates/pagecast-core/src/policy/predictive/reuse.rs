@@ -1,0 +1,279 @@
+//! What the pool learns about reuse, and what it is worth to hold a page: the one estimate for pages that no scan wants.
+//!
+//! Pages with like histories are taken to be used again alike. For every kind of history and every age since the last use
+//! two sums are kept: uses that came at that age, and time that pages spent at it, resident or as ghosts. Their ratio
+//! is the *hazard*, the chance per tick of being used there. It needs no finished intervals, so that it is known as soon as
+//! pages live through an age, and who was evicted does not distort it, because ghosts go on counting.
+//!
+//! From the hazards follows the *cost* of a page: the ticks for which its frame must be held per use, when it is held as
+//! long as is best from its age on and then given up. A page that a scan reads in `t` ticks costs `t` ticks a use, so both
+//! are one unit. This is the index of Gittins for one page against a price for its frame; Beckmann, Chen and Cidon, "LHD:
+//! Improving cache hit rate by maximizing hit density" (NSDI 2018), section 3, rank by a relative of it, whose holding time
+//! is what the cache happens to give.
+//!
+//! Where that leaves room:
+//! * Kinds: never used but by scans; used once; by the number of known intervals (1, 2 to 3, 4 to 7, 8) and their mean, in
+//!   octaves. For pages with intervals ages count relative to their mean, which lets kinds learn from each other: what few
+//!   observations leave open is filled in from all means, then from all numbers of intervals, then from a prior.
+//! * The prior says that a page is used again in about the time for which it was not (hazard `OPTIMISM` / age). It speaks
+//!   only where nothing was seen yet. So pages older than any that were observed look better than young ones once
+//!   these are seen to go unused: what remains of a loop or a scan that does not fit stays, and new pages make room.
+//! * Pages that only scans have read get no prior: they are worth nothing until uses prove otherwise. This is the gate that
+//!   keeps history out of scan-only work.
+//! * Sums are halved every `MEMORY` turnovers, so old habits fade.
+//!
+//! Cost: an event is two reads and writes; a new estimate of everything takes some 64 operations a kind, at intervals
+//! that grow to half a turnover. Bytes: 8.25 KiB, and 48
+//! a frame up to 1,024 frames.
+//!
+//! Concurrency: sums are read and written relaxed, a load and a store apart; what a race loses is an observation of many. A
+//! reader may see a part of the costs renewed and a part not, both of which were estimates a moment ago. The schedule
+//! explorer does not see these sums: they protect nothing.
+
+use super::history::History;
+use super::logarithm::{Log, OCTAVE, log, ticks};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Ages relative to a mean: quarter octaves from this much below it. Younger ages share the first one.
+const BELOW_MEAN: Log = 8 * OCTAVE;
+const RELATIVE_AGES: usize = 64;
+/// Ages on their own: quarter octaves from 1 tick to 2^56.
+const ABSOLUTE_AGES: usize = 224;
+const STEP: Log = OCTAVE / 4;
+
+/// The kinds by number of intervals: 1, 2 to 3, 4 to 7, 8.
+const COUNTS: usize = 4;
+/// At most so many kinds by mean for each of them, an octave each; means further apart share kinds.
+const MAX_LEVELS: u32 = 16;
+/// A level is worth its memory from so many frames on.
+const FRAMES_PER_LEVEL: u32 = 64;
+
+/// Uses that a more general kind counts for in a special one.
+const BORROWED: f32 = 0.5;
+/// The same for the prior; small, so that it speaks only where nothing was seen.
+const PRIOR: f32 = 0.02;
+const OPTIMISM: f32 = 0.3;
+/// Uses of pages that only scans have read, below which none is counted on.
+const PROOF: f32 = 8.0;
+
+/// Uses, time, and what follows from them, at one age of one kind of history. All are bits of an `f32`.
+#[derive(Debug, Default)]
+struct Cell {
+    uses: AtomicU32,
+    time: AtomicU32,
+    cost: AtomicU32,
+}
+
+fn get(value: &AtomicU32) -> f32 {
+    f32::from_bits(value.load(Relaxed))
+}
+
+fn set(value: &AtomicU32, to: f32) {
+    value.store(to.to_bits(), Relaxed);
+}
+
+/// The sums and costs of all kinds.
+///
+/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the four counts over all means, then for each
+/// count those of its levels.
+#[derive(Debug)]
+pub(super) struct ReuseTable {
+    cells: Vec<Cell>,
+    /// Levels that there is room for, and those that are told apart.
+    room: u32,
+    levels: AtomicU32,
+}
+
+fn levels(frames: u32) -> u32 {
+    (frames / FRAMES_PER_LEVEL).min(MAX_LEVELS)
+}
+
+/// Where an age of a history stands.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The kind's first cell.
+    row: usize,
+    /// The more general kind's, if there is one.
+    general: Option<usize>,
+    /// The age's cell within the row, in units of [`STEP`].
+    age: Log,
+    ages: usize,
+    /// The logarithm of what times are relative to.
+    unit: Log,
+}
+
+impl Place {
+    #[inline]
+    fn index(&self) -> usize {
+        (self.age.max(0) / STEP).min(self.ages as Log - 1) as usize
+    }
+}
+
+/// Where an age of a row begins, relative to the row's unit.
+fn begin(age: usize, ages: usize) -> f32 {
+    let first = if ages == RELATIVE_AGES { -BELOW_MEAN } else { 0 };
+    if age == 0 { 0.0 } else { ticks(first + age as Log * STEP) }
+}
+
+impl ReuseTable {
+    /// For a pool of `frames` frames.
+    pub(super) fn new(frames: u32) -> Self {
+        let room = levels(frames);
+        let cells = 2 * ABSOLUTE_AGES + COUNTS * (1 + room as usize) * RELATIVE_AGES;
+        let table = Self { cells: (0..cells).map(|_| Cell::default()).collect(), room, levels: AtomicU32::new(room) };
+        table.estimate();
+        table
+    }
+
+    /// Tells as many levels apart as are worth it for `frames` frames.
+    pub(super) fn resize(&self, frames: u32) {
+        self.levels.store(levels(frames).min(self.room), Relaxed);
+    }
+
+    fn general(count: usize) -> usize {
+        2 * ABSOLUTE_AGES + count * RELATIVE_AGES
+    }
+
+    fn level(&self, count: usize, level: u32) -> usize {
+        Self::general(COUNTS) + (count * self.room as usize + level as usize) * RELATIVE_AGES
+    }
+
+    #[inline]
+    fn place(&self, history: History, age: u64) -> Place {
+        let age = log(age);
+        let own = |row| Place { row, general: None, age, ages: ABSOLUTE_AGES, unit: 0 };
+        let (count, mean) = match history {
+            History::Scanned => return own(0),
+            History::Once => return own(ABSOLUTE_AGES),
+            History::Intervals { count, mean } => (count.max(1).ilog2() as usize, mean),
+        };
+        let general = Self::general(count.min(COUNTS - 1));
+        let octave = (mean + OCTAVE / 2) / OCTAVE;
+        let (row, general) = match self.levels.load(Relaxed) {
+            0 => (general, None),
+            levels => (self.level(count.min(COUNTS - 1), octave as u32 % levels), Some(general)),
+        };
+        Place { row, general, age: age - mean + BELOW_MEAN, ages: RELATIVE_AGES, unit: mean }
+    }
+
+    /// A page of this history was used `age` ticks after its last use, and stands for `weight` such uses.
+    #[inline]
+    pub(super) fn used(&self, history: History, age: u64, weight: f32) {
+        let place = self.place(history, age);
+        for row in [Some(place.row), place.general].into_iter().flatten() {
+            let uses = &self.cells[row + place.index()].uses;
+            set(uses, get(uses) + weight);
+        }
+    }
+
+    /// Pages of this history spent `time` ticks in all about `age` ticks after their last use.
+    #[inline]
+    pub(super) fn unused(&self, history: History, age: u64, time: f32) {
+        let place = self.place(history, age);
+        let time = time / ticks(place.unit);
+        for row in [Some(place.row), place.general].into_iter().flatten() {
+            let sum = &self.cells[row + place.index()].time;
+            set(sum, get(sum) + time);
+        }
+    }
+
+    /// Ticks for which a frame is held per use if it holds this page on; infinite if no use is to be expected.
+    #[inline]
+    pub(super) fn cost(&self, history: History, age: u64) -> f32 {
+        let place = self.place(history, age);
+        let at = place.index();
+        let here = get(&self.cells[place.row + at].cost);
+        let next = get(&self.cells[place.row + (at + 1).min(place.ages - 1)].cost);
+        // On the way to a use the cost falls steadily. Where it rises, the use has just become unlikely: nothing between.
+        let cost = if next < here {
+            let part = (place.age - at as Log * STEP).clamp(0, STEP) as f32 / STEP as f32;
+            here + (next - here) * part
+        } else {
+            here
+        };
+        cost * ticks(place.unit)
+    }
+
+    /// Halves all sums.
+    pub(super) fn fade(&self) {
+        for cell in &self.cells {
+            set(&cell.uses, get(&cell.uses) / 2.0);
+            set(&cell.time, get(&cell.time) / 2.0);
+        }
+    }
+
+    /// Makes all costs anew from the sums. Callers see to it that one does so at a time.
+    pub(super) fn estimate(&self) {
+        self.price(0, ABSOLUTE_AGES, |_, uses, time| if uses < PROOF { 0.0 } else { uses / time.max(1.0) });
+        let prior = |age: usize, ages| OPTIMISM * 2.0 / (begin(age, ages) + begin(age + 1, ages));
+        self.price(ABSOLUTE_AGES, ABSOLUTE_AGES, |age, uses, time| blend(uses, time, PRIOR, prior(age, ABSOLUTE_AGES)));
+        let mut all = [0.0; RELATIVE_AGES];
+        for (age, hazard) in all.iter_mut().enumerate() {
+            let sum = |value: fn(&Cell) -> &AtomicU32| -> f32 {
+                (0..COUNTS).map(|count| get(value(&self.cells[Self::general(count) + age]))).sum()
+            };
+            *hazard = blend(sum(|cell| &cell.uses), sum(|cell| &cell.time), PRIOR, prior(age, RELATIVE_AGES));
+        }
+        for count in 0..COUNTS {
+            let mut own = [0.0; RELATIVE_AGES];
+            self.price(Self::general(count), RELATIVE_AGES, |age, uses, time| {
+                own[age] = blend(uses, time, BORROWED, all[age]);
+                own[age]
+            });
+            for level in 0..self.room {
+                self.price(self.level(count, level), RELATIVE_AGES, |age, uses, time| {
+                    blend(uses, time, BORROWED, own[age])
+                });
+            }
+        }
+    }
+
+    /// Prices one row, whose hazards are made of its sums.
+    ///
+    /// A frame held from age `a` to the end of age `b` is used with the chance, and held for the time, that the hazards
+    /// between give. The best `b` for each `a` comes of joining ages from the oldest down, as long as the later ones
+    /// are the better deal.
+    fn price(&self, row: usize, ages: usize, mut hazard: impl FnMut(usize, f32, f32) -> f32) {
+        let mut deals = [Deal::default(); ABSOLUTE_AGES];
+        let mut left = 1.0;
+        for (age, deal) in deals[..ages].iter_mut().enumerate() {
+            let cell = &self.cells[row + age];
+            let width = begin(age + 1, ages) - begin(age, ages);
+            let expected = hazard(age, get(&cell.uses), get(&cell.time)) * width;
+            // Of those left, 1 in 1 + expected gets through: exact for small hazards, and needs no exponential.
+            left = f32::max(left, f32::MIN_POSITIVE * 1e6);
+            *deal = Deal { uses: left * expected / (1.0 + expected), time: left * width / (1.0 + expected), ages: 1 };
+            left /= 1.0 + expected;
+        }
+        for age in (0..ages).rev() {
+            let mut deal = deals[age];
+            while let Some(&later) = deals[..ages].get(age + deal.ages).filter(|later| later.is_better_than(&deal)) {
+                deal =
+                    Deal { uses: deal.uses + later.uses, time: deal.time + later.time, ages: deal.ages + later.ages };
+            }
+            deals[age] = deal;
+            set(&self.cells[row + age].cost, if deal.uses > 0.0 { deal.time / deal.uses } else { f32::INFINITY });
+        }
+    }
+}
+
+/// Uses to be had for a time.
+#[derive(Clone, Copy, Default)]
+struct Deal {
+    uses: f32,
+    time: f32,
+    /// How many ages it spans.
+    ages: usize,
+}
+
+impl Deal {
+    fn is_better_than(&self, other: &Deal) -> bool {
+        self.uses * other.time > other.uses * self.time
+    }
+}
+
+/// The hazard from what was seen, and from `borrowed` uses at another hazard.
+fn blend(uses: f32, time: f32, borrowed: f32, hazard: f32) -> f32 {
+    (uses + borrowed) / (time + borrowed / hazard)
+}
