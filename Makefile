@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-io bench-sim capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny bench-pool bench-io bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -80,6 +80,10 @@ bench-pool: ## hit path and eviction cost against other caches; writes target/be
 bench-prediction: ## hit rates among scans and what an estimate costs; writes target/bench/prediction.json
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json
+
+reproduction: ## the paper's figures that a simulator can show; FIGURES='5 7' for some (docs/reproduction.md)
+	cargo build --release --locked -p pagecast-cli --no-default-features
+	bash ci/reproduction.sh $(PAGECAST) $(FIGURES)
 
 clean: ## removes the cached build artefacts
 	cargo clean

@@ -36,7 +36,7 @@ fn traces() -> impl Strategy<Value = Vec<u64>> {
 fn with_all_switches_off_it_is_the_papers() {
     seeded::check(60, &(1..24u32, 1..20u32, traces()), |(frames, samples, trace)| {
         let pool = |name: &str| {
-            let spec = PolicySpec::parse(&format!("{name}(samples={samples})")).unwrap();
+            let spec = PolicySpec::parse(&format!("{name}(samples={samples},frequency=off)")).unwrap();
             ModelPool::new(&spec, frames, 5)
         };
         let (mut paper, mut ours) = (pool("pbm-paper"), pool("pbm"));
@@ -135,7 +135,7 @@ fn looking_at_all_frames_it_chooses_as_the_naive_version() {
 fn the_fallback_alone_is_lru() {
     seeded::check(60, &(1..24u32, traces()), |(frames, trace)| {
         let pool = |text: &str| ModelPool::new(&PolicySpec::parse(text).unwrap(), frames, 1);
-        let (mut lru, mut pbm) = (pool("lru"), pool("pbm(samples=256,replacement=no,fallback=lru)"));
+        let (mut lru, mut pbm) = (pool("lru"), pool("pbm(samples=256,replacement=no,frequency=off,fallback=lru)"));
         for &page in &trace {
             for pool in [&mut lru, &mut pbm] {
                 pool.request(PageId::from_raw(page), false, &NoScans).unwrap();

@@ -3,6 +3,7 @@
 pub mod charts;
 pub mod curve;
 pub mod generate;
+pub mod odds;
 #[cfg(feature = "redset")]
 pub mod redset;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The pool's size, while it is in use.
+//! The pool's size, and the effort of its policy, while it is in use.
 //!
 //! A pool has address space, headers and a policy for as many frames as [`PoolOptions::max_memory`] allows, and uses the
 //! first of them. Growing puts more of them into use. Shrinking takes the upper ones out of use and gives their memory to
@@ -54,5 +54,20 @@ impl Pool {
     /// was replaced, say, or before a quiet night. The pool keeps its size and takes the memory again as pages come in.
     pub fn give_back_idle(&self) -> u64 {
         u64::from(self.0.cache.give_back()) * u64::from(self.page_size())
+    }
+
+    /// From now on a choice of victims looks at `samples` pages, from 1 to
+    /// [`MAX_SAMPLES`](crate::policy::MAX_SAMPLES), what is outside being taken as the nearest inside: more for fewer misses,
+    /// fewer for less work. Nobody waits for it. False, and nothing changes, if the policy cannot do so.
+    ///
+    /// ```
+    /// # use pagecast::{Pool, PoolOptions, PolicySpec};
+    /// let policy = PolicySpec::parse("pbm(samples=10,frequency=off)")?;
+    /// let pool = Pool::new(PoolOptions { memory: 4 << 20, policy, ..Default::default() })?;
+    /// assert!(pool.set_samples(40));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_samples(&self, samples: u32) -> bool {
+        self.0.cache.set_samples(samples)
     }
 }

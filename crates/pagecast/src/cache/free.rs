@@ -161,6 +161,11 @@ impl Cache {
         (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
     }
 
+    /// Tells the policy how many samples to draw; whether it draws any.
+    pub(crate) fn set_samples(&self, samples: u32) -> bool {
+        self.policy.set_samples(samples)
+    }
+
     /// Empties up to `limit` of the frames that are out of use.
     pub(super) fn drain(&self, limit: u32) {
         for index in self.free.above(limit) {

@@ -15,7 +15,7 @@
 //! * A bulk's victims stay where they are until their frames are needed; a page that is used meanwhile leaves all
 //!   the same. The authors put them on PostgreSQL's free list.
 //! * A group's time is that of its first or last page, whichever is wanted sooner: a scan that lies inside one group is
-//!   not seen. Here groups save no memory (see docs/prediction.md); they are for comparison.
+//!   not seen. Here groups save no memory (see docs/predictive-policies.md); they are for comparison.
 //!
 //! Suits scans with point reads among them. The statistics are of resident pages only, and scans leave traces in them too: on
 //! scans alone they lose (docs/reproduction.md).

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The figures of the paper that a simulator can show: traces by rule, and tables of what each policy misses on them.
+# Usage: reproduction.sh PAGECAST [FIGURE]...   (figures: 3 5 6 7 8 9 11 12 algorithm2 groups slices; all if none is named)
+# Writes traces and one JSON file a table to target/reproduction. docs/reproduction.md has the results.
+set -euo pipefail
+
+pagecast=$1
+shift
+figures=${*:-3 5 6 7 8 9 11 12 algorithm2 groups slices}
+out=target/reproduction
+mkdir -p "$out"
+
+# simulate NAME WORKLOAD POLICIES SIZES [OPTION]...
+simulate() {
+    local name=$1 workload=$2 policies=$3 sizes=$4
+    shift 4
+    echo "== $name: $workload"
+    "$pagecast" trace generate "$workload" --seed 1 --out "$out/$name.pct" >"$out/$name.log"
+    "$pagecast" simulate "$out/$name.pct" --policies "$policies" --sizes "$sizes" --seed 1 --jobs 1 --json "$out/$name.json" "$@"
+}
+
+all='clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,frequency=off)'
+mixed="clock,pbm-pq,pbm-paper,pbm(samples=10,frequency=max,fallback=lru)"
+table='pages=8000'
+
+for figure in $figures; do
+    case $figure in
+    3)
+        for workload in dynzipf-like dynzipf-like-cs; do
+            simulate "3-$workload" "$workload(reads=400000,pages=8000)" \
+                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,pbm(samples=10,frequency=max,fallback=lru),opt" 10%,30%,50%,70%
+        done
+        ;;
+    5)
+        for streams in 8 16 32 64; do
+            simulate "5-$streams" "sequential(streams=$streams,$table)" "$all,pbm-pq(version=2011),opt" 30%
+            simulate "5-$streams-logical" "sequential(streams=$streams,$table)" "$all" 30% --time logical
+        done
+        ;;
+    6) simulate 6 "sequential(streams=32,$table)" "$all,opt" 20%,30%,45%,60%,80% ;;
+    7)
+        samples=$(printf 'pbm(samples=%s,frequency=off),' 1 2 5 10 20 100)
+        without='pbm(samples=10,replacement=no,frequency=off),pbm(samples=100,replacement=no,frequency=off)'
+        for streams in 8 32; do
+            simulate "7-$streams" "sequential(streams=$streams,$table)" "$samples$without,pbm(samples=100,bulk=10,frequency=off),opt" 30%
+        done
+        ;;
+    8)
+        for streams in 8 16 32 64; do
+            simulate "8-$streams" "trailing-index(streams=$streams,$table)" "$mixed" 30%
+        done
+        ;;
+    9)
+        for streams in 8 16 32 64; do
+            simulate "9-$streams" "sequential-index(streams=$streams,queries=4,$table)" "$mixed" 30%
+        done
+        ;;
+    11)
+        # The paper's 0, 2 and 8 scans of 285,000 pages per million operations, by their share of all reads.
+        for skew in 0 0.75 0.99; do
+            for scans in 0 1425 5700; do
+                simulate "11-$skew-$scans" "ycsb(operations=100000,skew=$skew,scans=$scans,$table)" "$mixed" 36%
+            done
+        done
+        ;;
+    12)
+        # Scans that make 20, 50, 67 and 80 % of all reads; 5 % of the table are 400 pages.
+        for skew in 0.75 0.99; do
+            for scans in 625 2500 5000 10000; do
+                simulate "12-$skew-$scans" "ycsb(operations=100000,skew=$skew,scans=$scans,$table)" "$mixed" 36%
+            done
+        done
+        ;;
+    algorithm2)
+        readings=$(for reading in max min mean; do
+            printf 'pbm(samples=10,frequency=%s),pbm(samples=10,frequency=%s,fallback=lru),' $reading $reading
+        done)
+        for workload in "sequential(streams=32,$table)" "ycsb(operations=100000,skew=0.75,scans=2500,$table)" \
+            "dynzipf-like-cs(reads=400000,pages=8000)"; do
+            simulate "algorithm2-${workload%%(*}" "$workload" "clock,pbm-paper,pbm(samples=10,frequency=off,fallback=lru),${readings%,}" 30%
+        done
+        ;;
+    groups)
+        groups=$(printf 'pbm(samples=10,frequency=off,group=%s),pbm-pq(group=%s),' 1 1 8 8 32 32 128 128 512 512 2048 2048)
+        simulate groups "sequential(streams=32,$table)" "${groups%,}" 30%
+        ;;
+    slices)
+        slices=$(for version in 2011 2012; do
+            printf "pbm-pq(version=$version,slice=%s)," 5 50 500 5000
+        done)
+        simulate slices "sequential(streams=32,$table)" "pbm-pq(bulk=1),pbm-pq(bulk=128),${slices%,}" 30%
+        ;;
+    *)
+        echo "$0: no figure \`$figure\`" >&2
+        exit 2
+        ;;
+    esac
+done
