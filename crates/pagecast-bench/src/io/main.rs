@@ -3,9 +3,12 @@
 //! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
 //! backends take turns; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
 //! (it is made if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading ahead is
-//! worth over a declared device.
+//! worth over a declared device, a third what buffers registered with the kernel are.
 
 mod ahead;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod registered;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -95,11 +98,51 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let ratio = median(&rounds[1], |r| r.reads_s) / median(&rounds[0], |r| r.reads_s);
         println!("{page_size:>9}  io_uring / positional: {ratio:.2} times the reads");
     }
+    let registered = registered(arguments, &file)?;
     let scans = scans(arguments)?;
     let Some(path) = &arguments.json else { return Ok(()) };
-    let text =
-        serde_json::to_string_pretty(&json!({ "rows": rows, "read_ahead": scans })).map_err(|e| e.to_string())?;
+    let text = serde_json::to_string_pretty(&json!({ "rows": rows, "registered": registered, "read_ahead": scans }))
+        .map_err(|e| e.to_string())?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Reads through one ring into memory that is registered with the kernel and that is not.
+#[cfg(target_os = "linux")]
+fn registered(arguments: &Arguments, file: &Path) -> Result<Vec<serde_json::Value>, String> {
+    println!("\none ring, no pool; buffers by address, registered; medians");
+    let (memory, mut rows) = (registered::Memory::new(), Vec::new());
+    for page_size in PAGES {
+        let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
+        for seed in 0..arguments.rounds as u64 {
+            for (is_registered, rounds) in [false, true].into_iter().zip(&mut rounds) {
+                let before = (processor_time()?, Instant::now());
+                let reads = match registered::run(&memory, file, page_size, is_registered, seed, arguments.round) {
+                    Ok(reads) => reads.max(1) as f64,
+                    Err(error) => {
+                        println!("skipped: {error}");
+                        return Ok(rows);
+                    }
+                };
+                let (cpu, elapsed) = (processor_time()? - before.0, before.1.elapsed());
+                let cpu_us = cpu.as_secs_f64() * 1e6 / reads;
+                rounds.push(Round { reads_s: reads / elapsed.as_secs_f64(), cpu_us });
+            }
+        }
+        for (is_registered, rounds) in [false, true].into_iter().zip(&rounds) {
+            let (reads_s, cpu_us) = (median(rounds, |r| r.reads_s), median(rounds, |r| r.cpu_us));
+            println!("{page_size:>9}  {reads_s:>10.0} {cpu_us:>10.1}  registered: {is_registered}");
+            rows.push(json!({
+                "page_bytes": page_size, "registered": is_registered, "reads_s": reads_s, "cpu_us_per_read": cpu_us,
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn registered(_: &Arguments, _: &Path) -> Result<Vec<serde_json::Value>, String> {
+    println!("\nregistered buffers: skipped, this system has no io_uring");
+    Ok(Vec::new())
 }
 
 /// Scans with and without reading ahead.
