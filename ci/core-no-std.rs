@@ -16,7 +16,7 @@ static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     // The number of arguments is 1, which the compiler does not know: nothing can be computed before the program runs.
     let Ok(scans) = u32::try_from(arguments) else { return 1 };
-    let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12 };
+    let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12, marks: 8 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
     let predictor = registry.predictor();
     let runs = [Run { first: 0, blocks: 100, position: 0, span: 5000 }];

@@ -16,7 +16,7 @@ type Memory = Arc<[AtomicU64]>;
 
 const TABLE: RelationId = RelationId(3);
 const SMALL: PredictorConfig =
-    PredictorConfig { scans: 4, parts: 6, runs: 12, bitset_words: 8, cells: 4, scan_words: 0 };
+    PredictorConfig { scans: 4, parts: 6, runs: 12, bitset_words: 8, cells: 4, scan_words: 0, marks: 0 };
 
 fn memory(words: usize) -> Memory {
     (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -43,7 +43,8 @@ fn page(block: u32) -> PageId {
 
 #[test]
 fn the_memory_is_what_the_documentation_says() {
-    let base = PredictorConfig { scans: 64, parts: 128, runs: 1000, bitset_words: 80, cells: 16, scan_words: 0 };
+    let base =
+        PredictorConfig { scans: 64, parts: 128, runs: 1000, bitset_words: 80, cells: 16, scan_words: 0, marks: 0 };
     let bytes = |change: fn(&mut PredictorConfig)| {
         let mut config = base;
         change(&mut config);

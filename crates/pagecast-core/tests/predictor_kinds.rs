@@ -14,7 +14,7 @@ type Memory = Arc<[AtomicU64]>;
 
 const TABLE: RelationId = RelationId(3);
 const ROOMY: PredictorConfig =
-    PredictorConfig { scans: 8, parts: 8, runs: 2000, bitset_words: 1000, cells: 16, scan_words: 0 };
+    PredictorConfig { scans: 8, parts: 8, runs: 2000, bitset_words: 1000, cells: 16, scan_words: 0, marks: 0 };
 
 fn new(config: PredictorConfig) -> (Registry<Memory>, Predictor<Memory>) {
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -197,4 +197,82 @@ fn a_scan_waits_for_the_one_behind_it_within_its_bound() {
     assert_eq!((predictor.read_ahead(ahead, 1000), predictor.read_ahead(behind, 1000)), (900, 100));
     registry.finish(behind, 10_000);
     assert_eq!((predictor.read_ahead(ahead, 1000), predictor.read_ahead(behind, 1000)), (1000, 0));
+}
+
+const INDEX: RelationId = RelationId(9);
+
+/// An index scan of `entries`, at its beginning.
+fn index_scan(registry: &mut Registry<Memory>, entries: std::ops::Range<u32>, now: u64) -> ScanId {
+    let blocks = entries.end - entries.start;
+    let run = [Run { first: entries.start, blocks, position: 0, span: u64::from(blocks) }];
+    let parts = [Part { relation: INDEX, pages: Pages::Runs(&run) }];
+    registry.register(&ScanSpec { kind: ScanKind(1), length: u64::from(blocks), parts: &parts }, now).unwrap()
+}
+
+/// The estimate for each page that a leader has marked is the follower's real time to it, at the follower's own pace, also for
+/// pages that were marked before it began and when the leader has ended.
+#[test]
+fn a_trailing_scan_is_expected_where_its_leader_was() {
+    let (mut registry, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
+    // Entry i lies in block 7 i mod 101, and every page is met again after 101 entries.
+    let heap = |entry: u32| page(entry * 7 % 101);
+    let leader = index_scan(&mut registry, 0..200, 0);
+    for entry in 0..100 {
+        predictor.mark(heap(entry), PageId::new(INDEX, entry));
+        predictor.report(leader, u64::from(entry) + 1, 10 * (u64::from(entry) + 1));
+    }
+    assert_eq!(predictor.next_access(heap(40), 1000), None, "nobody follows");
+    let follower = index_scan(&mut registry, 20..150, 1000);
+    predictor.report(follower, 10, 1300); // at entry 30, 30 ticks each
+    let expected = |entry: u32| predictor.next_access(heap(entry), 1300);
+    assert_eq!([29, 30, 31, 99].map(expected), [None, Some(0), Some(30), Some(2070)]);
+    assert_eq!(expected(100), None, "not marked yet");
+    registry.finish(leader, 1300);
+    assert_eq!(expected(99), Some(2070));
+    // A page with several entries is wanted at the first of them that is still to come.
+    predictor.mark(heap(99), PageId::new(INDEX, 50));
+    assert_eq!((expected(99), expected(50)), (Some(600), Some(600)));
+    predictor.report(follower, 31, 1930);
+    assert_eq!(predictor.next_access(heap(99), 1930), Some(30 * 48));
+    registry.finish(follower, 1930);
+    assert_eq!(predictor.next_access(heap(99), 1930), None);
+}
+
+/// A scan that does not know which entries it reads finds its place in the marks of two neighbouring pages.
+#[test]
+fn a_scan_finds_whom_it_follows() {
+    let (_, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
+    let mut random = Random::new(4);
+    let heap: Vec<u32> = (0..200).map(|_| random.below(80)).collect();
+    for (entry, &block) in heap.iter().enumerate() {
+        predictor.mark(page(block), PageId::new(INDEX, entry as u32));
+        predictor.mark(page(block), PageId::new(RelationId(8), 5));
+    }
+    let place = |one: u32, next: u32| {
+        predictor.marked(page(one), INDEX).find(|&entry| predictor.marked(page(next), INDEX).any(|n| n == entry + 1))
+    };
+    let known = heap.iter().zip(&heap[1..]).enumerate().filter(|&(entry, (&one, &next))| {
+        let found = place(one, next);
+        if let Some(found) = found {
+            assert_eq!((heap[found as usize], heap[found as usize + 1]), (one, next), "entry {entry}");
+        }
+        found.is_some()
+    });
+    // A page of 80 has 2.5 entries, and some more than its set holds.
+    assert!(known.count() >= 120);
+    assert_eq!(predictor.marked(page(heap[7]), RelationId(8)).collect::<Vec<_>>(), [5]);
+}
+
+/// Of the marks of a set the one that was left longest ago goes; one that is left again counts as new.
+#[test]
+fn a_full_set_of_marks_forgets_the_oldest() {
+    let (_, predictor) = new(PredictorConfig { marks: 1, ..ROOMY });
+    for entry in [1, 2, 3, 4, 1, 5] {
+        predictor.mark(page(7), PageId::new(INDEX, entry));
+    }
+    assert_eq!(predictor.marked(page(7), INDEX).collect::<Vec<_>>(), [5, 1, 4, 3]);
+    assert_eq!(predictor.marked(page(8), INDEX).count(), 0);
+    let (_, unmarked) = new(ROOMY);
+    unmarked.mark(page(7), PageId::new(INDEX, 1));
+    assert_eq!(unmarked.marked(page(7), INDEX).count(), 0);
 }

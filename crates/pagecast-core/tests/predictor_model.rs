@@ -18,7 +18,7 @@ use std::sync::Arc;
 const RELATIONS: u32 = 5;
 const BLOCKS: u32 = 700;
 const CONFIG: PredictorConfig =
-    PredictorConfig { scans: 6, parts: 12, runs: 40, bitset_words: 32, cells: 0, scan_words: 0 };
+    PredictorConfig { scans: 6, parts: 12, runs: 40, bitset_words: 32, cells: 0, scan_words: 0, marks: 0 };
 
 #[derive(Clone, Debug)]
 enum Shape {

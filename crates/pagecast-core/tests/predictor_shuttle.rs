@@ -193,6 +193,27 @@ fn workers_report_side_by_side() {
     assert_eq!(predictor.scan(scan).unwrap().position, 12);
 }
 
+/// Two index scans leave marks in one set while a reader looks: it finds an entry for a page only if that was left there.
+fn marks_are_whole() {
+    let config = PredictorConfig { scans: 1, parts: 1, marks: 4, ..PredictorConfig::EMPTY };
+    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    let predictor = Registry::format(memory, config).unwrap().predictor();
+    let left = |block: u32| [block, block + 10];
+    let scans = [1, 2].map(|block| {
+        let predictor = predictor.clone();
+        thread::spawn(move || {
+            left(block).map(|entry| predictor.mark(PageId::new(TABLE, block), PageId::new(OTHER, entry)))
+        })
+    });
+    for block in [1, 2] {
+        let found: Vec<u32> = predictor.marked(PageId::new(TABLE, block), OTHER).collect();
+        assert!(found.iter().all(|entry| left(block).contains(entry)), "{block}: {found:?}");
+    }
+    for scan in scans {
+        scan.join().unwrap();
+    }
+}
+
 /// Explores `protocol` with `left_out`. One at a time: what is left out is left out everywhere.
 fn explore(protocol: fn(), left_out: Option<Mistake>) {
     static ONE: Mutex<()> = Mutex::new(());
@@ -244,4 +265,10 @@ fn a_scan_is_there_as_a_whole() {
 #[test]
 fn workers_need_no_lock() {
     explore(workers_report_side_by_side, None);
+}
+
+#[test]
+fn marks_need_no_version() {
+    explore(marks_are_whole, None);
+    explore(marks_are_whole, Some(Mistake::UnmixedMark));
 }

@@ -4,23 +4,25 @@
 //! header   32 words   magic, configuration, heads of the free lists, a running pace per kind of scan
 //! buckets  2 each     by hash of the relation: version and first part of a chain, how often scans came to it
 //! cells    8 each     by hash of the page: who comes there first, see cell.rs
+//! marks    8 for 4    by hash of the page: which entries of an index led there, see marks.rs
 //! scans    24 each    see scan.rs
 //! parts    8 each     see registry.rs
 //! arena    the rest   runs and bitsets, see pages.rs and arena.rs
 //! ```
 
 use super::cell::CELL_WORDS;
+use super::marks::{self, SET_WORDS};
 use super::pages::{RUN_WORDS, SAMPLED_WORDS};
 use super::words::{Words, split};
 use super::{FormatError, RegisterError};
-use crate::RelationId;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::{PageId, RelationId};
 
 /// How many kinds of scans there are, each with a running estimate of pace.
 pub const KINDS: u8 = 16;
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x03");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x04");
 
 pub(super) const HEADER_WORDS: usize = 32;
 pub(super) const BUCKET_WORDS: usize = 2;
@@ -50,6 +52,7 @@ pub(super) mod header {
     pub(in super::super) const HORIZON: usize = 7;
     /// Scans for which there was no room.
     pub(in super::super) const REFUSED: usize = 8;
+    pub(in super::super) const MARKS: usize = 9;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
     pub(in super::super) const PACE: usize = 16;
 }
@@ -58,7 +61,7 @@ pub(super) mod header {
 ///
 /// Bytes: 256, and for each scan 192, for each part 64 and one or two buckets of 16 (their number is a power of two), for
 /// each run 24, for each eight words of a bitset (512 blocks) 72, for each
-/// cell 64. A scan of one relation with `r` runs thus takes at most
+/// cell 64, for each mark 16. A scan of one relation with `r` runs thus takes at most
 /// `288 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
 /// free stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,18 +81,22 @@ pub struct PredictorConfig {
     /// The most words (of 8 bytes) that the pages of one scan may take, three for each run; 0 for no such limit. Runs and
     /// bitsets that need more are coarsened to groups of blocks that fit. Each part of a scan gets an equal share.
     pub scan_words: u32,
+    /// Marks of index scans that other scans may follow, see [`Predictor::mark`](super::Predictor::mark); a power of two of at
+    /// least 4, or it is rounded up to one. Twice to four times the pages that such scans keep in the pool are enough; 0 where
+    /// there are no such scans, and estimates then do not look for marks.
+    pub marks: u32,
 }
 
 impl Default for PredictorConfig {
     /// 0.6 MiB: 256 scans of 4 relations and 64 runs each on average, and cells for 262,144 blocks.
     fn default() -> Self {
-        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096, cells: 1024, scan_words: 3072 }
+        Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096, cells: 1024, scan_words: 3072, marks: 0 }
     }
 }
 
 impl PredictorConfig {
     /// Room for nothing: what a configuration that names only what it needs is completed with.
-    pub const EMPTY: Self = Self { scans: 0, parts: 0, runs: 0, bitset_words: 0, cells: 0, scan_words: 0 };
+    pub const EMPTY: Self = Self { scans: 0, parts: 0, runs: 0, bitset_words: 0, cells: 0, scan_words: 0, marks: 0 };
 
     /// The memory it needs, in words of 8 bytes. `usize::MAX` if that has no size on this machine.
     pub fn words(&self) -> usize {
@@ -108,7 +115,9 @@ impl PredictorConfig {
         let buckets = (self.parts as usize).checked_next_power_of_two()?;
         let cells = if self.cells == 0 { 0 } else { (self.cells as usize).checked_next_power_of_two()? };
         let cells_at = HEADER_WORDS.checked_add(buckets.checked_mul(BUCKET_WORDS)?)?;
-        let scans_at = cells_at.checked_add(cells.checked_mul(CELL_WORDS)?)?;
+        let mark_sets = marks::sets(self.marks)?;
+        let marks_at = cells_at.checked_add(cells.checked_mul(CELL_WORDS)?)?;
+        let scans_at = marks_at.checked_add(mark_sets.checked_mul(SET_WORDS)?)?;
         let parts_at = scans_at.checked_add((self.scans as usize).checked_mul(SCAN_WORDS)?)?;
         let arena_at = parts_at.checked_add((self.parts as usize).checked_mul(PART_WORDS)?)?;
         let bitset_words = self.bitset_words as usize;
@@ -118,7 +127,7 @@ impl PredictorConfig {
         let end = arena_at.checked_add(arena_words)?;
         // Half a word must hold any index and have one left over for NIL.
         u32::try_from(end).ok().filter(|&end| end < u32::MAX)?;
-        Some(Layout { config: *self, cells_at, cells, scans_at, parts_at, arena_at, end })
+        Some(Layout { config: *self, cells_at, cells, marks_at, mark_sets, scans_at, parts_at, arena_at, end })
     }
 }
 
@@ -128,6 +137,8 @@ pub(super) struct Layout {
     pub(super) config: PredictorConfig,
     cells_at: usize,
     cells: usize,
+    marks_at: usize,
+    mark_sets: usize,
     scans_at: usize,
     parts_at: usize,
     pub(super) arena_at: usize,
@@ -145,7 +156,8 @@ impl Layout {
         let (scans, parts) = split(words.load(header::SCANS_PARTS, Relaxed));
         let (runs, bitset_words) = split(words.load(header::RUNS_BITSETS, Relaxed));
         let (cells, scan_words) = split(words.load(header::CELLS_WORDS, Relaxed));
-        let config = PredictorConfig { scans, parts, runs, bitset_words, cells, scan_words };
+        let marks = words.load(header::MARKS, Relaxed) as u32;
+        let config = PredictorConfig { scans, parts, runs, bitset_words, cells, scan_words, marks };
         config.layout().ok_or(FormatError::BadConfig)?.fits(words)
     }
 
@@ -169,11 +181,18 @@ impl Layout {
         (self.cells > 0).then(|| self.cells_at + scatter(key, self.cells) * CELL_WORDS)
     }
 
+    /// The first word of the marks of `page`, `None` where there are no marks.
+    #[inline]
+    pub(super) fn marks(&self, page: PageId) -> Option<usize> {
+        (self.mark_sets > 0).then(|| self.marks_at + scatter(page.raw(), self.mark_sets) * SET_WORDS)
+    }
+
     pub(super) fn buckets(&self) -> impl Iterator<Item = usize> + use<> {
         (HEADER_WORDS..self.cells_at).step_by(BUCKET_WORDS)
     }
 
-    pub(super) fn cell_words(&self) -> core::ops::Range<usize> {
+    /// The words of cells and marks.
+    pub(super) fn hint_words(&self) -> core::ops::Range<usize> {
         self.cells_at..self.scans_at
     }
 

@@ -20,6 +20,8 @@ pub enum Mistake {
     TornCell = 5,
     /// A reader that takes the latest arrivals into a queue does not look whether more have come.
     NoArrivalCheck = 6,
+    /// The first word of a mark does not tell whether the second belongs to it.
+    UnmixedMark = 7,
 }
 
 static CURRENT: AtomicU8 = AtomicU8::new(0);

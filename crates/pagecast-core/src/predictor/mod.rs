@@ -57,6 +57,7 @@ mod coarse;
 mod correlation;
 mod error;
 mod layout;
+mod marks;
 #[cfg(pagecast_shuttle)]
 pub mod mistake;
 mod pages;

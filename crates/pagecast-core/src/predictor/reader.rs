@@ -105,6 +105,10 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         })
     }
 
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     pub(super) fn words(&self) -> Words<'_> {
         Words(self.memory.as_ref())
     }
@@ -259,6 +263,40 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         (whole && (self.arrived(bucket) == arrived || self.arrival_check_left_out())).then_some(queue)
     }
 
+    /// The least estimate over the scans that have registered `page`.
+    #[inline]
+    fn nearest(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+        let bucket = self.layout.bucket(page.relation());
+        let key = cell::key(page);
+        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, page, now) };
+        let cell = Cell { words: self.words(), at };
+        let arrived = self.arrived(bucket);
+        let known = match cell.read(key, arrived) {
+            Some((queue, 0)) => Some(queue),
+            Some((queue, since)) => {
+                let queue = self.catch_up((&queue, since), (bucket, arrived), page, now);
+                queue.inspect(|queue| cell.write(key, arrived, queue))
+            }
+            None => None,
+        };
+        if let Some(queue) = known {
+            match self.ask(&queue, bound, page, now) {
+                (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, now) => return Some(nearest),
+                // Only a new scan can want what none of all the scans wants any more.
+                (None, true) => return None,
+                _ => {}
+            }
+        }
+        let (queue, whole) = self.gather(bucket, page, now);
+        if whole {
+            cell.write(key, arrived, &queue);
+        }
+        match self.ask(&queue, bound, page, now) {
+            (nearest, true) => nearest,
+            _ => self.nearest_of_all(bucket, page, now),
+        }
+    }
+
     /// The least estimate over all scans of the bucket.
     fn nearest_of_all(&self, bucket: usize, page: PageId, now: Tick) -> Option<Tick> {
         let visit =
@@ -290,38 +328,17 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     }
 
     /// See [`next_access`](Self::next_access). What is not beyond `bound` is found out from the scans that were nearest
-    /// when the page's cell was last looked at.
+    /// when the page's cell was last looked at. Then the entries that led scans to the page are asked for.
     #[inline]
     fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let bucket = self.layout.bucket(page.relation());
-        let key = cell::key(page);
-        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, page, now) };
-        let cell = Cell { words: self.words(), at };
-        let arrived = self.arrived(bucket);
-        let known = match cell.read(key, arrived) {
-            Some((queue, 0)) => Some(queue),
-            Some((queue, since)) => {
-                let queue = self.catch_up((&queue, since), (bucket, arrived), page, now);
-                queue.inspect(|queue| cell.write(key, arrived, queue))
+        let mut nearest = self.nearest(bound, page, now);
+        for entry in self.entries(page) {
+            if nearest.is_some_and(|nearest| nearest <= bound) {
+                break;
             }
-            None => None,
-        };
-        if let Some(queue) = known {
-            match self.ask(&queue, bound, page, now) {
-                (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, now) => return Some(nearest),
-                // Only a new scan can want what none of all the scans wants any more.
-                (None, true) => return None,
-                _ => {}
-            }
+            nearest = sooner(nearest, self.nearest(bound, entry, now));
         }
-        let (queue, whole) = self.gather(bucket, page, now);
-        if whole {
-            cell.write(key, arrived, &queue);
-        }
-        match self.ask(&queue, bound, page, now) {
-            (nearest, true) => nearest,
-            _ => self.nearest_of_all(bucket, page, now),
-        }
+        nearest
     }
 }
 

@@ -75,7 +75,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         words.store(header::SCANS_PARTS, join(config.scans, config.parts), Relaxed);
         words.store(header::RUNS_BITSETS, join(config.runs, config.bitset_words), Relaxed);
         words.store(header::CELLS_WORDS, join(config.cells, config.scan_words), Relaxed);
-        for at in layout.cell_words() {
+        words.store(header::MARKS, u64::from(config.marks), Relaxed);
+        for at in layout.hint_words() {
             words.store(at, 0, Relaxed);
         }
         for at in layout.buckets() {

@@ -2,19 +2,29 @@
 
 use super::SimulationError;
 use crate::trace::{LoadedEvent, Registration, ScanNumber, Trace};
-use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, ScanKind, ScanSpec};
+use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::sync::atomic::AtomicU64;
-use pagecast_core::{ScanId, Tick};
+use pagecast_core::{PageId, RelationId, ScanId, Tick};
 use std::sync::Arc;
 
 type Memory = Arc<[AtomicU64]>;
+
+/// A scan of the trace while it runs.
+#[derive(Clone, Copy)]
+struct Running {
+    id: ScanId,
+    /// Of a scan that registered one run, that run. Where it asks for pages of another relation, it goes along an index, and its
+    /// position names the entry that leads to the page.
+    entries: Option<(RelationId, Run)>,
+    position: u64,
+}
 
 /// The predictor, and which of its scans is which of the trace's.
 pub(super) struct Scans {
     registry: Registry<Memory>,
     predictor: Predictor<Memory>,
     /// By number in the trace; `None` before registration and after the end.
-    running: Vec<Option<ScanId>>,
+    running: Vec<Option<Running>>,
     name: String,
     fault: Option<SimulationError>,
 }
@@ -34,9 +44,16 @@ impl Scans {
         self.predictor.clone()
     }
 
-    /// The predictor's name for a scan of the trace.
-    pub(super) fn id(&self, scan: ScanNumber) -> Option<ScanId> {
-        self.running.get(scan as usize).copied().flatten()
+    /// A scan of the trace asks for `page`: the predictor's name for the scan. An index scan leaves a mark for those behind it.
+    pub(super) fn request(&self, scan: ScanNumber, page: PageId) -> Option<ScanId> {
+        let running = self.running.get(scan as usize)?.as_ref()?;
+        if let Some((index, run)) = running.entries
+            && index != page.relation()
+            && let Some(entry) = entry_at(&run, running.position)
+        {
+            self.predictor.mark(page, PageId::new(index, entry));
+        }
+        Some(running.id)
     }
 
     /// Tells the predictor what happened. False if it refused; then the replay is to end.
@@ -44,13 +61,14 @@ impl Scans {
         match event {
             LoadedEvent::Register(registration) => return self.register(registration, now),
             LoadedEvent::Report(scan, position) => {
-                if let Some(id) = self.id(*scan) {
-                    self.predictor.report(id, *position, now);
+                if let Some(running) = self.running.get_mut(*scan as usize).and_then(Option::as_mut) {
+                    running.position = *position;
+                    self.predictor.report(running.id, *position, now);
                 }
             }
             LoadedEvent::Finish(scan) => {
-                if let Some(id) = self.running.get_mut(*scan as usize).and_then(Option::take) {
-                    self.registry.finish(id, now);
+                if let Some(running) = self.running.get_mut(*scan as usize).and_then(Option::take) {
+                    self.registry.finish(running.id, now);
                 }
             }
             // Of streams, not of scans.
@@ -68,7 +86,8 @@ impl Scans {
             Ok(id) => {
                 let at = registration.scan as usize;
                 self.running.resize(self.running.len().max(at + 1), None);
-                self.running[at] = Some(id);
+                let entries = entries(registration);
+                self.running[at] = Some(Running { id, entries, position: 0 });
                 true
             }
             Err(error) => {
@@ -84,6 +103,44 @@ impl Scans {
         self.fault.map_or(Ok(()), Err)
     }
 }
+
+/// What a scan goes through, if that is one run of one relation.
+fn entries(registration: &Registration) -> Option<(RelationId, Run)> {
+    match &registration.parts[..] {
+        [(relation, runs)] => match runs[..] {
+            [run] => Some((*relation, run)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The block of `run` at `position`; `None` if the run is not there or has no length.
+fn entry_at(run: &Run, position: u64) -> Option<u32> {
+    let offset = u128::from(position.checked_sub(run.position)?) * u128::from(run.blocks);
+    let offset = u32::try_from(offset.checked_div(u128::from(run.span))?).ok()?;
+    (offset < run.blocks).then(|| run.first + offset)
+}
+
+/// Marks for four times the pages that scans were led to by an index; none where there are no such scans.
+fn marks_for(trace: &Trace) -> u32 {
+    let mut relations = Vec::new();
+    for event in trace.events() {
+        if let LoadedEvent::Register(registration) = &event.event {
+            let at = registration.scan as usize;
+            relations.resize(relations.len().max(at + 1), None);
+            relations[at] = entries(registration).map(|(relation, _)| relation);
+        }
+    }
+    let led = |at: &usize| {
+        let index = trace.scan(*at).and_then(|scan| relations.get(scan as usize).copied().flatten());
+        index.is_some_and(|index| index != trace.pages()[trace.requests()[*at] as usize].relation())
+    };
+    if (0..trace.requests().len()).any(|at| led(&at)) { trace.unique().saturating_mul(4).min(MOST_MARKS) } else { 0 }
+}
+
+/// 64 MiB of marks.
+const MOST_MARKS: u32 = 1 << 22;
 
 /// Room for the scans that run at one time. In logical time the streams run against each other as they will, but a
 /// stream keeps to its own order: the sum over streams of what each runs at most holds for every interleaving.
@@ -121,5 +178,12 @@ fn room_for(trace: &Trace) -> PredictorConfig {
     }
     let sum = |i: usize| streams.iter().map(|(_, most)| most.0[i]).sum::<u64>().clamp(1, 1 << 26) as u32;
     // Runs lie next to each other in one space that fragments: twice the room.
-    PredictorConfig { scans: sum(0), parts: sum(1), runs: 2 * sum(2), cells: 4096, ..PredictorConfig::EMPTY }
+    PredictorConfig {
+        scans: sum(0),
+        parts: sum(1),
+        runs: 2 * sum(2),
+        cells: 4096,
+        marks: marks_for(trace),
+        ..PredictorConfig::EMPTY
+    }
 }

@@ -93,6 +93,20 @@ fn predictions_come_from_registered_scans() {
     assert!(opt <= pbm && pbm * 10 < lru * 7, "opt {opt}, pbm {pbm}, lru {lru}");
 }
 
+/// Index scans in no order of the table: a policy that knows when a page is wanted next keeps what the scans in front have
+/// shown to those behind them, which without marks it would not know.
+#[test]
+fn index_scans_follow_the_marks_of_those_in_front() {
+    let mut source = generate("trailing-index(streams=8,queries=4,pages=2000,range=0.02)", 3).unwrap();
+    let trace = Trace::load("trailing", &mut source).unwrap();
+    let misses = |policy: &str| {
+        simulate(&trace, &policy.parse().unwrap(), 400, 1, Interleaving::Logical { latency: 10 }).unwrap().counts.misses
+    };
+    let (random, lru, pbm) = (misses("random"), misses("lru"), misses("pbm-paper(samples=20)"));
+    println!("random {random}, lru {lru}, pbm-paper {pbm}");
+    assert!(pbm * 100 < random.min(lru) * 95);
+}
+
 #[test]
 fn a_refused_registration_is_named() {
     let mut records = scan(0, 0, 4);

@@ -1,0 +1,151 @@
+//! Marks: which entries of an index have led to a page, so that scans that trail another one are known to come there.
+//!
+//! Source: Khalaji et al. 2025, section 4.4.2 (trailing index scans), and section 4.4.2 of the 2023 thesis. There a scan leaves
+//! time, tuple and index on each page; a scan that meets such a mark at the same tuple knows how far behind it is, tells the one
+//! in front, and that one leaves on further pages the time at which it expects its follower.
+//!
+//! Deviations, and why:
+//! * A mark bears the entry of the index, and no time. Index scans register the entries that they go through, as blocks
+//!   of a relation of the index's own, and so the follower's time to a page is its time to the entry that led its leader there:
+//!   entries between them times its own pace. The paper's time is the same where both are equally fast; this one is also
+//!   right for a follower that falls back or catches up, for several followers, for pages that were marked before the follower
+//!   began, and when the leader has ended. It is in ticks from now like every estimate; the authors' code takes the
+//!   minimum of moments and durations.
+//! * A scan that does not know which entries it will read asks [`Predictor::marked`] as the paper's does: two pages one after the other
+//!   that bear neighbouring entries say where it is.
+//! * Marks lie in a table of their own, four to a set by the page's hash, and not in page headers: no byte per frame where there are
+//!   no index scans. The paper's code has two a page. In a full set the mark goes that was left longest ago.
+//!
+//! Suits index scans that follow each other through the same keys, in no order of the table. A page that no scan has come to
+//! yet has no mark, and is known to nobody.
+//!
+//! Cost: a mark is at most eight loads and stores in one cache line; an estimate looks at one more line, and for each mark of the
+//! page, mostly none or one to three, asks for the entry as for a page. 16 bytes a mark; nothing per frame.
+//!
+//! Invariant (M1): of a mark the first word is the page, mixed with the second. Who reads while somebody writes may meet words
+//! of two marks; they make, but for a chance of about one in 2^64, a page that is nobody's, and no mark is found. Were one
+//! found, an entry too many would be asked for. So there is no version, nobody waits, and of two marks left at once one
+//! may be lost.
+
+use super::reader::Predictor;
+use super::words::Words;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{PageId, RelationId};
+
+/// Marks of a set, which fill a cache line.
+const WAYS: usize = 4;
+const MARK_WORDS: usize = 2;
+pub(super) const SET_WORDS: usize = WAYS * MARK_WORDS;
+
+/// The sets for `marks` marks, a power of two; 0 for none.
+pub(super) fn sets(marks: u32) -> Option<usize> {
+    if marks == 0 { Some(0) } else { (marks as usize).div_ceil(WAYS).checked_next_power_of_two() }
+}
+
+/// The marks of pages of equal hash.
+#[derive(Clone, Copy)]
+struct Set<'a>(&'a [AtomicU64; SET_WORDS]);
+
+impl<'a> Set<'a> {
+    fn at(words: Words<'a>, at: usize) -> Option<Self> {
+        words.record(at).map(Self)
+    }
+
+    /// Both words of a mark, the second of which is 0 where none was left.
+    fn mark(self, way: usize) -> (u64, u64) {
+        let word = |at: usize| self.0.get(way * MARK_WORDS + at).map_or(0, |word| word.load(Relaxed));
+        (word(0), word(1))
+    }
+
+    fn put(self, way: usize, mark: (u64, u64)) {
+        for (at, value) in [(0, mark.0), (1, mark.1)] {
+            if let Some(word) = self.0.get(way * MARK_WORDS + at) {
+                // Relaxed: a mark is whole or it is nobody's (M1), and publishes nothing else.
+                word.store(value, Relaxed);
+            }
+        }
+    }
+
+    /// Puts `mark` in front; those before the place where it was, or all and the last one goes, move back by one.
+    fn put_in_front(self, mark: (u64, u64)) {
+        let mut held = mark;
+        for way in 0..WAYS {
+            let found = self.mark(way);
+            self.put(way, held);
+            if found == mark {
+                break;
+            }
+            held = found;
+        }
+    }
+}
+
+/// The first word of a mark (M1).
+#[inline]
+fn mixed(page: PageId, second: u64) -> u64 {
+    #[cfg(pagecast_shuttle)]
+    if super::mistake::made(super::mistake::Mistake::UnmixedMark) {
+        return page.raw();
+    }
+    // Multiplied twice with a fold between: a difference in few bits of `second` becomes one in about half of all.
+    let product = u128::from(second) * 0x9e37_79b9_7f4a_7c15;
+    page.raw() ^ ((product >> 64) as u64 ^ product as u64).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+impl<M: AsRef<[AtomicU64]>> Predictor<M> {
+    /// Says that an index scan has come to `page` by the entry `entry`: a relation of the index's own, of which its scans
+    /// register the entries (or leaf pages, or any other unit in which all of them count) as blocks in the order of keys.
+    ///
+    /// From then on `page` counts as wanted when `entry` is. Without [`marks`](super::PredictorConfig::marks) nothing happens.
+    ///
+    /// ```
+    /// use pagecast_core::oracle::Oracle;
+    /// use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+    /// use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+    /// use std::sync::Arc;
+    ///
+    /// let config = PredictorConfig { scans: 8, parts: 8, runs: 8, marks: 64, ..PredictorConfig::EMPTY };
+    /// let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    /// let mut registry = Registry::format(memory, config)?;
+    /// let predictor = registry.predictor();
+    /// let (table, index) = (RelationId(1), RelationId(2));
+    ///
+    /// // Two scans of 1000 entries; the first was led to block 77 by entry 50.
+    /// let run = [Run { first: 0, blocks: 1000, position: 0, span: 1000 }];
+    /// let parts = [Part { relation: index, pages: Pages::Runs(&run) }];
+    /// let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
+    /// let leader = registry.register(&spec, 0)?;
+    /// let follower = registry.register(&spec, 0)?;
+    /// predictor.mark(PageId::new(table, 77), PageId::new(index, 50));
+    /// predictor.report(leader, 51, 510);
+    /// predictor.report(follower, 20, 400); // 20 ticks an entry
+    /// assert_eq!(predictor.next_access(PageId::new(table, 77), 400), Some(600));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn mark(&self, page: PageId, entry: PageId) {
+        let second = !entry.raw();
+        if let Some(set) = self.marks_of(page).filter(|_| second != 0) {
+            set.put_in_front((mixed(page, second), second));
+        }
+    }
+
+    /// The entries of `index` that have led to `page` lately, at most four, the last one first. A scan that reads two pages one
+    /// after the other that bear neighbouring entries follows another scan, and is where these say.
+    pub fn marked(&self, page: PageId, index: RelationId) -> impl Iterator<Item = u32> + '_ {
+        self.entries(page).filter(move |entry| entry.relation() == index).map(PageId::block)
+    }
+
+    /// All entries that have led to `page`.
+    #[inline]
+    pub(super) fn entries(&self, page: PageId) -> impl Iterator<Item = PageId> + '_ {
+        let marks = self.marks_of(page).into_iter().flat_map(|set| (0..WAYS).map(move |way| set.mark(way)));
+        marks
+            .filter(move |&(first, second)| second != 0 && first == mixed(page, second))
+            .map(|(_, second)| PageId::from_raw(!second))
+    }
+
+    #[inline]
+    fn marks_of(&self, page: PageId) -> Option<Set<'_>> {
+        Set::at(self.words(), self.layout().marks(page)?)
+    }
+}
