@@ -11,10 +11,12 @@
 //! as 32 row groups of 7 column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
+use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, PbmSampling};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::random::Random;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -118,6 +120,26 @@ impl Scans {
     }
 }
 
+/// Counts the estimates that are asked for, and those that found nobody.
+struct Counting<'a> {
+    predictor: &'a Predictor<Memory>,
+    asked: Cell<u32>,
+    unwanted: Cell<u32>,
+}
+
+impl Oracle for Counting<'_> {
+    fn next_access(&self, page: PageId, now: u64) -> Option<u64> {
+        self.next_access_beyond(0, page, now)
+    }
+
+    fn next_access_beyond(&self, bound: u64, page: PageId, now: u64) -> Option<u64> {
+        let found = self.predictor.next_access_beyond(bound, page, now);
+        self.asked.set(self.asked.get() + 1);
+        self.unwanted.set(self.unwanted.get() + u32::from(found.is_none()));
+        found
+    }
+}
+
 /// A policy over frames that are always full, a cache line each as in the pool.
 struct Bench {
     policy: PbmSampling,
@@ -173,13 +195,30 @@ impl Bench {
         spent as f64 / f64::from(EVICTIONS)
     }
 
+    /// Estimates per eviction, and the share of evictions that met a page that nobody wants.
+    fn samples(&self, scans: &mut Scans) -> (f64, f64) {
+        let counting = Counting { predictor: &scans.predictor.clone(), asked: Cell::new(0), unwanted: Cell::new(0) };
+        for _ in 0..EVICTIONS / 100 {
+            let blocks: [u32; 100] = std::array::from_fn(|_| scans.random.below(BLOCKS));
+            self.evict(&blocks, &counting, scans.now);
+            scans.go_on(100 * EVERY);
+        }
+        let each = |count: u32| f64::from(count) / f64::from(EVICTIONS);
+        (each(counting.asked.get()), each(counting.unwanted.get()))
+    }
+
     /// The one function whose instructions are to be counted.
     #[inline(never)]
     fn counted(&self, blocks: &[u32], predictor: &Predictor<Memory>, now: u64) {
+        self.evict(blocks, predictor, now);
+    }
+
+    #[inline(always)]
+    fn evict(&self, blocks: &[u32], oracle: &impl Oracle, now: u64) {
         for &block in blocks {
             let page = PageId::new(RELATION, block);
             let incoming = Access { page, scan: None, write: false, at: now };
-            let victim = black_box(self.policy.evict(&self.frames, &incoming, predictor)).unwrap();
+            let victim = black_box(self.policy.evict(&self.frames, &incoming, oracle)).unwrap();
             self.frames.0[victim.index()].page.store(page.raw(), Relaxed);
         }
     }
@@ -220,6 +259,8 @@ fn main() {
         bench.evictions(&mut scans);
         bench.evictions(&mut scans);
         println!("{workload}, {count} scans: divide by {} evictions of {SAMPLES} samples", 2 * EVICTIONS);
+        let (samples, unwanted) = bench.samples(&mut scans);
+        println!("{samples:.2} estimates per eviction; {unwanted:.2} evictions met a page that nobody wants");
         return;
     }
     let start = Instant::now();

@@ -73,6 +73,9 @@ pub struct ScanId {
 }
 
 impl ScanId {
+    /// No scan ever has this name: what a place for names holds before registration.
+    pub const NOBODY: Self = Self { slot: u32::MAX, generation: 0 };
+
     /// The slot, below the predictor's number of scans. Reused after the scan finished.
     #[inline]
     pub const fn slot(self) -> u32 {
