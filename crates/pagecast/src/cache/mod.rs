@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Waker;
 
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, HitNeed};
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, Frames, HitNeed};
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::frame_memory::FrameMemory;
@@ -101,6 +101,9 @@ pub(crate) struct Cache {
     wanted: Mutex<Vec<(PageId, u32)>>,
     pub(crate) statistics: Statistics,
 }
+
+/// How often an eviction looks again when frames that it found held are free by the time it gives up.
+const LOOKS: u32 = 8;
 
 /// What became of a request.
 pub(crate) enum Request {
@@ -337,27 +340,36 @@ impl Cache {
 
     /// A victim, or what keeps one from being had.
     fn evict_with(&self, view: &View<'_>, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
+        let mut looks = 0;
         loop {
             self.policy.evict(view, incoming, oracle);
             // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
-            let Some(victim) = view.taken.take() else {
-                if view.take_kept_next() {
-                    continue;
+            if let Some(victim) = view.taken.take() {
+                self.statistics.add(Counter::Evictions, 1);
+                if victim.index() < self.frames() {
+                    return Ok(victim);
                 }
-                return Err(self.why_none(view));
-            };
-            self.statistics.add(Counter::Evictions, 1);
-            if victim.index() < self.frames() {
-                return Ok(victim);
+                // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
+                self.free.give(victim, &self.memory);
+            } else if !view.take_kept_next() {
+                match self.why_none(view) {
+                    Some(refusal) => return Err(refusal),
+                    None if looks == LOOKS => return Err(Place::NoFrame),
+                    None => looks += 1,
+                }
             }
-            // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
-            self.free.give(victim, &self.memory);
         }
     }
 
-    /// Why an eviction found nothing. Dirty pages that it met are remembered when the view goes.
-    fn why_none(&self, view: &View<'_>) -> Place {
-        if view.met_dirty.borrow().is_empty() { Place::NoFrame } else { Place::Dirty }
+    /// Why an eviction found nothing; `None` if by now there is something to be found. Dirty pages that it met are
+    /// remembered when the view goes. It meets no page that is being written: when a checkpoint has all of a small pool
+    /// under way, that is what there is to wait for, and when it has just ended, there are victims again.
+    fn why_none(&self, view: &View<'_>) -> Option<Place> {
+        if !view.met_dirty.borrow().is_empty() || self.is_writing() {
+            return Some(Place::Dirty);
+        }
+        let found = (0..self.frames()).any(|index| view.evictable(FrameId(index)).is_some());
+        (!found).then_some(Place::NoFrame)
     }
 
     /// Before publication, so that no hit is told to the policy before its page was.

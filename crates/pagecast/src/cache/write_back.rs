@@ -85,6 +85,11 @@ impl Cache {
         header.is_tagged(page) && header.unwritten(upto) != Unwritten::Nothing
     }
 
+    /// Whether any page is being written at this moment. Looks at every frame.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.headers.iter().any(|header| header.unwritten(None) == Unwritten::UnderWay)
+    }
+
     /// The frame of `page` if it is dirty and could be written now.
     pub(crate) fn find_dirty(&self, page: PageId) -> Option<u32> {
         let index = self.table.find(&self.headers, page)?;

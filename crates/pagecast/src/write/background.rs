@@ -37,8 +37,15 @@ impl Default for WriterOptions {
     }
 }
 
-/// How often a load looks for a frame again after dirty pages were written, before it does without.
-const TRIES: u32 = 4;
+/// How often a load looks for a frame again after dirty pages were written, before it does without: others may change the
+/// pages again, or take the frames.
+const TRIES: u32 = 64;
+
+/// Between two tries of which the first had nothing to write or to wait for.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// How many of these tries may fail to write.
+const FAILURES: u32 = 4;
 
 /// A load that found only dirty pages.
 pub(crate) struct Room {
@@ -131,15 +138,27 @@ impl Queue {
     }
 }
 
-/// Writes what evictions met dirty, all loads' at once, and lets the loads look again.
+/// Writes what evictions met dirty, all loads' at once, and lets the loads look again. What could not be written stays
+/// dirty; the loads that find no frame for that reason do without.
 fn make_room(writer: &Writer, mut rooms: VecDeque<Room>) {
+    let mut failures = 0;
     for _ in 0..TRIES {
-        if rooms.is_empty() {
-            return;
-        }
-        // What could not be written stays dirty; the loads that find no frame for that reason do without.
-        let _ = writer.write_back(&writer.cache.take_wanted());
+        let ended = writer.batches_ended();
+        let written = writer.write_back(&writer.cache.take_wanted());
         rooms = rooms.into_iter().filter_map(place).collect();
+        failures += u32::from(written.is_err());
+        if rooms.is_empty() || failures == FAILURES {
+            break;
+        }
+        // Where there was nothing for us to write, another thread writes what the loads wait for, or has just done so
+        // and others have taken the frames.
+        if written.is_ok_and(|written| written.pages > 0) {
+            continue;
+        } else if writer.cache.is_writing() {
+            writer.wait_for_a_batch_after(ended);
+        } else {
+            std::thread::sleep(PAUSE);
+        }
     }
     rooms.into_iter().for_each(|room| room.loading.give_up());
 }

@@ -226,15 +226,10 @@ impl Writer {
     fn wait_for_others(&self, pages: &[(PageId, u32)]) {
         for &(page, index) in pages {
             // Before the look at the page: a batch that has it under way then ends, and counts, later.
-            let ended = *self.ended.lock();
+            let ended = self.batches_ended();
             match self.cache.blocked(index, page) {
                 None => {}
-                Some(Blocked::UnderWay) => {
-                    let mut now = self.ended.lock();
-                    while *now == ended {
-                        self.one_ended.wait(&mut now);
-                    }
-                }
+                Some(Blocked::UnderWay) => self.wait_for_a_batch_after(ended),
                 Some(Blocked::Exclusive) => {
                     if let Some(waiter) = self.cache.join(page)
                         && let Ok(Some(held)) = block_on(waiter)
@@ -243,6 +238,20 @@ impl Writer {
                     }
                 }
             }
+        }
+    }
+
+    /// How many batches have ended so far.
+    pub(crate) fn batches_ended(&self) -> u64 {
+        *self.ended.lock()
+    }
+
+    /// Waits until more than `ended` batches have ended. That comes to pass if a page was being written at a look after
+    /// `ended` was read: its batch ends, and counts, later.
+    pub(crate) fn wait_for_a_batch_after(&self, ended: u64) {
+        let mut now = self.ended.lock();
+        while *now == ended {
+            self.one_ended.wait(&mut now);
         }
     }
 
