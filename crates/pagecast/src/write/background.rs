@@ -143,8 +143,9 @@ impl Queue {
 fn make_room(writer: &Writer, mut rooms: VecDeque<Room>) {
     let mut failures = 0;
     for _ in 0..TRIES {
-        let ended = writer.batches_ended();
         let written = writer.write_back(&writer.cache.take_wanted());
+        // Not before: our own batch has ended, too.
+        let ended = writer.batches_ended();
         rooms = rooms.into_iter().filter_map(place).collect();
         failures += u32::from(written.is_err());
         if rooms.is_empty() || failures == FAILURES {
