@@ -130,8 +130,10 @@ mod tests {
         let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(40), outstanding: 2 };
         assert!(elapsed(model, 4, 1) >= Duration::from_millis(80), "two rounds of two");
         let wide = DeclaredModel { outstanding: 16, ..model };
-        let all_at_once = elapsed(wide, 4, 1);
-        assert!(all_at_once >= Duration::from_millis(40) && all_at_once < Duration::from_millis(160));
+        // One after the other would never be this fast; a busy machine lets it happen only now and then.
+        let mut tries =
+            (0..20).map(|_| elapsed(wide, 4, 1)).inspect(|time| assert!(*time >= Duration::from_millis(40)));
+        assert!(tries.any(|time| time < Duration::from_millis(160)));
     }
 
     #[test]
