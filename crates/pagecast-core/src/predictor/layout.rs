@@ -181,10 +181,15 @@ impl Layout {
         (self.cells > 0).then(|| self.cells_at + scatter(key, self.cells) * CELL_WORDS)
     }
 
+    #[inline]
+    pub(super) fn has_marks(&self) -> bool {
+        self.mark_sets > 0
+    }
+
     /// The first word of the marks of `page`, `None` where there are no marks.
     #[inline]
     pub(super) fn marks(&self, page: PageId) -> Option<usize> {
-        (self.mark_sets > 0).then(|| self.marks_at + scatter(page.raw(), self.mark_sets) * SET_WORDS)
+        self.has_marks().then(|| self.marks_at + scatter(page.raw(), self.mark_sets) * SET_WORDS)
     }
 
     pub(super) fn buckets(&self) -> impl Iterator<Item = usize> + use<> {

@@ -297,6 +297,17 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
     }
 
+    /// The least of `nearest` and the estimates for the entries that have led to `page`.
+    fn nearest_by_marks(&self, mut nearest: Option<Tick>, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+        for entry in self.entries(page) {
+            if nearest.is_some_and(|nearest| nearest <= bound) {
+                break;
+            }
+            nearest = sooner(nearest, self.nearest(bound, entry, now));
+        }
+        nearest
+    }
+
     /// The least estimate over all scans of the bucket.
     fn nearest_of_all(&self, bucket: usize, page: PageId, now: Tick) -> Option<Tick> {
         let visit =
@@ -331,14 +342,8 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// when the page's cell was last looked at. Then the entries that led scans to the page are asked for.
     #[inline]
     fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let mut nearest = self.nearest(bound, page, now);
-        for entry in self.entries(page) {
-            if nearest.is_some_and(|nearest| nearest <= bound) {
-                break;
-            }
-            nearest = sooner(nearest, self.nearest(bound, entry, now));
-        }
-        nearest
+        let nearest = self.nearest(bound, page, now);
+        if self.layout.has_marks() { self.nearest_by_marks(nearest, bound, page, now) } else { nearest }
     }
 }
 
