@@ -378,7 +378,7 @@ fn trace_tools_name_their_faults() {
     fails(&pagecast(&["trace", "generate", "loop", "--out", &folder.text("x.what")]), 2, &["x.what", "--to"]);
     fails(&pagecast(&["trace", "convert", &good, &folder.text("x.lis"), "--to", "lis"]), 2, &["--to"]);
     fails(&pagecast(&["trace", "plot", &good]), 2, &["--html"]);
-    let bad = folder.put("bad.txt", b"1\n-2\n");
+    let bad = folder.put("bad.txt", b"1\n2.5\n");
     fails(&pagecast(&["trace", "convert", &bad, &folder.text("x.pct")]), 1, &["bad.txt", "line 2"]);
     #[cfg(feature = "redset")]
     fails(
