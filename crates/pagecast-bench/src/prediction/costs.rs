@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use crate::eviction::{Bench, running_scans};
+use pagecast_bench::eviction::{Bench, running_scans};
 
 const SCANS: [u32; 4] = [8, 16, 32, 64];
 const EVICTIONS: u32 = 20_000;

@@ -4,7 +4,6 @@
 
 mod cells;
 mod costs;
-mod eviction;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,7 +1,6 @@
-//! What a victim costs: PBM-sampling among running scans against clock-sweep, over the same frames.
+//! What a victim costs: a policy among running scans, over frames that are always full.
 //!
 //! The frames are plain memory and nobody else uses them, so that the figure is the policy's and the predictor's alone.
-//! The two policies take turns in short rounds; each round's ratio is of neighbours in time.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ const ROW_GROUPS: u32 = 32;
 const COLUMNS: u32 = 7;
 
 /// Scans that stand at random places of ranges of 30 % of the relation, and have reported twice.
-pub(crate) fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
+pub fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
     let config = PredictorConfig {
         scans,
         parts: scans,
@@ -56,7 +55,8 @@ pub(crate) fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
 }
 
 /// A policy over frames that are always full.
-pub(crate) struct Bench {
+#[expect(missing_debug_implementations, reason = "a policy has none")]
+pub struct Bench {
     policy: Box<dyn ConcurrentPolicy>,
     frames: FullFrames,
 }
@@ -67,7 +67,7 @@ impl Bench {
     /// # Panics
     ///
     /// If there is no such policy, or it keeps an order.
-    pub(crate) fn new(policy: &str) -> Self {
+    pub fn new(policy: &str) -> Self {
         let spec = PolicySpec::parse(policy).expect("the name of a policy");
         let Ok(Policy::Concurrent(policy)) = spec.build(FRAMES, 42) else {
             unreachable!("both policies work through &self");
@@ -92,7 +92,7 @@ impl Bench {
     /// # Panics
     ///
     /// If the policy finds no victim, though nobody holds a frame.
-    pub(crate) fn evictions(&self, count: u32, oracle: &dyn Oracle) -> f64 {
+    pub fn evictions(&self, count: u32, oracle: &dyn Oracle) -> f64 {
         let mut random = Random::new(3);
         let mut spent = 0;
         for _ in 0..count / 100 {

@@ -1,0 +1,3 @@
+//! What more than one of the benchmarks measures with.
+
+pub mod eviction;
