@@ -1,0 +1,144 @@
+"""One run: a fresh server with a cold cache, streams of queries at once, and what the server read for them."""
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.query import Query
+from bench.workloads import Workload
+from cluster import Cluster, Installation, Limits, SqlError
+from cluster.limits import forget_cached, process_cpu_seconds, process_read_bytes
+
+# The variants that can be measured. A stock server does not even load the extension.
+VARIANTS = {
+    "stock": {},
+    "steering": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": "steering"},
+    "freelist": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": "freelist"},
+    "disabled": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.enabled": "off"},
+}
+
+_SETTINGS = {
+    # One process a query: streams are the parallelism under test. The others keep writes out of the measurement.
+    "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off", "max_connections": 100, "work_mem": "32MB",
+    "track_io_timing": "off", "checkpoint_timeout": "1h", "effective_io_concurrency": 0,
+}
+
+
+@dataclass
+class Bench:
+    """What all runs of a benchmark share."""
+
+    installation: Installation
+    folder: Path
+    scale: float
+    shared_buffers: int
+    memory: int
+    read_rate: int
+    # Further settings of the server, by name.
+    settings: dict = field(default_factory=dict)
+
+    def prepare(self, workload: Workload) -> None:
+        """Makes the workload's indexes, with no limits and no extension."""
+        with Cluster(self.installation, {"maintenance_work_mem": "256MB", "autovacuum": "off"}, folder=self.folder) as cluster:
+            cluster.start()
+            with cluster.connect() as session:
+                for statement in workload.indexes:
+                    session.execute(statement)
+                session.execute("analyze lineitem")
+                session.execute("checkpoint")
+
+    def run(self, workload: Workload, variant: str, seed: int, streams: int, length: int) -> dict:
+        """Measures one variant; all that it returns goes into the report."""
+        settings = {**_SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **VARIANTS[variant], **self.settings}
+        if variant == "stock":
+            settings = {name: value for name, value in settings.items() if not name.startswith("pg_pagecast.")}
+        lists = [workload.stream(seed, stream, self.scale, length) for stream in range(streams)]
+        with Limits(self.memory, self.read_rate, self.folder) as limits:
+            forget_cached(self.folder / "data")
+            with Cluster(self.installation, settings, folder=self.folder, limits=limits) as cluster:
+                cluster.start()
+                figures = _measure(cluster, limits, workload, lists)
+                if variant != "stock":
+                    figures["pagecast"] = _counters(cluster)
+        return {"variant": variant, "limits": limits.description, **figures}
+
+
+def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[list[Query]]) -> dict:
+    reports = [_Stream(cluster, workload, queries) for queries in lists]
+    before = _blocks(cluster)
+    device, processor = (limits.device_bytes(), limits.cpu_seconds()) if limits.counted else (0, 0.0)
+    start = time.monotonic()
+    threads = [threading.Thread(target=report.run) for report in reports]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wall = time.monotonic() - start
+    if limits.counted:
+        device, processor = limits.device_bytes() - device, limits.cpu_seconds() - processor
+    else:
+        device, processor = sum(report.device_bytes for report in reports), sum(report.cpu_seconds for report in reports)
+    for report in reports:
+        report.session.close()
+    after = _blocks(cluster, settled=before)
+    failures = [report.failure for report in reports if report.failure]
+    if failures:
+        raise failures[0]
+    return {
+        "blocks": after[0] - before[0], "hits": after[1] - before[1], "device_bytes": device, "wall_s": round(wall, 3), "cpu_s": round(processor, 3),
+        "queries": [{"stream": stream, **query} for stream, report in enumerate(reports) for query in report.queries],
+    }
+
+
+class _Stream:
+    """A session that runs its queries one after the other in a thread of its own."""
+
+    def __init__(self, cluster: Cluster, workload: Workload, queries: list[Query]):
+        self._list = queries
+        self.session = cluster.connect()
+        for name, value in workload.settings.items():
+            self.session.execute(f"set {name} = {value}")
+        self.queries: list[dict] = []
+        self.failure: SqlError | None = None
+        self.device_bytes, self.cpu_seconds = 0, 0.0
+
+    def run(self) -> None:
+        """Runs all queries; point reads go into the report as one line, for there are thousands."""
+        try:
+            runs = [(query.name, *self._timed(query)) for query in self._list]
+        except SqlError as failure:
+            self.failure = failure
+            return
+        self.device_bytes, self.cpu_seconds = process_read_bytes(self.session.pid), process_cpu_seconds(self.session.pid)
+        for name in dict.fromkeys(name for name, _, _ in runs):
+            same = [(wall, digest) for other, wall, digest in runs if other == name]
+            groups = [same] if len(same) > 100 else [[run] for run in same]
+            for group in groups:
+                digest = group[0][1] if len(group) == 1 else _digest([run[1] for run in group])
+                self.queries.append({"name": name, "runs": len(group), "wall_s": round(sum(run[0] for run in group), 4), "result": digest})
+
+    def _timed(self, query: Query) -> tuple[float, str]:
+        start = time.monotonic()
+        rows = self.session.rows(query.sql)
+        return time.monotonic() - start, _digest(rows)
+
+
+def _digest(rows: list) -> str:
+    return hashlib.md5(repr(rows).encode()).hexdigest()
+
+
+def _blocks(cluster: Cluster, settled: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Blocks read and found of all relations of the database; sessions report them at their end, so a second look waits for that."""
+    with cluster.connect() as session:
+        while settled and session.value("select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()") != "0":
+            time.sleep(0.05)
+        read, found = session.rows("select blks_read, blks_hit from pg_stat_database where datname = current_database()")[0]
+        return int(read), int(found)
+
+
+def _counters(cluster: Cluster) -> dict:
+    with cluster.connect() as session:
+        session.execute("create extension if not exists pg_pagecast")
+        return session.records("select * from pg_pagecast_stats")[0]
