@@ -13,6 +13,7 @@ pub struct RelationId(pub u32);
 
 /// A page: a block of a relation. Packs into 64 bits, the relation in the upper half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct PageId(u64);
 
 impl PageId {
@@ -75,6 +76,18 @@ pub struct ScanId {
 impl ScanId {
     /// No scan ever has this name: what a place for names holds before registration.
     pub const NOBODY: Self = Self { slot: u32::MAX, generation: 0 };
+
+    /// Slot and generation in one word, for hosts that keep the name where only numbers fit.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        ((self.slot as u64) << 32) | self.generation as u64
+    }
+
+    /// The name with this packed form.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self { slot: (raw >> 32) as u32, generation: raw as u32 }
+    }
 
     /// The slot, below the predictor's number of scans. Reused after the scan finished.
     #[inline]

@@ -4,6 +4,7 @@
 //! seed handed in. The pool, the simulator and the hosts all run this code and no second version of it.
 //!
 //! * [`predictor`]: scans on their progress axis, and the estimate of a page's next access. Plain `core`.
+//! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what usage counts tell. Plain `core`.
 //! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter between the traits
 //!   needs a mutex and with it feature `std`.
 #![no_std]
@@ -20,6 +21,7 @@ pub mod oracle;
 pub mod policy;
 pub mod predictor;
 pub mod random;
+pub mod steering;
 pub mod sync;
 
 pub use id::{FrameId, PageId, RelationId, ScanId, Tick};

@@ -332,3 +332,25 @@ fn a_scan_that_begins_or_ends_is_a_change_and_a_report_is_none() {
     assert!(!registry.finish(scan, 30));
     assert_eq!(predictor.scan_changes(), ended);
 }
+
+#[test]
+fn a_scan_is_where_the_block_is_that_it_has_come_to() {
+    let (mut registry, predictor) = new(SMALL);
+    // Every second block from 10 on, by rank; and behind them a relation of its own.
+    let parts = [
+        Part { relation: TABLE, pages: Pages::Bitset { first: 10, words: &[0x5555], position: 0 } },
+        Part { relation: RelationId(4), pages: Pages::Runs(&[Run { first: 0, blocks: 4, position: 8, span: 40 }]) },
+    ];
+    let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 48, parts: &parts }, 0).unwrap();
+    let position = |page, now| (predictor.reach(scan, page, now), predictor.scan(scan).map(|view| view.position));
+    assert_eq!(position(page(16), 30), (true, Some(3)));
+    assert_eq!(predictor.next_access(page(18), 30), Some(10));
+    // Behind it, and never registered: nothing moves.
+    assert_eq!(position(page(12), 40), (true, Some(3)));
+    assert_eq!(position(page(17), 40), (true, Some(3)));
+    assert_eq!(position(PageId::new(RelationId(9), 1), 40), (true, Some(3)));
+    assert_eq!(position(PageId::new(RelationId(4), 2), 50), (true, Some(28)));
+    registry.finish(scan, 60);
+    assert_eq!(position(page(18), 70), (false, None));
+    assert_eq!(ScanId::from_raw(scan.raw()), scan);
+}

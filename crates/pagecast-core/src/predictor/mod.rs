@@ -85,6 +85,7 @@ pub struct ScanKind(pub u8);
 ///
 /// Block `first + i` lies at `position + span * i / blocks`, rounded down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Run {
     /// The first block.
     pub first: u32,

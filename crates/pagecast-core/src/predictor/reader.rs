@@ -5,7 +5,7 @@ use super::layout::{Layout, PART_WORDS, bucket, header};
 use super::pages::{self, Blocks, Stretch};
 use super::registry::{BITSET, CORRELATED, part};
 use super::scan::Scan;
-use super::words::{Words, join, split};
+use super::words::{Words, split};
 use super::{FormatError, PredictorConfig, ScanView};
 use crate::oracle::Oracle;
 use crate::sync::atomic::{
@@ -17,6 +17,14 @@ use crate::{PageId, RelationId, ScanId, Tick};
 /// How often an estimate starts over because a scan of the same bucket ended meanwhile. After that it stands on the
 /// scans that the last try met: some may have been missed, none is wrong.
 const TRIES: u32 = 8;
+
+/// Where a part keeps its pages, and how they are searched.
+#[derive(Clone, Copy)]
+struct Place {
+    form: u32,
+    stretch: Stretch,
+    origin: (u32, u64),
+}
 
 /// Answers when a page will be wanted next. Cheap to clone if the memory's handle is.
 ///
@@ -57,6 +65,24 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         if let Some(scan) = self.open(scan) {
             scan.report(position, now);
         }
+    }
+
+    /// As [`report`](Self::report), for a scan that has come to `page`: everything in front of it is done. A page that the
+    /// scan has not registered, or has behind it, changes nothing. Whether the scan still runs.
+    pub fn reach(&self, scan: ScanId, page: PageId, now: Tick) -> bool {
+        let Some(record) = self.open(scan) else { return false };
+        let (blocks, from) = (Blocks::of(page), record.position());
+        let mut part = record.first_part();
+        for _ in 0..record.parts().min(self.layout.config.parts) {
+            let Some(at) = self.layout.part(part) else { break };
+            let position = self.place(at, blocks).and_then(|place| self.find(place, blocks, from));
+            if let Some(position) = position.filter(|_| record.unchanged()) {
+                record.report(position, now);
+                break;
+            }
+            part = self.words().load(at + part::SIBLING, Relaxed) as u32;
+        }
+        record.unchanged()
     }
 
     /// How `scan` stands; `None` if it has finished.
@@ -159,7 +185,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let words = self.words();
         let record = words.record::<PART_WORDS>(at)?;
         let load = |field: usize| record[field].load(Relaxed);
-        let (relation, form) = split(load(part::RELATION_FORM));
+        let (relation, _) = split(load(part::RELATION_FORM));
         let (first, last) = split(load(part::BLOCKS));
         // Only a guess at this point, that saves opening the scan: it is read again under the scan's version.
         if relation != blocks.relation || blocks.last < first || blocks.first > last {
@@ -167,18 +193,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
         let (slot, generation) = split(load(part::OWNER));
         let scan = self.open(ScanId { slot, generation })?;
-        if load(part::RELATION_FORM) != join(relation, form) {
-            return None;
-        }
-        let (first, _) = split(load(part::BLOCKS));
-        let (stretch_at, count) = split(load(part::STRETCH));
-        let stretch = Stretch { at: stretch_at, count }.checked(&self.layout)?;
-        let origin = (first, load(part::ORIGIN));
-        let find = |from: u64| match form {
-            BITSET => pages::find_in_bitset(words, stretch, origin, blocks, from),
-            CORRELATED => pages::find_correlated(words, stretch.at, blocks, from),
-            _ => pages::find_in_runs(words, stretch, origin, blocks, from),
-        };
+        let place = self.place(at, blocks)?;
+        let find = |from: u64| self.find(place, blocks, from);
         let alone = scan.next_worker().is_none();
         let ticks = if alone {
             find(scan.position()).map(|target| scan.ticks_until(target, now))
@@ -186,6 +202,29 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             self.workers(scan, find, now)
         };
         ticks.filter(|_| scan.unchanged())
+    }
+
+    /// Where the pages of the part at `at` are kept, if they are of the relation of `blocks`. True as long as the part's scan
+    /// is unchanged since before the call.
+    #[inline]
+    fn place(&self, at: usize, blocks: Blocks) -> Option<Place> {
+        let record = self.words().record::<PART_WORDS>(at)?;
+        let load = |field: usize| record[field].load(Relaxed);
+        let (relation, form) = split(load(part::RELATION_FORM));
+        let (first, _) = split(load(part::BLOCKS));
+        let (stretch, count) = split(load(part::STRETCH));
+        let stretch = Stretch { at: stretch, count }.checked(&self.layout)?;
+        (relation == blocks.relation).then(|| Place { form, stretch, origin: (first, load(part::ORIGIN)) })
+    }
+
+    /// The lowest position, not below `from`, of one of `blocks`.
+    #[inline]
+    fn find(&self, Place { form, stretch, origin }: Place, blocks: Blocks, from: u64) -> Option<u64> {
+        match form {
+            BITSET => pages::find_in_bitset(self.words(), stretch, origin, blocks, from),
+            CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
+            _ => pages::find_in_runs(self.words(), stretch, origin, blocks, from),
+        }
     }
 
     /// The least estimate over the workers of a scan, each of which reads what lies on its stretch of the axis.

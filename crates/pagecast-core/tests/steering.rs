@@ -1,0 +1,130 @@
+//! Steering a clock that is not ours: who goes, who stays, and what is learned from usage counts.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::oracle::{NoScans, Oracle};
+use pagecast_core::random::Random;
+use pagecast_core::steering::{Candidate, MAX_USAGE, Uses, choose};
+use pagecast_core::{PageId, RelationId, Tick};
+
+const SECOND: Tick = 1_000_000_000;
+const TABLE: RelationId = RelationId(1);
+
+/// Wants block `b` in `b` seconds, up to block 99.
+struct InOrder;
+
+impl Oracle for InOrder {
+    fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+        (page.block() < 100).then(|| Tick::from(page.block()) * SECOND)
+    }
+}
+
+fn buffer(block: u32, usage: u8) -> Candidate {
+    let page = PageId::new(TABLE, block);
+    Candidate { page, uses: Uses::default(), wanted_in: 0, frame: block, usage, predicted: false }
+}
+
+/// A clock over buffers of fixed pages, with what is remembered of each.
+struct Clock(Vec<Candidate>);
+
+impl Clock {
+    fn steer(&mut self, victims: usize, oracle: &dyn Oracle, now: Tick) {
+        choose(&mut self.0, victims, oracle, now);
+        self.0.sort_by_key(|buffer| buffer.frame);
+    }
+
+    /// The hand goes round; which frames it would take.
+    fn pass(&mut self) -> Vec<u32> {
+        let taken = self.0.iter().filter(|buffer| buffer.usage == 0).map(|buffer| buffer.frame).collect();
+        self.0.iter_mut().for_each(|buffer| buffer.usage = buffer.usage.saturating_sub(1));
+        taken
+    }
+}
+
+#[test]
+fn those_wanted_last_go_and_the_rest_stay() {
+    for seed in 0..50 {
+        let mut random = Random::new(seed);
+        let mut buffers: Vec<_> = (0..100).map(|block| buffer(block, random.below(6) as u8)).collect();
+        for at in (1..100).rev() {
+            buffers.swap(at, random.below(at as u32 + 1) as usize);
+        }
+        let kept = buffers.iter().filter(|buffer| buffer.usage == 0 && buffer.page.block() < 90).count();
+        let choice = choose(&mut buffers, 10, &InOrder, 0);
+        assert_eq!((choice.predicted, choice.given, choice.kept as usize), (100, 10, kept), "seed {seed}");
+        for buffer in &buffers {
+            assert_eq!(buffer.usage == 0, buffer.page.block() >= 90, "seed {seed}, block {}", buffer.page.block());
+            assert!(buffer.usage <= MAX_USAGE && buffer.predicted);
+        }
+    }
+}
+
+#[test]
+fn a_page_of_which_nothing_is_known_is_the_clocks() {
+    let mut clock = Clock(vec![buffer(200, 0), buffer(201, 2), buffer(5, 3), buffer(6, 3)]);
+    clock.steer(1, &InOrder, 0);
+    // One goes anyhow, and so none of those that a scan wants.
+    assert_eq!(clock.0.iter().map(|buffer| buffer.usage).collect::<Vec<_>>(), [3, 3, 0, 2]);
+}
+
+#[test]
+fn pages_that_a_scan_has_read_and_nobody_wants_all_go() {
+    let mut clock = Clock((100..110).map(|block| buffer(block, 1)).collect());
+    for buffer in &mut clock.0 {
+        (buffer.uses, _) = buffer.uses.read_by_scan(buffer.page, 1, true, 0);
+    }
+    clock.0.push(buffer(50, 1));
+    clock.steer(1, &InOrder, SECOND);
+    assert_eq!(clock.pass(), (100..110).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_page_in_use_outlives_pages_that_are_wanted_later_and_goes_when_it_rests() {
+    // Block 200 is used once a second, beside pages that are wanted in 10 to 19 seconds.
+    let mut clock = Clock((10..20).chain([200]).map(|block| buffer(block, 1)).collect());
+    let hot = |clock: &Clock| clock.0.iter().position(|buffer| buffer.frame == 200).unwrap();
+    for round in 0..30 {
+        clock.steer(2, &InOrder, round * SECOND);
+        let taken = clock.pass();
+        assert!(!taken.contains(&200), "round {round}: {taken:?}");
+        let at = hot(&clock);
+        clock.0[at].usage = (clock.0[at].usage + 1).min(MAX_USAGE);
+    }
+    // Nobody uses it any more: it goes when it has rested for longer than the others are off.
+    let gone = (30..90).find(|&round| {
+        clock.steer(2, &InOrder, round * SECOND);
+        clock.pass().contains(&200)
+    });
+    assert!(gone.is_some_and(|round| (45..60).contains(&round)), "{gone:?}");
+}
+
+#[test]
+fn reads_by_scans_are_no_uses() {
+    let mut clock = Clock(vec![buffer(300, 1)]);
+    for round in 0..10 {
+        let found = &mut clock.0[0];
+        found.usage = (found.usage + 1).min(MAX_USAGE);
+        (found.uses, _) = found.uses.read_by_scan(found.page, found.usage, round == 0, round * SECOND);
+        clock.steer(0, &NoScans, round * SECOND + SECOND / 2);
+        assert_eq!(clock.0[0].wanted_in, Tick::MAX, "round {round}");
+    }
+}
+
+#[test]
+fn a_read_is_saved_once_when_the_hand_was_kept_off() {
+    let mut clock = Clock(vec![buffer(1, 0), buffer(99, 0)]);
+    clock.steer(1, &InOrder, 0);
+    clock.pass();
+    let (uses, saved) = clock.0[0].uses.read_by_scan(clock.0[0].page, 1, false, SECOND);
+    assert!(saved);
+    assert!(!uses.read_by_scan(clock.0[0].page, 2, false, SECOND).1, "counted twice");
+    assert!(!clock.0[0].uses.read_by_scan(clock.0[0].page, 1, true, SECOND).1, "came in anew");
+    assert!(!clock.0[0].uses.read_by_scan(PageId::new(TABLE, 2), 1, false, SECOND).1, "of another page");
+}
+
+#[test]
+fn nothing_to_choose_from_and_more_victims_than_buffers() {
+    assert_eq!(choose(&mut [], 5, &InOrder, 0).given, 0);
+    let mut buffers = [buffer(1, 4), buffer(2, 0)];
+    assert_eq!(choose(&mut buffers, 5, &InOrder, 0).given, 2);
+}

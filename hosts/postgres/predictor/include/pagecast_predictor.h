@@ -1,0 +1,122 @@
+/*
+ * pagecast's predictor and steering: the C side of predictor/src/lib.rs.
+ *
+ * Times are nanoseconds of a clock that never goes back. A relation is any 32-bit name that the caller gives it, the same in all
+ * processes. Functions marked "lock" are called by one process at a time; the others by any number at once, and they never
+ * wait. No function allocates, and none unwinds or jumps.
+ */
+#ifndef PAGECAST_PREDICTOR_H
+#define PAGECAST_PREDICTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The shared memory, as predictor_format() has made it. */
+typedef struct PredictorMemory
+{
+	uint64_t   *at;
+	size_t		words;
+} PredictorMemory;
+
+typedef struct PredictorConfig
+{
+	uint32_t	scans;			/* that may run at once */
+	uint32_t	words;			/* of 8 bytes, for the blocks of all scans */
+	uint32_t	cells;			/* of 256 blocks, remembered to be quick */
+	uint32_t	scan_words;		/* most for the blocks of one scan; more are coarsened */
+	uint32_t	marks;			/* of trailing index scans */
+} PredictorConfig;
+
+/* Blocks first, first + 1, ... at positions that rise evenly from `position` by `span` in all. */
+typedef struct PredictorRun
+{
+	uint32_t	first;
+	uint32_t	blocks;
+	uint64_t	position;
+	uint64_t	span;
+} PredictorRun;
+
+typedef struct PredictorView
+{
+	uint64_t	position;
+	uint64_t	length;
+	double		pace;			/* nanoseconds per position */
+	uint64_t	started;
+} PredictorView;
+
+typedef enum PredictorStatus
+{
+	PREDICTOR_OK = 0,
+	PREDICTOR_FULL = 1,			/* the scan runs unpredicted, and is counted */
+	PREDICTOR_FAULTY = 2		/* the blocks are not in order, or the memory is no predictor */
+} PredictorStatus;
+
+/* A buffer ahead of the clock's hand. Inputs: page, uses, frame, usage. */
+typedef struct PredictorCandidate
+{
+	uint64_t	page;			/* see predictor_page() */
+	uint64_t	uses;			/* what the library remembers of the buffer; 0 at the start */
+	uint64_t	wanted_in;		/* nanoseconds; UINT64_MAX if nothing is known */
+	uint32_t	frame;			/* the caller's own */
+	uint8_t		usage;			/* usage count: as found, then as it should be */
+	bool		predicted;		/* a scan wants it */
+} PredictorCandidate;
+
+typedef struct PredictorChoice
+{
+	uint32_t	predicted;		/* buffers that a scan wants */
+	uint32_t	by_uses;		/* buffers that were judged by their uses */
+	uint32_t	given;			/* buffers that the hand will take */
+	uint32_t	kept;			/* buffers that it would have taken otherwise */
+} PredictorChoice;
+
+static inline uint64_t
+predictor_page(uint32_t relation, uint32_t block)
+{
+	return ((uint64_t) relation << 32) | block;
+}
+
+/* The place of a scan in arrays of config.scans elements. */
+static inline uint32_t
+predictor_slot(uint64_t scan)
+{
+	return (uint32_t) (scan >> 32);
+}
+
+extern size_t predictor_words(const PredictorConfig *config);
+extern bool predictor_format(PredictorMemory memory, const PredictorConfig *config);
+
+/* Lock. Runs in the order of their first block; `length` is the end of the axis; the scan's name goes to *scan. */
+extern int	predictor_register_runs(PredictorMemory memory, uint8_t kind, uint32_t relation, const PredictorRun *runs,
+									size_t count, uint64_t length, uint64_t now, uint64_t *scan);
+
+/* Lock. Bit i of word w is block first + 64 * w + i; positions are ranks. */
+extern int	predictor_register_bitset(PredictorMemory memory, uint8_t kind, uint32_t relation, uint32_t first,
+									  const uint64_t *bits, size_t count, uint64_t length, uint64_t now, uint64_t *scan);
+
+/* Lock. A run whose blocks are read up to `scatter` positions from their place. */
+extern int	predictor_register_correlated(PredictorMemory memory, uint8_t kind, uint32_t relation,
+										  const PredictorRun *run, uint64_t scatter, bool descending, uint64_t now,
+										  uint64_t *scan);
+
+/* Lock. Whether the scan was running. */
+extern bool predictor_finish(PredictorMemory memory, uint64_t scan, uint64_t now);
+
+/* Progress, in positions or by the block that the scan has come to; the latter says whether the scan still runs. */
+extern void predictor_report(PredictorMemory memory, uint64_t scan, uint64_t position, uint64_t now);
+extern bool predictor_reach(PredictorMemory memory, uint64_t scan, uint32_t relation, uint32_t block, uint64_t now);
+
+extern bool predictor_view(PredictorMemory memory, uint64_t scan, PredictorView *view);
+extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation, uint32_t block, uint64_t now);
+
+/* Decides which `victims` of the buffers the hand is to take, and may change their order. */
+extern void predictor_choose(PredictorMemory memory, PredictorCandidate *buffers, size_t count, size_t victims,
+							 uint64_t now, PredictorChoice *choice);
+
+/* Notes that a registered scan has read the block into, or found it in, a buffer whose usage count is now `usage`. Whether it
+ * was found because predictor_choose() had kept it. */
+extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,
+								   uint64_t now);
+
+#endif							/* PAGECAST_PREDICTOR_H */

@@ -1,0 +1,201 @@
+//! pagecast's predictor and steering for C: `include/pagecast_predictor.h` says what each function does.
+//!
+//! No allocation, no lock, no unwinding. Who registers and finishes holds the host's lock; everything else may be called by any
+//! number of processes at once, `predictor_reach` and `predictor_report` also in a signal handler.
+#![no_std]
+
+mod pointers;
+
+use pagecast_core::oracle::Oracle;
+use pagecast_core::predictor::{
+    Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec,
+};
+use pagecast_core::steering::{Candidate, Choice, Uses, choose};
+use pagecast_core::{PageId, RelationId, ScanId};
+pub use pointers::Memory;
+use pointers::{put, values, values_mut};
+
+/// How much the predictor is to hold.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Config {
+    scans: u32,
+    words: u32,
+    cells: u32,
+    scan_words: u32,
+    marks: u32,
+}
+
+impl From<&Config> for PredictorConfig {
+    fn from(config: &Config) -> Self {
+        let &Config { scans, words, cells, scan_words, marks } = config;
+        // A scan has one relation in PostgreSQL, and a second part for the entries of its index.
+        Self { scans, parts: scans.saturating_mul(2), runs: 0, bitset_words: words, cells, scan_words, marks }
+    }
+}
+
+/// A running scan as the views show it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct View {
+    position: u64,
+    length: u64,
+    pace: f64,
+    started: u64,
+}
+
+const OK: i32 = 0;
+const FULL: i32 = 1;
+const FAULTY: i32 = 2;
+
+fn status(result: Result<ScanId, RegisterError>, scan: *mut u64) -> i32 {
+    use RegisterError::{NoSpace, TooManyParts, TooManyScans};
+    match result {
+        Ok(id) => {
+            put(scan, id.raw());
+            OK
+        }
+        Err(TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. }) => FULL,
+        Err(_) => FAULTY,
+    }
+}
+
+fn register(memory: Memory, kind: u8, length: u64, part: Part<'_>, now: u64, scan: *mut u64) -> i32 {
+    let Ok(mut registry) = Registry::attach(memory.words()) else { return FAULTY };
+    status(registry.register(&ScanSpec { kind: ScanKind(kind), length, parts: &[part] }, now), scan)
+}
+
+#[unsafe(no_mangle)]
+/// Words that a predictor of `config` takes; 0 if it has no size.
+pub extern "C" fn predictor_words(config: *const Config) -> usize {
+    let words = values(config, 1).first().map_or(usize::MAX, |config| PredictorConfig::from(config).words());
+    if words == usize::MAX { 0 } else { words }
+}
+
+#[unsafe(no_mangle)]
+/// Makes `memory` a predictor without scans.
+pub extern "C" fn predictor_format(memory: Memory, config: *const Config) -> bool {
+    let Some(config) = values(config, 1).first() else { return false };
+    Registry::format(memory.words(), config.into()).is_ok()
+}
+
+#[unsafe(no_mangle)]
+/// Registers a scan of runs of blocks.
+pub extern "C" fn predictor_register_runs(
+    memory: Memory,
+    kind: u8,
+    relation: u32,
+    runs: *const Run,
+    count: usize,
+    length: u64,
+    now: u64,
+    scan: *mut u64,
+) -> i32 {
+    let part = Part { relation: RelationId(relation), pages: Pages::Runs(values(runs, count)) };
+    register(memory, kind, length, part, now, scan)
+}
+
+#[unsafe(no_mangle)]
+/// Registers a scan of a set of blocks.
+pub extern "C" fn predictor_register_bitset(
+    memory: Memory,
+    kind: u8,
+    relation: u32,
+    first: u32,
+    bits: *const u64,
+    count: usize,
+    length: u64,
+    now: u64,
+    scan: *mut u64,
+) -> i32 {
+    let pages = Pages::Bitset { first, words: values(bits, count), position: 0 };
+    register(memory, kind, length, Part { relation: RelationId(relation), pages }, now, scan)
+}
+
+#[unsafe(no_mangle)]
+/// Registers a scan of neighbouring blocks nearly in their order.
+pub extern "C" fn predictor_register_correlated(
+    memory: Memory,
+    kind: u8,
+    relation: u32,
+    run: *const Run,
+    scatter: u64,
+    descending: bool,
+    now: u64,
+    scan: *mut u64,
+) -> i32 {
+    let Some(&run) = values(run, 1).first() else { return FAULTY };
+    let pages = Pages::Correlated { run, scatter, descending };
+    let length = run.position.saturating_add(run.span);
+    register(memory, kind, length, Part { relation: RelationId(relation), pages }, now, scan)
+}
+
+#[unsafe(no_mangle)]
+/// Ends a scan; whether it was running.
+pub extern "C" fn predictor_finish(memory: Memory, scan: u64, now: u64) -> bool {
+    Registry::attach(memory.words()).is_ok_and(|mut registry| registry.finish(ScanId::from_raw(scan), now))
+}
+
+#[unsafe(no_mangle)]
+/// A scan is done with all positions in front of `position`.
+pub extern "C" fn predictor_report(memory: Memory, scan: u64, position: u64, now: u64) {
+    if let Ok(predictor) = Predictor::attach(memory.words()) {
+        predictor.report(ScanId::from_raw(scan), position, now);
+    }
+}
+
+#[unsafe(no_mangle)]
+/// A scan has come to a block; whether it still runs.
+pub extern "C" fn predictor_reach(memory: Memory, scan: u64, relation: u32, block: u32, now: u64) -> bool {
+    let page = PageId::new(RelationId(relation), block);
+    Predictor::attach(memory.words()).is_ok_and(|predictor| predictor.reach(ScanId::from_raw(scan), page, now))
+}
+
+#[unsafe(no_mangle)]
+/// How a scan stands; false if it has finished.
+pub extern "C" fn predictor_view(memory: Memory, scan: u64, view: *mut View) -> bool {
+    let found = Predictor::attach(memory.words()).ok().and_then(|predictor| predictor.scan(ScanId::from_raw(scan)));
+    let Some(found) = found else { return false };
+    put(view, View { position: found.position, length: found.length, pace: found.pace, started: found.started });
+    true
+}
+
+#[unsafe(no_mangle)]
+/// Ticks until a block is wanted; `UINT64_MAX` if nobody wants it.
+pub extern "C" fn predictor_next_access(memory: Memory, relation: u32, block: u32, now: u64) -> u64 {
+    let page = PageId::new(RelationId(relation), block);
+    let predictor = Predictor::attach(memory.words()).ok();
+    predictor.and_then(|predictor| predictor.next_access(page, now)).unwrap_or(u64::MAX)
+}
+
+#[unsafe(no_mangle)]
+/// Sets the usage counts of buffers ahead of the hand, see [`choose`].
+pub extern "C" fn predictor_choose(
+    memory: Memory,
+    buffers: *mut Candidate,
+    count: usize,
+    victims: usize,
+    now: u64,
+    choice: *mut Choice,
+) {
+    if let Ok(predictor) = Predictor::attach(memory.words()) {
+        put(choice, choose(values_mut(buffers, count), victims, &predictor, now));
+    }
+}
+
+#[unsafe(no_mangle)]
+/// What to remember of a buffer after a registered scan has read it; whether it was there for our sake.
+pub extern "C" fn predictor_read_by_scan(
+    uses: *mut Uses,
+    relation: u32,
+    block: u32,
+    usage: u8,
+    came_in: bool,
+    now: u64,
+) -> bool {
+    let Some(uses) = values_mut(uses, 1).first_mut() else { return false };
+    let page = PageId::new(RelationId(relation), block);
+    let saved;
+    (*uses, saved) = uses.read_by_scan(page, usage, came_in, now);
+    saved
+}

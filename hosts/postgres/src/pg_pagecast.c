@@ -1,0 +1,180 @@
+/*
+ * Loading: settings, shared memory, hooks.
+ */
+#include "pg_pagecast.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+/* Blocks for which it is remembered who comes there first; core says that too few cost time only. */
+#define BLOCKS_PER_CELL 256
+/* One scan may not take more than this part of the memory for blocks. */
+#define SCAN_SHARE 8
+
+SharedState *shared = NULL;
+ScanSlot   *scan_slots = NULL;
+pg_atomic_uint64 *buffer_uses = NULL;
+PredictorMemory predictor;
+
+bool		pagecast_enabled = true;
+int			pagecast_mode = MODE_STEERING;
+int			pagecast_samples = 10;
+int			pagecast_bulk = 10;
+int			pagecast_block_group = 1;
+int			pagecast_max_scans = 256;
+static int	pagecast_memory = 8 * 1024;
+
+static const struct config_enum_entry modes[] = {
+	{"steering", MODE_STEERING, false},
+	{NULL, 0, false}
+};
+
+static shmem_request_hook_type next_shmem_request = NULL;
+static shmem_startup_hook_type next_shmem_startup = NULL;
+
+static void
+define_settings(void)
+{
+	DefineCustomBoolVariable("pg_pagecast.enabled",
+							 "Registers the scans of this session and spares the pages that scans will read.",
+							 "Off, the session does as a server without pg_pagecast does; scans of other sessions go on.",
+							 &pagecast_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_pagecast.mode",
+							 "How victims are chosen.",
+							 "steering sets the usage counts ahead of the clock's hand.",
+							 &pagecast_mode, MODE_STEERING, modes, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.samples",
+							"Buffers looked at for each one that is given up.",
+							"More find better victims, take longer, and have the clock's hand go round sooner.",
+							&pagecast_samples, 10, 2, MOST_SAMPLES, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.bulk",
+							"Victims chosen at once.",
+							"Of samples * bulk buffers those go that are wanted last.",
+							&pagecast_bulk, 10, 1, MOST_BULK, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.block_group",
+							"Blocks to which the blocks of a bitmap are rounded when they are registered.",
+							"1 registers them exactly; more save memory where bitmaps are large and scattered.",
+							&pagecast_block_group, 1, 1, 1024, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.memory",
+							"Shared memory for the blocks of running scans.",
+							"A scan that finds no room runs as on a server without pg_pagecast, and is counted as refused.",
+							&pagecast_memory, 8 * 1024, 256, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.max_scans",
+							"Scans that can be registered at the same time.",
+							NULL,
+							&pagecast_max_scans, 256, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("pg_pagecast");
+}
+
+static PredictorConfig
+predictor_config(void)
+{
+	PredictorConfig config = {0};
+
+	config.scans = pagecast_max_scans;
+	config.words = (uint32) pagecast_memory * (1024 / sizeof(uint64));
+	config.cells = NBuffers / BLOCKS_PER_CELL * 4 + 64;
+	config.scan_words = config.words / SCAN_SHARE;
+	return config;
+}
+
+/* Where each array begins behind SharedState, and how long all of it is. */
+static Size
+layout(Size *slots, Size *uses, Size *words)
+{
+	PredictorConfig config = predictor_config();
+	Size		size = MAXALIGN(sizeof(SharedState));
+
+	*slots = size;
+	size = add_size(size, MAXALIGN(mul_size(sizeof(ScanSlot), pagecast_max_scans)));
+	*uses = size;
+	size = add_size(size, mul_size(sizeof(pg_atomic_uint64), NBuffers));
+	*words = size;
+	return add_size(size, mul_size(sizeof(uint64), predictor_words(&config)));
+}
+
+static void
+request_shared_memory(void)
+{
+	Size		slots,
+				uses,
+				words;
+
+	if (next_shmem_request)
+		next_shmem_request();
+	RequestAddinShmemSpace(layout(&slots, &uses, &words));
+	RequestNamedLWLockTranche("pg_pagecast", 1);
+}
+
+static void
+format_shared_memory(void)
+{
+	PredictorConfig config = predictor_config();
+
+	memset(shared, 0, sizeof(*shared));
+	shared->lock = &GetNamedLWLockTranche("pg_pagecast")->lock;
+	pg_atomic_init_u64(&shared->frontier, 0);
+	pg_atomic_init_u32(&shared->active, 0);
+	for (int i = 0; i < COUNTERS; i++)
+		pg_atomic_init_u64(&shared->counters[i], 0);
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		scan_slots[i].scan = NO_SCAN;
+		pg_atomic_init_u64(&scan_slots[i].reached, 0);
+	}
+	for (int i = 0; i < NBuffers; i++)
+		pg_atomic_init_u64(&buffer_uses[i], 0);
+	if (!predictor_format(predictor, &config))
+		ereport(FATAL,
+				(errmsg("pg_pagecast could not lay out its shared memory"),
+				 errhint("Lower pg_pagecast.memory or pg_pagecast.max_scans.")));
+}
+
+static void
+start_shared_memory(void)
+{
+	Size		slots,
+				uses,
+				words,
+				size = layout(&slots, &uses, &words);
+	bool		found;
+
+	if (next_shmem_startup)
+		next_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("pg_pagecast", size, &found);
+	scan_slots = (ScanSlot *) ((char *) shared + slots);
+	buffer_uses = (pg_atomic_uint64 *) ((char *) shared + uses);
+	predictor.at = (uint64_t *) ((char *) shared + words);
+	predictor.words = (size - words) / sizeof(uint64);
+	if (!found)
+		format_shared_memory();
+	LWLockRelease(AddinShmemInitLock);
+}
+
+bool
+pagecast_loaded(void)
+{
+	return shared != NULL;
+}
+
+/* A library that was built for another minor version is refused by PG_MODULE_MAGIC only if its major version differs. */
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	define_settings();
+	next_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	next_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = start_shared_memory;
+	executor_install_hooks();
+}

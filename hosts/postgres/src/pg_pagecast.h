@@ -1,0 +1,160 @@
+/*
+ * pg_pagecast: what its files know of each other.
+ *
+ * Who calls whom: executor.c sees plans start, and puts an observer (bitmap_scan.c) under the scans that it understands; the observer registers
+ * the scan (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c). views.c shows it.
+ */
+#ifndef PG_PAGECAST_H
+#define PG_PAGECAST_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+#include "pagecast_predictor.h"
+#include "port/atomics.h"
+#include "storage/buf_internals.h"
+#include "storage/lwlock.h"
+#include "utils/rel.h"
+
+#include "version.h"
+
+/* What a scan is; part of the predictor's estimate of a new scan's pace, and shown by pg_pagecast_scans. */
+typedef enum ScanKind
+{
+	SCAN_BITMAP,
+	SCAN_SEQUENTIAL,
+	SCAN_INDEX,
+	SCAN_TRAILING
+} ScanKind;
+
+/* pg_pagecast.mode */
+typedef enum EvictionMode
+{
+	MODE_STEERING
+} EvictionMode;
+
+/* A registered scan, beside the predictor's own record of it and under the same number. */
+typedef struct ScanSlot
+{
+	uint64		scan;			/* the predictor's name; NO_SCAN while free */
+	pg_atomic_uint64 reached;	/* when it last moved on; for idle ones */
+	int			pid;			/* of who reads, or leads those who read */
+	int			plan_node;		/* in the leader's plan; workers find their scan by it */
+	Oid			database;
+	Oid			relation;
+	ScanKind	kind;
+} ScanSlot;
+
+/* What registered scans read of a relation. */
+typedef struct RelationCounts
+{
+	Oid			database;		/* both InvalidOid while free */
+	Oid			relation;
+	uint64		hits;
+	uint64		reads;
+	uint64		saved;
+} RelationCounts;
+
+#define COUNTED_RELATIONS 512
+
+/* The order is that of pg_pagecast_stats. */
+typedef enum Counter
+{
+	COUNT_REGISTERED,
+	COUNT_REFUSED,
+	COUNT_FINISHED,
+	COUNT_SUSPENDED,
+	COUNT_REAPED,
+	COUNT_STEERED,				/* buffers looked at ahead of the hand */
+	COUNT_PREDICTED,			/* of these, wanted by a scan */
+	COUNT_BY_USES,				/* of these, judged by their uses */
+	COUNT_GIVEN,				/* of these, left for the hand to take */
+	COUNT_KEPT,					/* of these, saved from it */
+	COUNT_HITS,
+	COUNT_READS,
+	COUNT_SAVED,
+	COUNTERS
+} Counter;
+
+/*
+ * In shared memory, followed by the slots, the uses of each buffer and the predictor's own memory.
+ *
+ * `lock` guards registering, finishing, slots and relation counts. The rest is changed by atomics that publish nothing but themselves.
+ */
+typedef struct SharedState
+{
+	LWLock	   *lock;
+	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
+	pg_atomic_uint32 active;	/* registered scans */
+	pg_atomic_uint64 counters[COUNTERS];
+	RelationCounts relations[COUNTED_RELATIONS + 1];	/* the last one for those that found no place */
+} SharedState;
+
+#define NO_SCAN UINT64_MAX
+
+/* The three arrays behind SharedState, as pointers of this process. */
+extern SharedState *shared;
+extern ScanSlot *scan_slots;
+extern pg_atomic_uint64 *buffer_uses;
+extern PredictorMemory predictor;
+
+/* Settings; pg_pagecast.c describes them. */
+extern bool pagecast_enabled;
+extern int	pagecast_mode;
+extern int	pagecast_samples;
+extern int	pagecast_bulk;
+extern int	pagecast_block_group;
+extern int	pagecast_max_scans;
+
+/* Limits of pg_pagecast.samples and .bulk. */
+#define MOST_SAMPLES 64
+#define MOST_BULK 64
+
+/* pg_pagecast.c: whether the server was started with the library. */
+extern bool pagecast_loaded(void);
+
+/* registration.c */
+typedef struct Registration
+{
+	uint64		scan;			/* NO_SCAN: not registered */
+	uint32		name;			/* of the relation, to the predictor */
+	int			pid;			/* as in ScanSlot */
+	int			plan_node;
+	ScanKind	kind;
+	Oid			relation;
+	bool		owner;			/* this process has registered it and finishes it */
+	uint64		hits,
+				reads,
+				saved;			/* since the last flush */
+} Registration;
+
+extern uint64 pagecast_now(void);
+extern uint32 pagecast_relation_name(const RelFileLocator *locator);
+extern void registration_init(Registration *registration, ScanKind kind, Relation relation, int plan_node);
+extern bool register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length);
+extern bool register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending);
+extern bool registration_join(Registration *registration);
+extern bool registration_reach(Registration *registration, BlockNumber block);
+extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read);
+extern void registration_finish(Registration *registration);
+extern void registration_reset_counts(void);
+extern void registration_suspend_idle(uint64 now);
+
+/* executor.c */
+extern void executor_install_hooks(void);
+
+/* bitmap_scan.c */
+extern void observe_bitmap_scan(BitmapHeapScanState *node);
+extern uint64 bitmap_scans_registered(void);
+
+/* steering.c */
+extern void make_room(void);
+
+
+static inline void
+count(Counter counter, uint64 by)
+{
+	pg_atomic_fetch_add_u64(&shared->counters[counter], by);
+}
+
+#endif							/* PG_PAGECAST_H */

@@ -1,0 +1,367 @@
+/*
+ * Scans as the predictor knows them: registered, moved on, finished, and cleaned up after whoever could not.
+ *
+ * Who registers a scan owns it and finishes it. Parallel workers join it: they find it by their leader and the plan's node, and only say
+ * how far they are; the furthest counts.
+ *
+ * A scan that has not moved for IDLE_AFTER (a cursor that nobody fetches from) is suspended: finished by whoever looks next. Its
+ * pages are then wanted by nobody, and when it goes on its owner finds out from registration_reach() and registers it again.
+ * Likewise a scan whose process is gone without a trace, which PostgreSQL does not let happen short of a restart.
+ */
+#include "pg_pagecast.h"
+
+#include <time.h>
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/shmem.h"
+
+#define IDLE_AFTER UINT64CONST(2000000000)
+
+/* Registrations of this process, so that it can finish them on its way out. */
+static uint32 owned = 0;
+static bool leaves_clean = false;
+
+/* Nanoseconds on the clock that all processes share. */
+uint64
+pagecast_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64) now.tv_sec * UINT64CONST(1000000000) + now.tv_nsec;
+}
+
+/* What the predictor calls a relation. Of one database and tablespace no two have the same name; of several they might, and then
+ * pages of one are taken for pages of the other by the estimates, which are hints. */
+uint32
+pagecast_relation_name(const RelFileLocator *locator)
+{
+	return locator_number(locator) + locator_database(locator) * 0x9e3779b1u + locator_space(locator) * 0x85ebca6bu;
+}
+
+void
+registration_init(Registration *registration, ScanKind kind, Relation relation, int plan_node)
+{
+	RelFileLocator locator = relation_locator(relation);
+
+	memset(registration, 0, sizeof(*registration));
+	registration->scan = NO_SCAN;
+	registration->kind = kind;
+	registration->name = pagecast_relation_name(&locator);
+	registration->pid = MyProc->lockGroupLeader ? MyProc->lockGroupLeader->pid : MyProcPid;
+	registration->plan_node = plan_node;
+	registration->relation = RelationGetRelid(relation);
+}
+
+/* Under the lock. */
+static void
+free_slot(ScanSlot *slot, Counter why)
+{
+	if (predictor_finish(predictor, slot->scan, pagecast_now()))
+	{
+		count(why, 1);
+		pg_atomic_fetch_sub_u32(&shared->active, 1);
+	}
+	slot->scan = NO_SCAN;
+}
+
+/* Under the lock: makes room where nobody will miss it. */
+static void
+sweep_slots(void)
+{
+	uint64		now = pagecast_now();
+
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		ScanSlot   *slot = &scan_slots[i];
+
+		if (slot->scan == NO_SCAN)
+			continue;
+		if (BackendPidGetProc(slot->pid) == NULL)
+			free_slot(slot, COUNT_REAPED);
+		else if (now > pg_atomic_read_u64(&slot->reached) + IDLE_AFTER)
+			free_slot(slot, COUNT_SUSPENDED);
+	}
+}
+
+/* From time to time, by whoever has the hand steered. */
+void
+registration_suspend_idle(uint64 now)
+{
+	static uint64 last = 0;
+
+	if (now < last + IDLE_AFTER / 4 || !LWLockConditionalAcquire(shared->lock, LW_EXCLUSIVE))
+		return;
+	last = now;
+	sweep_slots();
+	LWLockRelease(shared->lock);
+}
+
+static void
+finish_all(int code, Datum argument)
+{
+	if (owned == 0)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		if (scan_slots[i].scan != NO_SCAN && scan_slots[i].pid == MyProcPid)
+			free_slot(&scan_slots[i], COUNT_FINISHED);
+	}
+	LWLockRelease(shared->lock);
+	owned = 0;
+}
+
+/* What is common to all forms of registering; `pages` fills in the predictor's name of the scan. */
+typedef struct PagesToRegister
+{
+	const PredictorRun *runs;
+	size_t		count;
+	uint64		length;
+	const uint64 *bits;
+	uint64		scatter;
+	bool		correlated;
+	bool		descending;
+} PagesToRegister;
+
+static int
+tell_predictor(const Registration *registration, const PagesToRegister *pages, uint64 now, uint64 *scan)
+{
+	if (pages->correlated)
+		return predictor_register_correlated(predictor, registration->kind, registration->name, pages->runs,
+											 pages->scatter, pages->descending, now, scan);
+	if (pages->bits)
+		return predictor_register_bitset(predictor, registration->kind, registration->name, pages->runs[0].first,
+										 pages->bits, pages->count, pages->length, now, scan);
+	return predictor_register_runs(predictor, registration->kind, registration->name, pages->runs, pages->count,
+								   pages->length, now, scan);
+}
+
+static bool
+register_pages(Registration *registration, const PagesToRegister *pages)
+{
+	uint64		now = pagecast_now();
+	uint64		scan = NO_SCAN;
+	int			status;
+
+	if (!leaves_clean)
+	{
+		before_shmem_exit(finish_all, (Datum) 0);
+		leaves_clean = true;
+	}
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	status = tell_predictor(registration, pages, now, &scan);
+	if (status == PREDICTOR_FULL)
+	{
+		sweep_slots();
+		status = tell_predictor(registration, pages, now, &scan);
+	}
+	if (status == PREDICTOR_OK)
+	{
+		ScanSlot   *slot = &scan_slots[predictor_slot(scan)];
+
+		slot->scan = scan;
+		slot->pid = registration->pid;
+		slot->plan_node = registration->plan_node;
+		slot->database = MyDatabaseId;
+		slot->relation = registration->relation;
+		slot->kind = registration->kind;
+		pg_atomic_write_u64(&slot->reached, now);
+		pg_atomic_fetch_add_u32(&shared->active, 1);
+		owned++;
+	}
+	LWLockRelease(shared->lock);
+	count(status == PREDICTOR_OK ? COUNT_REGISTERED : COUNT_REFUSED, 1);
+	registration->scan = scan;
+	registration->owner = true;
+	return status == PREDICTOR_OK;
+}
+
+/* The words of a bitset from the first block of the runs to their last. */
+static size_t
+bitset_words(const PredictorRun *runs, size_t count)
+{
+	const PredictorRun *last = &runs[count - 1];
+
+	return (last->first + (size_t) last->blocks - runs->first + 63) / 64;
+}
+
+/* As a set of bits; the caller frees it. */
+static uint64 *
+bitset_of_runs(const PredictorRun *runs, size_t count)
+{
+	uint64	   *bits = MemoryContextAllocExtended(CurrentMemoryContext, bitset_words(runs, count) * sizeof(uint64),
+												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+	for (size_t i = 0; i < count; i++)
+	{
+		for (uint32 block = 0; block < runs[i].blocks; block++)
+		{
+			uint32		bit = runs[i].first - runs[0].first + block;
+
+			bits[bit / 64] |= UINT64CONST(1) << (bit % 64);
+		}
+	}
+	return bits;
+}
+
+/*
+ * Registers a scan of `count` runs in the order of their blocks, at least one, whose positions end at `length`. Whether it
+ * found room; if not, the scan runs unpredicted.
+ */
+bool
+register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length)
+{
+	PagesToRegister pages = {.runs = runs, .count = count, .length = length};
+	uint64	   *bits = NULL;
+	bool		registered;
+
+	/* Three words for a run, nine for 512 blocks of a bitset; a run that is not full has no form as bits. */
+	if (pagecast_block_group == 1 && count > bitset_words(runs, count) * 3 / 8)
+	{
+		bits = bitset_of_runs(runs, count);
+		pages.bits = bits;
+		pages.count = bitset_words(runs, count);
+	}
+	registered = register_pages(registration, &pages);
+	if (bits)
+		pfree(bits);
+	return registered;
+}
+
+/* As register_runs(), for one run that is read only nearly in its order. */
+bool
+register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending)
+{
+	PagesToRegister pages = {.runs = run, .count = 1, .scatter = scatter, .correlated = true, .descending = descending};
+
+	return register_pages(registration, &pages);
+}
+
+/* In a parallel worker: takes the scan that the leader, or a worker before this one, has registered. Whether there is one. */
+bool
+registration_join(Registration *registration)
+{
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < pagecast_max_scans && registration->scan == NO_SCAN; i++)
+	{
+		ScanSlot   *slot = &scan_slots[i];
+
+		if (slot->scan != NO_SCAN && slot->pid == registration->pid && slot->plan_node == registration->plan_node &&
+			slot->relation == registration->relation && slot->kind == registration->kind)
+			registration->scan = slot->scan;
+	}
+	LWLockRelease(shared->lock);
+	registration->owner = false;
+	return registration->scan != NO_SCAN;
+}
+
+/* Says that the scan has come to `block`. False if it is not registered (any more). */
+bool
+registration_reach(Registration *registration, BlockNumber block)
+{
+	uint64		now;
+
+	if (registration->scan == NO_SCAN)
+		return false;
+	now = pagecast_now();
+	if (predictor_reach(predictor, registration->scan, registration->name, block, now))
+	{
+		pg_atomic_write_u64(&scan_slots[predictor_slot(registration->scan)].reached, now);
+		return true;
+	}
+	registration->scan = NO_SCAN;
+	return false;
+}
+
+/* Under the lock: where a relation is counted. */
+static RelationCounts *
+counts_of(Oid relation)
+{
+	uint32		at = relation * 0x9e3779b1u % COUNTED_RELATIONS;
+
+	for (int i = 0; i < COUNTED_RELATIONS; i++)
+	{
+		RelationCounts *counts = &shared->relations[(at + i) % COUNTED_RELATIONS];
+
+		if (counts->relation == InvalidOid)
+		{
+			counts->database = MyDatabaseId;
+			counts->relation = relation;
+		}
+		if (counts->database == MyDatabaseId && counts->relation == relation)
+			return counts;
+	}
+	return &shared->relations[COUNTED_RELATIONS];
+}
+
+static void
+flush_counts(Registration *registration)
+{
+	RelationCounts *counts;
+
+	if (registration->hits + registration->reads == 0)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	counts = counts_of(registration->relation);
+	counts->hits += registration->hits;
+	counts->reads += registration->reads;
+	counts->saved += registration->saved;
+	LWLockRelease(shared->lock);
+	count(COUNT_HITS, registration->hits);
+	count(COUNT_READS, registration->reads);
+	count(COUNT_SAVED, registration->saved);
+	registration->hits = registration->reads = registration->saved = 0;
+}
+
+/* Notes that the scan has got `block` into `buffer`, which it holds, from the disk or by finding it there. */
+void
+registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read)
+{
+	BufferDesc *header = GetBufferDescriptor(buffer - 1);
+	uint8		usage = BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&header->state));
+	uint64		uses = pg_atomic_read_u64(&buffer_uses[buffer - 1]);
+
+	/* Of two processes that write it at once one is lost: it is a hint. */
+	if (predictor_read_by_scan(&uses, registration->name, block, usage, read, pagecast_now()))
+		registration->saved++;
+	pg_atomic_write_u64(&buffer_uses[buffer - 1], uses);
+	if (read)
+		registration->reads++;
+	else
+		registration->hits++;
+	if (registration->hits + registration->reads >= 1024)
+		flush_counts(registration);
+}
+
+/* Ends the scan, if it is this process's to end. */
+void
+registration_finish(Registration *registration)
+{
+	flush_counts(registration);
+	if (registration->scan != NO_SCAN && registration->owner)
+	{
+		ScanSlot   *slot = &scan_slots[predictor_slot(registration->scan)];
+
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+		if (slot->scan == registration->scan)
+			free_slot(slot, COUNT_FINISHED);
+		if (owned > 0)
+			owned--;
+		LWLockRelease(shared->lock);
+	}
+	registration->scan = NO_SCAN;
+}
+
+void
+registration_reset_counts(void)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	memset(shared->relations, 0, sizeof(shared->relations));
+	for (int i = 0; i < COUNTERS; i++)
+		pg_atomic_write_u64(&shared->counters[i], 0);
+	LWLockRelease(shared->lock);
+}

@@ -1,0 +1,111 @@
+/*
+ * Clock steering: setting the usage counts ahead of the server's own hand, so that it takes the buffers that are wanted last.
+ *
+ * Sources and deviations: crates/pagecast-core/src/steering.rs, which chooses. Here is only the way from buffer headers there and
+ * back. The server evicts by its own rules; nothing is evicted or written here.
+ *
+ * The frontier is the place, counted in buffers since the server's start, up to which the buffers were looked at. Who finds
+ * less than one window between the hand and the frontier moves the frontier on by one, and looks at the window that it has
+ * so got for itself: no lock, and no buffer is looked at twice in a round. Buffers that the hand reaches before anybody could
+ * look are taken or spared by the counts that they have, as on a server without us.
+ *
+ * Cost: a spin lock after a miss, and for each samples * bulk buffers one look at their headers and one choice. Bytes per buffer: 8.
+ */
+#include "pg_pagecast.h"
+
+#include "miscadmin.h"
+
+#define MOST_CANDIDATES (MOST_SAMPLES * MOST_BULK)
+static PredictorCandidate candidates[MOST_CANDIDATES];
+/* The header as it was found, by place in the window. */
+static uint32 found_states[MOST_CANDIDATES];
+
+/* Takes the next window if the hand is near: its first buffer, counted from the server's start. */
+static bool
+take_window(uint32 window, uint64 *start)
+{
+	uint32		passes;
+	uint32		hand = StrategySyncStart(&passes, NULL);
+	uint64		at = (uint64) passes * NBuffers + hand;
+	uint64		frontier = pg_atomic_read_u64(&shared->frontier);
+
+	/* After a restart of the clock, or 2^32 rounds, the frontier may lie anywhere. */
+	if (frontier < at || frontier > at + 4 * (uint64) window + NBuffers)
+		*start = at;
+	else if (frontier < at + window)
+		*start = frontier;
+	else
+		return false;
+	return pg_atomic_compare_exchange_u64(&shared->frontier, &frontier, *start + window);
+}
+
+/* Reads a header without its lock. The page may change on the way; what is then said of it is a wrong hint. */
+static bool
+look(uint32 buffer, PredictorCandidate *candidate, uint32 *state)
+{
+	BufferDesc *header = GetBufferDescriptor(buffer);
+	RelFileLocator locator;
+
+	*state = pg_atomic_read_u32(&header->state);
+	if (BUF_STATE_GET_REFCOUNT(*state) > 0 || (*state & (BM_TAG_VALID | BM_VALID | BM_LOCKED)) != (BM_TAG_VALID | BM_VALID) ||
+		tag_fork(&header->tag) != MAIN_FORKNUM)
+		return false;
+	locator = tag_locator(&header->tag);
+	candidate->page = predictor_page(pagecast_relation_name(&locator), header->tag.blockNum);
+	candidate->uses = pg_atomic_read_u64(&buffer_uses[buffer]);
+	candidate->wanted_in = UINT64_MAX;
+	candidate->usage = BUF_STATE_GET_USAGECOUNT(*state);
+	candidate->predicted = false;
+	return true;
+}
+
+/* Sets the usage count, unless anything about the buffer has changed: then somebody uses it, and the count is his. */
+static void
+apply(const PredictorCandidate *candidate, uint32 state, uint32 buffer)
+{
+	uint32		wanted = (state & ~BUF_USAGECOUNT_MASK) | (uint32) candidate->usage << BUF_USAGECOUNT_SHIFT;
+
+	pg_atomic_write_u64(&buffer_uses[buffer], candidate->uses);
+	if (wanted != state)
+		pg_atomic_compare_exchange_u32(&GetBufferDescriptor(buffer)->state, &state, wanted);
+}
+
+static void
+steer(uint64 start, uint32 window)
+{
+	PredictorChoice choice = {0};
+	uint64		now = pagecast_now();
+	uint32		found = 0;
+
+	for (uint32 i = 0; i < window; i++)
+	{
+		candidates[found].frame = i;
+		if (look((start + i) % NBuffers, &candidates[found], &found_states[i]))
+			found++;
+	}
+	predictor_choose(predictor, candidates, found, window / pagecast_samples, now, &choice);
+	for (uint32 i = 0; i < found; i++)
+	{
+		uint32		place = candidates[i].frame;
+
+		apply(&candidates[i], found_states[place], (start + place) % NBuffers);
+	}
+	count(COUNT_STEERED, found);
+	count(COUNT_PREDICTED, choice.predicted);
+	count(COUNT_BY_USES, choice.by_uses);
+	count(COUNT_GIVEN, choice.given);
+	count(COUNT_KEPT, choice.kept);
+	registration_suspend_idle(now);
+}
+
+/* After a read from disk: sees to it that the hand finds its next victims chosen. */
+void
+make_room(void)
+{
+	/* In a pool of few buffers a window must not go round. */
+	uint32		window = Min(pagecast_samples * pagecast_bulk, Max(NBuffers / 8, pagecast_samples));
+	uint64		start;
+
+	if (take_window(window, &start))
+		steer(start, window);
+}

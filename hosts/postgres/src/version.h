@@ -1,0 +1,107 @@
+/*
+ * What differs between the versions of PostgreSQL. Every #if on a version is here or in version.c, and so is every use of a
+ * field or function that is not meant for extensions, with the reason and a check at build time.
+ *
+ * Built and run on 15 and 17. On another version the library does not build, because what is checked below was not read there.
+ */
+#ifndef PAGECAST_VERSION_H
+#define PAGECAST_VERSION_H
+
+#include "access/heapam.h"
+#include "nodes/execnodes.h"
+#include "nodes/tidbitmap.h"
+#include "storage/buf_internals.h"
+#include "utils/rel.h"
+
+#if PG_VERSION_NUM / 10000 != 15 && PG_VERSION_NUM / 10000 != 17
+#error "pg_pagecast is made for PostgreSQL 15 and 17"
+#endif
+
+#if PG_VERSION_NUM < 160000
+typedef RelFileNode RelFileLocator;
+#endif
+
+/*
+ * BufferDesc.state, BufferDesc.tag (storage/buf_internals.h, which the server's own contrib modules use for the same): the usage
+ * count is what the clock goes by. Only changed by compare-exchange, as the header allows without the buffer's lock.
+ */
+StaticAssertDecl(BUF_USAGECOUNT_MASK == 0x003C0000U && BM_MAX_USAGE_COUNT == 5, "usage count of another shape");
+StaticAssertDecl(BUF_REFCOUNT_MASK == (1U << 18) - 1, "pin count of another shape");
+StaticAssertDecl(sizeof(((BufferDesc *) 0)->state) == 4, "buffer state of another size");
+
+/*
+ * TableScanDescData.rs_rd: where the table's access method is looked up at each call. An observed scan has a stand-in there.
+ * HeapScanDescData.rs_cbuf: the buffer that a scan has just read, so that it can be told from a buffer that others use.
+ */
+StaticAssertDecl(sizeof(((TableScanDesc) 0)->rs_rd) == sizeof(Relation), "a scan without its relation");
+StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cbuf) == sizeof(Buffer), "a scan without its buffer");
+
+/* BitmapHeapScanState.tbm and .pstate: the bitmap once it is built, and the state that parallel workers share. */
+StaticAssertDecl(sizeof(((BitmapHeapScanState *) 0)->tbm) == sizeof(TIDBitmap *), "a scan without its bitmap");
+
+static inline RelFileLocator
+relation_locator(Relation relation)
+{
+#if PG_VERSION_NUM < 160000
+	return relation->rd_node;
+#else
+	return relation->rd_locator;
+#endif
+}
+
+static inline RelFileLocator
+tag_locator(const BufferTag *tag)
+{
+#if PG_VERSION_NUM < 160000
+	return tag->rnode;
+#else
+	return BufTagGetRelFileLocator(tag);
+#endif
+}
+
+static inline ForkNumber
+tag_fork(const BufferTag *tag)
+{
+#if PG_VERSION_NUM < 160000
+	return tag->forkNum;
+#else
+	return BufTagGetForkNum(tag);
+#endif
+}
+
+static inline Oid
+locator_space(const RelFileLocator *locator)
+{
+#if PG_VERSION_NUM < 160000
+	return locator->spcNode;
+#else
+	return locator->spcOid;
+#endif
+}
+
+static inline Oid
+locator_database(const RelFileLocator *locator)
+{
+#if PG_VERSION_NUM < 160000
+	return locator->dbNode;
+#else
+	return locator->dbOid;
+#endif
+}
+
+static inline Oid
+locator_number(const RelFileLocator *locator)
+{
+#if PG_VERSION_NUM < 160000
+	return locator->relNode;
+#else
+	return locator->relNumber;
+#endif
+}
+
+extern void stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relation relation,
+						 const struct TableAmRoutine *routine);
+extern void stand_in_release(RelationData *stand_in);
+extern TableScanDesc bitmap_scan_descriptor(BitmapHeapScanState *node);
+
+#endif							/* PAGECAST_VERSION_H */

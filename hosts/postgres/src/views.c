@@ -1,0 +1,181 @@
+/*
+ * What the views read.
+ */
+#include "pg_pagecast.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(pg_pagecast_scans);
+PG_FUNCTION_INFO_V1(pg_pagecast_relations);
+PG_FUNCTION_INFO_V1(pg_pagecast_buffers);
+PG_FUNCTION_INFO_V1(pg_pagecast_stats);
+PG_FUNCTION_INFO_V1(pg_pagecast_reset);
+
+static const char *const kinds[] = {
+	[SCAN_BITMAP] = "bitmap",
+	[SCAN_SEQUENTIAL] = "sequential",
+	[SCAN_INDEX] = "index",
+	[SCAN_TRAILING] = "trailing index"
+};
+
+static void
+require_loaded(void)
+{
+	if (!pagecast_loaded())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("pg_pagecast is not loaded"),
+				 errhint("Add pg_pagecast to shared_preload_libraries and restart the server.")));
+}
+
+/* One row for each registered scan. */
+Datum
+pg_pagecast_scans(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TimestampTz now = GetCurrentTimestamp();
+
+	require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		PredictorView view;
+		Datum		values[9];
+		bool		nulls[9] = {false};
+		ScanSlot	slot;
+		bool		runs;
+
+		LWLockAcquire(shared->lock, LW_SHARED);
+		slot = scan_slots[i];
+		runs = slot.scan != NO_SCAN && predictor_view(predictor, slot.scan, &view);
+		LWLockRelease(shared->lock);
+		if (!runs)
+			continue;
+		values[0] = Int32GetDatum(slot.pid);
+		values[1] = Int32GetDatum(slot.plan_node);
+		values[2] = ObjectIdGetDatum(slot.database);
+		values[3] = ObjectIdGetDatum(slot.relation);
+		values[4] = CStringGetTextDatum(kinds[slot.kind]);
+		values[5] = Int64GetDatum(view.position);
+		values[6] = Float8GetDatum(1e9 / view.pace);
+		values[7] = Int64GetDatum(view.length - view.position);
+		values[8] = TimestampTzGetDatum(now + (TimestampTz) ((view.length - view.position) * view.pace / 1000));
+		/* Before the first measurement there is no speed, but the one that its kind usually has. */
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* One row for each relation that registered scans have read, in all databases. */
+Datum
+pg_pagecast_relations(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i <= COUNTED_RELATIONS; i++)
+	{
+		Datum		values[5];
+		bool		nulls[5] = {false};
+		RelationCounts counts;
+
+		LWLockAcquire(shared->lock, LW_SHARED);
+		counts = shared->relations[i];
+		LWLockRelease(shared->lock);
+		if (counts.hits + counts.reads == 0)
+			continue;
+		nulls[0] = nulls[1] = counts.relation == InvalidOid;
+		values[0] = ObjectIdGetDatum(counts.database);
+		values[1] = ObjectIdGetDatum(counts.relation);
+		values[2] = Int64GetDatum(counts.hits);
+		values[3] = Int64GetDatum(counts.reads);
+		values[4] = Int64GetDatum(counts.saved);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+typedef struct BufferCounts
+{
+	RelFileLocator locator;		/* the key */
+	int64		buffers;
+	int64		predicted;
+} BufferCounts;
+
+/* One row for each relation of this database with pages in the pool: how many, and how many of them some scan wants. */
+Datum
+pg_pagecast_buffers(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	HASHCTL		control = {.keysize = sizeof(RelFileLocator), .entrysize = sizeof(BufferCounts)};
+	HTAB	   *table;
+	HASH_SEQ_STATUS status;
+	BufferCounts *counts;
+	uint64		now = pagecast_now();
+
+	require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	table = hash_create("pg_pagecast buffers", 256, &control, HASH_ELEM | HASH_BLOBS);
+	for (int i = 0; i < NBuffers; i++)
+	{
+		BufferDesc *header = GetBufferDescriptor(i);
+		uint32		state = pg_atomic_read_u32(&header->state);
+		RelFileLocator locator = tag_locator(&header->tag);
+		bool		found;
+
+		CHECK_FOR_INTERRUPTS();
+		if ((state & BM_VALID) == 0 || locator_database(&locator) != MyDatabaseId || tag_fork(&header->tag) != MAIN_FORKNUM)
+			continue;
+		counts = hash_search(table, &locator, HASH_ENTER, &found);
+		if (!found)
+			counts->buffers = counts->predicted = 0;
+		counts->buffers++;
+		if (predictor_next_access(predictor, pagecast_relation_name(&locator), header->tag.blockNum, now) != UINT64_MAX)
+			counts->predicted++;
+	}
+	hash_seq_init(&status, table);
+	while ((counts = hash_seq_search(&status)) != NULL)
+	{
+		Datum		values[4] = {
+			ObjectIdGetDatum(locator_space(&counts->locator)), ObjectIdGetDatum(locator_number(&counts->locator)),
+			Int64GetDatum(counts->buffers), Int64GetDatum(counts->predicted)
+		};
+		bool		nulls[4] = {false};
+
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	hash_destroy(table);
+	return (Datum) 0;
+}
+
+/* One row: the counters in their order, and how many scans are registered now. */
+Datum
+pg_pagecast_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum		values[COUNTERS + 1];
+	bool		nulls[COUNTERS + 1] = {false};
+
+	require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < COUNTERS; i++)
+		values[i] = Int64GetDatum(pg_atomic_read_u64(&shared->counters[i]));
+	values[COUNTERS] = Int64GetDatum(pg_atomic_read_u32(&shared->active));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	return (Datum) 0;
+}
+
+Datum
+pg_pagecast_reset(PG_FUNCTION_ARGS)
+{
+	require_loaded();
+	registration_reset_counts();
+	PG_RETURN_VOID();
+}
