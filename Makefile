@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny bench-postgres bench-pool bench-io bench-sim capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny test-postgres regress-postgres bench-postgres bench-pool bench-io bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,12 @@ lint: ## formatting, clippy, and the command without DataFusion
 
 deny: ## licences, sources and duplicate crates
 	bash ci/deny.sh
+
+test-postgres: ## builds and installs pg_pagecast for the system's server and tests it on private clusters (ARGS='--rounds 10')
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m tests $(ARGS)
+
+regress-postgres: ## PostgreSQL's own regression and isolation suites with the installed pg_pagecast (ARGS='--modes steering')
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m tests.regress $(ARGS)
 
 # hosts/postgres builds and measures by itself; ARGS go to its commands, `make bench-postgres ARGS='--workloads tpch --streams 8'`.
 bench-postgres: ## stock PostgreSQL against pg_pagecast; writes target/bench/postgres.{json,html} (ARGS='--help')

@@ -69,6 +69,11 @@ class Cluster:
             self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", *options)
         return self
 
+    def follow(self, primary: "Cluster") -> "Cluster":
+        """Makes this the standby of a running cluster by a base backup of it."""
+        self.run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-D", str(self.data), "-R", "-X", "stream", "-c", "fast")
+        return self
+
     def start(self, **settings) -> "Cluster":
         """Starts the server with the settings given now over those given at first, and waits until it takes connections.
 

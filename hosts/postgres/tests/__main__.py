@@ -1,0 +1,91 @@
+"""The command: builds and installs the extension for a server, runs the tests, and says what was done how often."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+from cluster import Cluster, Installation, find
+from tests import answers, faults, views
+from tests.case import Run
+
+_HERE = Path(__file__).resolve().parents[1]
+_CLASSES = [views.Views, views.NotLoaded, answers.Answers, answers.AnswersFreelist, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
+            faults.Crashes, faults.Standby]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests", description="Tests of pg_pagecast on private clusters.")
+    parser.add_argument("--version", type=int, help="major version of the server (default: the newest of the system)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1, help="how many times as long as usual the loops go on; 10 is a long run")
+    parser.add_argument("--no-install", action="store_true", help="test what is installed")
+    parser.add_argument("names", nargs="*", help=f"only these: {', '.join(case.__name__ for case in _CLASSES)}, or CLASS.test_name")
+    given = parser.parse_args()
+    installation = find(given.version)
+    missing = what_is_missing(installation, given)
+    if missing:
+        print(f"skipped: {missing}")
+        return 0
+    if not given.no_install:
+        install(installation)
+    Run.installation, Run.seed, Run.rounds = installation, given.seed, given.rounds
+    start = time.monotonic()
+    result = unittest.TextTestRunner(verbosity=2, failfast=False).run(suite(given.names, modes(installation)))
+    print(f"PostgreSQL {installation.version}, seed {given.seed}, rounds {given.rounds}: {time.monotonic() - start:.0f} s")
+    for what, number in Run.counts.items():
+        print(f"  {number:>7} {what}")
+    return 0 if result.wasSuccessful() else 1
+
+
+def what_is_missing(installation: Installation | None, given: argparse.Namespace) -> str | None:
+    """Why nothing can be tested here, if so."""
+    if installation is None:
+        return f"no PostgreSQL server{f' {given.version}' if given.version else ''} is installed"
+    if given.no_install:
+        return None if installation.has_extension("pg_pagecast") else "pg_pagecast is not installed"
+    if not installation.has_headers():
+        return f"PostgreSQL {installation.version} has no server headers (postgresql-server-dev-{installation.major})"
+    if not os.access(installation.ask("pkglibdir"), os.W_OK):
+        return f"{installation.ask('pkglibdir')} is not writable, and extensions are found only there"
+    return None
+
+
+def install(installation: Installation) -> None:
+    """Builds the extension for this server and installs it."""
+    # Objects of another version's headers may lie there.
+    for target in ("clean", "all", "install"):
+        command = ["make", "-s", "-C", str(_HERE), f"PG_CONFIG={installation.pg_config}", target]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def modes(installation: Installation) -> str:
+    """The modes that the installed extension knows."""
+    with Cluster(installation, {"shared_preload_libraries": "pg_pagecast"}) as probe:
+        probe.create().start()
+        with probe.connect() as session:
+            return session.value("select enumvals from pg_settings where name = 'pg_pagecast.mode'")
+
+
+def suite(names: list[str], known_modes: str) -> unittest.TestSuite:
+    """The tests asked for; without names all whose mode is known."""
+    loader = unittest.TestLoader()
+    tests = unittest.TestSuite()
+    for case in _CLASSES:
+        mode = getattr(case, "mode", "steering")
+        if mode not in known_modes:
+            print(f"skipped: {case.__name__}, this build has no mode {mode}")
+            continue
+        wanted = [name.partition(".")[2] for name in names if name.partition(".")[0] == case.__name__]
+        if not names or "" in wanted:
+            tests.addTests(loader.loadTestsFromTestCase(case))
+        else:
+            tests.addTests(case(name) for name in wanted)
+    return tests
+
+
+if __name__ == "__main__":
+    sys.exit(main())

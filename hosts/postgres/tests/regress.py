@@ -1,0 +1,150 @@
+"""PostgreSQL's own regression and isolation suites on a server with the extension as aggressive as it can be.
+
+The suites come from the server's source package. A test that fails with the extension is compared with the same test on a stock server with the
+same settings: only what differs between the two counts. `synchronize_seqscans` is off on both, because with so few buffers every small table's
+scans would start somewhere else and rows without an order would come in another one.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster import Cluster, Installation, ServerFailed, find
+from cluster.sources import source
+
+_TINY = {
+    "shared_buffers": "2MB", "fsync": "off", "max_prepared_transactions": 10, "synchronize_seqscans": "off", "jit": "off",
+    # Sessions of a parallel group can pin more than so few buffers; temporary ones are on their own.
+    "max_connections": 60, "wal_level": "replica", "log_min_messages": "warning",
+}
+
+
+@dataclass
+class Outcome:
+    """What a suite said: how many tests ran, and the differences of those that failed, by name."""
+
+    ran: int
+    differences: dict[str, str]
+    panics: list[str]
+    counters: dict
+
+
+def run_suite(installation: Installation, suite: str, settings: dict, only: list[str]) -> Outcome:
+    """Runs one suite on a new cluster."""
+    tests = source(installation.major, installation.version) / "src/test" / suite
+    with Cluster(installation, {**_TINY, **settings}) as cluster:
+        cluster.create().start()
+        output = cluster.folder / "output"
+        output.mkdir()
+        shutil.copytree(tests, cluster.folder / "input")
+        library = _libraries(installation, tests, cluster.folder / "libraries") if suite == "regress" else None
+        _own(cluster)
+        done = subprocess.run(cluster.as_user(_command(installation, suite, cluster, library, only)), cwd=output, env=cluster.environment(),
+                              capture_output=True, text=True)
+        text = done.stdout + done.stderr
+        ran = len(re.findall(r"\.\.\. (?:ok|FAILED)|^(?:not )?ok \d", text, re.MULTILINE))
+        if ran == 0 or not cluster.running():
+            raise ServerFailed(f"the {suite} suite did not run:\n{text[-2000:]}\n{cluster.tail()}")
+        diffs = output / "regression.diffs"
+        return Outcome(ran, _by_test(diffs.read_text(errors="replace") if diffs.is_file() else "", text), cluster.panics(), _counters(cluster, settings))
+
+
+def _command(installation: Installation, suite: str, cluster: Cluster, library: Path | None, only: list[str]) -> list[str]:
+    folder = Path(installation.ask("pgxs")).parents[1] / "test"
+    program = folder / ("regress/pg_regress" if suite == "regress" else "isolation/pg_isolation_regress")
+    schedule = cluster.folder / "input" / ("parallel_schedule" if suite == "regress" else "isolation_schedule")
+    command = [str(program), f"--inputdir={cluster.folder}/input", f"--outputdir={cluster.folder}/output", f"--bindir={installation.ask('bindir')}",
+               f"--host={cluster.folder}", "--user=postgres", "--max-concurrent-tests=20"]
+    if library:
+        command.append(f"--dlpath={library}")
+    return [*command, *only] if only else [*command, f"--schedule={schedule}"]
+
+
+def _libraries(installation: Installation, tests: Path, folder: Path) -> Path:
+    """The suite's own C functions, built against the installed server, and the contributed modules that it loads."""
+    folder.mkdir()
+    include = installation.ask("includedir-server")
+    subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-w", f"-I{include}", f"-I{installation.ask('includedir')}", tests / "regress.c",
+                    "-o", folder / "regress.so"], check=True)
+    for module in ("autoinc", "refint"):
+        shutil.copy(Path(installation.ask("pkglibdir")) / f"{module}.so", folder)
+    return folder
+
+
+def _own(cluster: Cluster) -> None:
+    for path in [cluster.folder, *cluster.folder.rglob("*")]:
+        if cluster.data not in (path, *path.parents):
+            shutil.chown(path, cluster.folder.owner(), cluster.folder.group())
+
+
+def _by_test(diffs: str, text: str) -> dict[str, str]:
+    """Differences by test, without the paths and times in their headers."""
+    found: dict[str, str] = {}
+    for part in re.split(r"^diff -U3 ", diffs, flags=re.MULTILINE)[1:]:
+        header, _, body = part.partition("\n")
+        lines = [line for line in body.splitlines() if not line.startswith(("--- ", "+++ "))]
+        found[Path(header.split()[-1]).stem] = "\n".join(lines)
+    for name in re.findall(r"(\S+)\s+\.\.\. FAILED", text) + re.findall(r"^not ok \d+\s+[-+] (\S+)", text, re.MULTILINE):
+        found.setdefault(name, "failed without a difference: its session ended")
+    return found
+
+
+def _counters(cluster: Cluster, settings: dict) -> dict:
+    if "shared_preload_libraries" not in settings:
+        return {}
+    with cluster.connect() as session:
+        session.execute("create extension if not exists pg_pagecast")
+        return session.records("select * from pg_pagecast_stats")[0]
+
+
+def aggressive(installation: Installation, mode: str) -> dict:
+    """The extension with the highest samples and batches that it allows, for which a server is asked."""
+    settings = {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": mode}
+    with Cluster(installation, settings) as probe:
+        probe.create().start()
+        with probe.connect() as session:
+            limits = session.rows("select name, max_val from pg_settings where name in ('pg_pagecast.samples', 'pg_pagecast.bulk')")
+    return {**settings, **dict(limits)}
+
+
+def compare(installation: Installation, suite: str, mode: str, only: list[str]) -> bool:
+    """Runs a suite with the extension and, where a test fails, these on a stock server; prints what differs; true when nothing does."""
+    ours = run_suite(installation, suite, aggressive(installation, mode), only)
+    stock = run_suite(installation, suite, {}, only) if ours.differences else None
+    new = {name: text for name, text in ours.differences.items() if stock and stock.differences.get(name) != text}
+    both = [name for name in ours.differences if name not in new]
+    steered = {name: ours.counters.get(name) for name in ("registered", "steered", "evictions", "active")}
+    print(f"{suite} suite on {installation.version}, {mode}: {ours.ran} tests, {len(new)} that differ from stock, "
+          f"{len(both)} that fail on stock with the same difference{': ' + ', '.join(both) if both else ''}; {steered}", flush=True)
+    for name, text in new.items():
+        print(f"--- {name}, with pg_pagecast\n{text[:4000]}\n--- {name}, stock\n{stock.differences.get(name, '(passes)')[:4000]}")
+    for line in ours.panics:
+        print(line)
+    return not new and not ours.panics and ours.counters.get("active") == "0"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.regress", description="PostgreSQL's own suites with pg_pagecast loaded.")
+    parser.add_argument("--version", type=int, help="major version of the server (default: the newest of the system)")
+    parser.add_argument("--suites", default="regress,isolation")
+    parser.add_argument("--modes", default="steering,freelist")
+    parser.add_argument("only", nargs="*", help="run these tests instead of the schedule")
+    given = parser.parse_args()
+    installation = find(given.version)
+    if installation is None or not installation.has_headers():
+        print("skipped: no PostgreSQL server with headers is installed")
+        return 0
+    try:
+        results = [compare(installation, suite, mode, given.only) for suite in given.suites.split(",") for mode in given.modes.split(",")]
+    except ServerFailed as problem:
+        print(f"regress: {problem}", file=sys.stderr)
+        return 1
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

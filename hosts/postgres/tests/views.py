@@ -1,0 +1,109 @@
+"""What administrators see and may do: views, privileges, settings, and messages where the extension cannot work."""
+
+from cluster import Cluster, SqlError
+from tests.case import Run, ServerTest, make_events
+
+
+class Views(ServerTest):
+    """On a server that loaded the extension."""
+
+    @classmethod
+    def prepare(cls, session) -> None:
+        make_events(session)
+        session.execute("create role anybody login; create role watcher login in role pg_monitor; grant select on events to anybody, watcher")
+
+    def test_a_running_scan_is_shown(self) -> None:
+        """A cursor in the middle of its blocks: who, what, where, and that it gets on."""
+        runner, watcher = self.session(), self.session(user="watcher")
+        runner.execute("begin; set local enable_seqscan = off; set local enable_indexscan = off")
+        runner.execute("declare c cursor for select * from events where day between 100 and 400; fetch 100 from c")
+        first = watcher.records("select * from pg_pagecast_scans")
+        self.assertEqual(1, len(first), first)
+        scan = first[0]
+        self.assertEqual((str(runner.pid), "events"), (scan["pid"], scan["relation"]))
+        self.assertIn("bitmap", scan["kind"])
+        runner.execute("fetch 10000 from c")
+        later = watcher.records("select * from pg_pagecast_scans")[0]
+        self.assertGreater(int(later["position"]), int(scan["position"]))
+        self.assertLess(int(later["blocks_left"]), int(scan["blocks_left"]))
+        runner.execute("rollback")
+        self.assertEqual([], watcher.rows("select * from pg_pagecast_scans"))
+
+    def test_counters_and_reset(self) -> None:
+        """A scan is counted once, and reset clears everything but what is active."""
+        session = self.session()
+        before = session.records("select * from pg_pagecast_stats")[0]
+        session.execute("set enable_seqscan = off; set enable_indexscan = off; select count(*) from events where day between 100 and 400")
+        after = session.records("select * from pg_pagecast_stats")[0]
+        self.assertEqual((1, 1, 0), tuple(int(after[name]) - int(before[name]) for name in ("registered", "finished", "refused")))
+        relation = session.records("select * from pg_pagecast_relations where relation = 'events'::regclass")[0]
+        self.assertGreater(int(relation["buffers"]), 0)
+        self.assertGreater(int(relation["hits"]) + int(relation["reads"]), 0)
+        session.execute("select pg_pagecast_reset()")
+        cleared = session.records("select * from pg_pagecast_stats")[0]
+        self.assertEqual({"0"}, {cleared[name] for name in ("registered", "finished", "steered", "predictions")})
+
+    def test_privileges(self) -> None:
+        """As for pg_buffercache: nobody but superusers and pg_monitor; only superusers reset."""
+        anybody, watcher = self.session(user="anybody"), self.session(user="watcher")
+        for view in ("scans", "relations", "stats"):
+            self.assertEqual("42501", self.refusal(anybody, f"select * from pg_pagecast_{view}").sqlstate)
+            watcher.rows(f"select * from pg_pagecast_{view}")
+        for session in (anybody, watcher):
+            self.assertEqual("42501", self.refusal(session, "select pg_pagecast_reset()").sqlstate)
+            self.assertEqual("42501", self.refusal(session, "set pg_pagecast.samples = 20").sqlstate)
+        anybody.execute("set pg_pagecast.enabled = off")
+        before = watcher.value("select registered from pg_pagecast_stats")
+        anybody.execute("set enable_seqscan = off; set enable_indexscan = off; select count(*) from events where day between 100 and 400")
+        self.assertEqual(before, watcher.value("select registered from pg_pagecast_stats"), "off for this session")
+
+    def test_settings(self) -> None:
+        """Every setting has a description; values outside the limits are refused with the setting's name."""
+        session = self.session()
+        settings = session.records("select * from pg_settings where name like 'pg_pagecast.%' order by name")
+        names = {setting["name"].split(".")[1] for setting in settings}
+        self.assertLessEqual({"enabled", "mode", "samples", "bulk", "block_group", "memory", "max_scans"}, names)
+        for setting in settings:
+            self.assertTrue(setting["short_desc"], setting["name"])
+            if setting["vartype"] == "integer" and setting["context"] != "postmaster":
+                beyond = int(setting["max_val"]) + 1
+                self.assertIn(setting["name"], str(self.refusal(session, f"set {setting['name']} = {beyond}")))
+        self.assertIn("mode", str(self.refusal(session, "set pg_pagecast.mode = 'guessing'")))
+        self.assertIn("pg_pagecast.nothing", str(self.refusal(session, "set pg_pagecast.nothing = 1")))
+
+    def test_created_twice_and_dropped(self) -> None:
+        """The extension can be dropped and made anew while scans are registered."""
+        session = self.session()
+        self.assertEqual("42710", self.refusal(session, "create extension pg_pagecast").sqlstate)
+        session.execute("begin; set local enable_seqscan = off; declare c cursor for select * from events where day < 400; fetch 10 from c")
+        with self.cluster.connect() as other:
+            other.execute("drop extension pg_pagecast; create extension pg_pagecast")
+        session.execute("fetch all from c; commit")
+
+    def refusal(self, session, sql: str) -> SqlError:
+        """The error that a statement ends in."""
+        with self.assertRaises(SqlError) as caught:
+            session.execute(sql)
+        return caught.exception
+
+
+class NotLoaded(ServerTest):
+    """A server that was not told to load it at its start."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster(Run.installation)
+        cls.addClassCleanup(cls.cluster.remove)
+        cls.cluster.create().start()
+
+    def assert_nothing_registered(self, seconds: float = 10) -> None:
+        """There is no registry."""
+
+    def test_the_message_says_what_to_do(self) -> None:
+        """CREATE EXTENSION or its views name shared_preload_libraries; LOAD does no harm."""
+        session = self.session()
+        with self.assertRaises(SqlError) as caught:
+            session.execute("load 'pg_pagecast'; create extension pg_pagecast; select * from pg_pagecast_stats")
+        self.assertIn("pg_pagecast", str(caught.exception))
+        self.assertIn("shared_preload_libraries", self.cluster.tail(30))
+        self.assertEqual("1", session.value("select 1"))
