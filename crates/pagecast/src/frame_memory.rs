@@ -6,11 +6,12 @@
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::cache::{Held, Owned};
+use crate::processor_cache::prefetch;
 
 /// Advice that frees the memory at once, which elsewhere than on Linux may be no more than a hint.
 #[cfg(target_os = "linux")]
@@ -18,12 +19,20 @@ const GIVE_BACK: Advice = Advice::LinuxDontNeed;
 #[cfg(not(target_os = "linux"))]
 const GIVE_BACK: Advice = Advice::DontNeed;
 
+/// Advice to use large pages where the system has them, and not to.
+#[cfg(target_os = "linux")]
+const LARGE_PAGES: Option<(Advice, Advice)> = Some((Advice::LinuxHugepage, Advice::LinuxNoHugepage));
+#[cfg(not(target_os = "linux"))]
+const LARGE_PAGES: Option<(Advice, Advice)> = None;
+
 /// Memory for `frames` pages, each aligned to 4096 bytes, zero at first and taken from the system when first touched.
 pub(crate) struct FrameMemory {
     base: NonNull<u8>,
     bytes: usize,
     page_size: usize,
     frames: u32,
+    /// Until memory is given back for the first time.
+    in_large_pages: AtomicBool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
@@ -43,7 +52,18 @@ impl FrameMemory {
         // SAFETY: no address is asked for, so that no existing mapping is replaced.
         let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_large)?;
-        Ok(Self { base, bytes, page_size, frames })
+        let memory = Self { base, bytes, page_size, frames, in_large_pages: AtomicBool::new(LARGE_PAGES.is_some()) };
+        // Readers come to pages all over the memory: with few large entries the processor knows where they all are.
+        memory.advise_all(LARGE_PAGES.map(|(wanted, _)| wanted));
+        Ok(memory)
+    }
+
+    /// Advice on how the whole mapping is backed. A hint, which a kernel without large pages refuses.
+    fn advise_all(&self, advice: Option<Advice>) {
+        if let Some(advice) = advice {
+            // SAFETY: the mapping is ours; this advice changes how it is backed, never what it reads as.
+            let _ = unsafe { madvise(self.base.as_ptr().cast(), self.bytes, advice) };
+        }
     }
 
     /// How many pages there is address space for.
@@ -54,6 +74,12 @@ impl FrameMemory {
     /// Gives a frame's memory back to the system; when it is touched next it reads as zero. That is why frames are never
     /// registered with the kernel for its own use: it would keep the memory that is given back, and read into it.
     pub(crate) fn give_back(&self, owned: &mut Owned) {
+        // A kernel that tidies up would make a large page out of what is left around the gap, and fill it. Relaxed: once
+        // too often does no harm.
+        if self.in_large_pages.load(Relaxed) {
+            self.in_large_pages.store(false, Relaxed);
+            self.advise_all(LARGE_PAGES.map(|(_, unwanted)| unwanted));
+        }
         // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
         let page = self.page(owned.index());
         // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the frame's only token and
@@ -66,6 +92,12 @@ impl FrameMemory {
         assert!(frame < self.frames, "frame {frame} is of another pool");
         // SAFETY: the frame is below their number, so the offset is within the mapping, which is below isize::MAX.
         unsafe { self.base.add(frame as usize * self.page_size) }
+    }
+
+    /// Brings the start of a frame, where most readers begin, into the processor's cache. Whose it is does not matter.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: u32) {
+        prefetch(self.page(frame).as_ptr().addr());
     }
 
     /// The page that is pinned.

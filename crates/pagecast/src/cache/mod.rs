@@ -204,6 +204,8 @@ impl Cache {
         access: impl FnOnce(Option<Tick>) -> Access,
     ) -> Option<Held> {
         let frame = self.table.find(&self.headers, page)?;
+        // The page's own first line is on its way while the frame is pinned: a processor lets no read pass an atomic.
+        self.memory.prefetch(frame);
         let header = &self.headers[frame as usize];
         let held = header.pin(frame)?;
         // Rule 2: between finding and pinning, the frame may have been claimed and filled with another page. Now that it
