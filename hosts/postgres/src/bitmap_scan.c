@@ -180,7 +180,8 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 		Buffer		buffer = ((HeapScanDesc) scan)->rs_cbuf;
 
 		read = pgBufferUsage.shared_blks_read - read;
-		if (BufferIsValid(buffer) && !BufferIsLocal(buffer))
+		/* A block past the end, or one of which no tuple is needed, was not read; the buffer is then that of another. */
+		if (BufferIsValid(buffer) && BufferGetBlockNumber(buffer) == page->blockno)
 			registration_count(&observed->registration, page->blockno, buffer, read > 0);
 		if (read > 0)
 			make_room();

@@ -165,16 +165,34 @@ pagecast_loaded(void)
 	return shared != NULL;
 }
 
-/* A library that was built for another minor version is refused by PG_MODULE_MAGIC only if its major version differs. */
+/* PG_MODULE_MAGIC refuses another major version; a server with other pages is refused here. */
+static void
+check_server(void)
+{
+	const char *block_size = GetConfigOption("block_size", false, false);
+
+	if (atoi(block_size) != BLCKSZ)
+		ereport(FATAL,
+				(errmsg("pg_pagecast was built for pages of %d bytes, and this server has pages of %s", BLCKSZ, block_size),
+				 errhint("Build it with the pg_config of this server.")));
+}
+
 void
 _PG_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
+	{
+		ereport(WARNING,
+				(errmsg("pg_pagecast does nothing until the server is restarted with it"),
+				 errhint("Add pg_pagecast to shared_preload_libraries and restart the server.")));
 		return;
+	}
+	check_server();
 	define_settings();
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	next_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
 	executor_install_hooks();
+	explain_install_hook();
 }

@@ -38,6 +38,7 @@ typedef struct ScanSlot
 {
 	uint64		scan;			/* the predictor's name; NO_SCAN while free */
 	pg_atomic_uint64 reached;	/* when it last moved on; for idle ones */
+	int			owner;			/* process that has registered it */
 	int			pid;			/* of who reads, or leads those who read */
 	int			plan_node;		/* in the leader's plan; workers find their scan by it */
 	Oid			database;
@@ -146,6 +147,9 @@ extern void executor_install_hooks(void);
 /* bitmap_scan.c */
 extern void observe_bitmap_scan(BitmapHeapScanState *node);
 extern uint64 bitmap_scans_registered(void);
+
+/* explain.c */
+extern void explain_install_hook(void);
 
 /* steering.c */
 extern void make_room(void);

@@ -20,8 +20,7 @@
 
 #define IDLE_AFTER UINT64CONST(2000000000)
 
-/* Registrations of this process, so that it can finish them on its way out. */
-static uint32 owned = 0;
+/* Whether this process will finish what it has registered on its way out. */
 static bool leaves_clean = false;
 
 /* Nanoseconds on the clock that all processes share. */
@@ -80,7 +79,7 @@ sweep_slots(void)
 
 		if (slot->scan == NO_SCAN)
 			continue;
-		if (BackendPidGetProc(slot->pid) == NULL)
+		if (BackendPidGetProc(slot->owner) == NULL)
 			free_slot(slot, COUNT_REAPED);
 		else if (now > pg_atomic_read_u64(&slot->reached) + IDLE_AFTER)
 			free_slot(slot, COUNT_SUSPENDED);
@@ -103,16 +102,13 @@ registration_suspend_idle(uint64 now)
 static void
 finish_all(int code, Datum argument)
 {
-	if (owned == 0)
-		return;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{
-		if (scan_slots[i].scan != NO_SCAN && scan_slots[i].pid == MyProcPid)
+		if (scan_slots[i].scan != NO_SCAN && scan_slots[i].owner == MyProcPid)
 			free_slot(&scan_slots[i], COUNT_FINISHED);
 	}
 	LWLockRelease(shared->lock);
-	owned = 0;
 }
 
 /* What is common to all forms of registering; `pages` fills in the predictor's name of the scan. */
@@ -164,6 +160,7 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		ScanSlot   *slot = &scan_slots[predictor_slot(scan)];
 
 		slot->scan = scan;
+		slot->owner = MyProcPid;
 		slot->pid = registration->pid;
 		slot->plan_node = registration->plan_node;
 		slot->database = MyDatabaseId;
@@ -171,7 +168,6 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		slot->kind = registration->kind;
 		pg_atomic_write_u64(&slot->reached, now);
 		pg_atomic_fetch_add_u32(&shared->active, 1);
-		owned++;
 	}
 	LWLockRelease(shared->lock);
 	count(status == PREDICTOR_OK ? COUNT_REGISTERED : COUNT_REFUSED, 1);
@@ -349,8 +345,6 @@ registration_finish(Registration *registration)
 		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 		if (slot->scan == registration->scan)
 			free_slot(slot, COUNT_FINISHED);
-		if (owned > 0)
-			owned--;
 		LWLockRelease(shared->lock);
 	}
 	registration->scan = NO_SCAN;

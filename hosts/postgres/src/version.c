@@ -5,6 +5,7 @@
 
 #include "access/tableam.h"
 #include "storage/smgr.h"
+#include "tcop/tcopprot.h"
 
 /*
  * Makes `stand_in` what a scan's rs_rd may point to between two calls of the access method: it leads to `routine`, and it has
@@ -60,4 +61,27 @@ bitmap_scan_descriptor(BitmapHeapScanState *node)
 	}
 #endif
 	return node->ss.ss_currentScanDesc;
+}
+
+/* What EXPLAIN does without a hook; 15 does not offer it as a function. */
+void
+plain_explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,
+						ParamListInfo params, QueryEnvironment *environment)
+{
+#if PG_VERSION_NUM >= 170000
+	standard_ExplainOneQuery(query, cursor_options, into, es, query_string, params, environment);
+#else
+	BufferUsage used = pgBufferUsage;
+	BufferUsage planning = {0};
+	instr_time	start,
+				duration;
+	PlannedStmt *plan;
+
+	INSTR_TIME_SET_CURRENT(start);
+	plan = pg_plan_query(query, query_string, cursor_options, params);
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, start);
+	BufferUsageAccumDiff(&planning, &pgBufferUsage, &used);
+	ExplainOnePlan(plan, into, es, query_string, params, environment, &duration, es->buffers ? &planning : NULL);
+#endif
 }

@@ -8,6 +8,7 @@
 #define PAGECAST_VERSION_H
 
 #include "access/heapam.h"
+#include "commands/explain.h"
 #include "nodes/execnodes.h"
 #include "nodes/tidbitmap.h"
 #include "storage/buf_internals.h"
@@ -103,5 +104,7 @@ extern void stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relati
 						 const struct TableAmRoutine *routine);
 extern void stand_in_release(RelationData *stand_in);
 extern TableScanDesc bitmap_scan_descriptor(BitmapHeapScanState *node);
+extern void plain_explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es,
+									const char *query_string, ParamListInfo params, QueryEnvironment *environment);
 
 #endif							/* PAGECAST_VERSION_H */
