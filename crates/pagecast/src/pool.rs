@@ -423,6 +423,7 @@ impl Shared {
     }
 
     /// A request for a page, at the time that is given or else now.
+    #[inline]
     pub(crate) fn access(&self, page: PageId, scan: Option<ScanId>, write: bool, at: Option<Tick>) -> Access {
         Access { page, scan, write, at: at.unwrap_or_else(|| self.now()) }
     }
