@@ -79,6 +79,9 @@ fn victims_agree() {
         agree("clock-pro(cold=20%,ghosts=100%)", naive::ClockPro::new(n, 0.2, 1.0), frames, &trace)?;
         agree("lrfu(lambda=0.1)", naive::Lrfu::new(n, 0.1), frames, &trace)?;
         agree("leanevict", naive::LeanEvict::new(n, SEED), frames, &trace)?;
+        agree("watt", naive::Watt::new(n, 4, 1.0, SEED), frames, &trace)?;
+        agree("watt(write=0)", naive::Watt::new(n, 4, 0.0, SEED), frames, &trace)?;
+        agree("watt(epochs=8,write=2.5)", naive::Watt::new(n, 8, 2.5, SEED), frames, &trace)?;
         Ok(())
     });
 }
@@ -86,7 +89,7 @@ fn victims_agree() {
 /// Agreement means something only if the traces show what sets near relatives apart.
 #[test]
 fn the_traces_tell_policies_apart() {
-    let differences = [const { Cell::new(0) }; 10];
+    let differences = [const { Cell::new(0) }; 11];
     seeded::check(200, &(10..20u32, traces()), |(frames, trace)| {
         let n = frames as usize;
         let agreements = [
@@ -100,6 +103,7 @@ fn the_traces_tell_policies_apart() {
             agree("lru-2prio(small=50%)", naive::Lru::new(n), frames, &of_relations(&trace)),
             agree("lru-k", naive::LruK::new(n, 2, 0.0, 1.0), frames, &trace),
             agree("s3-fifo", naive::S3Fifo::new(n, 1), frames, &trace),
+            agree("watt", naive::Watt::new(n, 4, 0.0, SEED), frames, &trace),
         ];
         for (count, agreed) in differences.iter().zip(agreements) {
             count.set(count.get() + u32::from(agreed.is_err()));

@@ -226,8 +226,8 @@ static CATALOG: &[Entry] = &[
     Entry {
         name: "watt",
         algorithm: Algorithm::Watt,
-        parameters: &[count("epochs", 4, 1, 1024)],
-        bytes_per_frame: |_| 32.0,
+        parameters: &[count("epochs", 4, 1, 1024), number("write", 1.0, 0.0, 1000.0)],
+        bytes_per_frame: |spec| if spec.value("write") > 0.0 { 56.0 } else { 32.0 },
     },
 ];
 
@@ -401,7 +401,7 @@ impl PolicySpec {
             Algorithm::SecondTouchClock => visitor.concurrent(SecondTouchClock::new()),
             Algorithm::Lrfu => visitor.sequential(Lrfu::new(frames, value("lambda"))),
             Algorithm::Hyperbolic => visitor.concurrent(Hyperbolic::new(frames, value("samples") as u32, seed)),
-            Algorithm::Watt => visitor.concurrent(Watt::new(frames, value("epochs") as u32, seed)),
+            Algorithm::Watt => visitor.concurrent(Watt::new(frames, value("epochs") as u32, value("write"), seed)),
             Algorithm::LeanEvict => visitor.sequential(LeanEvict::new(frames, value("cooling"), seed)),
             Algorithm::Cflru => visitor.sequential(Cflru::new(frames, value("window"))),
             Algorithm::Cfdc => visitor.sequential(Cfdc::new(frames, value("working"), value("cluster") as u32)),

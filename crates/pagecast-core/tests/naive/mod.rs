@@ -4,12 +4,14 @@ mod adaptive;
 mod clocks;
 mod flash;
 mod ranked;
+mod sampled;
 mod stages;
 
 pub(crate) use adaptive::{Arc, Lirs, TwoQueue};
 pub(crate) use clocks::{Car, Clock, ClockPro, SecondTouch};
 pub(crate) use flash::{Cfdc, Cflru};
 pub(crate) use ranked::{Lfu, LfuAged, Lrfu, LruK};
+pub(crate) use sampled::Watt;
 pub(crate) use stages::{LeanEvict, S3Fifo, Sieve, TwoPriorityLru};
 
 /// A cache that says who leaves.

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Parameters that make another policy of one.
-const VARIANTS: [&str; 4] = [
+const VARIANTS: [&str; 5] = [
     "pbm(samples=100,bulk=10,replacement=no,frequency=max,fallback=lru,group=8)",
     "pbm(samples=4,bulk=4,frequency=mean)",
     "pbm-pq(version=2011,group=8,bulk=3)",
     "pbm(samples=64,frequency=auto)",
+    "watt(write=0)",
 ];
 
 /// Every policy that runs without a trace, with its defaults, and variants of some.

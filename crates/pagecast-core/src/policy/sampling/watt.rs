@@ -1,25 +1,28 @@
-//! WATT, the read part: the last eight uses of a page, in coarse time, give its rate at every scale.
+//! WATT: the last eight uses of a page and its last four writes, in coarse time, give its rates at every scale.
 //!
 //! Vöhringer, Leis, "Write-aware timestamp tracking: Effective and efficient page replacement for modern hardware"
-//! (PVLDB 16(11), 2023). Time advances by `epochs` (4) steps while the pool's contents turn over once. A page's value is
-//! the largest of min(i / (age_i + 1), 1) over its i-th last use, the first times 0.1, so that one use alone counts
-//! little. The lowest of 8 samples leaves if its value is low enough, else the lowest of 64.
+//! (PVLDB 16(11), 2023). Time advances by `epochs` (4) steps while the pool's contents turn over once. A history's value is
+//! the largest of min(i / (age_i + 1), 1) over its i-th last entry, the first times 0.1, so that one entry alone counts
+//! little. A page's value is that of its uses, writes included, and `write` (1) times that of its writes: what evicting it
+//! costs in reads, and in writes of that price. The lowest of 8 samples leaves if its value is low enough, else the lowest
+//! of 64. `write=0` is the read part alone, and keeps no history of writes.
 //!
-//! Deviations: the write part is left out (4 timestamps of writes, and their value times the cost of a write): a write is
-//! a use like any other, and the pool writes dirty pages ahead. What is "low enough" is ours: no higher than the value of
-//! the last victim that was the lowest of 64. Uses are forgotten when a page leaves. A sample
-//! that is lost to a race is drawn anew up to 4 times; then any frame is taken that can be had.
+//! Deviations: what is "low enough" is ours: no higher than the value of the last victim that was the lowest of 64. The
+//! writes count whether or not the page is dirty now, as in the authors' simulator: the pool writes dirty pages ahead,
+//! and how often a page is written tells what its next eviction will cost. Both histories are forgotten when a page
+//! leaves. A sample that is lost to a race is drawn anew up to 4 times; then any frame is taken that can be had.
 //!
-//! Suits mixes of point accesses and scans, and popularity that lasts. A page that was used once ranks behind one that was
-//! used twice some twenty epochs ago, so working sets that change are its weakness (lirs-sprite in 707 frames: 30,433
-//! misses where LRU has 18,121).
+//! Suits mixes of point accesses and scans, popularity that lasts, and devices on which writes are dear. A page that was
+//! used once ranks behind one that was used twice some twenty epochs ago, so working sets that change are its weakness
+//! (lirs-sprite in 707 frames: 30,433 misses where LRU has 18,121).
 //!
-//! Cost: the first hit of a frame in an epoch is two atomic writes, further ones only read. An eviction looks at 8
-//! frames, sometimes at 72. 32 bytes per frame beside its word.
+//! Cost: the first hit of a frame in an epoch is two atomic writes, two more if it writes; further ones only read. An
+//! eviction looks at 8 frames, sometimes at 72. 56 bytes per frame beside its word, 32 without the writes.
 //!
 //! Concurrency: the word counts a page's uses and says which of the eight places is next; who raises it writes the place.
 //! A reader may see the new count and the place's old use, one rank too young for a moment. Values only rank candidates,
-//! so all accesses are relaxed, and the claim decides.
+//! so all accesses are relaxed, and the claim decides. Writes have a count of their own and go the same way; who admits
+//! a page has its frame alone and sets that count back.
 
 use super::{claim_any, lowest};
 use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
@@ -28,21 +31,70 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
-/// Uses that are remembered of each page.
-const USES: u64 = 8;
+/// Uses and writes that are remembered of each page.
+const USES: usize = 8;
+const WRITES: usize = 4;
 const FEW_SAMPLES: u32 = 8;
 const MANY_SAMPLES: u32 = 64;
 /// Rounds of sampling before any frame is taken.
 const ROUNDS: u32 = 4;
-/// The weight of a page's last use when it stands alone.
+/// The weight of a history's last entry when it stands alone.
 const FIRST_ORDER: f32 = 0.1;
 
-/// WATT, read part.
+/// The epochs of the last `N` entries of a history; entry n is at place n modulo `N`. How many there were is counted
+/// outside.
+#[derive(Debug)]
+struct History<const N: usize>([AtomicU32; N]);
+
+impl<const N: usize> History<N> {
+    fn new() -> Self {
+        Self([const { AtomicU32::new(0) }; N])
+    }
+
+    fn place(&self, entry: u64) -> &AtomicU32 {
+        &self.0[(entry % N as u64) as usize]
+    }
+
+    /// Enters `epoch`, unless it is the last entry already.
+    #[inline]
+    fn note(&self, count: &AtomicU64, epoch: u32) {
+        let entries = count.load(Relaxed);
+        let noted = entries > 0 && self.place(entries - 1).load(Relaxed) == epoch;
+        if !noted && count.compare_exchange(entries, entries + 1, Relaxed, Relaxed).is_ok() {
+            self.place(entries).store(epoch, Relaxed);
+        }
+    }
+
+    /// The highest rate, in entries per epoch, over any number of the last entries.
+    fn rate(&self, count: &AtomicU64, epoch: u32) -> f32 {
+        let entries = count.load(Relaxed);
+        let mut highest = 0f32;
+        for order in 1..=entries.min(N as u64) {
+            let age = epoch.saturating_sub(self.place(entries - order).load(Relaxed));
+            let rate = (order as f32 / (age as f32 + 1.0)).min(1.0);
+            highest = highest.max(if order == 1 { rate * FIRST_ORDER } else { rate });
+        }
+        highest
+    }
+}
+
+/// What is known of the writes of the page in a frame.
+#[derive(Debug)]
+struct Writes {
+    count: AtomicU64,
+    history: History<WRITES>,
+}
+
+/// WATT.
 #[derive(Debug)]
 pub struct Watt {
     random: RandomSource,
-    /// By frame, the epochs of its last uses; use n is at place n modulo [`USES`].
-    uses: Vec<[AtomicU32; USES as usize]>,
+    /// By frame; its word counts the uses.
+    uses: Vec<History<USES>>,
+    /// By frame; empty if writes weigh nothing.
+    writes: Vec<Writes>,
+    /// What a write costs, in reads.
+    write_weight: f32,
     /// Pages that came in, and how many of them make an epoch.
     admitted: AtomicU64,
     epoch_length: AtomicU64,
@@ -59,11 +111,16 @@ fn epoch_length(frames: u32, epochs: u32) -> u64 {
 }
 
 impl Watt {
-    /// For a pool of `frames` frames; while its contents turn over once, `epochs` epochs pass. Samples by `seed`.
-    pub fn new(frames: u32, epochs: u32, seed: u64) -> Self {
+    /// For a pool of `frames` frames; while its contents turn over once, `epochs` epochs pass, and a write costs as much as
+    /// `write_weight` (0 or more) reads. Samples by `seed`.
+    pub fn new(frames: u32, epochs: u32, write_weight: f64, seed: u64) -> Self {
+        let tracked = if write_weight > 0.0 { frames } else { 0 };
+        let unwritten = || Writes { count: AtomicU64::new(0), history: History::new() };
         Self {
             random: RandomSource::new(seed),
-            uses: (0..frames).map(|_| [const { AtomicU32::new(0) }; USES as usize]).collect(),
+            uses: (0..frames).map(|_| History::new()).collect(),
+            writes: (0..tracked).map(|_| unwritten()).collect(),
+            write_weight: write_weight as f32,
             admitted: AtomicU64::new(0),
             epoch_length: AtomicU64::new(epoch_length(frames, epochs)),
             epochs,
@@ -72,29 +129,20 @@ impl Watt {
         }
     }
 
-    /// Notes a use of the page in `frame`, whose word counts them, unless one of this epoch is noted already.
+    /// Notes a use of the page in `frame`, and whether it writes.
     #[inline]
-    fn note(&self, frames: &dyn Frames, frame: FrameId) {
+    fn note(&self, frames: &dyn Frames, frame: FrameId, write: bool) {
         let epoch = self.epoch.load(Relaxed);
-        let (word, uses) = (frames.word(frame), &self.uses[frame.index()]);
-        let count = word.load(Relaxed);
-        let noted = count > 0 && uses[((count - 1) % USES) as usize].load(Relaxed) == epoch;
-        if !noted && word.compare_exchange(count, count + 1, Relaxed, Relaxed).is_ok() {
-            uses[(count % USES) as usize].store(epoch, Relaxed);
+        self.uses[frame.index()].note(frames.word(frame), epoch);
+        if write && let Some(writes) = self.writes.get(frame.index()) {
+            writes.history.note(&writes.count, epoch);
         }
     }
 
-    /// The highest rate, in uses per epoch, over any number of the page's last uses.
     fn value(&self, frames: &dyn Frames, frame: FrameId, epoch: u32) -> f32 {
-        let count = frames.word(frame).load(Relaxed);
-        let uses = &self.uses[frame.index()];
-        let mut value = 0f32;
-        for order in 1..=count.min(USES) {
-            let age = epoch.saturating_sub(uses[((count - order) % USES) as usize].load(Relaxed));
-            let rate = (order as f32 / (age as f32 + 1.0)).min(1.0);
-            value = value.max(if order == 1 { rate * FIRST_ORDER } else { rate });
-        }
-        value
+        let uses = self.uses[frame.index()].rate(frames.word(frame), epoch);
+        let writes = self.writes.get(frame.index());
+        uses + writes.map_or(0.0, |writes| self.write_weight * writes.history.rate(&writes.count, epoch))
     }
 }
 
@@ -104,8 +152,8 @@ impl ConcurrentPolicy for Watt {
     }
 
     #[inline]
-    fn hit(&self, frames: &dyn Frames, frame: FrameId, _access: &Access) {
-        self.note(frames, frame);
+    fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        self.note(frames, frame, access.write);
     }
 
     #[inline]
@@ -136,13 +184,16 @@ impl ConcurrentPolicy for Watt {
     }
 
     #[inline]
-    fn admit(&self, frames: &dyn Frames, frame: FrameId, _access: &Access) {
+    fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         let admitted = self.admitted.fetch_add(1, Relaxed) + 1;
         if admitted.is_multiple_of(self.epoch_length.load(Relaxed)) {
             self.epoch.fetch_add(1, Relaxed);
         }
         frames.word(frame).store(0, Relaxed);
-        self.note(frames, frame);
+        if let Some(writes) = self.writes.get(frame.index()) {
+            writes.count.store(0, Relaxed);
+        }
+        self.note(frames, frame, access.write);
     }
 
     fn forget(&self, _frames: &dyn Frames, _frame: FrameId, _page: PageId) {}
