@@ -193,6 +193,29 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
     choice
 }
 
+/// Does to `buffers` what the hand would do when it passed them, for a host that hands its victims over in another way and
+/// leaves the hand where it is: counts sink by one, so that what is no longer used is forgotten. Those of buffers that are wanted
+/// stop at 1, because the hand may come by in between. To be called after [`choose`], for all that are not handed over.
+///
+/// ```
+/// use pagecast_core::oracle::NoScans;
+/// use pagecast_core::steering::{Candidate, Uses, choose, pass};
+/// use pagecast_core::{PageId, RelationId};
+///
+/// let page = PageId::new(RelationId(1), 7);
+/// let mut buffers = [Candidate { page, uses: Uses::default(), wanted_in: 0, frame: 0, usage: 2, predicted: false }];
+/// choose(&mut buffers, 1, &NoScans, 1000); // nothing is known of it
+/// pass(&mut buffers);
+/// assert_eq!(buffers[0].usage, 1);
+/// ```
+pub fn pass(buffers: &mut [Candidate]) {
+    for buffer in buffers {
+        let least = u8::from(buffer.wanted_in != Tick::MAX).min(buffer.usage);
+        buffer.usage = buffer.usage.saturating_sub(1).max(least);
+        buffer.uses = buffer.uses.with_left(buffer.usage);
+    }
+}
+
 /// Asks for one buffer, and gives it up if a scan has read it and it is of no more use.
 fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut Choice) {
     buffer.uses = buffer.uses.noticed(buffer.page, buffer.usage, now);

@@ -33,6 +33,7 @@ static int	pagecast_memory = 8 * 1024;
 
 static const struct config_enum_entry modes[] = {
 	{"steering", MODE_STEERING, false},
+	{"freelist", MODE_FREELIST, false},
 	{NULL, 0, false}
 };
 
@@ -48,7 +49,7 @@ define_settings(void)
 							 &pagecast_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_pagecast.mode",
 							 "How victims are chosen.",
-							 "steering sets the usage counts ahead of the clock's hand.",
+							 "steering sets the usage counts ahead of the clock's hand; freelist puts victims on the list of buffers to be taken first.",
 							 &pagecast_mode, MODE_STEERING, modes, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.samples",
 							"Buffers looked at for each one that is given up.",

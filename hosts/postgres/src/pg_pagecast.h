@@ -30,7 +30,8 @@ typedef enum ScanKind
 /* pg_pagecast.mode */
 typedef enum EvictionMode
 {
-	MODE_STEERING
+	MODE_STEERING,
+	MODE_FREELIST
 } EvictionMode;
 
 /* A registered scan, beside the predictor's own record of it and under the same number. */

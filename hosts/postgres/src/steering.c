@@ -1,5 +1,6 @@
 /*
- * Clock steering: setting the usage counts ahead of the server's own hand, so that it takes the buffers that are wanted last.
+ * Choosing the server's next victims: clock steering, which sets the usage counts ahead of its hand so that it takes the buffers that
+ * are wanted last; or its freelist.
  *
  * Sources and deviations: crates/pagecast-core/src/steering.rs, which chooses. Here is only the way from buffer headers there and
  * back. The server evicts by its own rules; nothing is evicted or written here.
@@ -9,7 +10,11 @@
  * so got for itself: no lock, and no buffer is looked at twice in a round. Buffers that the hand reaches before anybody could
  * look are taken or spared by the counts that they have, as on a server without us.
  *
- * Cost: a spin lock after a miss, and for each samples * bulk buffers one look at their headers and one choice. Bytes per buffer: 8.
+ * With pg_pagecast.mode = freelist the window is looked at when the server's freelist is empty, and its victims go there; the hand then
+ * moves only when the list is drained by those who register nothing. Counts are lowered here as the hand would, so
+ * that pages which nobody uses any more are found out.
+ *
+ * Cost: a spin lock after a miss (freelist: a load), and for each samples * bulk buffers one look at their headers and one choice. Bytes per buffer: 8.
  */
 #include "pg_pagecast.h"
 
@@ -70,8 +75,9 @@ apply(const PredictorCandidate *candidate, uint32 state, uint32 buffer)
 		pg_atomic_compare_exchange_u32(&GetBufferDescriptor(buffer)->state, &state, wanted);
 }
 
-static void
-steer(uint64 start, uint32 window)
+/* Looks at a window and has it judged; how many buffers of it can be evicted. */
+static uint32
+judge(uint64 start, uint32 window)
 {
 	PredictorChoice choice = {0};
 	uint64		now = pagecast_now();
@@ -84,21 +90,63 @@ steer(uint64 start, uint32 window)
 			found++;
 	}
 	predictor_choose(predictor, candidates, found, window / pagecast_samples, now, &choice);
-	for (uint32 i = 0; i < found; i++)
-	{
-		uint32		place = candidates[i].frame;
-
-		apply(&candidates[i], found_states[place], (start + place) % NBuffers);
-	}
 	count(COUNT_STEERED, found);
 	count(COUNT_PREDICTED, choice.predicted);
 	count(COUNT_BY_USES, choice.by_uses);
 	count(COUNT_GIVEN, choice.given);
 	count(COUNT_KEPT, choice.kept);
 	registration_suspend_idle(now);
+	return found;
 }
 
-/* After a read from disk: sees to it that the hand finds its next victims chosen. */
+static void
+steer(uint64 start, uint32 window)
+{
+	uint32		found = judge(start, window);
+
+	for (uint32 i = 0; i < found; i++)
+	{
+		uint32		place = candidates[i].frame;
+
+		apply(&candidates[i], found_states[place], (start + place) % NBuffers);
+	}
+}
+
+/*
+ * The mode freelist: the victims of a window go to the server's list of buffers to be taken first, and the hand rests.
+ *
+ * Race: nothing is evicted here, and a buffer on the list is like any other, found and pinned by whoever wants its page. Who takes it from
+ * the list looks at it again under its header's lock, throws it away if it is pinned or its usage count is not 0, and else
+ * evicts it by the server's rules: writes it if it is dirty, forgets its page under the partition's lock. The server has this
+ * check since the days when VACUUM listed valid buffers. A page that is used between here and there therefore stays. Dropping a
+ * table, or evicting the buffer on another way, leaves it listed with another page or none; the check covers that too. The spin
+ * lock of the list guards against listing a buffer twice.
+ */
+static void
+fill_freelist(uint32 window)
+{
+	uint64		start = pg_atomic_fetch_add_u64(&shared->frontier, window);
+	uint32		found = judge(start, window);
+	uint32		wanted = window / pagecast_samples;
+
+	for (uint32 i = 0; i < found; i++)
+	{
+		uint32		place = candidates[i].frame;
+		uint32		buffer = (start + place) % NBuffers;
+		bool		victim = candidates[i].usage == 0 && wanted > 0;
+
+		if (!victim)
+			predictor_pass(&candidates[i], 1);
+		apply(&candidates[i], found_states[place], buffer);
+		if (victim)
+		{
+			StrategyFreeBuffer(GetBufferDescriptor(buffer));
+			wanted--;
+		}
+	}
+}
+
+/* After a read from disk: sees to it that the next victims are chosen. */
 void
 make_room(void)
 {
@@ -106,6 +154,11 @@ make_room(void)
 	uint32		window = Min(pagecast_samples * pagecast_bulk, Max(NBuffers / 8, pagecast_samples));
 	uint64		start;
 
-	if (take_window(window, &start))
+	if (pagecast_mode == MODE_FREELIST)
+	{
+		if (!have_free_buffer())
+			fill_freelist(window);
+	}
+	else if (take_window(window, &start))
 		steer(start, window);
 }

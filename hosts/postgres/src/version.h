@@ -31,6 +31,12 @@ StaticAssertDecl(BUF_REFCOUNT_MASK == (1U << 18) - 1, "pin count of another shap
 StaticAssertDecl(sizeof(((BufferDesc *) 0)->state) == 4, "buffer state of another size");
 
 /*
+ * have_free_buffer(), StrategyFreeBuffer(): the mode freelist. Up to 18; the list is gone after that. That a listed buffer is looked at again
+ * before it is taken was read in StrategyGetBuffer() of 15 and 17.
+ */
+StaticAssertDecl(FREENEXT_NOT_IN_LIST == -2, "freelist of another kind");
+
+/*
  * TableScanDescData.rs_rd: where the table's access method is looked up at each call. An observed scan has a stand-in there.
  * HeapScanDescData.rs_cbuf: the buffer that a scan has just read, so that it can be told from a buffer that others use.
  */

@@ -114,6 +114,9 @@ extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation,
 extern void predictor_choose(PredictorMemory memory, PredictorCandidate *buffers, size_t count, size_t victims,
 							 uint64_t now, PredictorChoice *choice);
 
+/* After predictor_choose(), where no hand will pass the buffers: lowers the usage counts of those that are kept. */
+extern void predictor_pass(PredictorCandidate *buffers, size_t count);
+
 /* Notes that a registered scan has read the block into, or found it in, a buffer whose usage count is now `usage`. Whether it
  * was found because predictor_choose() had kept it. */
 extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,

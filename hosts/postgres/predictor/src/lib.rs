@@ -10,7 +10,7 @@ use pagecast_core::oracle::Oracle;
 use pagecast_core::predictor::{
     Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec,
 };
-use pagecast_core::steering::{Candidate, Choice, Uses, choose};
+use pagecast_core::steering::{Candidate, Choice, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId, ScanId};
 pub use pointers::Memory;
 use pointers::{put, values, values_mut};
@@ -181,6 +181,12 @@ pub extern "C" fn predictor_choose(
     if let Ok(predictor) = Predictor::attach(memory.words()) {
         put(choice, choose(values_mut(buffers, count), victims, &predictor, now));
     }
+}
+
+#[unsafe(no_mangle)]
+/// Lowers the usage counts of buffers that have been looked at and are kept, see [`pass`].
+pub extern "C" fn predictor_pass(buffers: *mut Candidate, count: usize) {
+    pass(values_mut(buffers, count));
 }
 
 #[unsafe(no_mangle)]
