@@ -22,7 +22,7 @@ VARIANTS = {
 _SETTINGS = {
     # One process a query: streams are the parallelism under test. The others keep writes out of the measurement.
     "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off", "max_connections": 100, "work_mem": "32MB",
-    "track_io_timing": "off", "checkpoint_timeout": "1h", "effective_io_concurrency": 0,
+    "track_io_timing": "off", "checkpoint_timeout": "1h",
 }
 
 

@@ -1,10 +1,11 @@
-"""`python3 -m cluster shell|build`: a private cluster to look around in, and servers built from source."""
+"""`python3 -m cluster shell|install|build`: a private cluster to look around in, and servers with the extension."""
 
 import argparse
 import subprocess
 import sys
 
 from cluster import Cluster, ServerFailed, find
+from cluster.extension import install_extension, install_server
 from cluster.sources import build
 
 
@@ -17,8 +18,12 @@ def main() -> int:
     shell.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the server")
     builder = verbs.add_parser("build", help="build a server from Debian's source")
     builder.add_argument("version", type=int)
+    installer = verbs.add_parser("install", help="install the system's server by apt where it is missing, and build and install pg_pagecast for it")
+    installer.add_argument("--version", type=int, help="only build and install, for this major version")
     given = parser.parse_args()
     try:
+        if given.verb == "install":
+            return install(given.version)
         if given.verb == "build":
             print(build(given.version).pg_config)
             return 0
@@ -26,6 +31,16 @@ def main() -> int:
     except ServerFailed as problem:
         print(f"cluster: {problem}", file=sys.stderr)
         return 1
+
+
+def install(major: int | None) -> int:
+    """Brings the server and the extension."""
+    installation = install_server() if major is None else find(major)
+    if installation is None:
+        raise ServerFailed(f"PostgreSQL {major} is not installed; `python3 -m cluster build {major}` makes it from source")
+    install_extension(installation)
+    print(f"pg_pagecast is installed for PostgreSQL {installation.version}")
+    return 0
 
 
 def open_shell(given: argparse.Namespace) -> int:

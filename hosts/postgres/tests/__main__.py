@@ -2,17 +2,15 @@
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 import unittest
-from pathlib import Path
 
-from cluster import Cluster, Installation, find
+from cluster import Installation, ServerFailed, find
+from cluster.extension import install_extension, modes
 from tests import answers, faults, views
 from tests.case import Run
 
-_HERE = Path(__file__).resolve().parents[1]
 _CLASSES = [views.Views, views.NotLoaded, answers.Answers, answers.AnswersFreelist, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
             faults.Crashes, faults.Standby]
 
@@ -30,11 +28,16 @@ def main() -> int:
     if missing:
         print(f"skipped: {missing}")
         return 0
-    if not given.no_install:
-        install(installation)
+    try:
+        if not given.no_install:
+            install_extension(installation)
+        known_modes = modes(installation)
+    except ServerFailed as problem:
+        print(f"tests: {problem}", file=sys.stderr)
+        return 1
     Run.installation, Run.seed, Run.rounds = installation, given.seed, given.rounds
     start = time.monotonic()
-    result = unittest.TextTestRunner(verbosity=2, failfast=False).run(suite(given.names, modes(installation)))
+    result = unittest.TextTestRunner(verbosity=2).run(suite(given.names, known_modes))
     print(f"PostgreSQL {installation.version}, seed {given.seed}, rounds {given.rounds}: {time.monotonic() - start:.0f} s")
     for what, number in Run.counts.items():
         print(f"  {number:>7} {what}")
@@ -54,23 +57,7 @@ def what_is_missing(installation: Installation | None, given: argparse.Namespace
     return None
 
 
-def install(installation: Installation) -> None:
-    """Builds the extension for this server and installs it."""
-    # Objects of another version's headers may lie there.
-    for target in ("clean", "all", "install"):
-        command = ["make", "-s", "-C", str(_HERE), f"PG_CONFIG={installation.pg_config}", target]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-def modes(installation: Installation) -> str:
-    """The modes that the installed extension knows."""
-    with Cluster(installation, {"shared_preload_libraries": "pg_pagecast"}) as probe:
-        probe.create().start()
-        with probe.connect() as session:
-            return session.value("select enumvals from pg_settings where name = 'pg_pagecast.mode'")
-
-
-def suite(names: list[str], known_modes: str) -> unittest.TestSuite:
+def suite(names: list[str], known_modes: list[str]) -> unittest.TestSuite:
     """The tests asked for; without names all whose mode is known."""
     loader = unittest.TestLoader()
     tests = unittest.TestSuite()

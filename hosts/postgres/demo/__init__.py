@@ -1,0 +1,1 @@
+"""From nothing to the gain in one command: `python3 -m demo`."""
