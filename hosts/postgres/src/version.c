@@ -45,20 +45,16 @@ stand_in_release(RelationData *stand_in)
 }
 
 /*
- * The table scan of a bitmap scan that has not begun. 17 makes it only after the bitmap, by a call that is repeated here word by
- * word in its arguments; it then finds ours.
+ * The table scan of a bitmap scan that has not begun. 17 makes it only after the bitmap, unless there is one: then it takes ours. It
+ * always asks for tuples: scans without any were found to count dead ones, and minor releases have stopped making them.
  */
 TableScanDesc
 bitmap_scan_descriptor(BitmapHeapScanState *node)
 {
 #if PG_VERSION_NUM >= 170000
 	if (node->ss.ss_currentScanDesc == NULL)
-	{
-		bool		need_tuples = node->ss.ps.plan->qual != NIL || node->ss.ps.plan->targetlist != NIL;
-
 		node->ss.ss_currentScanDesc = table_beginscan_bm(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot,
-														  0, NULL, need_tuples);
-	}
+														  0, NULL, true);
 #endif
 	return node->ss.ss_currentScanDesc;
 }
