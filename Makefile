@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny test-postgres regress-postgres bench-postgres bench-pool bench-io bench-sim capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny test-postgres regress-postgres bench-postgres demo-postgres bench-pool bench-io bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,7 +18,7 @@ demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-soak explore no-std test-host fuzz ## every test that this machine can run
+test: test-core test-references test-capi test-soak explore no-std test-host test-postgres fuzz ## every test that this machine can run
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
@@ -74,6 +74,9 @@ regress-postgres: ## PostgreSQL's own regression and isolation suites with the i
 # hosts/postgres builds and measures by itself; ARGS go to its commands, `make bench-postgres ARGS='--workloads tpch --streams 8'`.
 bench-postgres: ## stock PostgreSQL against pg_pagecast; writes target/bench/postgres.{json,html} (ARGS='--help')
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench $(ARGS)
+
+demo-postgres: ## a server, pg_pagecast and a private cluster from nothing, and what it gains; writes target/demo-postgres.{json,html}
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m demo
 
 bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
 	cargo build --release --locked -p pagecast-cli --no-default-features

@@ -42,8 +42,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5, help="pairs of each cell; default 5")
     parser.add_argument("--seed", type=int, default=1, help="the first seed; default 1")
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor; default 1, 0.9 GiB of lineitem")
-    parser.add_argument("--shared-buffers", type=size, default=size("256MiB"), help="default 256MiB")
-    parser.add_argument("--memory", type=size, help="of the whole server with the kernel's cache for it; default 2.2 times the shared buffers")
+    parser.add_argument("--shared-buffers", type=size, default=size("288MiB"), help="default 288MiB, a third of lineitem at scale 1")
+    parser.add_argument("--memory", type=size, help="of the whole server with the kernel's cache for it; default twice the shared buffers")
     parser.add_argument("--bandwidth", type=size, default=size("200MiB"), help="reads a second from the device; default 200MiB")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a further setting of the server")
     parser.add_argument("--quick", action="store_true", help="a minute: scale 0.1, one seed, 4 streams, a sixth of the queries")
@@ -52,7 +52,7 @@ def arguments() -> argparse.Namespace:
     given = parser.parse_args()
     if given.quick:
         given.scale, given.seeds, given.streams, given.shared_buffers = 0.1, 1, [4], size("24MiB")
-    given.memory = given.memory or max(size("96MiB"), given.shared_buffers * 22 // 10)
+    given.memory = given.memory or max(size("96MiB"), given.shared_buffers * 2)
     return given
 
 

@@ -1,4 +1,4 @@
-"""`python3 -m cluster shell|install|build`: a private cluster to look around in, and servers with the extension."""
+"""`python3 -m cluster shell|server|install|build`: a private cluster to look around in, and servers with the extension."""
 
 import argparse
 import subprocess
@@ -20,8 +20,12 @@ def main() -> int:
     builder.add_argument("version", type=int)
     installer = verbs.add_parser("install", help="install the system's server by apt where it is missing, and build and install pg_pagecast for it")
     installer.add_argument("--version", type=int, help="only build and install, for this major version")
+    verbs.add_parser("server", help="install the system's server and its headers by apt where they are missing")
     given = parser.parse_args()
     try:
+        if given.verb == "server":
+            print(f"PostgreSQL {install_server().version}")
+            return 0
         if given.verb == "install":
             return install(given.version)
         if given.verb == "build":

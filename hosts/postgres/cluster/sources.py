@@ -22,10 +22,14 @@ _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _CONTRIB = ("amcheck", "spi", "pageinspect", "pg_buffercache")
 
 
+class NoSource(ServerFailed):
+    """Debian's mirror could not be reached or has no such source."""
+
+
 def source(major: int, wanted: str | None = None) -> Path:
     """The unpacked source tree of a server, fetched now if it is not there; of version `wanted` if Debian still has it."""
     if major not in _RELEASES:
-        raise ServerFailed(f"no Debian release with PostgreSQL {major} is known; known: {', '.join(map(str, _RELEASES))}")
+        raise NoSource(f"no Debian release with PostgreSQL {major} is known; known: {', '.join(map(str, _RELEASES))}")
     place = BUILT / "source"
     kept = sorted(place.glob(f"postgresql-{major}.*/configure"), key=lambda path: (f"-{wanted}/" in str(path), str(path)))
     if kept:
@@ -38,7 +42,7 @@ def source(major: int, wanted: str | None = None) -> Path:
             with tarfile.open(archives[0]) as archive:
                 archive.extractall(place, filter="data")
             return place / f"postgresql-{version.split('-')[0]}"
-    raise ServerFailed(f"Debian's mirror gave no source of postgresql-{major}: {done.stderr.strip()}")
+    raise NoSource(f"Debian's mirror gave no source of postgresql-{major}: {done.stderr.strip()}")
 
 
 def build(major: int) -> Installation:
@@ -67,12 +71,14 @@ def _versions(place: Path, major: int, wanted: str | None) -> list[str]:
     apt = place / "apt"
     (apt / "lists/partial").mkdir(parents=True, exist_ok=True)
     (apt / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
+    if not shutil.which("apt-get"):
+        raise NoSource("no apt-get, which fetches the server's source package")
     lines = [f"deb-src [signed-by={_KEYRING}] http://deb.debian.org/debian {release} main",
              f"deb-src [signed-by={_KEYRING}] http://deb.debian.org/debian-security {release}-security main"]
     (apt / "sources.list").write_text("\n".join(lines) + "\n")
     updated = _apt(place, "apt-get", "update")
     if updated.returncode != 0:
-        raise ServerFailed(f"apt-get update failed: {updated.stderr.strip()}")
+        raise NoSource(f"apt-get update failed: {updated.stderr.strip()}")
     listing = _apt(place, "apt-cache", "showsrc", f"postgresql-{major}").stdout
     found = dict.fromkeys(re.findall(r"^Version: (\S+)", listing, re.MULTILINE))
     return sorted(found, key=lambda version: (version.split("-")[0] == wanted, version), reverse=True)

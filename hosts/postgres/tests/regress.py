@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import Cluster, Installation, ServerFailed, find
-from cluster.sources import source
+from cluster.sources import NoSource, source
 
 _TINY = {
     "shared_buffers": "2MB", "fsync": "off", "max_prepared_transactions": 10, "synchronize_seqscans": "off", "jit": "off",
@@ -140,6 +140,9 @@ def main() -> int:
         return 0
     try:
         results = [compare(installation, suite, mode, given.only) for suite in given.suites.split(",") for mode in given.modes.split(",")]
+    except NoSource as problem:
+        print(f"skipped: {problem}")
+        return 0
     except ServerFailed as problem:
         print(f"regress: {problem}", file=sys.stderr)
         return 1
