@@ -10,7 +10,7 @@ use pagecast_core::predictor::PredictorConfig;
 use crate::cache::Cache;
 use crate::prefetch::Prefetch;
 use crate::stats::Statistics;
-use crate::storage::Device;
+use crate::storage::{Device, Region};
 use crate::write::{DoubleWriteOptions, Log, WriterOptions};
 use crate::{MAX_PAGE_SIZE, PoolError};
 
@@ -230,7 +230,7 @@ fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> 
         Cache::queue_bytes(if keeps_order(&options.policy) { options.batching.within(frames).length() } else { 0 });
     let mut memory = MemoryUse {
         frames: 0,
-        headers,
+        headers: headers + Region::bytes(options.page_size, frames),
         table,
         policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE + queues,
         predictor: predictor.bytes(),
@@ -239,7 +239,7 @@ fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> 
         statistics: Statistics::BYTES,
         total: 0,
     };
-    let parts = [headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
+    let parts = [memory.headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
     memory.total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
     memory
 }

@@ -92,6 +92,8 @@ pub(crate) mod mistake {
     pub(crate) const NO_VALIDATION: u8 = 5;
     /// A resize says the new number of frames only after it has sorted the free ones.
     pub(crate) const COUNT_LATE: u8 = 6;
+    /// A frame whose memory goes is unmarked only when its chunk may be held again.
+    pub(crate) const UNMARKED_LATE: u8 = 7;
 
     /// A frame changes hands while its page is on its way to storage.
     pub(crate) const CLAIM_WHILE_WRITING: u8 = 20;

@@ -1,7 +1,7 @@
 //! `bench-io`: reads a second through the pool, from a file larger than it, over positional threads and over io_uring.
 //!
 //! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
-//! backends take turns; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
+//! backends take turns, each with a pool that is full already; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
 //! (it is made if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading ahead is
 //! worth over a declared device, a third what buffers registered with the kernel are.
 
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagecast::storage::Device;
+use pagecast::storage::{Device, UringFiles};
 use pagecast::{PolicySpec, Pool, PoolOptions, Relation};
 use pagecast_core::random::Random;
 use serde_json::json;
@@ -25,6 +25,8 @@ const POOL_BYTES: u64 = 64 << 20;
 const PAGES: [u32; 2] = [4 << 10, 64 << 10];
 const CALLERS: u64 = 4;
 const AT_ONCE: usize = 64;
+/// Bytes that a read asks for while the pool is filled.
+const AT_A_TIME: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     match Arguments::parse().and_then(|arguments| run(&arguments)) {
@@ -80,8 +82,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     println!("{:>9}  {:>10} {:>10}  backend", "page", "reads/s", "CPU us");
     let mut rows = Vec::new();
     for page_size in PAGES {
-        let backends = [("positional", Device::local()), ("io_uring", Device::uring())];
-        let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
+        let backends = [
+            ("positional", Device::local()),
+            ("io_uring", Device::uring()),
+            ("io_uring, registered", Device::new(UringFiles::registered(), None)),
+        ];
+        let mut rounds = backends.each_ref().map(|_| Vec::new());
         for number in 0..arguments.rounds {
             for ((_, device), rounds) in backends.iter().zip(&mut rounds) {
                 rounds.push(round(device, &file, page_size, number as u64, arguments.round)?);
@@ -95,8 +101,9 @@ fn run(arguments: &Arguments) -> Result<(), String> {
                 "reads_s": reads_s, "cpu_us_per_read": cpu_us,
             }));
         }
-        let ratio = median(&rounds[1], |r| r.reads_s) / median(&rounds[0], |r| r.reads_s);
-        println!("{page_size:>9}  io_uring / positional: {ratio:.2} times the reads");
+        let ratio = |a: usize, b: usize| median(&rounds[a], |r| r.reads_s) / median(&rounds[b], |r| r.reads_s);
+        println!("{page_size:>9}  io_uring / positional: {:.2} times the reads", ratio(1, 0));
+        println!("{page_size:>9}  registered / not: {:.2} times the reads", ratio(2, 1));
     }
     let registered = registered(arguments, &file)?;
     let scans = scans(arguments)?;
@@ -183,6 +190,9 @@ fn round(device: &Device, file: &Path, page_size: u32, seed: u64, length: Durati
     let options = PoolOptions { memory: POOL_BYTES, page_size, policy, device: device.clone(), ..Default::default() };
     let pool = Pool::new(options).map_err(|e| e.to_string())?;
     let table = pool.open(file).map_err(|e| e.to_string())?;
+    for start in (0..2 * POOL_BYTES).step_by(AT_A_TIME as usize) {
+        pool.read_blocking(&table, &[start..start + AT_A_TIME], None).map_err(|e| e.to_string())?;
+    }
     let before = (device.stats().requests, processor_time()?, Instant::now());
     let outcome = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..CALLERS)

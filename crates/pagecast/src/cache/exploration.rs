@@ -310,7 +310,7 @@ fn resize_while_visited(policy: &str) {
 /// Explorations share the switch of the mistakes: one at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
+pub(crate) fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     try_schedules(schedules, scenario);
 }
@@ -324,7 +324,12 @@ fn try_schedules(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 's
 }
 
 /// The scenario, which finds nothing otherwise, fails with one of these words once the mistake is made.
-fn must_be_caught(mistake: u8, words: &[&str], schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
+pub(crate) fn must_be_caught(
+    mistake: u8,
+    words: &[&str],
+    schedules: usize,
+    scenario: impl Fn() + Send + Sync + Copy + 'static,
+) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     mistake::activate(mistake);
     let found = catch_unwind(AssertUnwindSafe(|| try_schedules(schedules, scenario)));

@@ -33,7 +33,7 @@ mod view;
 mod write_back;
 
 #[cfg(all(test, pagecast_shuttle))]
-mod exploration;
+pub(crate) mod exploration;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -9,6 +9,7 @@ mod device;
 mod fault;
 mod local;
 mod memory;
+mod region;
 mod uring;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -22,6 +23,7 @@ pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
+pub use region::Region;
 pub use uring::UringFiles;
 
 use crate::PoolError;

@@ -7,16 +7,21 @@
 //! device is made; [`Opener::describe`] says why, and requests are then positional, one after the other, by as many
 //! threads as for [`LocalFiles`](super::LocalFiles).
 //!
-//! Buffers are not registered with the kernel. It would pin the memory behind them: a pool that gives memory back and
-//! takes it again would read into pages that its frames do not have any more, and all of the frames would be in memory
-//! from the start.
+//! With [`UringFiles::registered`], the frames of a pool are registered with each ring, in chunks and as they come into
+//! use, which spares the kernel looking up and holding their memory for each request anew ([`super::region`]). It counts
+//! as locked memory, once for each thread that reads; a kernel that refuses more of it (`RLIMIT_MEMLOCK`, most often)
+//! leaves the rest of the pool to requests by address, and `describe` says so.
 
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod registered;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod ring;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::batch::run_alone;
@@ -34,19 +39,40 @@ const UNDER_WAY: usize = 16;
 pub struct UringFiles {
     /// Why there is no ring, as soon as that is known.
     refused: Arc<OnceLock<String>>,
+    /// Whether buffers are registered, and what has become of it.
+    registering: Option<Arc<Registering>>,
 }
 
 impl UringFiles {
     /// Finds out whether there is io_uring.
     pub fn new() -> Self {
-        let files = Self { refused: Arc::default() };
+        let files = Self { refused: Arc::default(), registering: None };
         thread::probe().unwrap_or_else(|error| files.refuse(&error));
         files
+    }
+
+    /// The same, with the frames of pools registered as buffers.
+    pub fn registered() -> Self {
+        Self { registering: Some(Arc::default()), ..Self::new() }
+    }
+
+    /// How many requests were made by registered buffers, of all files.
+    pub fn registered_requests(&self) -> u64 {
+        self.registering.as_ref().map_or(0, |registering| registering.requests())
     }
 
     /// Why requests are positional; `None` if they go through io_uring.
     pub fn refused(&self) -> Option<&str> {
         self.refused.get().map(String::as_str)
+    }
+
+    fn describe_buffers(&self) -> String {
+        let refused = self.registering.as_ref().map(|registering| registering.refused());
+        match refused {
+            None => String::new(),
+            Some(None) => ", registered buffers".to_owned(),
+            Some(Some(reason)) => format!(", buffers by address because registering is refused: {reason}"),
+        }
     }
 
     fn refuse(&self, error: &io::Error) {
@@ -76,9 +102,37 @@ impl Opener for UringFiles {
 
     fn describe(&self) -> String {
         match self.refused() {
-            None => format!("{}, io_uring", LocalFiles.describe()),
+            None => format!("{}, io_uring{}", LocalFiles.describe(), self.describe_buffers()),
             Some(reason) => format!("{}, positional because io_uring is refused: {reason}", LocalFiles.describe()),
         }
+    }
+}
+
+/// What has become of the wish for registered buffers, of all rings of a device.
+#[derive(Debug, Default)]
+struct Registering {
+    /// Why no more of them are registered.
+    refused: OnceLock<String>,
+    requests: AtomicU64,
+}
+
+impl Registering {
+    fn refused(&self) -> Option<&str> {
+        self.refused.get().map(String::as_str)
+    }
+
+    fn refuse(&self, error: &io::Error) {
+        // Whoever comes first names the reason.
+        let _ = self.refused.set(error.to_string());
+    }
+
+    /// Requests that were made by registered buffers. Relaxed: a count orders nothing.
+    fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+
+    fn count(&self) {
+        self.requests.fetch_add(1, Relaxed);
     }
 }
 
@@ -125,7 +179,12 @@ impl Storage for UringFile {
 
     fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
         if self.files.refused().is_none()
-            && let Err(broken) = thread::serve(self.file.file(), next, &mut |e, answer| self.settle(e, answer))
+            && let Err(broken) = thread::serve(
+                self.file.file(),
+                next,
+                &mut |e, answer| self.settle(e, answer),
+                self.files.registering.as_deref(),
+            )
         {
             self.files.refuse(&broken.error);
             broken.left.into_iter().for_each(|errand| run_alone(&self.file, errand));
@@ -180,7 +239,7 @@ mod thread {
 
     use super::super::Errands;
     use super::ring::Ring;
-    use super::{Broken, Settle};
+    use super::{Broken, Registering, Settle};
 
     thread_local!(static RING: Cell<Option<Ring>> = const { Cell::new(None) });
 
@@ -194,10 +253,11 @@ mod thread {
         file: &File,
         next: &mut Errands<'_, 'e>,
         settle: &mut Settle<'_>,
+        registering: Option<&Registering>,
     ) -> Result<(), Broken<'e>> {
         let unmade = |error| Broken { error, left: Vec::new() };
         let mut ring = RING.take().map_or_else(Ring::new, Ok).map_err(unmade)?;
-        ring.serve(file.as_fd(), next, settle)?;
+        ring.serve(file.as_fd(), next, settle, registering)?;
         RING.set(Some(ring));
         Ok(())
     }
@@ -209,13 +269,18 @@ mod thread {
     use std::io;
 
     use super::super::Errands;
-    use super::{Broken, Settle};
+    use super::{Broken, Registering, Settle};
 
     pub(super) fn probe() -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this system has none"))
     }
 
-    pub(super) fn serve<'e>(_: &File, _: &mut Errands<'_, 'e>, _: &mut Settle<'_>) -> Result<(), Broken<'e>> {
+    pub(super) fn serve<'e>(
+        _: &File,
+        _: &mut Errands<'_, 'e>,
+        _: &mut Settle<'_>,
+        _: Option<&Registering>,
+    ) -> Result<(), Broken<'e>> {
         probe().map_err(|error| Broken { error, left: Vec::new() })
     }
 }

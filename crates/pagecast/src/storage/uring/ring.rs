@@ -12,24 +12,33 @@
 //! * (U4) No more requests are under way than the ring has entries, and there is room for twice as many completions. So
 //!   no completion is lost.
 //!
+//! * (U5) The queues of a ring are used by who has the [`Ring`] mutably, and by nobody else. What others have of it are
+//!   its registered buffers ([`super::registered`]), for which the kernel has a lock.
+//!
 //! Completions come in any order; each carries the number of its slot. A ring is used by one thread, and needs no lock.
 //!
 //! Cost: one system call hands over what is new and waits for the next answer; a request costs one allocation for its
 //! list of buffers besides.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::{IoUring, Probe, opcode, squeue, types};
+use io_uring::{CompletionQueue, IoUring, Probe, SubmissionQueue, opcode, squeue, types};
 use rustix::io::Errno;
 
-use super::super::{Errand, Errands, Transfer};
-use super::{Broken, Settle, UNDER_WAY};
+use super::super::{Errand, Errands, Region, Transfer};
+use super::registered::{self, Registration};
+use super::{Broken, Registering, Settle, UNDER_WAY};
 
 /// A ring that works, as far as its first request could tell.
-pub(super) struct Ring(IoUring);
+pub(super) struct Ring {
+    uring: Arc<IoUring>,
+    registration: Option<Arc<Registration>>,
+}
 
 impl Ring {
     /// Makes a ring and tries it.
@@ -38,14 +47,15 @@ impl Ring {
     ///
     /// The kernel has no io_uring, or one without reading and writing, or this process may not use it.
     pub(super) fn new() -> io::Result<Self> {
-        let mut ring = Self(IoUring::new(UNDER_WAY as u32)?);
+        let uring = Arc::new(IoUring::new(UNDER_WAY as u32)?);
+        let mut ring = Self { uring, registration: None };
         let mut probe = Probe::new();
-        ring.0.submitter().register_probe(&mut probe)?;
+        ring.uring.submitter().register_probe(&mut probe)?;
         if ![opcode::Readv::CODE, opcode::Writev::CODE].into_iter().all(|code| probe.is_supported(code)) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "no vectored reads and writes"));
         }
         // A filter of system calls may let a ring be made, but not be used.
-        let mut flight = Flight::new(&mut ring.0);
+        let mut flight = Flight::new(&mut ring, None);
         // SAFETY: a request that does nothing has no buffers.
         unsafe { flight.push(&opcode::Nop::new().build()) }?;
         while flight.completed().is_empty() {
@@ -56,6 +66,7 @@ impl Ring {
     }
 
     /// Runs the errands of `next` until it has none and all have ended. `settle` makes of an answer what the errand gets.
+    /// With `registering`, requests are made by registered buffers where that works.
     ///
     /// # Errors
     ///
@@ -66,9 +77,10 @@ impl Ring {
         file: BorrowedFd<'_>,
         next: &mut Errands<'_, 'e>,
         settle: &mut Settle<'_>,
+        registering: Option<&Registering>,
     ) -> Result<(), Broken<'e>> {
         let fd = file.as_raw_fd();
-        let mut flight = Flight::new(&mut self.0);
+        let mut flight = Flight::new(self, registering);
         loop {
             while flight.count < UNDER_WAY
                 && let Some(errand) = next()
@@ -85,15 +97,27 @@ impl Ring {
             }
             for (number, answer) in flight.completed() {
                 let mut slot = flight.slots[number].take().expect("the kernel answers what is under way");
-                // SAFETY: its request is completed.
-                let errand = unsafe { slot.errand() };
-                let answer = settle(errand, answer);
-                errand.answer(answer);
+                if slot.take(&answer, registering) {
+                    // SAFETY: its request is completed.
+                    let errand = unsafe { slot.errand() };
+                    let answer = settle(errand, answer);
+                    errand.answer(answer);
+                }
                 if let Err(error) = flight.begin(fd, slot) {
                     return Err(flight.break_off(error));
                 }
             }
         }
+    }
+
+    fn submission(&mut self) -> SubmissionQueue<'_> {
+        // SAFETY: whoever has the ring mutably uses its queues alone (U5).
+        unsafe { self.uring.submission_shared() }
+    }
+
+    fn completion(&mut self) -> CompletionQueue<'_> {
+        // SAFETY: as above.
+        unsafe { self.uring.completion_shared() }
     }
 }
 
@@ -102,18 +126,35 @@ struct Slot<'e> {
     /// From a box, and ours: a pointer, so that nothing but [`Slot::errand`] claims the memory (U1).
     errand: NonNull<dyn Errand + 'e>,
     bufs: Vec<IoVec>,
+    way: Way,
+}
+
+/// How a request tells the kernel its memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Address,
+    /// By a buffer that the ring has registered.
+    Buffer,
+    /// By address, because the buffer had gone when the request came (H3).
+    Again,
 }
 
 /// The `iovec` of the C interface.
 #[repr(C)]
-struct IoVec {
-    base: *mut u8,
-    len: usize,
+pub(super) struct IoVec {
+    pub(super) base: *mut u8,
+    pub(super) len: usize,
+}
+
+impl IoVec {
+    pub(super) fn addresses(&self) -> Range<usize> {
+        self.base.addr()..self.base.addr() + self.len
+    }
 }
 
 impl<'e> Slot<'e> {
     fn new(errand: Box<dyn Errand + 'e>) -> Self {
-        Self { errand: NonNull::from(Box::leak(errand)), bufs: Vec::new() }
+        Self { errand: NonNull::from(Box::leak(errand)), bufs: Vec::new(), way: Way::Address }
     }
 
     /// # Safety
@@ -124,34 +165,63 @@ impl<'e> Slot<'e> {
         unsafe { self.errand.as_mut() }
     }
 
-    /// The next request, if there is one.
+    /// The next request, if there is one. `buffer` says which of the ring's buffers has these bytes of the region, if any.
     ///
     /// # Safety
     ///
     /// No request of it is under way.
-    unsafe fn entry(&mut self, file: RawFd) -> Option<squeue::Entry> {
+    unsafe fn entry(
+        &mut self,
+        file: RawFd,
+        buffer: impl FnOnce(&Arc<Region>, &[IoVec]) -> Option<u16>,
+    ) -> Option<squeue::Entry> {
         let mut bufs = std::mem::take(&mut self.bufs);
         bufs.clear();
         // SAFETY: the caller's promise.
-        let mut request = unsafe { self.errand() }.request()?;
+        let errand = unsafe { self.errand() };
+        let mut request = errand.request()?;
         let is_read = match &mut request.transfer {
             Transfer::Read(read) => {
-                bufs.extend(read.iter_mut().map(|buf| IoVec { base: buf.as_mut_ptr(), len: buf.len() }));
+                read.iter_mut().for_each(|buf| add(&mut bufs, buf.as_mut_ptr(), buf.len()));
                 true
             }
             Transfer::Write(write) => {
-                bufs.extend(write.iter().map(|buf| IoVec { base: buf.as_ptr().cast_mut(), len: buf.len() }));
+                write.iter().for_each(|buf| add(&mut bufs, buf.as_ptr().cast_mut(), buf.len()));
                 false
             }
         };
         let offset = request.offset;
         drop(request);
+        let buffer = errand.region().and_then(|region| buffer(region, &bufs)).filter(|_| self.way != Way::Again);
         self.bufs = bufs;
-        let (fd, list, len) = (types::Fd(file), self.bufs.as_ptr(), self.bufs.len() as u32);
+        let (fd, list, count) = (types::Fd(file), self.bufs.as_ptr(), self.bufs.len() as u32);
+        if let (Some(buffer), [all]) = (buffer, &self.bufs[..]) {
+            self.way = Way::Buffer;
+            let (base, len) = (all.base, all.len as u32);
+            return Some(match is_read {
+                true => opcode::ReadFixed::new(fd, base, len, buffer).offset(offset).build(),
+                false => opcode::WriteFixed::new(fd, base, len, buffer).offset(offset).build(),
+            });
+        }
         Some(match is_read {
-            true => opcode::Readv::new(fd, list.cast(), len).offset(offset).build(),
-            false => opcode::Writev::new(fd, list.cast(), len).offset(offset).build(),
+            true => opcode::Readv::new(fd, list.cast(), count).offset(offset).build(),
+            false => opcode::Writev::new(fd, list.cast(), count).offset(offset).build(),
         })
+    }
+
+    /// Takes notice of an answer, and says whether the errand is to have it; else the request is to be made again.
+    fn take(&mut self, answer: &io::Result<usize>, registering: Option<&Registering>) -> bool {
+        let is_fault = |error: &io::Error| error.raw_os_error() == Some(Errno::FAULT.raw_os_error());
+        match (self.way, answer) {
+            (Way::Buffer, Err(error)) if is_fault(error) => {
+                self.way = Way::Again;
+                return false;
+            }
+            (Way::Buffer, _) => registering.into_iter().for_each(Registering::count),
+            _ => {}
+        }
+        self.way = Way::Address;
+        true
     }
 
     /// # Safety
@@ -165,6 +235,14 @@ impl<'e> Slot<'e> {
     }
 }
 
+/// Adds a buffer to the list, to the last one where it goes on.
+fn add(bufs: &mut Vec<IoVec>, base: *mut u8, len: usize) {
+    match bufs.last_mut() {
+        Some(last) if last.addresses().end == base.addr() => last.len += len,
+        _ => bufs.push(IoVec { base, len }),
+    }
+}
+
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         // SAFETY: from `Box::leak`. A slot is dropped in a flight that has waited for all requests (U2), or outside of
@@ -175,20 +253,25 @@ impl Drop for Slot<'_> {
 
 /// The requests under way. Going, it waits until there is none.
 struct Flight<'r, 'e> {
-    ring: &'r mut IoUring,
+    ring: &'r mut Ring,
+    registering: Option<&'r Registering>,
     count: usize,
     slots: [Option<Slot<'e>>; UNDER_WAY],
 }
 
 impl<'r, 'e> Flight<'r, 'e> {
-    fn new(ring: &'r mut IoUring) -> Self {
-        Self { ring, count: 0, slots: [const { None }; UNDER_WAY] }
+    fn new(ring: &'r mut Ring, registering: Option<&'r Registering>) -> Self {
+        Self { ring, registering, count: 0, slots: [const { None }; UNDER_WAY] }
     }
 
     /// Offers the next request of an errand that has none under way, or ends it.
     fn begin(&mut self, file: RawFd, mut slot: Slot<'e>) -> io::Result<()> {
+        let buffer = |region: &Arc<Region>, bufs: &[IoVec]| {
+            let (ring, registering) = (&mut *self.ring, self.registering?);
+            registered::buffer_of(&ring.uring, &mut ring.registration, registering, region, bufs)
+        };
         // SAFETY: no request of it is under way.
-        let Some(entry) = (unsafe { slot.entry(file) }) else {
+        let Some(entry) = (unsafe { slot.entry(file, buffer) }) else {
             // SAFETY: as above.
             unsafe { slot.into_errand() }.end();
             return Ok(());
@@ -217,7 +300,7 @@ impl<'r, 'e> Flight<'r, 'e> {
     /// Hands over what was pushed and waits for a completion. On an error nothing more must be handed over.
     fn wait(&mut self) -> io::Result<()> {
         loop {
-            match self.ring.submit_and_wait(1).map_err(|error| Errno::from_io_error(&error)) {
+            match self.ring.uring.submitter().submit_and_wait(1).map_err(|error| Errno::from_io_error(&error)) {
                 Ok(_) | Err(Some(Errno::INTR)) => return Ok(()),
                 // The kernel is short of something, which completions may give back.
                 Err(Some(Errno::AGAIN | Errno::BUSY)) => {
@@ -362,7 +445,7 @@ mod tests {
                     left = left.checked_sub(1)?;
                     Some(Box::new(One { memory: Memory::Read(vec![0]), answer: None, ended: ended.clone() }))
                 };
-                assert!(ring.serve(slow.as_fd(), &mut next, &mut as_it_is).is_ok());
+                assert!(ring.serve(slow.as_fd(), &mut next, &mut as_it_is, None).is_ok());
                 done.send(()).unwrap();
             });
             for byte in 0..MANY as u8 {
@@ -403,10 +486,10 @@ mod tests {
         let (dropped, drops) = channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let mut flight = Flight::new(&mut ring.0);
+                let mut flight = Flight::new(&mut ring, None);
                 let fd = slow.as_raw_fd();
                 flight.begin(fd, Slot::new(Box::new(Watched(vec![0; 3], dropped.clone())))).unwrap();
-                flight.ring.submit().unwrap();
+                flight.ring.uring.submitter().submit().unwrap();
                 // The kernel never learns of this one.
                 flight.begin(fd, Slot::new(Box::new(Watched(vec![9; 3], dropped)))).unwrap();
                 let panic = std::panic::AssertUnwindSafe(|| {
@@ -428,9 +511,9 @@ mod tests {
         let Some(mut ring) = ring() else { return };
         let (slow, mut writer) = pipe();
         let (dropped, drops) = channel();
-        let mut flight = Flight::new(&mut ring.0);
+        let mut flight = Flight::new(&mut ring, None);
         flight.begin(slow.as_raw_fd(), Slot::new(Box::new(Watched(vec![0; 3], dropped.clone())))).unwrap();
-        flight.ring.submit().unwrap();
+        flight.ring.uring.submitter().submit().unwrap();
         flight.begin(slow.as_raw_fd(), Slot::new(Box::new(Watched(vec![9; 3], dropped)))).unwrap();
         writer.write_all(b"abc").unwrap();
         let broken = flight.break_off(io::Error::other("a reason"));
@@ -456,7 +539,7 @@ mod tests {
         let one = |memory| One { memory, answer: None, ended: ended.clone() };
         let mut errands = vec![one(Memory::Write(b"word")), one(Memory::Read(vec![0; 8]))];
         let mut next = || Some(Box::new(errands.pop()?) as Box<dyn Errand>);
-        assert!(ring.serve(file.as_fd(), &mut next, &mut as_it_is).is_ok());
+        assert!(ring.serve(file.as_fd(), &mut next, &mut as_it_is, None).is_ok());
         drop((errands, ended));
         let (failed, done): (Vec<_>, Vec<_>) = ends.iter().map(|(_, answer)| answer).partition(Result::is_err);
         let failed: Vec<_> = failed.into_iter().map(|answer| answer.unwrap_err().raw_os_error()).collect();
