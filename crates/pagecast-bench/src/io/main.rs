@@ -3,12 +3,14 @@
 //! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
 //! backends take turns, each with a pool that is full already; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
 //! (it is made if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading ahead is
-//! worth over a declared device, a third what buffers registered with the kernel are.
+//! worth over a declared device, a third what buffers registered with the kernel are, a fourth how fast checkpoints write.
+//! `--only checkpoints` leaves out all but the last.
 
 mod ahead;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod registered;
+mod write;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,13 +43,15 @@ fn main() -> ExitCode {
 struct Arguments {
     json: Option<PathBuf>,
     file: Option<PathBuf>,
+    only_checkpoints: bool,
     rounds: usize,
     round: Duration,
 }
 
 impl Arguments {
     fn parse() -> Result<Self, String> {
-        let mut parsed = Self { json: None, file: None, rounds: 5, round: Duration::from_secs(1) };
+        let mut parsed =
+            Self { json: None, file: None, only_checkpoints: false, rounds: 5, round: Duration::from_secs(1) };
         let mut given = std::env::args().skip(1);
         while let Some(flag) = given.next() {
             let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
@@ -56,9 +60,14 @@ impl Arguments {
             match flag.as_str() {
                 "--json" => parsed.json = Some(value.into()),
                 "--file" => parsed.file = Some(value.into()),
+                "--only" if value == "checkpoints" => parsed.only_checkpoints = true,
                 "--rounds" => parsed.rounds = number()? as usize,
                 "--seconds" => parsed.round = Duration::from_secs(number()?.into()),
-                _ => return Err(format!("unknown flag {flag}; there are --json, --file, --rounds and --seconds")),
+                _ => {
+                    return Err(format!(
+                        "unknown flag {flag}; there are --json, --file, --only checkpoints, --rounds and --seconds"
+                    ));
+                }
             }
         }
         Ok(parsed)
@@ -74,6 +83,47 @@ struct Round {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
+    let mut tables = if arguments.only_checkpoints { json!({}) } else { reads(arguments)? };
+    tables["checkpoints"] = checkpoints(arguments)?.into();
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&tables).map_err(|e| e.to_string())?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Checkpoints over each backend, with and without copies first, and `dd`.
+fn checkpoints(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> {
+    println!("\ncheckpoints of {} MiB; medians, and dd with direct requests of 4 MiB", write::BYTES >> 20);
+    println!("{:>10} {:>13} {:>7} {:>5}  backend", "pages", "double write", "MiB/s", "/ dd");
+    // A folder of the disk that is measured: beside the given file, if there is one.
+    let beside = arguments.file.as_deref().and_then(Path::parent).map(tempfile::tempdir_in);
+    let folder = beside.unwrap_or_else(tempfile::tempdir).map_err(|e| e.to_string())?;
+    let mib_s = |taken: Duration| (write::BYTES >> 20) as f64 / taken.as_secs_f64();
+    let mut rows = Vec::new();
+    for (name, pattern) in [("neighbours", write::Pattern::Whole), ("scattered", write::Pattern::Scattered)] {
+        for double_write in [false, true] {
+            let backends = [("positional", Device::local()), ("io_uring", Device::uring())];
+            let mut rounds = [Vec::new(), Vec::new()];
+            for _ in 0..arguments.rounds {
+                let dd = mib_s(write::dd(folder.path())?);
+                for ((_, device), rounds) in backends.iter().zip(&mut rounds) {
+                    let ours = write::checkpoint(device.clone(), folder.path(), pattern, double_write)?;
+                    rounds.push((mib_s(ours), mib_s(ours) / dd));
+                }
+            }
+            for ((backend, device), rounds) in backends.iter().zip(&rounds) {
+                let (speed, ratio) = (median(rounds, |r| r.0), median(rounds, |r| r.1));
+                println!("{name:>10} {double_write:>13} {speed:>7.0} {ratio:>5.2}  {}", device.describe());
+                rows.push(json!({
+                    "pages": name, "double_write": double_write, "backend": backend, "mib_s": speed, "dd_ratio": ratio,
+                }));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// All that is about reads.
+fn reads(arguments: &Arguments) -> Result<serde_json::Value, String> {
     let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
     let file = arguments.file.clone().unwrap_or_else(|| temporary.path().join("pages"));
     if !file.exists() {
@@ -107,10 +157,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let registered = registered(arguments, &file)?;
     let scans = scans(arguments)?;
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&json!({ "rows": rows, "registered": registered, "read_ahead": scans }))
-        .map_err(|e| e.to_string())?;
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+    Ok(json!({ "rows": rows, "registered": registered, "read_ahead": scans }))
 }
 
 /// Reads through one ring into memory that is registered with the kernel and that is not.

@@ -1,7 +1,7 @@
 //! Files in memory: for tests, examples and measurements without a disk.
 
 use std::collections::HashMap;
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -131,13 +131,7 @@ impl Storage for MemoryFile {
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let bytes = self.bytes()?;
         let mut rest = &bytes[bytes.len().min(offset as usize)..];
-        let before = rest.len();
-        for buf in bufs {
-            let take = buf.len().min(rest.len());
-            (&mut buf[..take]).write_all(&rest[..take])?;
-            rest = &rest[take..];
-        }
-        Ok(before - rest.len())
+        rest.read_vectored(bufs)
     }
 
     fn direct(&self) -> DirectIo {

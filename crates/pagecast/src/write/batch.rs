@@ -10,18 +10,18 @@ use crate::PoolError;
 use crate::cache::Writing;
 use crate::io::Buffer;
 use crate::relation::Relation;
-use crate::storage::{Storing, write_all};
+use crate::storage::{MAX_REQUEST, Storing, write_all};
 use crate::write::log::Durable;
 use crate::write::{Lsn, seal};
 
-/// At most one request's bytes of pages, in order of their blocks.
+/// A few requests' bytes of pages, in order of their blocks.
 pub(super) struct Batch {
     buffer: Buffer,
     page_size: usize,
     pages: Vec<(Arc<Relation>, Writing)>,
 }
 
-/// Neighbouring pages of one relation: one request.
+/// Neighbouring pages of one relation: one request, of at most [`MAX_REQUEST`] bytes.
 pub(super) struct Run<'a> {
     pub(super) relation: &'a Arc<Relation>,
     pub(super) first: u32,
@@ -71,8 +71,9 @@ impl Batch {
             a.1.page().relation() == b.1.page().relation()
                 && a.1.page().block().checked_add(1) == Some(b.1.page().block())
         };
+        let most = (MAX_REQUEST / self.page_size).max(1);
         let mut at = 0;
-        self.pages.chunk_by(follows).map(move |pages| {
+        self.pages.chunk_by(follows).flat_map(move |pages| pages.chunks(most)).map(move |pages| {
             let bytes = &self.buffer.bytes()[at * self.page_size..(at + pages.len()) * self.page_size];
             at += pages.len();
             Run { relation: &pages[0].0, first: pages[0].1.page().block(), bytes }

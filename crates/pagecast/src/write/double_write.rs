@@ -7,10 +7,12 @@
 //!
 //! Invariants: (D1) a page is written in place only when its copy is durable in the area. (D2) A copy is overwritten only
 //! when its file was synced after the page was written in place; as long as that has failed for some page, the area
-//! grows. (D3) Of one cycle, later copies are newer; a copy of an earlier cycle is never needed, by (D2).
+//! grows. (D3) Of one cycle, later copies are newer; a copy of an earlier cycle is never needed, by (D2). (D4) After the
+//! records of a batch there is a header that is none, so that what a failed batch has left there is not taken for later copies.
 //!
 //! Suits storage that writes less than a page atomically, with a log that holds changes and no whole pages. Cost: each
-//! page is written twice, the copies in sequence, and each batch waits for one sync more. One batch at a time.
+//! page is written twice, the copies of a batch in sequence, and each batch waits for one sync more. A batch's copies are
+//! written together, and then its pages, where the storage can; one batch follows the other.
 //!
 //! ```text
 //!  record:  4096 bytes of header | the run's pages           the next record follows
@@ -32,7 +34,7 @@ use super::log::Durable;
 use super::{Writer, seal};
 use crate::PoolError;
 use crate::io::Buffer;
-use crate::storage::{Device, Storage, read_full, write_full};
+use crate::storage::{Device, MAX_REQUEST, Storage, Storing, read_full, write_all, write_full};
 use crate::sync::Mutex;
 
 const MAGIC: [u8; 8] = *b"pgc-dw\0\x01";
@@ -73,6 +75,16 @@ struct Position {
 }
 
 impl Position {
+    /// Begins anew, unless nothing is written yet or some copies are needed; whether it does.
+    fn begin_anew_if_settled(&mut self, writer: &Writer) -> Result<bool, PoolError> {
+        let may_begin = self.unsettled.is_empty() && self.offset > 0;
+        if may_begin {
+            writer.sync_all()?;
+            self.begin_anew();
+        }
+        Ok(may_begin)
+    }
+
     /// The next cycle's begin.
     fn begin_anew(&mut self) {
         *self = Self { cycle: self.cycle + 1, number: 0, offset: 0, unsettled: HashSet::new() };
@@ -117,11 +129,25 @@ impl DoubleWrite {
         // Held to the end: nobody begins anew over copies of a batch that is not in place yet (D2).
         let mut position = self.position.lock();
         let len: u64 = batch.runs().map(|run| (HEADER + run.bytes.len()) as u64).sum();
-        if position.unsettled.is_empty() && position.offset > 0 && position.offset + len > self.bytes {
-            writer.sync_all()?;
-            position.begin_anew();
+        if position.offset + len > self.bytes {
+            position.begin_anew_if_settled(writer)?;
         }
-        let mut copies = Buffer::new(len as usize);
+        let mut copied = self.copy(&batch, &mut position, writer);
+        // Where a full disk ends the area before its size does, it begins anew as well.
+        if matches!(copied, Err(PoolError::Write { .. })) && position.begin_anew_if_settled(writer)? {
+            copied = self.copy(&batch, &mut position, writer);
+        }
+        copied?;
+        batch.write(log, |page| {
+            position.unsettled.remove(&page);
+        })
+    }
+
+    /// Makes the copies of a batch durable at the position, and moves it on.
+    fn copy(&self, batch: &Batch, position: &mut Position, writer: &Writer) -> Result<(), PoolError> {
+        let len: usize = batch.runs().map(|run| HEADER + run.bytes.len()).sum();
+        // The last header stays blank (D4).
+        let mut copies = Buffer::new(len + HEADER);
         let mut at = 0;
         for (number, run) in (position.number..).zip(batch.runs()) {
             let record = &mut copies.bytes_mut()[at..at + HEADER + run.bytes.len()];
@@ -131,16 +157,18 @@ impl DoubleWrite {
         }
         self.write_copies(position.offset, copies.bytes(), writer)?;
         position.number += batch.runs().count() as u32;
-        position.offset += len;
+        position.offset += len as u64;
         position.unsettled.extend(batch.pages());
-        batch.write(log, |page| {
-            position.unsettled.remove(&page);
-        })
+        Ok(())
     }
 
     fn write_copies(&self, offset: u64, copies: &[u8], writer: &Writer) -> Result<(), PoolError> {
-        write_full(self.storage.as_ref(), offset, copies)
-            .map_err(|error| write_error(self.storage.as_ref(), offset, copies.len(), error))?;
+        let storage = self.storage.as_ref();
+        let parts = (offset..).step_by(MAX_REQUEST).zip(copies.chunks(MAX_REQUEST));
+        let mut writes: Vec<_> = parts.map(|(offset, bytes)| Storing::new(storage, offset, bytes)).collect();
+        write_all(storage, &mut writes);
+        let written = writes.into_iter().try_for_each(Storing::outcome);
+        written.map_err(|error| write_error(storage, offset, copies.len(), error))?;
         self.storage.sync().map_err(|error| {
             writer.latch.fail(sync_error(self.storage.as_ref(), error));
             writer.latch.may_write().err().unwrap_or(PoolError::Closed)

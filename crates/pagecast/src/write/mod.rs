@@ -67,6 +67,10 @@ use crate::storage::{Device, MAX_REQUEST};
 use crate::sync::{Condvar, Mutex, unless_mistaken};
 use log::Gate;
 
+/// How many full requests a batch holds: storage may make them at the same time, and where copies are written first they
+/// share a sync.
+const REQUESTS: usize = 4;
+
 /// All that writes pages goes through this.
 pub(crate) struct Writer {
     cache: Arc<Cache>,
@@ -155,14 +159,14 @@ impl Writer {
             let page = PageId::new(page.relation(), block);
             self.cache.find_dirty(page).map(|index| (page, index))
         };
-        let most = self.pages_of_a_batch() as i64 - 1;
+        let most = self.pages_of_a_request() as i64 - 1;
         let before = pages.len();
         pages.extend((1..=most).map_while(neighbour));
         let left = most - (pages.len() - before) as i64;
         pages.extend((1..=left).map_while(|by| neighbour(-by)));
     }
 
-    fn pages_of_a_batch(&self) -> usize {
+    fn pages_of_a_request(&self) -> usize {
         (MAX_REQUEST / self.page_size as usize).max(1)
     }
 
@@ -171,7 +175,7 @@ impl Writer {
         pages.sort_unstable();
         pages.dedup();
         let mut written = Written::default();
-        for pages in pages.chunks(self.pages_of_a_batch()) {
+        for pages in pages.chunks(self.pages_of_a_request() * REQUESTS) {
             let end = End(self);
             let outcome = self.write_batch(pages);
             *self.trouble.lock() = outcome.clone().err();

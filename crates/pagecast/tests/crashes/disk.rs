@@ -1,7 +1,7 @@
 //! A disk that remembers what was done to it, so that its power can be cut at any moment afterwards.
 
 use std::collections::HashMap;
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -256,13 +256,7 @@ impl Storage for DiskFile {
         let state = self.disk.lock();
         let file = &state.files[&self.path];
         let mut rest = &file[file.len().min(offset as usize)..];
-        let before = rest.len();
-        for buf in bufs {
-            let take = buf.len().min(rest.len());
-            (&mut buf[..take]).write_all(&rest[..take])?;
-            rest = &rest[take..];
-        }
-        Ok(before - rest.len())
+        rest.read_vectored(bufs)
     }
 
     fn direct(&self) -> DirectIo {

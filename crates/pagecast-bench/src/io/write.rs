@@ -1,0 +1,82 @@
+//! Checkpoints: how fast dirty pages come to a file, beside `dd` with direct requests of the same size in the same round.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pagecast::storage::Device;
+use pagecast::{DoubleWriteOptions, Pool, PoolOptions, WriteOptions, WriterOptions};
+
+const PAGE: u32 = 16 << 10;
+/// Dirty pages of a checkpoint.
+const PAGES: u32 = 8 << 10;
+
+/// Which pages are dirty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// All of the file: runs of neighbours.
+    Whole,
+    /// Every other page of a file twice as long: each a request of its own.
+    Scattered,
+}
+
+/// Bytes that a checkpoint writes in place.
+pub(crate) const BYTES: u64 = PAGES as u64 * PAGE as u64;
+
+/// How long a checkpoint takes, the sync at its end included.
+pub(crate) fn checkpoint(
+    device: Device,
+    folder: &Path,
+    pattern: Pattern,
+    double_write: bool,
+) -> Result<Duration, String> {
+    let file = folder.join("table");
+    let options = PoolOptions {
+        memory: 2 * BYTES,
+        page_size: PAGE,
+        device,
+        double_write: double_write.then(|| DoubleWriteOptions::new(folder.join("area"))),
+        writer: WriterOptions { rate: 0, ..Default::default() },
+        ..Default::default()
+    };
+    let run = || -> Result<Duration, pagecast::PoolError> {
+        let pool = Pool::new(options)?;
+        let table = pool.open_to_write(&file, &WriteOptions { create: true, ..Default::default() })?;
+        let step = if pattern == Pattern::Whole { 1 } else { 2 };
+        pool.grow(&table, (PAGES * step).saturating_sub(table.pages()))?;
+        // Once to give the file its blocks, once to be measured.
+        let mut taken = Duration::ZERO;
+        for round in 0..2 {
+            for block in (0..PAGES * step).step_by(step as usize) {
+                pool.pin_mut(&table, block, None)?.fill(round + block as u8);
+            }
+            let begin = Instant::now();
+            pool.flush()?;
+            taken = begin.elapsed();
+        }
+        pool.close()?;
+        Ok(taken)
+    };
+    let taken = run().map_err(|e| e.to_string())?;
+    std::fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    Ok(taken)
+}
+
+/// How long `dd` takes for as many bytes, in requests of 4 MiB into blocks that are there.
+pub(crate) fn dd(folder: &Path) -> Result<Duration, String> {
+    let target = folder.join("dd");
+    let write = |flags: &str| {
+        let begin = Instant::now();
+        let status = Command::new("dd")
+            .args(["if=/dev/zero", "bs=4M", "conv=notrunc,fdatasync", flags])
+            .arg(format!("of={}", target.display()))
+            .arg(format!("count={}", BYTES >> 22))
+            .stderr(Stdio::null())
+            .status();
+        status.map_err(|e| format!("dd: {e}"))?.success().then(|| begin.elapsed()).ok_or("dd: it failed".to_owned())
+    };
+    write("oflag=direct")?;
+    let taken = write("oflag=direct")?;
+    std::fs::remove_file(&target).map_err(|e| format!("{}: {e}", target.display()))?;
+    Ok(taken)
+}
