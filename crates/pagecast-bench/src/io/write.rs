@@ -30,12 +30,14 @@ pub(crate) fn checkpoint(
     pattern: Pattern,
     double_write: bool,
 ) -> Result<Duration, String> {
-    let file = folder.join("table");
+    // Its own, since the threads of the pool before may still have theirs.
+    let folder = tempfile::tempdir_in(folder).map_err(|e| e.to_string())?;
+    let (file, area) = (folder.path().join("table"), folder.path().join("area"));
     let options = PoolOptions {
         memory: 2 * BYTES,
         page_size: PAGE,
         device,
-        double_write: double_write.then(|| DoubleWriteOptions::new(folder.join("area"))),
+        double_write: double_write.then(|| DoubleWriteOptions::new(area)),
         writer: WriterOptions { rate: 0, ..Default::default() },
         ..Default::default()
     };
@@ -57,9 +59,7 @@ pub(crate) fn checkpoint(
         pool.close()?;
         Ok(taken)
     };
-    let taken = run().map_err(|e| e.to_string())?;
-    std::fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    Ok(taken)
+    run().map_err(|e| e.to_string())
 }
 
 /// How long `dd` takes for as many bytes, in requests of 4 MiB into blocks that are there.

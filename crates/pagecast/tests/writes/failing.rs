@@ -81,3 +81,31 @@ fn a_torn_page_is_whole_again_after_a_double_write() {
     let firsts: Vec<_> = (0..4).map(|block| pool.pin(&table, block, None).unwrap()[0]).collect();
     assert_eq!(firsts, [1, 2, 2, 1]);
 }
+
+/// The failed batch has left whole copies behind those of the next, which is shorter; they are older.
+#[test]
+fn copies_of_a_batch_that_failed_are_not_taken_for_later_ones() {
+    let setup = setup(1 << 20, "lru");
+    let log = Arc::new(Counter::default());
+    let double_write = Some(DoubleWriteOptions::new("area"));
+    let options = PoolOptions { log: Some(log.clone()), double_write, ..setup.options.clone() };
+    let pool = Pool::new(options.clone()).unwrap();
+    let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
+    let change = |block, byte| {
+        let mut page = pool.pin_mut(&table, block, None).unwrap();
+        page.fill(byte);
+        page.logged(log.append());
+    };
+    // Page 2 is dirty longest, and comes after page 0 in the batch.
+    change(2, 1);
+    change(0, 1);
+    setup.faults.plan_writes([WriteFault::Torn(usize::MAX)]);
+    assert!(matches!(pool.flush(), Err(PoolError::Write { path, .. }) if path == Path::new("area")));
+    assert!(stored(&setup.files, "table", 2) == [5; PAGE], "nothing is in place");
+    change(2, 2);
+    assert_eq!(pool.write_back(PAGE as u64).unwrap().pages, 1);
+    assert!(stored(&setup.files, "table", 2) == [2; PAGE]);
+    drop((table, pool));
+    drop(Pool::new(options).unwrap());
+    assert!(stored(&setup.files, "table", 2) == [2; PAGE], "an older copy was restored");
+}
