@@ -238,7 +238,8 @@ fn round(device: &Device, file: &Path, page_size: u32, seed: u64, length: Durati
     let pool = Pool::new(options).map_err(|e| e.to_string())?;
     let table = pool.open(file).map_err(|e| e.to_string())?;
     for start in (0..2 * POOL_BYTES).step_by(AT_A_TIME as usize) {
-        pool.read_blocking(&table, &[start..start + AT_A_TIME], None).map_err(|e| e.to_string())?;
+        pool.read_blocking(&table, std::slice::from_ref(&(start..start + AT_A_TIME)), None)
+            .map_err(|e| e.to_string())?;
     }
     let before = (device.stats().requests, processor_time()?, Instant::now());
     let outcome = std::thread::scope(|scope| {
