@@ -61,6 +61,8 @@ lint: ## formatting, clippy, and the command without DataFusion
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
+	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check
+	cargo clippy --locked --release --manifest-path hosts/postgres/predictor/Cargo.toml -- -D warnings
 
 deny: ## licences, sources and duplicate crates
 	bash ci/deny.sh

@@ -7,6 +7,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
 use pagecast_core::oracle::Oracle;
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, Throttle, scatter};
+use pagecast_core::steering::{Candidate, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId};
 
 static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
@@ -39,6 +40,14 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     if scatter(0.9, 1000) != Some(279) {
         return 6;
     }
+    let page = PageId::new(RelationId(1), 60);
+    let uses = Uses::default().read_by_scan(page, 1, true, 0).0;
+    let mut buffers = [Candidate { page, uses, wanted_in: 0, frame: 0, usage: 1, predicted: false }; 20];
+    let victims = buffers.len().saturating_sub(arguments as usize);
+    if choose(&mut buffers, victims, &predictor, 2000).given != 19 || buffers[19].usage != 1 {
+        return 8;
+    }
+    pass(&mut buffers);
     let mut running = 0;
     predictor.scans(|_| running += 1);
     let mut workers = [scan];

@@ -110,7 +110,7 @@ extern bool predictor_reach(PredictorMemory memory, uint64_t scan, uint32_t rela
 extern bool predictor_view(PredictorMemory memory, uint64_t scan, PredictorView *view);
 extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation, uint32_t block, uint64_t now);
 
-/* Decides which `victims` of the buffers the hand is to take, and may change their order. */
+/* Decides which `victims` of the buffers the hand is to take. */
 extern void predictor_choose(PredictorMemory memory, PredictorCandidate *buffers, size_t count, size_t victims,
 							 uint64_t now, PredictorChoice *choice);
 
