@@ -81,7 +81,7 @@ impl Naive for Watt {
         }
         let place = if self.pages.len() == self.frames { self.evict() } else { self.pages.len() };
         self.admitted += 1;
-        if self.admitted % (self.frames / self.epochs).max(1) == 0 {
+        if self.admitted.is_multiple_of((self.frames / self.epochs).max(1)) {
             self.epoch += 1;
         }
         let mut page = Page::new(id);
