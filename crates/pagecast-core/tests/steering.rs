@@ -61,10 +61,22 @@ fn those_wanted_last_go_and_the_rest_stay() {
 
 #[test]
 fn a_page_of_which_nothing_is_known_is_the_clocks() {
-    let mut clock = Clock(vec![buffer(200, 0), buffer(201, 2), buffer(5, 3), buffer(6, 3)]);
-    clock.steer(1, &InOrder, 0);
-    // One goes anyhow, and so none of those that a scan wants.
-    assert_eq!(clock.0.iter().map(|buffer| buffer.usage).collect::<Vec<_>>(), [3, 3, 0, 2]);
+    let mut clock = Clock(vec![buffer(200, 0), buffer(201, 2), buffer(202, 0), buffer(5, 3)]);
+    clock.steer(2, &InOrder, 0);
+    // Two go anyhow, and so not the one that a scan wants.
+    assert_eq!(clock.0.iter().map(|buffer| buffer.usage).collect::<Vec<_>>(), [3, 0, 2, 0]);
+}
+
+#[test]
+fn a_page_of_which_nothing_is_known_ages_by_victims_and_not_by_visits() {
+    // The hand goes by ten buffers for each victim instead of two: one visit in five counts.
+    let mut clock = Clock((0..10).chain(1000..1990).map(|block| buffer(block, 3)).collect());
+    let sum = |clock: &Clock| clock.0.iter().skip(10).map(|buffer| i32::from(buffer.usage)).sum::<i32>();
+    let before = sum(&clock);
+    clock.steer(100, &InOrder, SECOND);
+    clock.pass();
+    let lost = before - sum(&clock);
+    assert!((140..260).contains(&lost), "{lost} of 990 counts");
 }
 
 #[test]
