@@ -108,7 +108,7 @@ def write(given: argparse.Namespace, installation, runs: list[dict]) -> None:
     """Writes both reports; each appears whole or not at all."""
     found = report.pairs(runs)
     config = {
-        "date": date.today().isoformat(), "server": installation.ask("version"), "scale": given.scale, "shared_buffers": given.shared_buffers,
+        "date": date.today().isoformat(), "server": installation.ask("version"), "scale": given.scale, "shared_buffers": f"{given.shared_buffers >> 20} MiB",
         "limits": runs[-1]["limits"], "processors": os.cpu_count(), "settings": " ".join(given.set) or "defaults", "cache": "cold at each start",
     }
     document = {"schema": 1, "config": config, "pairs": found, "summary": report.summary(found), "runs": runs}

@@ -45,27 +45,23 @@ def summary(found: list[dict]) -> list[dict]:
     return lines
 
 
-_HEADS = ["workload", "streams", "mode", "pairs", "blocks stock", "ours", "ratio", "device stock", "ours", "ratio", "wall stock", "ours", "ratio",
-          "CPU stock", "ours", "results"]
+_HEADS = ["workload", "mode", "streams", "pairs", "blocks", "ratio", "device", "ratio", "wall", "ratio", "CPU", "ratio", "results"]
 
 
 def cells(line: dict) -> list[str]:
-    """A line of the summary as text."""
-    stock, ours, ratio = line["stock"], line["ours"], line["ratio"]
-    count = lambda value: f"{value / 1000:.0f}k"
-    size = lambda value: f"{value / (1 << 30):.2f} GiB"
-    return [line["workload"], str(line["streams"]), line["mode"], str(line["pairs"]),
-            count(stock["blocks"]), count(ours["blocks"]), f"{ratio['blocks']:.2f}",
-            size(stock["device_bytes"]), size(ours["device_bytes"]), f"{ratio['device_bytes']:.2f}",
-            f"{stock['wall_s']:.1f} s", f"{ours['wall_s']:.1f} s", f"{ratio['wall_s']:.2f}",
-            f"{stock['cpu_s']:.1f} s", f"{ours['cpu_s']:.1f} s", "identical" if line["same_results"] else "DIFFERENT"]
+    """A line of the summary as text: stock's median, ours, and the median of the ratios."""
+    shown = {"blocks": (1000, ".0f", "k"), "device_bytes": (1 << 30, ".2f", " GiB"), "wall_s": (1, ".1f", " s"), "cpu_s": (1, ".1f", " s")}
+    figures = []
+    for name, (unit, form, suffix) in shown.items():
+        figures += [f"{line['stock'][name] / unit:{form}} \u2192 {line['ours'][name] / unit:{form}}{suffix}", f"{line['ratio'][name]:.2f}"]
+    return [line["workload"], line["mode"], str(line["streams"]), str(line["pairs"]), *figures, "identical" if line["same_results"] else "DIFFERENT"]
 
 
 def table(lines: list[dict]) -> str:
     """The summary for a terminal."""
     rows = [_HEADS, *map(cells, lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    return "\n".join("  ".join(cell.ljust(width) if column in (0, 2) else cell.rjust(width)
+    return "\n".join("  ".join(cell.ljust(width) if column in (0, 1) else cell.rjust(width)
                                for column, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows)
 
 
@@ -76,10 +72,10 @@ def page(document: dict) -> str:
     for name, value in document["config"].items():
         result.fact(name.replace("_", " "), value)
     lines = document["summary"]
-    result.chart("Bytes read from the device", "Median over the seeds, by workload and number of streams.", 340, _bars(lines, "device_bytes", "=bytes"))
+    result.chart("Bytes read from the device", "Median over the seeds, by workload and number of streams; a cold cache at the start.", 340, _bars(lines, "device_bytes", "=bytes"))
     result.chart("Blocks read into shared buffers", "Counted by the server; the kernel's cache answers a part of them.", 340, _bars(lines, "blocks", "=count"))
     result.chart("Time until the last stream ended", "Median over the seeds.", 340, _bars(lines, "wall_s", "=seconds"))
-    result.table("Medians", _HEADS, 1, [cells(line) for line in lines])
+    result.table("Medians, stock to ours", _HEADS, 2, [cells(line) for line in lines])
     rows = [[pair["workload"], pair["mode"], pair["streams"], pair["seed"],
              *(f"{pair['ours'][name] / pair['stock'][name]:.3f}" if pair["stock"][name] else "-" for name in ("blocks", "device_bytes", "wall_s", "cpu_s")),
              "identical" if pair["same_results"] else "DIFFERENT"] for pair in document["pairs"]]
@@ -97,7 +93,7 @@ def _bars(lines: list[dict], figure: str, formatter: str) -> dict:
     return {
         "tooltip": {"trigger": "axis", "valueFormatter": formatter}, "legend": {"top": 0},
         "grid": {"left": 70, "right": 20, "top": 40, "bottom": 50},
-        "xAxis": {"type": "category", "data": [f"{workload}\n{streams} streams" for workload, streams in places]},
+        "xAxis": {"type": "category", "data": [f"{workload}, {streams}" for workload, streams in places]},
         "yAxis": {"type": "value", "axisLabel": {"formatter": formatter}},
         "series": [{"name": name, "type": "bar", "data": [values.get(place) for place in places]} for name, values in series.items()],
     }

@@ -6,7 +6,9 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -53,6 +55,7 @@ class Cluster:
         self.data = self.folder / "data"
         self.log = self.folder / "log"
         self._process: subprocess.Popen | None = None
+        _exit_when_terminated()
         atexit.register(self.remove)
 
     def __enter__(self) -> "Cluster":
@@ -177,6 +180,12 @@ class Cluster:
         if os.geteuid() != 0:
             return []
         return [f"--reuid={self._account.pw_uid}", f"--regid={self._account.pw_gid}", "--clear-groups"]
+
+
+def _exit_when_terminated() -> None:
+    """Makes SIGTERM an ordinary exit, so that what is open is closed; unless somebody has other plans for it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def _kill(pid: int) -> None:

@@ -19,7 +19,7 @@ def main() -> int:
     except ServerFailed as problem:
         print(f"demo: {problem}", file=sys.stderr)
         return 1
-    print("16 sessions report over random 30 % of three years' orders (lineitem, 270 MB) with 80 MB of shared buffers;\n"
+    print("16 sessions report over random 30 % of the dates of lineitem (270 MB) with 80 MB of shared buffers;\n"
           "each line is one run on a private server with a cold cache\n", flush=True)
     return subprocess.run([sys.executable, "-m", "bench", "--version", str(installation.major), "--workloads", "brin", "--scale", "0.3",
                            "--shared-buffers", "80MiB", "--streams", "16", "--seeds", "1", "--bandwidth", "100MiB", "--variants", variants,
