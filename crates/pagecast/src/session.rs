@@ -20,8 +20,8 @@ use crate::{Pin, PoolError};
 ///
 /// It goes where its owner goes, from thread to thread or through an async task, and makes one request at a time; pins
 /// are the pool's and outlive the request. A policy that keeps an order hears of the last hits (half of
-/// [`Batching::queue`](crate::Batching) of them, or all if it is busy) later, at the latest when the session misses or
-/// ends. A session takes about 3 KiB beside the pool's memory.
+/// [`Batching::queue`](crate::Batching) of them, or all if it is busy) later, at the latest when a victim is chosen, or the
+/// session misses or ends. A session takes about 3 KiB beside the pool's memory.
 ///
 /// Callers without a session ([`Pool::pin`](crate::Pool::pin)) share a few queues and counts, which costs them a lock of
 /// their own and at more than sixteen threads an occasional wait.

@@ -11,6 +11,11 @@
 //! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A miss needs no eviction
 //!   while frames are free, yet its admission must come after the hits before it; and beside the page's read one more
 //!   lock is nothing. With a single session every policy call then comes in the order of the requests.
+//! * Whoever looks for a victim first applies what waits in up to 16 queues, of other sessions too, in turns. The hits of
+//!   the others come in the order of their sessions then, not of time, but they come before the page leaves. In the slides a
+//!   hit is known when its session says so, which has pages leave that were just used: LFU evicts the newest page of
+//!   count one, LRU-K and W-TinyLFU compare what is near. It costs a look at one cache line a queue, under the lock, when a
+//!   page must be read anyway; hits stay free of shared lines between two victims.
 //! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's lists.
 //! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an instruction that this crate,
 //!   which has no unsafe code, may not use. It is a hint about an address: a wrong one costs time only.
@@ -18,18 +23,23 @@
 //! A policy whose hit only marks its frame needs no queue: its hits go to the frame's word
 //! ([`SequentialPolicy::hit_need`]), and the lock is for misses.
 //!
-//! Suits every policy with an order. Decisions lag by at most a queue for each session, which shows in hit ratios only if
-//! the pool is less than about a hundred queues large (measured in `docs/benchmarks.md`).
+//! Suits every policy with an order. What it costs in hits is in `docs/benchmarks.md`.
 //!
-//! Cost: a hit is one entry of 40 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold; an eviction,
-//! admission or miss takes the lock as without batching. No bytes per frame; 2.5 KiB per session with a queue of 64.
+//! Cost: a hit is one entry of 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold; an eviction,
+//! admission or miss takes the lock as without batching. No bytes per frame; 2 KiB per session with a queue of 64.
 //!
 //! Claims run under the lock, so that a frame leaves the page table and the policy's order in one step as other callers
 //! see it.
 
+use super::hit_ring::HitRing;
 use super::{Access, Batching, ConcurrentPolicy, Frames, HitNeed, HitQueue, LockCounts, Metadata, SequentialPolicy};
 use crate::sync::{Mutex, MutexGuard, TryLockError};
 use crate::{FrameId, PageId, oracle::Oracle};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Queues that are emptied before a victim is chosen.
+const QUEUES_PER_VICTIM: usize = 16;
 
 /// A sequential policy as a concurrent one.
 ///
@@ -58,6 +68,25 @@ pub struct BpWrapper<P> {
 struct Guarded<P> {
     policy: P,
     counts: LockCounts,
+    queues: Queues,
+}
+
+/// The sessions' rings. One that nobody else holds is a session's that ended.
+#[derive(Debug, Default)]
+struct Queues {
+    rings: Vec<Arc<HitRing>>,
+    /// Whose turn it is to be emptied first.
+    next: usize,
+}
+
+impl Queues {
+    /// Adds a session's. Before there is a need for more memory those that ended go.
+    fn enter(&mut self, ring: &Arc<HitRing>) {
+        if self.rings.len() == self.rings.capacity() {
+            self.rings.retain(|ring| Arc::strong_count(ring) > 1 || ring.len() > 0);
+        }
+        self.rings.push(ring.clone());
+    }
 }
 
 const NOT_POISONED: &str = "the lock is poisoned only by a panic inside a policy, which is a bug there";
@@ -67,7 +96,8 @@ impl<P: SequentialPolicy> BpWrapper<P> {
     pub fn new(policy: P, batching: Batching) -> Self {
         let metadata = policy.metadata().filter(|_| batching.prefetch);
         let need = policy.hit_need();
-        Self { guarded: Mutex::new(Guarded { policy, counts: LockCounts::default() }), batching, need, metadata }
+        let guarded = Guarded { policy, counts: LockCounts::default(), queues: Queues::default() };
+        Self { guarded: Mutex::new(guarded), batching, need, metadata }
     }
 
     /// [`SequentialPolicy::check`] of the policy inside.
@@ -104,6 +134,30 @@ impl<P: SequentialPolicy> BpWrapper<P> {
     }
 }
 
+/// Tells `policy` of the hits in a ring. By who has the lock.
+fn apply(policy: &mut impl SequentialPolicy, counts: &mut LockCounts, frames: &dyn Frames, ring: &HitRing) {
+    ring.tell(|frame, access| {
+        // The session has given its pin back since: the frame may be free, or another page's (I1).
+        if frames.page(frame) == Some(access.page) {
+            policy.hit(frame, access);
+            counts.applied += 1;
+        } else {
+            counts.dropped += 1;
+        }
+    });
+}
+
+impl<P: SequentialPolicy> Guarded<P> {
+    /// Applies what waits in some of the queues, and in all of them after a few calls.
+    fn apply_queues(&mut self, frames: &dyn Frames) {
+        let Self { policy, counts, queues: Queues { rings, next } } = self;
+        for _ in 0..rings.len().min(QUEUES_PER_VICTIM) {
+            *next = (*next + 1) % rings.len();
+            apply(policy, counts, frames, &rings[*next]);
+        }
+    }
+}
+
 impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
     fn hit_need(&self) -> HitNeed {
         match self.need {
@@ -121,31 +175,25 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
     }
 
     fn commit(&self, frames: &dyn Frames, queue: &mut HitQueue, wait: bool) {
-        if queue.is_empty() {
+        if queue.is_known && queue.is_empty() {
             return;
         }
+        queue.make_ring(self.batching.length());
+        let HitQueue { ring: Some(ring), is_known, prefetched, failed_tries, .. } = queue else { return };
         // What earlier tries have fetched is there still, or somebody has written to it since and will again.
-        for (frame, _) in &queue.hits[queue.prefetched..] {
-            self.prefetch(frames, *frame);
-        }
-        queue.prefetched = queue.hits.len();
+        ring.frames_after(*prefetched).for_each(|frame| self.prefetch(frames, frame));
+        *prefetched = ring.noted();
         let guarded = if wait { Some(self.lock()) } else { self.try_lock() };
         let Some(mut guarded) = guarded else {
-            queue.failed_tries += 1;
+            *failed_tries += 1;
             return;
         };
-        let Guarded { policy, counts } = &mut *guarded;
-        counts.failed_tries += core::mem::take(&mut queue.failed_tries);
-        for (frame, access) in queue.hits.drain(..) {
-            // The session has given its pin back since: the frame may be free, or another page's (I1).
-            if frames.page(frame) == Some(access.page) {
-                policy.hit(frame, &access);
-                counts.applied += 1;
-            } else {
-                counts.dropped += 1;
-            }
+        let Guarded { policy, counts, queues } = &mut *guarded;
+        counts.failed_tries += core::mem::take(failed_tries);
+        if !core::mem::replace(is_known, true) {
+            queues.enter(ring);
         }
-        queue.prefetched = 0;
+        apply(policy, counts, frames, ring);
     }
 
     fn lock_counts(&self) -> LockCounts {
@@ -154,7 +202,9 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
     }
 
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        self.lock().policy.evict(frames, incoming, oracle)
+        let mut guarded = self.lock();
+        guarded.apply_queues(frames);
+        guarded.policy.evict(frames, incoming, oracle)
     }
 
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {

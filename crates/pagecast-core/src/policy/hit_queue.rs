@@ -1,9 +1,10 @@
-//! A session's private queue of hits that its policy has not been told of yet: the half of BP-Wrapper that each session
-//! owns. The other half, the lock and the policy behind it, is [`super::BpWrapper`].
+//! A session's queue of hits that its policy has not been told of yet: the half of BP-Wrapper that each session owns. The
+//! other half, the lock and the policy behind it, is [`super::BpWrapper`].
 
 use super::Access;
+use super::hit_ring::HitRing;
 use crate::{FrameId, Tick};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 
 /// How the hits of sessions reach a policy that one caller at a time may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +55,10 @@ pub enum Due {
     Now,
 }
 
-/// Hits in the order in which one session made them. Made empty; it takes memory at its first hit.
+/// Hits in the order in which one session made them, for one policy. Made empty; it takes memory at its first hit.
+///
+/// Only the session adds to it. From its first commit on, whoever looks for a victim may empty it, so that a page does not
+/// leave because its last use is unknown.
 ///
 /// ```
 /// use pagecast_core::policy::{Access, Due, HitQueue};
@@ -67,54 +71,60 @@ pub enum Due {
 /// ```
 #[derive(Debug, Default)]
 pub struct HitQueue {
-    pub(super) hits: Vec<(FrameId, Access)>,
-    /// How many of the hits, from the first, have been prefetched for.
-    pub(super) prefetched: usize,
+    pub(super) ring: Option<Arc<HitRing>>,
+    /// Whether the adapter knows the ring.
+    pub(super) is_known: bool,
+    /// Of how many hits, from the very first, the frames have been prefetched.
+    pub(super) prefetched: u64,
     /// Commits that found the lock taken, since the last one that did not.
     pub(super) failed_tries: u64,
+    last: Tick,
 }
 
 impl HitQueue {
     /// No hits.
     pub const fn new() -> Self {
-        Self { hits: Vec::new(), prefetched: 0, failed_tries: 0 }
+        Self { ring: None, is_known: false, prefetched: 0, failed_tries: 0, last: 0 }
     }
 
     /// Most bytes of a queue for `length` hits, beside itself.
     pub const fn bytes(length: u32) -> u64 {
-        length as u64 * size_of::<(FrameId, Access)>() as u64
+        HitRing::bytes(length)
     }
 
-    /// Adds a hit to a queue whose length is to be `length`, and says what to do next.
+    /// Adds a hit to a queue whose length is to be `length`, always the same, and says what to do next. A queue that is
+    /// not committed although it is due loses hits.
     #[inline]
     pub fn note(&mut self, length: u32, frame: FrameId, access: &Access) -> Due {
+        let waiting = self.make_ring(length).note(frame, access);
+        self.last = access.at;
         let length = length as usize;
-        if self.hits.capacity() < length {
-            self.hits.reserve_exact(length - self.hits.len());
-        }
-        self.hits.push((frame, *access));
-        if self.hits.len() >= length {
+        if waiting >= length {
             Due::Now
-        } else if 2 * self.hits.len() >= length {
+        } else if 2 * waiting >= length {
             Due::Try
         } else {
             Due::NotYet
         }
     }
 
-    /// When the last hit was, if there is one.
+    pub(super) fn make_ring(&mut self, length: u32) -> &HitRing {
+        self.ring.get_or_insert_with(|| Arc::new(HitRing::new(length)))
+    }
+
+    /// When the last hit was, if one waits.
     pub fn last_time(&self) -> Option<Tick> {
-        self.hits.last().map(|(_, access)| access.at)
+        (!self.is_empty()).then_some(self.last)
     }
 
     /// How many hits wait.
     pub fn len(&self) -> usize {
-        self.hits.len()
+        self.ring.as_ref().map_or(0, |ring| ring.len())
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.hits.is_empty()
+        self.len() == 0
     }
 }
 

@@ -25,6 +25,7 @@ mod frequency;
 mod ghosts;
 mod heap;
 mod hit_queue;
+mod hit_ring;
 mod list;
 mod mark;
 mod page_index;
@@ -158,7 +159,8 @@ pub trait ConcurrentPolicy: Send + Sync {
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
 
     /// Tells the policy of the hits in a session's queue and empties it. If that would have to wait and `wait` says not
-    /// to, the queue stays as it is. A session commits before it lets a miss come in, and at its end.
+    /// to, the queue stays as it is. A session commits before it lets a miss come in, and at its end. From its first commit
+    /// on the policy may empty the queue by itself.
     fn commit(&self, _frames: &dyn Frames, _queue: &mut HitQueue, _wait: bool) {}
 
     /// What its lock has been through; nothing, if it has none.
