@@ -169,7 +169,17 @@ pub enum PoolError {
         /// The file.
         path: PathBuf,
     },
-    /// A page or byte range that the file does not have.
+    /// A page that the file does not have.
+    #[error("{}: page {block} is asked for, but the file has {pages}, counted from 0", path.display())]
+    NoPage {
+        /// The file.
+        path: PathBuf,
+        /// The page asked for.
+        block: u32,
+        /// How many pages the file has.
+        pages: u32,
+    },
+    /// A byte range that the file does not have.
     #[error("{}: bytes {start}..{end} are asked for, but the file has {len}", path.display())]
     OutOfBounds {
         /// The file.

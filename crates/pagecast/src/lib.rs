@@ -34,6 +34,7 @@ mod prefetch;
 mod processor_cache;
 mod read;
 mod relation;
+mod request;
 mod resize;
 mod scan;
 mod session;

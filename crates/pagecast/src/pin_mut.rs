@@ -18,7 +18,7 @@ use crate::{Pin, PoolError};
 ///
 /// A pin to read cannot be written through:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0594
 /// # use pagecast::{Pool, PoolOptions};
 /// # let pool = Pool::new(PoolOptions::default()).unwrap();
 /// # let table = pool.open("table".as_ref()).unwrap();
@@ -28,7 +28,7 @@ use crate::{Pin, PoolError};
 ///
 /// and no pin can be given back twice:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # use pagecast::{Pool, PoolOptions};
 /// # let pool = Pool::new(PoolOptions::default()).unwrap();
 /// # let table = pool.open_to_write("table".as_ref(), &Default::default()).unwrap();
@@ -39,7 +39,7 @@ use crate::{Pin, PoolError};
 ///
 /// nor can the bytes be used after the pin:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0505
 /// # use pagecast::{Pool, PoolOptions};
 /// # let pool = Pool::new(PoolOptions::default()).unwrap();
 /// # let table = pool.open_to_write("table".as_ref(), &Default::default()).unwrap();

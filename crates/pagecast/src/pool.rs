@@ -9,25 +9,25 @@ use std::sync::Arc;
 use std::sync::atomic::{self, Ordering};
 use std::time::Instant;
 
-use pagecast_core::policy::{Access, PolicySpec};
+use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{Predictor, RegisterError, Registry, ScanSpec, ScanView};
 use pagecast_core::sync::atomic::AtomicU64;
-use pagecast_core::{PageId, RelationId, ScanId, Tick};
+use pagecast_core::{RelationId, ScanId, Tick};
 
 use crate::blocking::block_on;
-use crate::cache::{Anyone, Cache, Client, Held, Loading, Place, Request};
+use crate::cache::{Anyone, Cache};
 use crate::frame_memory::FrameMemory;
-use crate::io::{Batch, IoThreads};
+use crate::io::IoThreads;
 use crate::options::{MemoryUse, Plan, PoolOptions};
 use crate::prefetch::Prefetch;
 use crate::read::{self, ReadResult};
 use crate::relation::Relation;
 use crate::scan::Scan;
 use crate::session::Session;
-use crate::stats::{Counter, PoolStats};
+use crate::stats::PoolStats;
 use crate::storage::Device;
 use crate::sync::Mutex;
-use crate::write::{self, Background, Format, Room, WriteOptions, Writer};
+use crate::write::{self, Background, Format, WriteOptions, Writer};
 use crate::{Pin, PoolError};
 
 /// Most threads that read. A device with more requests outstanding is used by other readers beside the pool.
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Arc<Writer>,
     pub(crate) background: Background,
     relations: Mutex<Relations>,
-    options: PoolOptions,
+    pub(crate) options: PoolOptions,
     pub(crate) plan: Plan,
     /// Held by who resizes.
     pub(crate) resizing: Mutex<()>,
@@ -331,6 +331,7 @@ impl Shared {
     }
 
     /// Tells this pool from all others of the process.
+    #[inline]
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }
@@ -345,188 +346,5 @@ impl Shared {
     /// The open file of that number, if it is the newest generation.
     pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<Relation>> {
         self.relations.lock().by_id.get(&id).cloned()
-    }
-
-    /// Pins a page, and waits for it if it is not resident.
-    #[inline]
-    pub(crate) fn pin(
-        self: &Arc<Self>,
-        client: &mut impl Client,
-        relation: &Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
-        match self.resident(client, relation, block, scan) {
-            Some(held) => Ok(Pin::new(&self.cache, held)),
-            None => self.pin_slowly(client, relation, block, scan),
-        }
-    }
-
-    #[cold]
-    fn pin_slowly(
-        self: &Arc<Self>,
-        client: &mut impl Client,
-        relation: &Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
-        block_on(self.hold(client, relation, block, scan, false)).map(|held| Pin::new(&self.cache, held))
-    }
-
-    /// The same in a future.
-    pub(crate) async fn pin_async(
-        self: &Arc<Self>,
-        mut client: impl Client,
-        relation: Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
-        self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
-    }
-
-    /// Whether somebody wants to know of each request, so that none may take the shortest way.
-    #[inline]
-    fn is_observed(&self) -> bool {
-        self.options.recorder.is_some() | self.options.count_relations
-    }
-
-    /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
-    #[inline]
-    fn resident(
-        &self,
-        client: &mut impl Client,
-        relation: &Relation,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> Option<Held> {
-        if !relation.is_readable_by(self.identity) || self.is_observed() {
-            return None;
-        }
-        let page = relation.page(block);
-        self.cache.hit(client, page, |at| self.access(page, scan, false, at))
-    }
-
-    /// Copies bytes of a page without pinning it; `None` where that does not work.
-    pub(crate) fn copy_unpinned(
-        &self,
-        client: &mut impl Client,
-        relation: &Relation,
-        (block, offset): (u32, u32),
-        into: &mut [u8],
-        scan: Option<ScanId>,
-    ) -> Option<usize> {
-        if !relation.is_readable_by(self.identity) || self.is_observed() {
-            return None;
-        }
-        let page = relation.page(block);
-        self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))
-    }
-
-    /// A request for a page, at the time that is given or else now.
-    #[inline]
-    pub(crate) fn access(&self, page: PageId, scan: Option<ScanId>, write: bool, at: Option<Tick>) -> Access {
-        Access { page, scan, write, at: at.unwrap_or_else(|| self.now()) }
-    }
-
-    /// Pins a page if it is resident: the first half of every request. Records it, and counts it if it is a hit.
-    pub(crate) fn find(
-        &self,
-        client: &mut impl Client,
-        relation: &Relation,
-        block: u32,
-        scan: Option<ScanId>,
-        write: bool,
-    ) -> Result<Option<Held>, PoolError> {
-        self.check(relation)?;
-        let page = relation.page(block);
-        if let Some(recorder) = &self.options.recorder {
-            recorder.request(page, relation.page_len(block));
-        }
-        let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
-        if held.is_some() {
-            relation.count(Counter::Hits);
-        }
-        Ok(held)
-    }
-
-    /// Finds or begins the load of a page that was not resident: the other half. The page may have come meanwhile.
-    pub(crate) fn load(
-        &self,
-        client: &mut impl Client,
-        relation: &Relation,
-        block: u32,
-        scan: Option<ScanId>,
-        write: bool,
-    ) -> Request {
-        let request = self.cache.request(client, self.access(relation.page(block), scan, write, None));
-        relation.count(request.counter());
-        request
-    }
-
-    /// Finds a frame for a load and adds it to the batch. If there is one only after a dirty page is written, the load is
-    /// handed to who writes; if there is none, it is given up. Whether the page will come, unless a write fails.
-    pub(crate) fn start(self: &Arc<Self>, mut loading: Loading, batch: &mut Batch<'_>) -> bool {
-        match self.cache.place(&mut loading, &self.predictor) {
-            Place::Placed => batch.add(loading),
-            Place::Dirty => {
-                let relation = batch.relation().clone();
-                self.background.make_room(Room { shared: self.clone(), relation, loading });
-            }
-            Place::NoFrame => {
-                loading.give_up();
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Fails unless the relation is of this pool, and if it is known that its file has changed.
-    pub(crate) fn check(&self, relation: &Relation) -> Result<(), PoolError> {
-        relation.check(self.identity)
-    }
-
-    /// Pins a page, to be written or not, and waits for it if it is not resident.
-    pub(crate) async fn hold(
-        self: &Arc<Self>,
-        client: &mut impl Client,
-        relation: &Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-        write: bool,
-    ) -> Result<Held, PoolError> {
-        if block >= relation.pages() {
-            let start = u64::from(block) * u64::from(relation.page_size());
-            relation.contains(&(start..start + u64::from(relation.page_size())))?;
-        }
-        if let Some(held) = self.find(client, relation, block, scan, write)? {
-            return Ok(held);
-        }
-        let (waiter, joined) = match self.load(client, relation, block, scan, write) {
-            Request::Hit(held) => return Ok(held),
-            Request::Joined { waiter, first } => {
-                if first {
-                    self.threads.hasten(relation.page(block));
-                }
-                // Admitted for another request, this one counts as a use of its own.
-                (waiter, !first)
-            }
-            Request::Started(loading, waiter) => {
-                self.start(loading, &mut Batch::new(&self.threads, relation));
-                (waiter, false)
-            }
-            Request::Full => return Err(self.no_frame()),
-        };
-        let held = waiter.await?.ok_or_else(|| self.no_frame())?;
-        if joined {
-            let page = relation.page(block);
-            self.cache.touch(client, held.index(), |at| self.access(page, scan, write, at));
-        }
-        Ok(held)
-    }
-
-    /// Why there is no frame.
-    fn no_frame(&self) -> PoolError {
-        let frames = self.cache.frames();
-        self.writer.why_full().unwrap_or(PoolError::NoFrame { frames })
     }
 }

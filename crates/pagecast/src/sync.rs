@@ -94,6 +94,8 @@ pub(crate) mod mistake {
     pub(crate) const COUNT_LATE: u8 = 6;
     /// A frame whose memory goes is unmarked only when its chunk may be held again.
     pub(crate) const UNMARKED_LATE: u8 = 7;
+    /// A page that is pinned when its cap wants its frame leaves the cap's ring for good.
+    pub(crate) const CAP_FORGOTTEN: u8 = 8;
 
     /// A frame changes hands while its page is on its way to storage.
     pub(crate) const CLAIM_WHILE_WRITING: u8 = 20;

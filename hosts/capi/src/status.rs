@@ -70,7 +70,7 @@ impl From<PoolError> for Failure {
             | PoolError::PartialPage { .. }
             | PoolError::Shorter { .. }
             | PoolError::OtherPageSize { .. } => Status::Damaged,
-            PoolError::OutOfBounds { .. } => Status::OutOfBounds,
+            PoolError::OutOfBounds { .. } | PoolError::NoPage { .. } => Status::OutOfBounds,
             PoolError::TooSmall { .. } | PoolError::Setup { .. } => Status::Setup,
             PoolError::Register(error) => of_register(error),
             PoolError::Abandoned { .. } => Status::Internal,

@@ -4,6 +4,16 @@
 //! same way: a frame that is filled or changes hands under a pin shows. When all threads are done the invariants of
 //! [`Cache`] are checked in full. The mistakes of [`crate::sync::mistake`] are then made on purpose, and each must be
 //! found by the exploration that finds nothing otherwise.
+//!
+//! | what meets what | test |
+//! |---|---|
+//! | concurrent misses on one page | `concurrent_misses_share_frames`, `a_failing_load_wakes_all_and_leaves_nothing` |
+//! | eviction against pin | `concurrent_misses_share_frames` (`hit_while_the_frame_moves`) |
+//! | write-back against a new write | `writes::write_back_and_new_changes_lose_nothing` |
+//! | resize against pin | `the_pool_is_resized_while_it_is_read` |
+//! | closing against everything | `writes::closing_is_after_all_changes_or_before` |
+//! | caps and keeps against pins, loads and resizes | `shares::caps_hold_under_pins_loads_and_resizes`, `shares::kept_pages_stay_and_are_counted` |
+//! | queued hits against evictions | `queued_hits_of_sessions_are_applied_or_dropped` |
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,6 +36,7 @@ use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::mistake;
 
+mod shares;
 mod writes;
 
 const RELATION: RelationId = RelationId(0);
@@ -43,8 +54,9 @@ fn resizable(policy: &str, frames: u32, most: u32) -> Arc<Cache> {
     Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy)
 }
 
+/// Blocks from 100 on are of another relation.
 fn page(block: u32) -> PageId {
-    PageId::new(RELATION, block)
+    PageId::new(RelationId(block / 100), block)
 }
 
 fn access(block: u32) -> Access {

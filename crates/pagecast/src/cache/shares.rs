@@ -13,8 +13,6 @@
 //! through a list, a step for each kept page that stands in front of the victim.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicI64, AtomicU32};
 
 use pagecast_core::policy::Access;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
@@ -22,7 +20,9 @@ use pagecast_core::{FrameId, PageId, RelationId, ScanId};
 use super::frame::Owned;
 use super::{Cache, View};
 use crate::stats::Counter;
-use crate::sync::Mutex;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicI64, AtomicU32};
+use crate::sync::{Mutex, unless_mistaken};
 
 /// Relations that may be kept at once.
 pub(crate) const MAX_KEEPS: usize = 16;
@@ -72,6 +72,12 @@ impl Caps {
 
     fn in_ring(&self, whose: Capped) -> usize {
         self.rings.lock().get(&whose).map_or(0, |ring| ring.pages.len())
+    }
+
+    /// Whether a frame with its page stands in a ring.
+    #[cfg(all(test, pagecast_shuttle))]
+    pub(super) fn has(&self, whose: Capped, page: (u32, PageId)) -> bool {
+        self.rings.lock().get(&whose).is_some_and(|ring| ring.pages.contains(&page))
     }
 
     /// Takes the oldest out of a ring that is full.
@@ -132,6 +138,12 @@ impl Keeps {
         !self.places().is_empty()
     }
 
+    /// How many pages of a kept relation are taken to be resident.
+    #[cfg(all(test, pagecast_shuttle))]
+    pub(super) fn resident(&self, relation: RelationId) -> Option<i64> {
+        Some(self.of(relation)?.resident.load(Relaxed))
+    }
+
     /// A page came or left.
     pub(super) fn count(&self, page: PageId, by: i64) {
         if let Some(keep) = self.of(page.relation()) {
@@ -171,7 +183,7 @@ impl Cache {
         true
     }
 
-    fn resident_of(&self, relation: RelationId) -> impl Iterator<Item = (u32, PageId)> {
+    pub(super) fn resident_of(&self, relation: RelationId) -> impl Iterator<Item = (u32, PageId)> {
         let tagged = self.headers.iter().zip(0..).filter_map(|(header, frame)| Some((frame, header.tagged()?)));
         tagged.filter(move |(_, page)| page.relation() == relation)
     }
@@ -190,7 +202,9 @@ impl Cache {
                 match self.claim_and_forget(frame, page) {
                     Some(owned) if taken.is_none() && owned.index() < self.frames() => taken = Some(owned),
                     Some(owned) => self.free.give(owned, &self.memory),
-                    None if self.headers[frame as usize].is_tagged(page) => self.caps.put(whose, (frame, page)),
+                    None if self.headers[frame as usize].is_tagged(page) => {
+                        unless_mistaken!(CAP_FORGOTTEN, self.caps.put(whose, (frame, page)));
+                    }
                     None => {}
                 }
             }

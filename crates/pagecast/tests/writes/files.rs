@@ -7,7 +7,7 @@ fn a_file_grows_by_pages_of_zeros() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("new"), &sealed()).unwrap();
-    assert!(matches!(pool.pin_mut(&table, 0, None), Err(PoolError::OutOfBounds { .. })));
+    assert!(matches!(pool.pin_mut(&table, 0, None), Err(PoolError::NoPage { block: 0, pages: 0, .. })));
     assert_eq!((pool.grow(&table, 3).unwrap(), pool.grow(&table, 2).unwrap(), table.pages()), (0, 3, 5));
     let mut page = pool.pin_mut(&table, 4, None).unwrap();
     assert_eq!(page[..], [0; PAGE - SEAL_BYTES as usize]);
