@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore no-std fuzz lint deny test-postgres regress-postgres bench-postgres demo-postgres bench-pool bench-io bench-sim capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-postgres demo-postgres bench-pool bench-io bench-sim capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ capi-header: ## writes the C header anew
 explore: ## the concurrency protocols under a schedule explorer
 	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle
 	$(EXPLORE) cargo test --locked -p pagecast --lib exploration
+
+check-threads: ## the pool under ThreadSanitizer and the queues under Miri, where a nightly compiler has them
+	bash ci/check-threads.sh
 
 no-std: ## the predictor links without std and without an allocator
 	bash ci/core-no-std.sh

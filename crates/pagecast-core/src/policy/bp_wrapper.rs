@@ -11,11 +11,10 @@
 //! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A miss needs no eviction
 //!   while frames are free, yet its admission must come after the hits before it; and beside the page's read one more
 //!   lock is nothing. With a single session every policy call then comes in the order of the requests.
-//! * Whoever looks for a victim first applies what waits in up to 16 queues, of other sessions too, in turns. The hits of
-//!   the others come in the order of their sessions then, not of time, but they come before the page leaves. In the slides a
-//!   hit is known when its session says so, which has pages leave that were just used: LFU evicts the newest page of
-//!   count one, LRU-K and W-TinyLFU compare what is near. It costs a look at one cache line a queue, under the lock, when a
-//!   page must be read anyway; hits stay free of shared lines between two victims.
+//! * Whoever looks for a victim first applies what waits in up to 16 queues, of other sessions too, in turns, the hits in the
+//!   order of their times. In the slides a hit is known when its session says so, which has pages leave that were just
+//!   used: LFU evicts the newest page of count one, LRU-K and W-TinyLFU compare what is near. It costs a look at one cache
+//!   line a queue, under the lock, when a page must be read anyway; hits stay free of shared lines between two victims.
 //! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's lists.
 //! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an instruction that this crate,
 //!   which has no unsafe code, may not use. It is a hint about an address: a wrong one costs time only.
@@ -77,6 +76,8 @@ struct Queues {
     rings: Vec<Arc<HitRing>>,
     /// Whose turn it is to be emptied first.
     next: usize,
+    /// Hits of several rings while they are put in order; empty between two calls.
+    gathered: Vec<(FrameId, Access)>,
 }
 
 impl Queues {
@@ -134,9 +135,9 @@ impl<P: SequentialPolicy> BpWrapper<P> {
     }
 }
 
-/// Tells `policy` of the hits in a ring. By who has the lock.
-fn apply(policy: &mut impl SequentialPolicy, counts: &mut LockCounts, frames: &dyn Frames, ring: &HitRing) {
-    ring.tell(|frame, access| {
+impl<P: SequentialPolicy> Guarded<P> {
+    /// Tells the policy of a hit that waited.
+    fn apply(policy: &mut P, counts: &mut LockCounts, frames: &dyn Frames, frame: FrameId, access: &Access) {
         // The session has given its pin back since: the frame may be free, or another page's (I1).
         if frames.page(frame) == Some(access.page) {
             policy.hit(frame, access);
@@ -144,17 +145,18 @@ fn apply(policy: &mut impl SequentialPolicy, counts: &mut LockCounts, frames: &d
         } else {
             counts.dropped += 1;
         }
-    });
-}
+    }
 
-impl<P: SequentialPolicy> Guarded<P> {
-    /// Applies what waits in some of the queues, and in all of them after a few calls.
+    /// Applies what waits in some of the queues, by the hits' times, and in all of them after a few calls.
     fn apply_queues(&mut self, frames: &dyn Frames) {
-        let Self { policy, counts, queues: Queues { rings, next } } = self;
+        let Self { policy, counts, queues: Queues { rings, next, gathered } } = self;
         for _ in 0..rings.len().min(QUEUES_PER_VICTIM) {
             *next = (*next + 1) % rings.len();
-            apply(policy, counts, frames, &rings[*next]);
+            rings[*next].tell(|frame, access| gathered.push((frame, *access)));
         }
+        // Stable: of hits with one time each session's keep their order.
+        gathered.sort_by_key(|(_, access)| access.at);
+        gathered.drain(..).for_each(|(frame, access)| Self::apply(policy, counts, frames, frame, &access));
     }
 }
 
@@ -193,7 +195,7 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         if !core::mem::replace(is_known, true) {
             queues.enter(ring);
         }
-        apply(policy, counts, frames, ring);
+        ring.tell(|frame, access| Guarded::apply(policy, counts, frames, frame, access));
     }
 
     fn lock_counts(&self) -> LockCounts {

@@ -87,9 +87,9 @@ impl HitQueue {
         Self { ring: None, is_known: false, prefetched: 0, failed_tries: 0, last: 0 }
     }
 
-    /// Most bytes of a queue for `length` hits, beside itself.
+    /// Most bytes of a queue for `length` hits, beside itself, and of what the adapter needs to put them in order with others.
     pub const fn bytes(length: u32) -> u64 {
-        HitRing::bytes(length)
+        HitRing::bytes(length) + length as u64 * size_of::<(FrameId, Access)>() as u64
     }
 
     /// Adds a hit to a queue whose length is to be `length`, always the same, and says what to do next. A queue that is
