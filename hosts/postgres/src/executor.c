@@ -1,12 +1,23 @@
 /*
- * Where plans start: each scan of the plan that can be told of gets its observer.
+ * Where plans start: each scan of the plan that can be told of gets its observer. And where they run and end, for those that a timer
+ * observes.
  */
 #include "pg_pagecast.h"
 
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 
 static ExecutorStart_hook_type next_executor_start = NULL;
+static ExecutorRun_hook_type next_executor_run = NULL;
+static ExecutorEnd_hook_type next_executor_end = NULL;
+
+/* Whether the planner expects a node to read so many blocks, by the least that this can cost. */
+bool
+reads_blocks(const Plan *plan, uint32 blocks)
+{
+	return plan->total_cost >= blocks * seq_page_cost;
+}
 
 static bool
 observe(PlanState *node, void *context)
@@ -15,6 +26,10 @@ observe(PlanState *node, void *context)
 		return false;
 	if (IsA(node, BitmapHeapScanState))
 		observe_bitmap_scan((BitmapHeapScanState *) node);
+	else if (IsA(node, SeqScanState))
+		observe_sequential_scan((SeqScanState *) node);
+	else if (IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState))
+		observe_index_scan((ScanState *) node);
 	return planstate_tree_walker(node, observe, context);
 }
 
@@ -29,9 +44,35 @@ executor_start(QueryDesc *query, int flags)
 		observe(query->planstate, NULL);
 }
 
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
+{
+	bool		ran = sequential_scans_run();
+
+	if (next_executor_run)
+		next_executor_run(query, direction, count, execute_once);
+	else
+		standard_ExecutorRun(query, direction, count, execute_once);
+	sequential_scans_rest(ran);
+}
+
+static void
+executor_end(QueryDesc *query)
+{
+	sequential_scans_end(query->estate);
+	if (next_executor_end)
+		next_executor_end(query);
+	else
+		standard_ExecutorEnd(query);
+}
+
 void
 executor_install_hooks(void)
 {
 	next_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = executor_start;
+	next_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	next_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = executor_end;
 }

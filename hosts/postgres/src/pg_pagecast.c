@@ -15,6 +15,8 @@ void		_PG_init(void);
 
 /* Blocks for which it is remembered who comes there first; core says that too few cost time only. */
 #define BLOCKS_PER_CELL 256
+/* Of trailing index scans, 16 bytes each: pages that are not in the pool bear some too, and those that are seldom more than one. */
+#define MARKS_PER_BUFFER 2
 /* One scan may not take more than this part of the memory for blocks. */
 #define SCAN_SHARE 8
 
@@ -83,6 +85,7 @@ predictor_config(void)
 	config.words = (uint32) pagecast_memory * (1024 / sizeof(uint64));
 	config.cells = NBuffers / BLOCKS_PER_CELL * 4 + 64;
 	config.scan_words = config.words / SCAN_SHARE;
+	config.marks = NBuffers * MARKS_PER_BUFFER;
 	return config;
 }
 

@@ -120,6 +120,7 @@ typedef struct Registration
 {
 	uint64		scan;			/* NO_SCAN: not registered */
 	uint32		name;			/* of the relation, to the predictor */
+	uint32		axis;			/* of the relation whose blocks it goes through: the same, or an index */
 	int			pid;			/* as in ScanSlot */
 	int			plan_node;
 	ScanKind	kind;
@@ -134,9 +135,13 @@ extern uint64 pagecast_now(void);
 extern uint32 pagecast_relation_name(const RelFileLocator *locator);
 extern void registration_init(Registration *registration, ScanKind kind, Relation relation, int plan_node);
 extern bool register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length);
-extern bool register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending);
+extern bool register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending,
+								bool shared_scan);
+extern bool register_shared_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length,
+								 bool shared_scan);
 extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
+extern bool registration_sample(const Registration *registration, uint64 position);
 extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read);
 extern void registration_finish(Registration *registration);
 extern void registration_reset_counts(void);
@@ -144,6 +149,42 @@ extern void registration_suspend_idle(uint64 now);
 
 /* executor.c */
 extern void executor_install_hooks(void);
+extern bool reads_blocks(const Plan *plan, uint32 blocks);
+
+/* node_call.c */
+typedef struct NodeCall
+{
+	struct NodeCall *next;
+	PlanState  *node;
+	ExecProcNodeMtd original;
+	void		(*function) (struct NodeCall *call);
+	bool		armed;
+} NodeCall;
+
+extern void node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *));
+extern void node_call_arm(NodeCall *call);
+extern void node_call_remove(NodeCall *call);
+
+/* index_order.c */
+typedef struct IndexOrder
+{
+	double		correlation;	/* -1 to 1, of the leading column's values and the table's order */
+	double		from,
+				to;				/* part of the leading column's values that the scan goes through, 0 to 1 */
+	double		error;			/* by how much they may be wrong */
+	bool		keys_fall;		/* it goes from high values to low ones */
+} IndexOrder;
+
+extern bool index_order(IndexOrder *order, Relation index, Relation table, const ScanKeyData *keys, int count, bool backward);
+
+/* index_scan.c */
+extern void observe_index_scan(ScanState *node);
+
+/* sequential_scan.c */
+extern void observe_sequential_scan(SeqScanState *node);
+extern bool sequential_scans_run(void);
+extern void sequential_scans_rest(bool ran);
+extern void sequential_scans_end(EState *state);
 
 /* bitmap_scan.c */
 extern void observe_bitmap_scan(BitmapHeapScanState *node);

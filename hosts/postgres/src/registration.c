@@ -49,7 +49,7 @@ registration_init(Registration *registration, ScanKind kind, Relation relation, 
 	memset(registration, 0, sizeof(*registration));
 	registration->scan = NO_SCAN;
 	registration->kind = kind;
-	registration->name = pagecast_relation_name(&locator);
+	registration->name = registration->axis = pagecast_relation_name(&locator);
 	registration->pid = MyProc->lockGroupLeader ? MyProc->lockGroupLeader->pid : MyProcPid;
 	registration->plan_node = plan_node;
 	registration->relation = RelationGetRelid(relation);
@@ -121,19 +121,39 @@ typedef struct PagesToRegister
 	uint64		scatter;
 	bool		correlated;
 	bool		descending;
+	bool		shared;			/* if another process of the query has registered it, that is joined */
 } PagesToRegister;
 
 static int
 tell_predictor(const Registration *registration, const PagesToRegister *pages, uint64 now, uint64 *scan)
 {
 	if (pages->correlated)
-		return predictor_register_correlated(predictor, registration->kind, registration->name, pages->runs,
+		return predictor_register_correlated(predictor, registration->kind, registration->axis, pages->runs,
 											 pages->scatter, pages->descending, now, scan);
 	if (pages->bits)
-		return predictor_register_bitset(predictor, registration->kind, registration->name, pages->runs[0].first,
+		return predictor_register_bitset(predictor, registration->kind, registration->axis, pages->runs[0].first,
 										 pages->bits, pages->count, pages->length, now, scan);
-	return predictor_register_runs(predictor, registration->kind, registration->name, pages->runs, pages->count,
+	return predictor_register_runs(predictor, registration->kind, registration->axis, pages->runs, pages->count,
 								   pages->length, now, scan);
+}
+
+/* Under the lock: takes the scan of the same plan node that another process has registered. */
+static bool
+find_shared(Registration *registration)
+{
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		ScanSlot   *slot = &scan_slots[i];
+
+		if (slot->scan != NO_SCAN && slot->pid == registration->pid && slot->plan_node == registration->plan_node &&
+			slot->relation == registration->relation && slot->kind == registration->kind)
+		{
+			registration->scan = slot->scan;
+			registration->owner = false;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool
@@ -149,6 +169,11 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		leaves_clean = true;
 	}
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (pages->shared && find_shared(registration))
+	{
+		LWLockRelease(shared->lock);
+		return true;
+	}
 	status = tell_predictor(registration, pages, now, &scan);
 	if (status == PREDICTOR_FULL)
 	{
@@ -230,9 +255,19 @@ register_runs(Registration *registration, const PredictorRun *runs, size_t count
 
 /* As register_runs(), for one run that is read only nearly in its order. */
 bool
-register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending)
+register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending, bool shared_scan)
 {
-	PagesToRegister pages = {.runs = run, .count = 1, .scatter = scatter, .correlated = true, .descending = descending};
+	PagesToRegister pages = {.runs = run, .count = 1, .length = run->span, .scatter = scatter, .correlated = true,
+	.descending = descending, .shared = shared_scan};
+
+	return register_pages(registration, &pages);
+}
+
+/* As register_runs(), for a scan that the processes of a parallel plan may share: joins it where another has registered it. */
+bool
+register_shared_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length, bool shared_scan)
+{
+	PagesToRegister pages = {.runs = runs, .count = count, .length = length, .shared = shared_scan};
 
 	return register_pages(registration, &pages);
 }
@@ -241,18 +276,12 @@ register_correlated(Registration *registration, const PredictorRun *run, uint64 
 bool
 registration_join(Registration *registration)
 {
-	LWLockAcquire(shared->lock, LW_SHARED);
-	for (int i = 0; i < pagecast_max_scans && registration->scan == NO_SCAN; i++)
-	{
-		ScanSlot   *slot = &scan_slots[i];
+	bool		found;
 
-		if (slot->scan != NO_SCAN && slot->pid == registration->pid && slot->plan_node == registration->plan_node &&
-			slot->relation == registration->relation && slot->kind == registration->kind)
-			registration->scan = slot->scan;
-	}
+	LWLockAcquire(shared->lock, LW_SHARED);
+	found = find_shared(registration);
 	LWLockRelease(shared->lock);
-	registration->owner = false;
-	return registration->scan != NO_SCAN;
+	return found;
 }
 
 /* Says that the scan has come to `block`. False if it is not registered (any more). */
@@ -264,13 +293,28 @@ registration_reach(Registration *registration, BlockNumber block)
 	if (registration->scan == NO_SCAN)
 		return false;
 	now = pagecast_now();
-	if (predictor_reach(predictor, registration->scan, registration->name, block, now))
+	if (predictor_reach(predictor, registration->scan, registration->axis, block, now))
 	{
 		pg_atomic_write_u64(&scan_slots[predictor_slot(registration->scan)].reached, now);
 		return true;
 	}
 	registration->scan = NO_SCAN;
 	return false;
+}
+
+/* Says that the scan is done with what is in front of `position`. In a signal handler too. False if it is not registered any more. */
+bool
+registration_sample(const Registration *registration, uint64 position)
+{
+	ScanSlot   *slot = &scan_slots[predictor_slot(registration->scan)];
+	uint64		now = pagecast_now();
+
+	/* Without the lock: if it is suspended just now, that is found out the next time. */
+	if (*(volatile uint64 *) &slot->scan != registration->scan)
+		return false;
+	predictor_report(predictor, registration->scan, position, now);
+	pg_atomic_write_u64(&slot->reached, now);
+	return true;
 }
 
 /* Under the lock: where a relation is counted. */

@@ -8,6 +8,7 @@
 #define PAGECAST_VERSION_H
 
 #include "access/heapam.h"
+#include "access/relscan.h"
 #include "commands/explain.h"
 #include "nodes/execnodes.h"
 #include "nodes/tidbitmap.h"
@@ -42,6 +43,14 @@ StaticAssertDecl(FREENEXT_NOT_IN_LIST == -2, "freelist of another kind");
  */
 StaticAssertDecl(sizeof(((TableScanDesc) 0)->rs_rd) == sizeof(Relation), "a scan without its relation");
 StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cbuf) == sizeof(Buffer), "a scan without its buffer");
+
+/*
+ * IndexFetchTableData.rel: as rs_rd, for the tables of index scans. IndexFetchHeapData.xs_cbuf as rs_cbuf.
+ * HeapScanDescData.rs_inited, .rs_cblock: where a sequential scan is.
+ */
+StaticAssertDecl(sizeof(((IndexFetchTableData *) 0)->rel) == sizeof(Relation), "an index scan without its relation");
+StaticAssertDecl(sizeof(((IndexFetchHeapData *) 0)->xs_cbuf) == sizeof(Buffer), "an index scan without its buffer");
+StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cblock) == sizeof(BlockNumber), "a scan without its block");
 
 /* BitmapHeapScanState.tbm and .pstate: the bitmap once it is built, and the state that parallel workers share. */
 StaticAssertDecl(sizeof(((BitmapHeapScanState *) 0)->tbm) == sizeof(TIDBitmap *), "a scan without its bitmap");

@@ -8,10 +8,10 @@ import unittest
 
 from cluster import Installation, ServerFailed, find
 from cluster.extension import install_extension, modes
-from tests import answers, faults, views
+from tests import answers, faults, scans, views
 from tests.case import Run
 
-_CLASSES = [views.Views, views.NotLoaded, answers.Answers, answers.AnswersFreelist, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
+_CLASSES = [views.Views, views.NotLoaded, scans.Sequential, scans.Index, answers.Answers, answers.AnswersFreelist, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
             faults.Crashes, faults.Standby]
 
 

@@ -107,6 +107,15 @@ extern bool predictor_finish(PredictorMemory memory, uint64_t scan, uint64_t now
 extern void predictor_report(PredictorMemory memory, uint64_t scan, uint64_t position, uint64_t now);
 extern bool predictor_reach(PredictorMemory memory, uint64_t scan, uint32_t relation, uint32_t block, uint64_t now);
 
+/* How far, in positions, blocks may be read from their place, by the correlation of index and table; UINT64_MAX if that is too low. */
+extern uint64_t predictor_scatter(double correlation, uint64_t blocks);
+
+/* An index scan has come to a block by an entry, a block of a relation of the index's own. And the entry nearest to `near` of those
+ * that have led there; whether there is any. */
+extern void predictor_mark(PredictorMemory memory, uint32_t relation, uint32_t block, uint32_t index, uint32_t entry);
+extern bool predictor_marked(PredictorMemory memory, uint32_t relation, uint32_t block, uint32_t index, uint32_t near,
+							 uint32_t *entry);
+
 extern bool predictor_view(PredictorMemory memory, uint64_t scan, PredictorView *view);
 extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation, uint32_t block, uint64_t now);
 

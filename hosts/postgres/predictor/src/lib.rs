@@ -8,7 +8,7 @@ mod pointers;
 
 use pagecast_core::oracle::Oracle;
 use pagecast_core::predictor::{
-    Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec,
+    Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec, scatter,
 };
 use pagecast_core::steering::{Candidate, Choice, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId, ScanId};
@@ -166,6 +166,37 @@ pub extern "C" fn predictor_next_access(memory: Memory, relation: u32, block: u3
     let page = PageId::new(RelationId(relation), block);
     let predictor = Predictor::attach(memory.words()).ok();
     predictor.and_then(|predictor| predictor.next_access(page, now)).unwrap_or(u64::MAX)
+}
+
+#[unsafe(no_mangle)]
+/// How far from its place a block may be read, see [`scatter`]; `UINT64_MAX` if the correlation says too little.
+pub extern "C" fn predictor_scatter(correlation: f64, blocks: u64) -> u64 {
+    scatter(correlation, blocks).unwrap_or(u64::MAX)
+}
+
+#[unsafe(no_mangle)]
+/// An index scan has come to a block by an entry of its index.
+pub extern "C" fn predictor_mark(memory: Memory, relation: u32, block: u32, index: u32, entry: u32) {
+    if let Ok(predictor) = Predictor::attach(memory.words()) {
+        predictor.mark(PageId::new(RelationId(relation), block), PageId::new(RelationId(index), entry));
+    }
+}
+
+#[unsafe(no_mangle)]
+/// Of the entries of an index that have led to a block the one nearest to `near`; whether there is any.
+pub extern "C" fn predictor_marked(
+    memory: Memory,
+    relation: u32,
+    block: u32,
+    index: u32,
+    near: u32,
+    entry: *mut u32,
+) -> bool {
+    let Ok(predictor) = Predictor::attach(memory.words()) else { return false };
+    let marked = predictor.marked(PageId::new(RelationId(relation), block), RelationId(index));
+    let Some(nearest) = marked.min_by_key(|entry| entry.abs_diff(near)) else { return false };
+    put(entry, nearest);
+    true
 }
 
 #[unsafe(no_mangle)]

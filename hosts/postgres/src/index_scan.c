@@ -1,0 +1,372 @@
+/*
+ * Index scans, and those index-only scans that must look at the table.
+ *
+ * Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. Where the table follows the index (index_order.c), the scan is registered as almost
+ * sequential and is where its blocks are. Elsewhere it registers the entries that it will go through, and marks each page with the
+ * entry that led to it: whoever comes through the same entries later, a trailing scan, is then expected there (core's marks.rs says
+ * more). Entries are counted in the order of keys, ENTRIES to a unit, from where the histogram has the scan's first key. As the
+ * histogram is coarse, a scan that finds another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may
+ * be wrong, counts on from there.
+ *
+ * Deviations: a table block counts for a correlated scan only when the one after it is no further back, because a row that was moved to
+ * the table's end would take the scan there. A trailing scan has to go forward.
+ * A parallel scan along the table is one registration; when whoever made it has no more entries, the others are at their last.
+ *
+ * As in bitmap_scan.c a stand-in for the relation leads here, in IndexFetchTableData.rel, put there before the first tuple
+ * (node_call.c). A scan registers when it has come to LEAST_BLOCKS blocks, so that the many short ones inside of nested loops pay a few
+ * instructions for each; those of a few rows are not even observed.
+ *
+ * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds. 16 bytes for each mark.
+ */
+#include "pg_pagecast.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/relscan.h"
+#include "access/tableam.h"
+#include "executor/instrument.h"
+
+#define LEAST_BLOCKS 32
+/* Blocks that the planner expects of a scan worth to be observed. One row is 8 by its default costs, and what depends on another table's
+ * rows is often taken for less than it is. */
+#define LEAST_EXPECTED 12
+#define ENTRIES 16
+#define NEIGHBOURS 8
+/* Pages after which nobody in front is looked for any more. */
+#define SEARCHED 1024
+
+typedef struct ObservedIndexScan
+{
+	RelationData stand_in;		/* first: IndexFetchTableData.rel points to it, and so to all of this */
+	FormData_pg_class form;
+	NodeCall	call;
+	Relation	table;
+	Relation	index;
+	Registration registration;
+	IndexOrder	order;
+	BlockNumber block;			/* that the last entry led to */
+	uint32		blocks;			/* come to in this execution, up to LEAST_BLOCKS */
+	uint64		entries;		/* trailing: from the first key of the index, in the order of keys */
+	uint32		unit;			/* trailing: that it was said to be in */
+	int64		ahead;			/* trailing: units to the scan whose marks were met last */
+	int			neighbours;		/* trailing: pages on which they said so */
+	uint32		searched;
+	bool		parallel;
+	bool		backward;
+	MemoryContextCallback ended;
+} ObservedIndexScan;
+
+static TableAmRoutine observing;
+
+static inline ObservedIndexScan *
+observed_of(NodeCall *call)
+{
+	return (ObservedIndexScan *) ((char *) call - offsetof(ObservedIndexScan, call));
+}
+
+static inline ObservedIndexScan *
+enter(IndexFetchTableData *fetch)
+{
+	ObservedIndexScan *observed = (ObservedIndexScan *) fetch->rel;
+
+	fetch->rel = observed->table;
+	return observed;
+}
+
+static inline void
+leave(IndexFetchTableData *fetch, ObservedIndexScan *observed)
+{
+	fetch->rel = &observed->stand_in;
+}
+
+/* What the three kinds of fields of the two nodes are. */
+typedef struct IndexNode
+{
+	IndexScanDesc *scan;
+	Relation	index;
+	ScanKey		keys,
+				order_keys;
+	int			key_count,
+				order_count;
+	bool		keys_ready;
+	ScanDirection direction;
+} IndexNode;
+
+static IndexNode
+index_node(PlanState *state)
+{
+	if (IsA(state, IndexScanState))
+	{
+		IndexScanState *node = (IndexScanState *) state;
+
+		return (IndexNode) {&node->iss_ScanDesc, node->iss_RelationDesc, node->iss_ScanKeys, node->iss_OrderByKeys,
+			node->iss_NumScanKeys, node->iss_NumOrderByKeys, node->iss_NumRuntimeKeys == 0 || node->iss_RuntimeKeysReady,
+			((IndexScan *) state->plan)->indexorderdir};
+	}
+	else
+	{
+		IndexOnlyScanState *node = (IndexOnlyScanState *) state;
+
+		return (IndexNode) {&node->ioss_ScanDesc, node->ioss_RelationDesc, node->ioss_ScanKeys, node->ioss_OrderByKeys,
+			node->ioss_NumScanKeys, node->ioss_NumOrderByKeys, node->ioss_NumRuntimeKeys == 0 || node->ioss_RuntimeKeysReady,
+			((IndexOnlyScan *) state->plan)->indexorderdir};
+	}
+}
+
+static bool
+register_correlated_scan(ObservedIndexScan *observed, BlockNumber block)
+{
+	const IndexOrder *order = &observed->order;
+	double		blocks = RelationGetNumberOfBlocks(observed->table);
+	uint64		scatter = predictor_scatter(order->correlation, blocks);
+	bool		falls = (order->correlation < 0) != order->keys_fall;
+	double		from = order->correlation < 0 ? 1 - order->to : order->from;
+	double		to = order->correlation < 0 ? 1 - order->from : order->to;
+	PredictorRun run;
+
+	if (scatter == UINT64_MAX)
+		return false;
+	/* As far around as its blocks may be from their places. */
+	from = Max(from * blocks - scatter, 0);
+	to = Min(to * blocks + scatter, blocks);
+	if (block < from || block >= to)
+		return false;
+	run.first = from;
+	run.blocks = Max((BlockNumber) to - run.first, 1);
+	run.position = 0;
+	run.span = run.blocks;
+	return register_correlated(&observed->registration, &run, scatter, falls, observed->parallel) &&
+		registration_reach(&observed->registration, block);
+}
+
+/* Of all entries. */
+static inline double
+units_of(const ObservedIndexScan *observed)
+{
+	return Max(observed->table->rd_rel->reltuples, 0) / ENTRIES;
+}
+
+static bool
+register_trailing_scan(ObservedIndexScan *observed)
+{
+	const IndexOrder *order = &observed->order;
+	RelFileLocator locator = relation_locator(observed->index);
+	uint32		first = observed->entries / ENTRIES;
+	uint32		last = Min(order->to * units_of(observed), UINT32_MAX / 2);
+	PredictorRun run = {first, last - first + 1, 0, last - first + 1};
+
+	if (observed->parallel || order->keys_fall || last <= first)
+		return false;
+	observed->registration.axis = pagecast_relation_name(&locator);
+	observed->registration.kind = SCAN_TRAILING;
+	return register_runs(&observed->registration, &run, 1, run.blocks);
+}
+
+/* Registers a scan that has come to `block` and looks as if it would go on. */
+static void
+register_scan(ObservedIndexScan *observed, BlockNumber block)
+{
+	IndexNode	node = index_node(observed->call.node);
+	RelFileLocator locator = relation_locator(observed->table);
+
+	observed->registration.kind = SCAN_INDEX;
+	observed->registration.axis = pagecast_relation_name(&locator);
+	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward) ||
+		register_correlated_scan(observed, block))
+		return;
+	observed->entries = (uint64) (observed->order.from * units_of(observed)) * ENTRIES;
+	observed->neighbours = observed->searched = observed->ahead = 0;
+	register_trailing_scan(observed);
+}
+
+/* Looks for a scan in front by the mark that it has left on a page, and then counts as that one does. */
+static void
+follow(ObservedIndexScan *observed, BlockNumber block)
+{
+	uint32		unit = observed->entries / ENTRIES;
+	uint32		marked;
+	int64		ahead;
+
+	observed->searched++;
+	if (!predictor_marked(predictor, observed->registration.name, block, observed->registration.axis, unit + observed->ahead, &marked))
+		return;
+	ahead = (int64) marked - unit;
+	if (Abs(ahead) > observed->order.error * units_of(observed) + NEIGHBOURS)
+		return;
+	if (ahead < observed->ahead - 1 || ahead > observed->ahead + 1)
+		observed->neighbours = 0;
+	observed->ahead = ahead;
+	if (++observed->neighbours < NEIGHBOURS)
+		return;
+	observed->searched = SEARCHED;
+	if (ahead == 0)
+		return;
+	registration_finish(&observed->registration);
+	observed->entries = (uint64) marked * ENTRIES;
+	register_trailing_scan(observed);
+}
+
+static void
+trail(ObservedIndexScan *observed, BlockNumber block)
+{
+	Registration *registration = &observed->registration;
+	uint32		unit;
+
+	if (observed->searched < SEARCHED)
+		follow(observed, block);
+	if (registration->scan == NO_SCAN)
+		return;
+	unit = observed->entries / ENTRIES;
+	predictor_mark(predictor, registration->name, block, registration->axis, unit);
+	/* The clock is read once in a unit only: it costs as much as the rest. */
+	if (unit != observed->unit && !registration_reach(registration, unit))
+		register_trailing_scan(observed);
+	observed->unit = unit;
+}
+
+/* The scan comes to another block than before. Whether it is registered. */
+static bool
+change_block(ObservedIndexScan *observed, BlockNumber block)
+{
+	Registration *registration = &observed->registration;
+	BlockNumber before = observed->block;
+	bool		falls = (observed->order.correlation < 0) != observed->order.keys_fall;
+
+	observed->block = block;
+	if (observed->blocks < LEAST_BLOCKS)
+	{
+		if (++observed->blocks == LEAST_BLOCKS && pagecast_enabled)
+			register_scan(observed, block);
+	}
+	else if (registration->scan == NO_SCAN)
+		return false;
+	else if (!pagecast_enabled)
+		registration_finish(registration);
+	else if (registration->kind == SCAN_TRAILING)
+		trail(observed, block);
+	else if (!registration_reach(registration, falls ? Max(block, before) : Min(block, before)) && !observed->parallel)
+		register_scan(observed, block);
+	return registration->scan != NO_SCAN;
+}
+
+static bool
+index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, bool *call_again,
+				  bool *all_dead)
+{
+	ObservedIndexScan *observed = enter(fetch);
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+	int64		read = pgBufferUsage.shared_blks_read;
+	bool		watched = block != observed->block && change_block(observed, block);
+	bool		found = GetHeapamTableAmRoutine()->index_fetch_tuple(fetch, tid, snapshot, slot, call_again, all_dead);
+
+	observed->entries++;
+	if (watched)
+	{
+		read = pgBufferUsage.shared_blks_read - read;
+		registration_count(&observed->registration, block, ((IndexFetchHeapData *) fetch)->xs_cbuf, read > 0);
+		if (read > 0)
+			make_room();
+	}
+	leave(fetch, observed);
+	return found;
+}
+
+/* The scan has come to its end, begins anew, or goes back to a place that it has marked. */
+static void
+index_fetch_reset(IndexFetchTableData *fetch)
+{
+	ObservedIndexScan *observed = enter(fetch);
+
+	if (observed->registration.scan != NO_SCAN)
+		registration_finish(&observed->registration);
+	observed->blocks = 0;
+	observed->block = InvalidBlockNumber;
+	GetHeapamTableAmRoutine()->index_fetch_reset(fetch);
+	leave(fetch, observed);
+}
+
+static void
+index_fetch_end(IndexFetchTableData *fetch)
+{
+	ObservedIndexScan *observed = enter(fetch);
+
+	registration_finish(&observed->registration);
+	GetHeapamTableAmRoutine()->index_fetch_end(fetch);
+}
+
+/* Before the first tuple. */
+static void
+begin(NodeCall *call)
+{
+	ObservedIndexScan *observed = observed_of(call);
+	IndexNode	node = index_node(call->node);
+	IndexScanDesc scan = *node.scan;
+
+	/* As IndexNext() and IndexOnlyNext() do. */
+	if (scan == NULL)
+	{
+		scan = *node.scan = index_beginscan(observed->table, node.index, call->node->state->es_snapshot, node.key_count,
+											node.order_count);
+		if (IsA(call->node, IndexOnlyScanState))
+		{
+			scan->xs_want_itup = true;
+			((IndexOnlyScanState *) call->node)->ioss_VMBuffer = InvalidBuffer;
+		}
+		if (node.keys_ready)
+			index_rescan(scan, node.keys, node.key_count, node.order_keys, node.order_count);
+	}
+	if (scan->xs_heapfetch == NULL || scan->xs_heapfetch->rel != observed->table)
+		return;
+	observed->index = node.index;
+	observed->parallel = scan->parallel_scan != NULL;
+	observed->backward = ScanDirectionIsBackward(node.direction);
+	observed->block = InvalidBlockNumber;
+	scan->xs_heapfetch->rel = &observed->stand_in;
+}
+
+/* The memory of the query goes, after its end or after an error. */
+static void
+query_ended(void *argument)
+{
+	ObservedIndexScan *observed = argument;
+
+	registration_finish(&observed->registration);
+	node_call_remove(&observed->call);
+	stand_in_release(&observed->stand_in);
+}
+
+/* An index-only scan reads the table only where not all rows are visible to everybody. */
+static bool
+looks_at_table(ScanState *node)
+{
+	Form_pg_class table = node->ss_currentRelation->rd_rel;
+
+	return IsA(node, IndexScanState) || table->relallvisible < table->relpages / 2;
+}
+
+/* Has an index scan that has not begun observed when it does. */
+void
+observe_index_scan(ScanState *node)
+{
+	Relation	relation = node->ss_currentRelation;
+	ObservedIndexScan *observed;
+
+	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation) ||
+		!reads_blocks(node->ps.plan, LEAST_EXPECTED) || !looks_at_table(node))
+		return;
+	if (observing.type != T_TableAmRoutine)
+	{
+		observing = *GetHeapamTableAmRoutine();
+		observing.index_fetch_tuple = index_fetch_tuple;
+		observing.index_fetch_reset = index_fetch_reset;
+		observing.index_fetch_end = index_fetch_end;
+	}
+	observed = MemoryContextAllocZero(node->ps.state->es_query_cxt, sizeof(ObservedIndexScan));
+	stand_in_for(&observed->stand_in, &observed->form, relation, &observing);
+	observed->table = relation;
+	registration_init(&observed->registration, SCAN_INDEX, relation, node->ps.plan->plan_node_id);
+	node_call_init(&observed->call, &node->ps, begin);
+	observed->ended.func = query_ended;
+	observed->ended.arg = observed;
+	MemoryContextRegisterResetCallback(node->ps.state->es_query_cxt, &observed->ended);
+}

@@ -1,0 +1,272 @@
+"""What each kind of scan tells: that it is registered once, where it is, when it ends, and that those not worth it say nothing."""
+
+import time
+
+from cluster import Connection
+from tests.case import ServerTest, make_events
+
+_PARALLEL = ("set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; "
+             "set min_parallel_table_scan_size = 0; set min_parallel_index_scan_size = 0")
+# A scan that has not moved for two seconds is suspended by the next that looks.
+_IDLE_SECONDS = 2.2
+
+
+class ScanTest(ServerTest):
+    """A table of about 1000 blocks under 128 buffers, and what is asked of the registry."""
+
+    @classmethod
+    def prepare(cls, session: Connection) -> None:
+        make_events(session)
+
+    def tearDown(self) -> None:
+        self.doCleanups()  # the sessions, and with them their cursors
+        super().tearDown()
+
+    def scans(self, watcher: Connection, kind: str) -> list[dict]:
+        """The registered scans of a kind."""
+        return watcher.records(f"select * from pg_pagecast_scans where kind = '{kind}' order by pid")
+
+    def only(self, watcher: Connection, kind: str) -> dict:
+        """The one scan that is registered."""
+        scans = self.scans(watcher, kind)
+        self.assertEqual(1, len(scans), scans)
+        return {name: int(scans[0][name]) for name in ("pid", "position", "blocks_left")}
+
+    def counter(self, watcher: Connection, name: str) -> int:
+        """A counter of pg_pagecast_stats."""
+        return int(watcher.value(f"select {name} from pg_pagecast_stats"))
+
+    def blocks(self, watcher: Connection) -> int:
+        """The table's blocks."""
+        return int(watcher.value("select pg_relation_size('events') / current_setting('block_size')::int"))
+
+    def steer(self) -> None:
+        """A session that reads from disk and has the registry swept."""
+        with self.cluster.connect() as other:
+            other.execute("set enable_seqscan = off; set enable_indexscan = off; select sum(id) from events where day between 5 and 500")
+
+
+class Sequential(ScanTest):
+    """Sequential scans: looked at by a timer, so each of these rests for longer than that at the rows it returns."""
+
+    rests = "select id, pg_sleep(0.05) from events where id % 10000 = 0"
+
+    def test_position(self) -> None:
+        """A cursor is where its rows are, and is gone when it is closed."""
+        session, watcher = self.session(), self.session()
+        session.execute(f"set synchronize_seqscans = off; begin; declare c cursor for {self.rests}; fetch 1 from c")
+        blocks, first = self.blocks(watcher), self.only(watcher, "sequential")
+        session.execute("fetch 3 from c")
+        later = self.only(watcher, "sequential")
+        self.assertEqual(session.pid, later["pid"])
+        self.assertEqual(blocks, later["position"] + later["blocks_left"])
+        self.assertTrue(blocks * 0.1 < first["position"] < blocks * 0.25, first)
+        self.assertTrue(blocks * 0.6 < later["position"] < blocks * 0.75, later)
+        session.execute("close c")
+        self.assertEqual([], self.scans(watcher, "sequential"))
+        session.execute("commit")
+
+    def test_what_it_reads_is_wanted(self) -> None:
+        """Other sessions see its coming blocks, and no longer those behind it."""
+        session, watcher = self.session(), self.session()
+        session.execute(f"set synchronize_seqscans = off; begin; declare c cursor for {self.rests}; fetch 2 from c")
+        with self.cluster.connect() as reader:  # brings the end of the table in
+            reader.execute("select count(*) from events where ctid >= '(950,0)'")
+        after = watcher.records("select predicted from pg_pagecast_buffers() where filenode = pg_relation_filenode('events')")
+        self.assertGreater(int(after[0]["predicted"]), 0)
+        session.execute("fetch all from c")
+        after = watcher.records("select predicted from pg_pagecast_buffers() where filenode = pg_relation_filenode('events')")
+        self.assertEqual(0, int(after[0]["predicted"]))
+        session.execute("commit")
+
+    def test_synchronized_start(self) -> None:
+        """A scan that starts in the middle, where another is, has all blocks in front of it, and comes to those before its start last."""
+        leader, follower, watcher = self.session(), self.session(), self.session()
+        leader.execute(f"begin; declare c cursor for {self.rests}; fetch 3 from c")
+        follower.execute("begin; declare c cursor for select id, pg_sleep(0.05) from events where id % 1000 = 0; fetch 1 from c")
+        first = int(follower.rows("fetch 3 from c")[0][0])
+        self.assertGreater(first, 20_000, "started where the leader is")
+        positions = {scan["pid"]: int(scan["position"]) for scan in self.scans(watcher, "sequential")}
+        blocks = self.blocks(watcher)
+        self.assertLess(positions[str(follower.pid)], blocks * 0.2)
+        self.assertGreater(positions[str(leader.pid)], blocks * 0.3)
+        rows = follower.rows("fetch 40 from c")
+        self.assertLess(int(rows[-1][0]), first, "wrapped")
+        place = next(int(scan["position"]) for scan in self.scans(watcher, "sequential") if scan["pid"] == str(follower.pid))
+        self.assertGreater(place, blocks * 0.6)
+
+    def test_parallel(self) -> None:
+        """All processes of a parallel scan are one registration."""
+        session, watcher = self.session(), self.session()
+        session.execute(_PARALLEL)
+        before = self.counter(watcher, "registered")
+        query = "select count(*) from events where case when id % 2000 = 0 then pg_sleep(0.02) is not null else false end"
+        plan = session.value(f"explain (format json) {query}")
+        self.assertIn("Parallel Aware\": true", plan)
+        self.assertEqual("30", session.value(query))
+        self.assertEqual(before + 1, self.counter(watcher, "registered"))
+
+    def test_an_idle_cursor_ages(self) -> None:
+        """A cursor that nobody fetches from is suspended, and registers again when it goes on."""
+        session, watcher = self.session(), self.session()
+        session.execute(f"set synchronize_seqscans = off; begin; declare c cursor for {self.rests}; fetch 2 from c")
+        before = self.only(watcher, "sequential")
+        time.sleep(_IDLE_SECONDS)
+        self.steer()
+        self.assertEqual([], self.scans(watcher, "sequential"))
+        session.execute("fetch 3 from c")
+        self.assertGreater(self.only(watcher, "sequential")["position"], before["position"])
+
+    def test_rescans(self) -> None:
+        """A scan inside of nested loops begins anew each time."""
+        session, watcher = self.session(), self.session()
+        session.execute("set synchronize_seqscans = off; begin; declare c cursor for "
+                        "select (select id from events where id >= a * 20000 limit 1) from (values (2), (1), (1)) as v (a)")
+        session.execute("fetch 1 from c")
+        self.assertGreater(self.only(watcher, "sequential")["position"], self.blocks(watcher) * 0.6)
+        # That it went back is seen when it has; the next one then begins as a new scan.
+        session.execute("fetch 1 from c")
+        session.execute("fetch 1 from c")
+        self.assertLess(self.only(watcher, "sequential")["position"], self.blocks(watcher) * 0.4)
+
+    def test_not_worth_it(self) -> None:
+        """Small tables, and sessions with it off, register nothing."""
+        session, watcher = self.session(), self.session()
+        session.execute("create table few as select i from generate_series(1, 1000) i; analyze few")
+        before = self.counter(watcher, "registered")
+        session.execute("select count(*) from few; set pg_pagecast.enabled = off; select count(*) from events")
+        self.assertEqual(before, self.counter(watcher, "registered"))
+
+
+class Index(ScanTest):
+    """Index scans, of which every block that they come to is seen: along the table, and across it behind each other."""
+
+    # Marks are twice as many as buffers.
+    settings = {"enable_seqscan": "off", "enable_bitmapscan": "off", "shared_buffers": "4MB"}
+
+    @classmethod
+    def prepare(cls, session: Connection) -> None:
+        super().prepare(session)
+        session.execute("create table mixed as select *, (hashint4(id) & 65535) as key from events; create index on mixed (key); "
+                        "alter table mixed alter key set statistics 4; analyze mixed")
+
+    def begin(self, query: str, fetch: int) -> Connection:
+        """A session that has read so many rows of a query."""
+        session = self.session()
+        session.execute(f"begin; declare c cursor for {query}; fetch {fetch} from c")
+        return session
+
+    def test_along_the_table(self) -> None:
+        """An index in the table's order: the part of the table that its bounds mean, and how far it is there."""
+        watcher = self.session()
+        session = self.begin("select * from events where id between 15000 and 45000", 10_000)
+        blocks, scan = self.blocks(watcher), self.only(watcher, "index")
+        length = scan["position"] + scan["blocks_left"]
+        self.assertTrue(blocks * 0.48 < length < blocks * 0.54, scan)
+        self.assertTrue(blocks * 0.14 < scan["position"] < blocks * 0.19, scan)
+        session.execute("fetch 10000 from c")
+        self.assertGreater(self.only(watcher, "index")["position"], blocks * 0.3)
+        session.execute("fetch all from c")
+        self.assertEqual([], self.scans(watcher, "index"), "at its end, and not only when it is closed")
+
+    def test_backwards(self) -> None:
+        """From the end of the table to its start."""
+        watcher = self.session()
+        self.begin("select id, code, filler from events where id <= 30000 order by id desc", 20_000)
+        blocks, scan = self.blocks(watcher), self.only(watcher, "index")
+        self.assertTrue(blocks * 0.3 < scan["position"] < blocks * 0.36, scan)
+        self.assertTrue(blocks * 0.14 < scan["blocks_left"] < blocks * 0.2, scan)
+
+    def test_a_row_that_was_moved(self) -> None:
+        """A row at the table's end, met in the middle, does not take the scan there."""
+        watcher = self.session()
+        watcher.execute("create table moved as select * from events order by id; create index on moved (id); analyze moved; "
+                        "update moved set code = code where id in (9000, 12000, 15000)")
+        self.begin("select * from moved where id > 100", 20_000)
+        scan = self.only(watcher, "index")
+        self.assertTrue(0.3 < scan["position"] / (scan["position"] + scan["blocks_left"]) < 0.37, scan)
+
+    def test_no_row_passes(self) -> None:
+        """A scan whose filter lets nothing through is registered while it runs, and finished."""
+        session, watcher = self.session(), self.session()
+        before = self.counter(watcher, "registered")
+        self.assertEqual("0", session.value("select count(*) from events where id > 5000 and amount < 0"))
+        self.assertEqual(before + 1, self.counter(watcher, "registered"))
+
+    def test_behind_each_other(self) -> None:
+        """Pages that an index scan across the table has come to are wanted when another comes through the same entries later."""
+        watcher = self.session()
+        query = "select id, day, amount from mixed where key > 40000"
+        predicted = "select predicted from pg_pagecast_buffers() where filenode = pg_relation_filenode('mixed')"
+        leader = self.begin(query, 300)
+        self.assertEqual(1, len(self.scans(watcher, "trailing index")))
+        # Its own marks of the last sixteen entries say that they are wanted now.
+        self.assertLessEqual(int(watcher.value(predicted)), 16, "nobody follows")
+        follower = self.begin(query, 200)
+        leader.execute("fetch 1000 from c")
+        self.assertEqual(2, len(self.scans(watcher, "trailing index")))
+        self.assertGreater(int(watcher.value(predicted)), 100)
+        leader.execute("close c")
+        self.assertGreater(int(watcher.value(predicted)), 100, "the leader's marks stay")
+        follower.execute("fetch 3000 from c")
+        self.assertLessEqual(int(watcher.value(predicted)), 16, "it has passed them all")
+
+    def test_a_follower_finds_its_place(self) -> None:
+        """One that begins with a key between two bounds of the histogram counts as the one in front does, once it meets its marks."""
+        watcher = self.session()
+        query = "select id, day, amount from mixed where key > {}"
+        first = int(watcher.value("select count(*) from mixed where key between 2001 and 10000"))
+        leader = self.begin(query.format(2000), first)
+        follower = self.begin(query.format(10000), 100)
+        leader.execute("fetch 300 from c")
+        follower.execute("fetch 100 from c")
+        scans = {scan["pid"]: scan for scan in self.scans(watcher, "trailing index")}
+        # Both end with the index, so who has the same left is at the same place.
+        ahead = int(scans[str(follower.pid)]["blocks_left"]) - int(scans[str(leader.pid)]["blocks_left"])
+        self.assertAlmostEqual((300 - 200) / 16, ahead, delta=3)
+
+    def test_parallel(self) -> None:
+        """All processes of a parallel scan along the table are one registration."""
+        session, watcher = self.session(), self.session()
+        session.execute(_PARALLEL)
+        before = self.counter(watcher, "registered")
+        query = ("select count(*) from events where id > 5 and amount is not null "
+                 "and case when id % 2000 = 0 then pg_sleep(0.02) is not null else true end")
+        self.assertIn("Parallel Index Scan", "".join(row[0] for row in session.rows(f"explain {query}")))
+        self.assertEqual("59995", session.value(query))
+        self.assertEqual(before + 1, self.counter(watcher, "registered"))
+
+    def test_nested_loops(self) -> None:
+        """Thousands of short scans register nothing; longer ones each do, and end."""
+        session, watcher = self.session(), self.session()
+        session.execute("set enable_hashjoin = off; set enable_mergejoin = off; set enable_memoize = off; set enable_material = off")
+        before = self.counter(watcher, "registered")
+        session.execute("select count(b.amount) from generate_series(1, 20000) a join events b on b.id = a")
+        self.assertEqual(before, self.counter(watcher, "registered"))
+        session.execute("select (select count(amount) from events where id between a and a + 9000) from generate_series(1, 40000, 10000) a")
+        self.assertEqual(before + 4, self.counter(watcher, "registered"))
+        self.assertEqual([], self.scans(watcher, "index"))
+
+    def test_an_idle_cursor_ages(self) -> None:
+        """As that of a sequential scan."""
+        watcher = self.session()
+        session = self.begin("select * from events where id > 1000", 10_000)
+        before = self.only(watcher, "index")
+        time.sleep(_IDLE_SECONDS)
+        with self.cluster.connect() as other:
+            other.execute("set enable_bitmapscan = on; set enable_indexscan = off; select sum(id) from events where day between 5 and 500")
+        self.assertEqual([], self.scans(watcher, "index"))
+        session.execute("fetch 10000 from c")
+        self.assertGreater(self.only(watcher, "index")["position"], before["position"])
+
+    def test_only_the_index(self) -> None:
+        """An index-only scan reads the table only until it was vacuumed."""
+        session, watcher = self.session(), self.session()
+        watcher.execute("create table fresh as select * from events; create index on fresh (id); analyze fresh")
+        before = self.counter(watcher, "registered")
+        self.assertIn("Index Only", str(session.rows("explain select count(id) from fresh where id > 3")))
+        session.execute("select count(id) from fresh where id > 3")
+        self.assertEqual(before + 1, self.counter(watcher, "registered"))
+        watcher.execute("vacuum analyze fresh")
+        session.execute("select count(id) from fresh where id > 3")
+        self.assertEqual(before + 1, self.counter(watcher, "registered"))
