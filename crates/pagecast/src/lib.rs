@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`storage`] | where pages come from: local files, io_uring, declared speed, memory, faults |
 //! | `cache` | frames, page table, loads: the protocol, with its invariants |
-//! | `frame_memory`, `processor_cache` | the frames' bytes; a hint to the processor: with `ring` and `registered` of `storage::uring`, the only unsafe code |
+//! | `frame_memory`, `processor_cache` | the frames' bytes; a hint to the processor: with `ring`, `slot` and `registered` of `storage::uring`, the only unsafe code |
 //! | `io` | the threads that read |
 //! | `write` | pages that change: log, seals, write-back, checkpoint, double writes |
 //! | `pool`, `session`, `read`, `pin`, `pin_mut`, `scan`, `relation` | what users call |

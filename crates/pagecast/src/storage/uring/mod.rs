@@ -18,6 +18,9 @@ mod registered;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod ring;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod slot;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;

@@ -15,7 +15,7 @@ use io_uring::IoUring;
 
 use super::super::region::{Holder, Region};
 use super::Registering;
-use super::ring::IoVec;
+use super::slot::IoVec;
 
 /// The buffers of a ring.
 pub(super) struct Registration {

@@ -1,7 +1,8 @@
-//! One io_uring: errands in, answers out. The only unsafe code of the storage.
+//! One io_uring: errands in, answers out. Unsafe: it hands requests to the kernel.
 //!
 //! The kernel reads and writes the buffers of a request from its submission until its completion, on its own time. What
-//! keeps that sound is that every request under way has a [`Slot`], which owns its errand and thereby its memory:
+//! keeps that sound is that every request under way has a [`Slot`], which owns its errand and thereby its
+//! memory:
 //!
 //! * (U1) From its submission to its completion nobody touches a slot's errand: it is handed on, asked again or dropped
 //!   only when the completion has been seen. What a request lends is borrowed from the errand, mutably where the kernel
@@ -21,17 +22,16 @@
 //! list of buffers besides.
 
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::{CompletionQueue, IoUring, Probe, SubmissionQueue, opcode, squeue, types};
+use io_uring::{CompletionQueue, IoUring, Probe, SubmissionQueue, opcode, squeue};
 use rustix::io::Errno;
 
-use super::super::{Errand, Errands, Region, Transfer};
+use super::super::{Errands, Region};
 use super::registered::{self, Registration};
+use super::slot::{IoVec, Slot};
 use super::{Broken, Registering, Settle, UNDER_WAY};
 
 /// A ring that works, as far as its first request could tell.
@@ -118,136 +118,6 @@ impl Ring {
     fn completion(&mut self) -> CompletionQueue<'_> {
         // SAFETY: as above.
         unsafe { self.uring.completion_shared() }
-    }
-}
-
-/// An errand and what the kernel knows of its request.
-struct Slot<'e> {
-    /// From a box, and ours: a pointer, so that nothing but [`Slot::errand`] claims the memory (U1).
-    errand: NonNull<dyn Errand + 'e>,
-    bufs: Vec<IoVec>,
-    way: Way,
-}
-
-/// How a request tells the kernel its memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Address,
-    /// By a buffer that the ring has registered.
-    Buffer,
-    /// By address, because the buffer had gone when the request came (H3).
-    Again,
-}
-
-/// The `iovec` of the C interface.
-#[repr(C)]
-pub(super) struct IoVec {
-    pub(super) base: *mut u8,
-    pub(super) len: usize,
-}
-
-impl IoVec {
-    pub(super) fn addresses(&self) -> Range<usize> {
-        self.base.addr()..self.base.addr() + self.len
-    }
-}
-
-impl<'e> Slot<'e> {
-    fn new(errand: Box<dyn Errand + 'e>) -> Self {
-        Self { errand: NonNull::from(Box::leak(errand)), bufs: Vec::new(), way: Way::Address }
-    }
-
-    /// # Safety
-    ///
-    /// No request of it is under way.
-    unsafe fn errand(&mut self) -> &mut (dyn Errand + 'e) {
-        // SAFETY: it is from a box of ours, and by the caller's promise the kernel does not use its memory.
-        unsafe { self.errand.as_mut() }
-    }
-
-    /// The next request, if there is one. `buffer` says which of the ring's buffers has these bytes of the region, if any.
-    ///
-    /// # Safety
-    ///
-    /// No request of it is under way.
-    unsafe fn entry(
-        &mut self,
-        file: RawFd,
-        buffer: impl FnOnce(&Arc<Region>, &[IoVec]) -> Option<u16>,
-    ) -> Option<squeue::Entry> {
-        let mut bufs = std::mem::take(&mut self.bufs);
-        bufs.clear();
-        // SAFETY: the caller's promise.
-        let errand = unsafe { self.errand() };
-        let mut request = errand.request()?;
-        let is_read = match &mut request.transfer {
-            Transfer::Read(read) => {
-                read.iter_mut().for_each(|buf| add(&mut bufs, buf.as_mut_ptr(), buf.len()));
-                true
-            }
-            Transfer::Write(write) => {
-                write.iter().for_each(|buf| add(&mut bufs, buf.as_ptr().cast_mut(), buf.len()));
-                false
-            }
-        };
-        let offset = request.offset;
-        drop(request);
-        let buffer = errand.region().and_then(|region| buffer(region, &bufs)).filter(|_| self.way != Way::Again);
-        self.bufs = bufs;
-        let (fd, list, count) = (types::Fd(file), self.bufs.as_ptr(), self.bufs.len() as u32);
-        if let (Some(buffer), [all]) = (buffer, &self.bufs[..]) {
-            self.way = Way::Buffer;
-            let (base, len) = (all.base, all.len as u32);
-            return Some(match is_read {
-                true => opcode::ReadFixed::new(fd, base, len, buffer).offset(offset).build(),
-                false => opcode::WriteFixed::new(fd, base, len, buffer).offset(offset).build(),
-            });
-        }
-        Some(match is_read {
-            true => opcode::Readv::new(fd, list.cast(), count).offset(offset).build(),
-            false => opcode::Writev::new(fd, list.cast(), count).offset(offset).build(),
-        })
-    }
-
-    /// Takes notice of an answer, and says whether the errand is to have it; else the request is to be made again.
-    fn take(&mut self, answer: &io::Result<usize>, registering: Option<&Registering>) -> bool {
-        let is_fault = |error: &io::Error| error.raw_os_error() == Some(Errno::FAULT.raw_os_error());
-        match (self.way, answer) {
-            (Way::Buffer, Err(error)) if is_fault(error) => {
-                self.way = Way::Again;
-                return false;
-            }
-            (Way::Buffer, _) => registering.into_iter().for_each(Registering::count),
-            _ => {}
-        }
-        self.way = Way::Address;
-        true
-    }
-
-    /// # Safety
-    ///
-    /// No request of it is under way.
-    unsafe fn into_errand(self) -> Box<dyn Errand + 'e> {
-        let mut slot = std::mem::ManuallyDrop::new(self);
-        drop(std::mem::take(&mut slot.bufs));
-        // SAFETY: from `Box::leak`, and the only way back but `drop`, which does not run.
-        unsafe { Box::from_raw(slot.errand.as_ptr()) }
-    }
-}
-
-/// Adds a buffer to the list, to the last one where it goes on.
-fn add(bufs: &mut Vec<IoVec>, base: *mut u8, len: usize) {
-    match bufs.last_mut() {
-        Some(last) if last.addresses().end == base.addr() => last.len += len,
-        _ => bufs.push(IoVec { base, len }),
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        // SAFETY: from `Box::leak`. A slot is dropped in a flight that has waited for all requests (U2), or outside of
-        // one when its own is completed.
-        drop(unsafe { Box::from_raw(self.errand.as_ptr()) });
     }
 }
 
@@ -378,7 +248,7 @@ mod tests {
     use std::os::fd::{AsFd, OwnedFd};
     use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-    use super::super::super::Request;
+    use super::super::super::{Errand, Request, Transfer};
     use super::*;
 
     /// One request; its memory and answer go to whoever listens when it ends.
