@@ -4,12 +4,13 @@
  * ends the process or unwinds into C.
  *
  * What the caller promises:
- * (C1) A handle comes from this library, was not given back, and is not given back while another call uses it.
+ * (C1) A handle or text comes from this library, was not given back, and is not given back while another call uses it.
  * (C2) An output pointer points to memory of its type that may be written.
  * (C3) A string ends with a zero byte; an array has as many elements as its count says.
- * (C4) A page is used only until it is unpinned, and one that is pinned to be written by one thread at a time.
+ * (C4) A page is used only until it is unpinned. A page that is pinned to be written, like a session, is used by one
+ *      thread at a time.
  * (C5) The function for the log may be called from any thread, by several at once, until the pool is closed.
- * Handles may be used by several threads at once. A null handle or output is refused, not followed.
+ * Other handles may be used by several threads at once. A null handle or output is refused, not followed.
  */
 
 #ifndef PAGECAST_H
@@ -47,7 +48,7 @@ typedef enum pagecast_status {
    */
   PAGECAST_STATUS_OUT_OF_BOUNDS = 5,
   /*
-   No room for another scan. The scan may run without being registered.
+   No room for another scan, which may run without being registered, or for another relation to be kept.
    */
   PAGECAST_STATUS_NO_ROOM = 6,
   /*
@@ -98,6 +99,11 @@ typedef struct pagecast_relation pagecast_relation;
 typedef struct pagecast_scan pagecast_scan;
 
 /*
+ One thread's or client's own way to a pool. It does not outlive the pool, which cannot be closed before.
+ */
+typedef struct pagecast_session pagecast_session;
+
+/*
  Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and returns 0; or returns
  another number, and the pages that wait for the record stay in the pool. Called from pagecast's threads, several at
  once.
@@ -133,10 +139,37 @@ typedef struct pagecast_options {
    */
   void *log_context;
   /*
+   The share of the pages that may be brought before they are asked for, 0 to 0.5.
+   */
+  double prefetch_share;
+  /*
    Bytes of a page: a multiple of 4096, at most 4 MiB.
    */
   uint32_t page_size;
+  /*
+   Other than 0: scans that are registered have their next pages brought as they report and read.
+   */
+  uint8_t read_ahead;
+  /*
+   Other than 0: requests and hits are counted by relation, too, for pagecast_pool_snapshot.
+   */
+  uint8_t count_relations;
 } pagecast_options;
+
+/*
+ What a change of size has come to.
+ */
+typedef struct pagecast_resized {
+  /*
+   How many pages the pool holds from now on.
+   */
+  uint32_t frames;
+  /*
+   Pages above these that are pinned, on their way or unwritten now. Their memory is given back when they are done with
+   and others are loaded, or by the next call.
+   */
+  uint32_t held;
+} pagecast_resized;
 
 /*
  What a pool has done since it was opened.
@@ -186,6 +219,22 @@ typedef struct pagecast_stats {
    Writes that failed.
    */
   uint64_t failed_writes;
+  /*
+   Pages that were brought before they were asked for.
+   */
+  uint64_t prefetched;
+  /*
+   Pages of those that were there when they were asked for.
+   */
+  uint64_t prefetch_useful;
+  /*
+   Pages of those that were still on their way.
+   */
+  uint64_t prefetch_late;
+  /*
+   Pages of those that left without being asked for.
+   */
+  uint64_t prefetch_wasted;
   /*
    How many pages the pool holds.
    */
@@ -297,8 +346,9 @@ struct pagecast_options pagecast_default_options(void);
 enum pagecast_status pagecast_pool_open(const struct pagecast_options *options, struct pagecast_pool **pool);
 
 /*
- Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then nothing happens, while a page of it is pinned. Its
- relations and scans are closed by their own calls, before or after.
+ Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then
+ nothing happens, while a page of it is pinned or a session open. Its relations and scans are closed by their own calls,
+ before or after.
 
  # Safety
 
@@ -307,14 +357,15 @@ enum pagecast_status pagecast_pool_open(const struct pagecast_options *options, 
 enum pagecast_status pagecast_pool_close(struct pagecast_pool *pool);
 
 /*
- Gives the pool `memory` bytes in all from now on, at most what `max_memory` said, and writes to `frames` how many pages
- that is. Readers go on meanwhile.
+ Gives the pool `memory` bytes in all from now on, at most what `max_memory` said. Readers go on meanwhile.
 
  # Safety
 
  (C1), (C2)
  */
-enum pagecast_status pagecast_pool_resize(const struct pagecast_pool *pool, uint64_t memory, uint32_t *frames);
+enum pagecast_status pagecast_pool_resize(const struct pagecast_pool *pool,
+                                          uint64_t memory,
+                                          struct pagecast_resized *resized);
 
 /*
  What the pool has done so far.
@@ -324,6 +375,25 @@ enum pagecast_status pagecast_pool_resize(const struct pagecast_pool *pool, uint
  (C1), (C2)
  */
 enum pagecast_status pagecast_pool_stats(const struct pagecast_pool *pool, struct pagecast_stats *stats);
+
+/*
+ The pool as it is now, as text in the format that Prometheus scrapes: counts, frames by state, memory, storage, open
+ files. Looks at each frame and stops nobody. The text ends with a zero byte and is given back by pagecast_text_free.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_pool_snapshot(const struct pagecast_pool *pool, char **text);
+
+/*
+ Gives a text back that was given by pagecast_pool_snapshot.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_text_free(char *text);
 
 /*
  Opens a file as it is now. If it changes later, reads fail with PAGECAST_STATUS_CHANGED.
@@ -344,6 +414,31 @@ enum pagecast_status pagecast_relation_open(const struct pagecast_pool *pool,
  (C1)
  */
 enum pagecast_status pagecast_relation_close(struct pagecast_relation *relation);
+
+/*
+ Bounds the pages of a relation that are resident to `frames`; 0 lifts the bound. When it has as many, each further load
+ takes the place of its oldest page that is not pinned. Pinned pages and those on their way come on top. A file that is
+ replaced is another relation, without a bound.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_relation_cap(const struct pagecast_pool *pool,
+                                           const struct pagecast_relation *relation,
+                                           uint32_t frames);
+
+/*
+ Keeps up to `frames` pages of a relation: while no more of them are resident, evictions pass over them as long as they
+ find another; 0 ends that. To be set before the relation is read. PAGECAST_STATUS_NO_ROOM if 16 others are kept.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_relation_keep(const struct pagecast_pool *pool,
+                                            const struct pagecast_relation *relation,
+                                            uint32_t frames);
 
 /*
  Bytes of the file; 0 for null.
@@ -387,6 +482,31 @@ enum pagecast_status pagecast_scan_register(const struct pagecast_pool *pool,
  (C1)
  */
 enum pagecast_status pagecast_scan_report(const struct pagecast_scan *scan, uint64_t position);
+
+/*
+ Bounds the resident pages that this scan had loaded to `frames`; 0 lifts the bound. A scan that reads everything once
+ then leaves the rest of the pool alone.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_scan_cap(const struct pagecast_scan *scan, uint32_t frames);
+
+/*
+ Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them, and writes to `pages` how
+ many pages are on their way because of that. Does not wait. Pages that are there, that find no room in the pool's
+ prefetch share, or that would displace what a scan wants, are left out.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_scan_will_need(const struct pagecast_scan *scan,
+                                             const struct pagecast_relation *relation,
+                                             uint64_t offset,
+                                             uint64_t length,
+                                             uint32_t *pages);
 
 /*
  The scan has ended, or was given up.
@@ -434,6 +554,55 @@ enum pagecast_status pagecast_read(const struct pagecast_pool *pool,
                                    uintptr_t length,
                                    const struct pagecast_scan *scan,
                                    uint8_t *bytes);
+
+/*
+ Opens a session: a way to the pool on which a hit writes no memory that other threads write, but the page's own pin.
+ It takes about 3 KiB. It may go from thread to thread, and makes one call at a time.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_session_open(const struct pagecast_pool *pool, struct pagecast_session **session);
+
+/*
+ Ends a session. Pages that were pinned through it stay pinned.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_session_close(struct pagecast_session *session);
+
+/*
+ As pagecast_pin, through a session. The page is given back by pagecast_unpin, by any thread.
+
+ # Safety
+
+ (C1), (C2), (C4)
+ */
+enum pagecast_status pagecast_session_pin(struct pagecast_session *session,
+                                          const struct pagecast_relation *relation,
+                                          uint32_t block,
+                                          const struct pagecast_scan *scan,
+                                          struct pagecast_page *page);
+
+/*
+ Copies `length` bytes of page `block`, from byte `offset` of the page on, into `bytes`. Of a page that is resident they
+ are copied without pinning it, unless it is being changed or `count_relations` is on; else it is pinned meanwhile, and
+ read if need be. `scan` may be null. On failure `bytes` may hold anything.
+
+ # Safety
+
+ (C1), (C2), (C4)
+ */
+enum pagecast_status pagecast_session_copy(struct pagecast_session *session,
+                                           const struct pagecast_relation *relation,
+                                           uint32_t block,
+                                           uint32_t offset,
+                                           uintptr_t length,
+                                           const struct pagecast_scan *scan,
+                                           uint8_t *bytes);
 
 /*
  Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none; with `sealed` other

@@ -9,22 +9,33 @@
 //! |---|---|
 //! | `status` | codes, the thread's message, no panic into C |
 //! | `pointers` | the raw pointers' way in and out |
-//! | `pool`, `scan`, `page`, `write` | the entry points |
+//! | `pool`, `relation`, `scan`, `page`, `session`, `write` | the entry points |
 
 mod page;
 mod pointers;
 mod pool;
+mod relation;
 mod scan;
+mod session;
 mod status;
 mod write;
 
 pub use page::{Page, PinHandle, pagecast_pin, pagecast_read, pagecast_unpin};
 pub use pool::{
-    FlushLog, Options, PoolHandle, RelationHandle, Stats, pagecast_default_options, pagecast_pool_close,
-    pagecast_pool_open, pagecast_pool_resize, pagecast_pool_stats, pagecast_relation_close, pagecast_relation_length,
+    FlushLog, Options, PoolHandle, Resized, Stats, pagecast_default_options, pagecast_pool_close, pagecast_pool_open,
+    pagecast_pool_resize, pagecast_pool_snapshot, pagecast_pool_stats, pagecast_text_free,
+};
+pub use relation::{
+    RelationHandle, pagecast_relation_cap, pagecast_relation_close, pagecast_relation_keep, pagecast_relation_length,
     pagecast_relation_open, pagecast_relation_pages,
 };
-pub use scan::{Part, Run, ScanHandle, pagecast_scan_finish, pagecast_scan_register, pagecast_scan_report};
+pub use scan::{
+    Part, Run, ScanHandle, pagecast_scan_cap, pagecast_scan_finish, pagecast_scan_register, pagecast_scan_report,
+    pagecast_scan_will_need,
+};
+pub use session::{
+    SessionHandle, pagecast_session_close, pagecast_session_copy, pagecast_session_open, pagecast_session_pin,
+};
 pub use status::{Status, pagecast_message};
 pub use write::{
     PageMut, PinMutHandle, pagecast_checkpoint, pagecast_flush, pagecast_mark_dirty, pagecast_pin_to_write,

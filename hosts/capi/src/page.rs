@@ -5,12 +5,15 @@ use std::ptr::{null, null_mut};
 use pagecast::Pin;
 
 use crate::pointers::{borrow, borrow_if_any, buffer, give, output, take};
-use crate::pool::{PoolHandle, RelationHandle};
-use crate::scan::ScanHandle;
-use crate::status::{Failure, Status, answer};
+use crate::pool::PoolHandle;
+use crate::relation::RelationHandle;
+use crate::scan::{ScanHandle, range_of};
+use crate::status::{Status, answer};
 
 /// What keeps a page in place. It does not outlive its pool, which cannot be closed before.
-pub struct PinHandle(Pin<'static>);
+pub struct PinHandle {
+    _pin: Pin<'static>,
+}
 
 /// A pinned page. Its bytes stay where they are until pagecast_unpin.
 #[repr(C)]
@@ -47,11 +50,16 @@ pub unsafe extern "C" fn pagecast_pin(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        let pin = pool.0.pin(&relation.0, block, scan.map(|scan| scan.0.id()))?;
-        let (data, length) = (pin.as_ptr(), pin.len());
-        out.set(Page { data, length, pin: give(PinHandle(pin)) });
+        let pin = pool.pool.pin(&relation.0, block, scan.map(|scan| scan.0.id()))?;
+        out.set(give_page(pin));
         Ok(())
     })
+}
+
+/// A pinned page as C has it.
+pub(crate) fn give_page(pin: Pin<'static>) -> Page {
+    let (data, length) = (pin.as_ptr(), pin.len());
+    Page { data, length, pin: give(PinHandle { _pin: pin }) }
 }
 
 /// Gives a pinned page back and clears `page`: its bytes must not be read any more. A cleared page is refused.
@@ -61,14 +69,23 @@ pub unsafe extern "C" fn pagecast_pin(
 /// (C1), (C2), (C4)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagecast_unpin(page: *mut Page) -> Status {
+    // SAFETY: (C1), (C2), (C4): a page that pagecast_pin or pagecast_session_pin filled, or a cleared one.
+    unsafe { unpin(page, |page| page.pin, Page { data: null(), length: 0, pin: null_mut() }) }
+}
+
+/// Takes back the handle in `page`, which unpins, and leaves `cleared`.
+///
+/// # Safety
+///
+/// `page` is null, or points to a value of C's whose handle is null, or was given and not been taken.
+pub(crate) unsafe fn unpin<P: Copy, H>(page: *mut P, handle: fn(P) -> *mut H, cleared: P) -> Status {
     answer(|| {
-        // SAFETY: (C2): a page that pagecast_pin filled, or a cleared one.
+        // SAFETY: the caller's promise.
         let given = *unsafe { borrow(page, "page") }?;
-        // SAFETY: (C1): it comes from pagecast_pin and, not being cleared, was not given back.
-        let handle = unsafe { take(given.pin, "page->pin") }?;
-        drop(handle.0);
-        // SAFETY: (C2); the borrow above has ended.
-        unsafe { output(page, "page") }?.set(Page { data: null(), length: 0, pin: null_mut() });
+        // SAFETY: the caller's promise.
+        drop(unsafe { take(handle(given), "page->pin") }?);
+        // SAFETY: the caller's promise; the borrow above has ended.
+        unsafe { output(page, "page") }?.set(cleared);
         Ok(())
     })
 }
@@ -97,10 +114,8 @@ pub unsafe extern "C" fn pagecast_read(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2): as many bytes as the caller says.
         let out = unsafe { buffer(bytes, length, "bytes") }?;
-        let end = offset.checked_add(length as u64);
-        let end = end.ok_or_else(|| Failure::new(Status::OutOfBounds, "`offset` + `length` is no file offset"))?;
-        let range = offset..end;
-        let read = pool.0.read_blocking(&relation.0, std::slice::from_ref(&range), scan.map(|scan| scan.0.id()))?;
+        let range = range_of(offset, length as u64)?;
+        let read = pool.pool.read_blocking(&relation.0, std::slice::from_ref(&range), scan.map(|scan| scan.0.id()))?;
         if let Some(data) = read.data.first() {
             out.fill(data);
         }

@@ -1,6 +1,6 @@
 //! The way of C's pointers in and out. Null is refused; for the rest the header's promises (C1) to (C5) are relied on.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::marker::PhantomData;
 
 use crate::status::Failure;
@@ -94,7 +94,18 @@ pub(crate) struct Buffer<'a> {
     life: PhantomData<&'a mut [u8]>,
 }
 
-impl Buffer<'_> {
+impl<'a> Buffer<'a> {
+    /// The bytes as such: zeros, because what C has there may never have been written.
+    pub(crate) fn zeroed(self) -> &'a mut [u8] {
+        if self.count == 0 {
+            return &mut [];
+        }
+        // SAFETY: not null, and `count` bytes that are nobody else's for `'a`, by the promise to `buffer`.
+        unsafe { self.pointer.write_bytes(0, self.count) };
+        // SAFETY: as above, and they are written now.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.count) }
+    }
+
     /// Writes as much of `bytes` as there is room for: all of it where the caller asked for what fits.
     pub(crate) fn fill(self, bytes: &[u8]) {
         let count = self.count.min(bytes.len());
@@ -134,6 +145,24 @@ pub(crate) unsafe fn take<T>(pointer: *mut T, name: &str) -> Result<Box<T>, Fail
     }
     // SAFETY: the caller's promise.
     Ok(unsafe { Box::from_raw(pointer) })
+}
+
+/// Gives a text to C, which gives it back to [`take_text`].
+pub(crate) fn give_text(text: CString) -> *mut c_char {
+    text.into_raw()
+}
+
+/// Takes back what [`give_text`] gave.
+///
+/// # Safety
+///
+/// It is null, or comes from [`give_text`] and was not taken before, and its length is as it was.
+pub(crate) unsafe fn take_text(pointer: *mut c_char, name: &str) -> Result<CString, Failure> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { CString::from_raw(pointer) })
 }
 
 fn null(name: &str) -> Failure {

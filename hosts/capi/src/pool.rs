@@ -1,21 +1,32 @@
-//! Pools, their files and what they counted.
+//! Pools, their size and what they counted.
 
-use std::ffi::{OsStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use pagecast::{Log, Lsn, PolicySpec, Pool, PoolOptions, Relation};
+use pagecast::{Log, Lsn, PolicySpec, Pool, PoolOptions, PrefetchOptions};
 
-use crate::pointers::{borrow, give, output, take, text};
-use crate::status::{Failure, Status, answer};
+use crate::pointers::{borrow, borrow_if_any, give, give_text, output, take, take_text, text};
+use crate::status::{Failure, Status, answer, c_text};
 
 /// A buffer pool.
-pub struct PoolHandle(pub(crate) Pool, Option<Arc<CLog>>);
+pub struct PoolHandle {
+    pub(crate) pool: Pool,
+    log: Option<Arc<CLog>>,
+    /// Sessions that are open, each of which borrows the pool.
+    sessions: AtomicU32,
+}
 
-/// An open file.
-pub struct RelationHandle(pub(crate) Arc<Relation>);
+impl PoolHandle {
+    /// Counts a session that is opened. Who closes it counts down.
+    pub(crate) fn enter_session(&self) -> &AtomicU32 {
+        // Relaxed: no call that opens one runs beside the pool's close (C1).
+        self.sessions.fetch_add(1, Relaxed);
+        &self.sessions
+    }
+}
 
 /// How to make a pool. Start from pagecast_default_options().
 #[repr(C)]
@@ -33,8 +44,14 @@ pub struct Options {
     pub flush_log: FlushLog,
     /// Handed to `flush_log`.
     pub log_context: *mut c_void,
+    /// The share of the pages that may be brought before they are asked for, 0 to 0.5.
+    pub prefetch_share: f64,
     /// Bytes of a page: a multiple of 4096, at most 4 MiB.
     pub page_size: u32,
+    /// Other than 0: scans that are registered have their next pages brought as they report and read.
+    pub read_ahead: u8,
+    /// Other than 0: requests and hits are counted by relation, too, for pagecast_pool_snapshot.
+    pub count_relations: u8,
 }
 
 /// Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and returns 0; or returns
@@ -97,6 +114,14 @@ pub struct Stats {
     pub pages_written: u64,
     /// Writes that failed.
     pub failed_writes: u64,
+    /// Pages that were brought before they were asked for.
+    pub prefetched: u64,
+    /// Pages of those that were there when they were asked for.
+    pub prefetch_useful: u64,
+    /// Pages of those that were still on their way.
+    pub prefetch_late: u64,
+    /// Pages of those that left without being asked for.
+    pub prefetch_wasted: u64,
     /// How many pages the pool holds.
     pub frames: u32,
     /// How many frames are pinned now.
@@ -114,7 +139,10 @@ pub extern "C" fn pagecast_default_options() -> Options {
         max_memory: 0,
         flush_log: None,
         log_context: std::ptr::null_mut(),
+        prefetch_share: options.prefetch.share,
         page_size: options.page_size,
+        read_ahead: u8::from(options.prefetch.read_ahead),
+        count_relations: u8::from(options.count_relations),
     }
 }
 
@@ -129,12 +157,14 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
         // SAFETY: (C2).
         let out = unsafe { output(pool, "pool") }?;
         // SAFETY: (C2): null or options of C's, which this call only reads.
-        let given = unsafe { crate::pointers::borrow_if_any(options) };
+        let given = unsafe { borrow_if_any(options) };
         let (mut wanted, mut log) = (PoolOptions::default(), None);
         if let Some(given) = given {
             wanted.memory = given.memory;
             wanted.page_size = given.page_size;
             wanted.seed = given.seed;
+            wanted.prefetch = PrefetchOptions { share: given.prefetch_share, read_ahead: given.read_ahead != 0 };
+            wanted.count_relations = given.count_relations != 0;
             wanted.max_memory = (given.max_memory > 0).then_some(given.max_memory);
             let closed = RwLock::new(false);
             log = given.flush_log.map(|flush| Arc::new(CLog { flush, context: given.log_context, closed }));
@@ -145,13 +175,14 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
                 wanted.policy = PolicySpec::parse(&name).map_err(|error| Failure::argument(error.to_string()))?;
             }
         }
-        out.set(give(PoolHandle(Pool::new(wanted)?, log)));
+        out.set(give(PoolHandle { pool: Pool::new(wanted)?, log, sessions: AtomicU32::new(0) }));
         Ok(())
     })
 }
 
-/// Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then nothing happens, while a page of it is pinned. Its
-/// relations and scans are closed by their own calls, before or after.
+/// Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then
+/// nothing happens, while a page of it is pinned or a session open. Its relations and scans are closed by their own calls,
+/// before or after.
 ///
 /// # Safety
 ///
@@ -159,13 +190,17 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagecast_pool_close(pool: *mut PoolHandle) -> Status {
     answer(|| {
-        // SAFETY: (C1); the borrow ends with this statement.
-        let pinned = unsafe { borrow(pool, "pool") }?.0.pinned();
-        if pinned > 0 {
-            return Err(Failure::new(Status::InUse, format!("{pinned} frames are still pinned; unpin them first")));
+        // SAFETY: (C1); the borrow ends before the handle is taken.
+        let open = unsafe { borrow(pool, "pool") }?;
+        // Acquire: what a session did came before it was closed.
+        let (pinned, sessions) = (open.pool.pinned(), open.sessions.load(Acquire));
+        if pinned > 0 || sessions > 0 {
+            let message =
+                format!("{pinned} frames are still pinned and {sessions} sessions open; give them back first");
+            return Err(Failure::new(Status::InUse, message));
         }
-        // SAFETY: (C1); no pin is left that borrows the pool.
-        let PoolHandle(pool, log) = *unsafe { take(pool, "pool") }?;
+        // SAFETY: (C1); no pin or session is left that borrows the pool.
+        let PoolHandle { pool, log, .. } = *unsafe { take(pool, "pool") }?;
         drop(pool);
         if let Some(log) = log {
             *log.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
@@ -174,20 +209,31 @@ pub unsafe extern "C" fn pagecast_pool_close(pool: *mut PoolHandle) -> Status {
     })
 }
 
-/// Gives the pool `memory` bytes in all from now on, at most what `max_memory` said, and writes to `frames` how many pages
-/// that is. Readers go on meanwhile.
+/// What a change of size has come to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Resized {
+    /// How many pages the pool holds from now on.
+    pub frames: u32,
+    /// Pages above these that are pinned, on their way or unwritten now. Their memory is given back when they are done with
+    /// and others are loaded, or by the next call.
+    pub held: u32,
+}
+
+/// Gives the pool `memory` bytes in all from now on, at most what `max_memory` said. Readers go on meanwhile.
 ///
 /// # Safety
 ///
 /// (C1), (C2)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_pool_resize(pool: *const PoolHandle, memory: u64, frames: *mut u32) -> Status {
+pub unsafe extern "C" fn pagecast_pool_resize(pool: *const PoolHandle, memory: u64, resized: *mut Resized) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let pool = &unsafe { borrow(pool, "pool") }?.0;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C2).
-        let out = unsafe { output(frames, "frames") }?;
-        out.set(pool.resize(memory)?.frames);
+        let out = unsafe { output(resized, "resized") }?;
+        let pagecast::Resized { frames, held } = pool.resize(memory)?;
+        out.set(Resized { frames, held });
         Ok(())
     })
 }
@@ -201,7 +247,7 @@ pub unsafe extern "C" fn pagecast_pool_resize(pool: *const PoolHandle, memory: u
 pub unsafe extern "C" fn pagecast_pool_stats(pool: *const PoolHandle, stats: *mut Stats) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let pool = &unsafe { borrow(pool, "pool") }?.0;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C2).
         let out = unsafe { output(stats, "stats") }?;
         let counted = pool.stats();
@@ -217,6 +263,10 @@ pub unsafe extern "C" fn pagecast_pool_stats(pool: *const PoolHandle, stats: *mu
             evictions: counted.evictions,
             pages_written: counted.pages_written,
             failed_writes: counted.failed_writes,
+            prefetched: counted.prefetched,
+            prefetch_useful: counted.prefetch_useful,
+            prefetch_late: counted.prefetch_late,
+            prefetch_wasted: counted.prefetch_wasted,
             frames: pool.frames(),
             pinned: pool.pinned(),
         });
@@ -224,62 +274,34 @@ pub unsafe extern "C" fn pagecast_pool_stats(pool: *const PoolHandle, stats: *mu
     })
 }
 
-/// Opens a file as it is now. If it changes later, reads fail with PAGECAST_STATUS_CHANGED.
+/// The pool as it is now, as text in the format that Prometheus scrapes: counts, frames by state, memory, storage, open
+/// files. Looks at each frame and stops nobody. The text ends with a zero byte and is given back by pagecast_text_free.
 ///
 /// # Safety
 ///
-/// (C1), (C2), (C3)
+/// (C1), (C2)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_relation_open(
-    pool: *const PoolHandle,
-    path: *const c_char,
-    relation: *mut *mut RelationHandle,
-) -> Status {
+pub unsafe extern "C" fn pagecast_pool_snapshot(pool: *const PoolHandle, text: *mut *mut c_char) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let pool = &unsafe { borrow(pool, "pool") }?.0;
-        // SAFETY: (C3).
-        let path = unsafe { text(path, "path") }?;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C2).
-        let out = unsafe { output(relation, "relation") }?;
-        let opened = pool.open(Path::new(OsStr::from_bytes(path.to_bytes())))?;
-        out.set(give(RelationHandle(opened)));
+        let out = unsafe { output(text, "text") }?;
+        out.set(give_text(c_text(pool.snapshot().prometheus().to_string())));
         Ok(())
     })
 }
 
-/// Gives the handle of a file back. Its pages stay in the pool.
+/// Gives a text back that was given by pagecast_pool_snapshot.
 ///
 /// # Safety
 ///
 /// (C1)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_relation_close(relation: *mut RelationHandle) -> Status {
+pub unsafe extern "C" fn pagecast_text_free(text: *mut c_char) -> Status {
     answer(|| {
-        // SAFETY: (C1).
-        drop(unsafe { take(relation, "relation") }?);
+        // SAFETY: (C1), for a text as for a handle.
+        drop(unsafe { take_text(text, "text") }?);
         Ok(())
     })
-}
-
-/// Bytes of the file; 0 for null.
-///
-/// # Safety
-///
-/// (C1)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_relation_length(relation: *const RelationHandle) -> u64 {
-    // SAFETY: (C1).
-    unsafe { crate::pointers::borrow_if_any(relation) }.map_or(0, |relation| relation.0.len())
-}
-
-/// Pages of the file; 0 for null.
-///
-/// # Safety
-///
-/// (C1)
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_relation_pages(relation: *const RelationHandle) -> u32 {
-    // SAFETY: (C1).
-    unsafe { crate::pointers::borrow_if_any(relation) }.map_or(0, |relation| relation.0.pages())
 }

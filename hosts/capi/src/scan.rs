@@ -1,10 +1,13 @@
 //! What a query tells of its reads.
 
+use std::ops::Range;
+
 use pagecast::Scan;
 use pagecast::predictor::{self, Pages, ScanKind, ScanSpec};
 
 use crate::pointers::{array, borrow, give, output, take};
-use crate::pool::{PoolHandle, RelationHandle};
+use crate::pool::PoolHandle;
+use crate::relation::RelationHandle;
 use crate::status::{Failure, Status, answer};
 
 /// A scan that the pool knows of.
@@ -54,7 +57,7 @@ pub unsafe extern "C" fn pagecast_scan_register(
 ) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let pool = &unsafe { borrow(pool, "pool") }?.0;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C2).
         let out = unsafe { output(scan, "scan") }?;
         // SAFETY: (C3).
@@ -95,6 +98,56 @@ pub unsafe extern "C" fn pagecast_scan_report(scan: *const ScanHandle, position:
         unsafe { borrow(scan, "scan") }?.0.report(position);
         Ok(())
     })
+}
+
+/// Bounds the resident pages that this scan had loaded to `frames`; 0 lifts the bound. A scan that reads everything once
+/// then leaves the rest of the pool alone.
+///
+/// # Safety
+///
+/// (C1)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pagecast_scan_cap(scan: *const ScanHandle, frames: u32) -> Status {
+    answer(|| {
+        // SAFETY: (C1).
+        unsafe { borrow(scan, "scan") }?.0.cap((frames > 0).then_some(frames));
+        Ok(())
+    })
+}
+
+/// Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them, and writes to `pages` how
+/// many pages are on their way because of that. Does not wait. Pages that are there, that find no room in the pool's
+/// prefetch share, or that would displace what a scan wants, are left out.
+///
+/// # Safety
+///
+/// (C1), (C2)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pagecast_scan_will_need(
+    scan: *const ScanHandle,
+    relation: *const RelationHandle,
+    offset: u64,
+    length: u64,
+    pages: *mut u32,
+) -> Status {
+    answer(|| {
+        // SAFETY: (C1).
+        let scan = &unsafe { borrow(scan, "scan") }?.0;
+        // SAFETY: (C1).
+        let relation = &unsafe { borrow(relation, "relation") }?.0;
+        // SAFETY: (C2).
+        let out = unsafe { output(pages, "pages") }?;
+        let range = range_of(offset, length)?;
+        out.set(scan.will_need(relation, std::slice::from_ref(&range))?);
+        Ok(())
+    })
+}
+
+/// The bytes of a file that C means.
+pub(crate) fn range_of(offset: u64, length: u64) -> Result<Range<u64>, Failure> {
+    let end = offset.checked_add(length);
+    let end = end.ok_or_else(|| Failure::new(Status::OutOfBounds, "`offset` + `length` is no file offset"))?;
+    Ok(offset..end)
 }
 
 /// The scan has ended, or was given up.

@@ -24,7 +24,7 @@ pub enum Status {
     Changed = 4,
     /// The file has no such page or byte.
     OutOfBounds = 5,
-    /// No room for another scan. The scan may run without being registered.
+    /// No room for another scan, which may run without being registered, or for another relation to be kept.
     NoRoom = 6,
     /// Pages of the pool are still pinned.
     InUse = 7,
@@ -73,6 +73,7 @@ impl From<PoolError> for Failure {
             PoolError::OutOfBounds { .. } | PoolError::NoPage { .. } => Status::OutOfBounds,
             PoolError::TooSmall { .. } | PoolError::Setup { .. } => Status::Setup,
             PoolError::Register(error) => of_register(error),
+            PoolError::TooManyKept { .. } => Status::NoRoom,
             PoolError::Abandoned { .. } => Status::Internal,
             _ => Status::InvalidArgument,
         };
@@ -121,9 +122,13 @@ fn words_of(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }
 
+/// A text for C, which reads up to the first zero byte. Names of files inside it may hold one.
+pub(crate) fn c_text(text: String) -> CString {
+    CString::new(text.replace('\0', "\\0")).unwrap_or_default()
+}
+
 fn remember(message: String) {
-    // A name inside the message may hold a zero byte; C reads up to the first.
-    let text = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
+    let text = c_text(message);
     // A thread that is ending has no place for it any more, and nobody to read it.
     let _ = MESSAGE.try_with(|place| *place.borrow_mut() = text);
 }

@@ -7,8 +7,10 @@ use std::ptr::null_mut;
 
 use pagecast::{Format, Lsn, PinMut, WriteOptions};
 
-use crate::pointers::{borrow, borrow_if_any, borrow_mut, give, output, take, text};
-use crate::pool::{PoolHandle, RelationHandle};
+use crate::page::unpin;
+use crate::pointers::{borrow, borrow_if_any, borrow_mut, give, output, text};
+use crate::pool::PoolHandle;
+use crate::relation::RelationHandle;
 use crate::scan::ScanHandle;
 use crate::status::{Status, answer};
 
@@ -43,7 +45,7 @@ pub unsafe extern "C" fn pagecast_relation_open_to_write(
 ) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let pool = &unsafe { borrow(pool, "pool") }?.0;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C3).
         let path = unsafe { text(path, "path") }?;
         // SAFETY: (C2).
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn pagecast_relation_grow(
 ) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let pool = &unsafe { borrow(pool, "pool") }?.0;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?;
         // SAFETY: (C2).
@@ -103,7 +105,7 @@ pub unsafe extern "C" fn pagecast_pin_to_write(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        let mut pin = pool.0.pin_mut(&relation.0, block, scan.map(|scan| scan.0.id()))?;
+        let mut pin = pool.pool.pin_mut(&relation.0, block, scan.map(|scan| scan.0.id()))?;
         let (data, length) = (pin.as_mut_ptr(), pin.len());
         out.set(PageMut { data, length, pin: give(PinMutHandle(pin)) });
         Ok(())
@@ -135,16 +137,8 @@ pub unsafe extern "C" fn pagecast_mark_dirty(page: *const PageMut, lsn: u64) -> 
 /// (C1), (C2), (C4)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagecast_unpin_written(page: *mut PageMut) -> Status {
-    answer(|| {
-        // SAFETY: (C2): a page that pagecast_pin_to_write filled, or a cleared one.
-        let given = *unsafe { borrow(page, "page") }?;
-        // SAFETY: (C1): it comes from pagecast_pin_to_write and, not being cleared, was not given back.
-        let handle = unsafe { take(given.pin, "page->pin") }?;
-        drop(handle.0);
-        // SAFETY: (C2); the borrow above has ended.
-        unsafe { output(page, "page") }?.set(PageMut { data: null_mut(), length: 0, pin: null_mut() });
-        Ok(())
-    })
+    // SAFETY: (C1), (C2), (C4): a page that pagecast_pin_to_write filled, or a cleared one.
+    unsafe { unpin(page, |page| page.pin, PageMut { data: null_mut(), length: 0, pin: null_mut() }) }
 }
 
 /// Writes every page that is dirty now and makes it safe from a crash. Waits for those who have a dirty page pinned to
@@ -157,7 +151,7 @@ pub unsafe extern "C" fn pagecast_unpin_written(page: *mut PageMut) -> Status {
 pub unsafe extern "C" fn pagecast_flush(pool: *const PoolHandle) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        unsafe { borrow(pool, "pool") }?.0.flush()?;
+        unsafe { borrow(pool, "pool") }?.pool.flush()?;
         Ok(())
     })
 }
@@ -172,7 +166,7 @@ pub unsafe extern "C" fn pagecast_flush(pool: *const PoolHandle) -> Status {
 pub unsafe extern "C" fn pagecast_checkpoint(pool: *const PoolHandle, lsn: u64) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        unsafe { borrow(pool, "pool") }?.0.checkpoint(Lsn(lsn))?;
+        unsafe { borrow(pool, "pool") }?.pool.checkpoint(Lsn(lsn))?;
         Ok(())
     })
 }
