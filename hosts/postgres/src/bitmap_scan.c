@@ -34,14 +34,6 @@ typedef struct ObservedScan
 } ObservedScan;
 
 static TableAmRoutine observing;
-static uint64 registered_here = 0;
-
-/* How many this process has registered so far; for EXPLAIN. */
-uint64
-bitmap_scans_registered(void)
-{
-	return registered_here;
-}
 
 static inline ObservedScan *
 enter(TableScanDesc scan)
@@ -126,8 +118,8 @@ register_bitmap(ObservedScan *observed)
 		list_shared(&builder, node->tbm, node->ss.ps.state->es_query_dsa);
 	else
 		list_private(&builder, node->tbm);
-	if (builder.blocks >= LEAST_BLOCKS && register_runs(&observed->registration, builder.runs, builder.count, builder.blocks))
-		registered_here++;
+	if (builder.blocks >= LEAST_BLOCKS)
+		register_runs(&observed->registration, builder.runs, builder.count, builder.blocks);
 	pfree(builder.runs);
 }
 

@@ -14,14 +14,14 @@ static void
 explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,
 				  ParamListInfo params, QueryEnvironment *environment)
 {
-	uint64		before = bitmap_scans_registered();
+	uint64		before = scans_registered_here();
 	uint64		registered;
 
 	if (next_explain)
 		next_explain(query, cursor_options, into, es, query_string, params, environment);
 	else
 		plain_explain_one_query(query, cursor_options, into, es, query_string, params, environment);
-	registered = bitmap_scans_registered() - before;
+	registered = scans_registered_here() - before;
 	if (es->analyze && es->format == EXPLAIN_FORMAT_TEXT && registered > 0)
 		ExplainPropertyUInteger("Scans registered by pg_pagecast", NULL, registered, es);
 }

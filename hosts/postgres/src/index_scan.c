@@ -184,6 +184,7 @@ static void
 follow(ObservedIndexScan *observed, BlockNumber block)
 {
 	uint32		unit = observed->entries / ENTRIES;
+	int64		most = observed->order.error * units_of(observed) + NEIGHBOURS;
 	uint32		marked;
 	int64		ahead;
 
@@ -191,7 +192,7 @@ follow(ObservedIndexScan *observed, BlockNumber block)
 	if (!predictor_marked(predictor, observed->registration.name, block, observed->registration.axis, unit + observed->ahead, &marked))
 		return;
 	ahead = (int64) marked - unit;
-	if (Abs(ahead) > observed->order.error * units_of(observed) + NEIGHBOURS)
+	if (ahead < -most || ahead > most)
 		return;
 	if (ahead < observed->ahead - 1 || ahead > observed->ahead + 1)
 		observed->neighbours = 0;

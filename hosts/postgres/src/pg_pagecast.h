@@ -1,8 +1,8 @@
 /*
  * pg_pagecast: what its files know of each other.
  *
- * Who calls whom: executor.c sees plans start, and puts an observer (bitmap_scan.c) under the scans that it understands; the observer registers
- * the scan (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c). views.c shows it.
+ * Who calls whom: executor.c sees plans start, and puts an observer (bitmap_scan.c, index_scan.c, sequential_scan.c) under the scans that it
+ * understands; the observer registers the scan (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c). views.c shows it.
  */
 #ifndef PG_PAGECAST_H
 #define PG_PAGECAST_H
@@ -132,6 +132,7 @@ typedef struct Registration
 } Registration;
 
 extern uint64 pagecast_now(void);
+extern uint64 scans_registered_here(void);
 extern uint32 pagecast_relation_name(const RelFileLocator *locator);
 extern void registration_init(Registration *registration, ScanKind kind, Relation relation, int plan_node);
 extern bool register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length);
@@ -188,7 +189,6 @@ extern void sequential_scans_end(EState *state);
 
 /* bitmap_scan.c */
 extern void observe_bitmap_scan(BitmapHeapScanState *node);
-extern uint64 bitmap_scans_registered(void);
 
 /* explain.c */
 extern void explain_install_hook(void);

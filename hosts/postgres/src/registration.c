@@ -22,6 +22,14 @@
 
 /* Whether this process will finish what it has registered on its way out. */
 static bool leaves_clean = false;
+static uint64 registered_here = 0;
+
+/* How many scans this process has registered so far; for EXPLAIN. */
+uint64
+scans_registered_here(void)
+{
+	return registered_here;
+}
 
 /* Nanoseconds on the clock that all processes share. */
 uint64
@@ -193,6 +201,7 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		slot->kind = registration->kind;
 		pg_atomic_write_u64(&slot->reached, now);
 		pg_atomic_fetch_add_u32(&shared->active, 1);
+		registered_here++;
 	}
 	LWLockRelease(shared->lock);
 	count(status == PREDICTOR_OK ? COUNT_REGISTERED : COUNT_REFUSED, 1);
