@@ -19,8 +19,11 @@ simulate() {
     "$pagecast" simulate "$out/$name.pct" --policies "$policies" --sizes "$sizes" --seed 1 --jobs 1 --json "$out/$name.json" "$@"
 }
 
-all='clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,frequency=off)'
-mixed="clock,pbm-pq,pbm-paper,pbm(samples=10,frequency=max,fallback=lru)"
+# The paper's sampling: nothing is kept, draws are with replacement, and no fallback unless one is named.
+plain=keep=0,replacement=yes,frequency=off,fallback=off
+history=samples=10,keep=0,replacement=yes
+all="clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,$plain),pbm(frequency=off)"
+mixed="clock,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm(frequency=auto)"
 table='pages=8000'
 
 for figure in $figures; do
@@ -28,7 +31,7 @@ for figure in $figures; do
     3)
         for workload in dynzipf-like dynzipf-like-cs; do
             simulate "3-$workload" "$workload(reads=400000,pages=8000)" \
-                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,pbm(samples=10,frequency=max,fallback=lru),opt" 10%,30%,50%,70%
+                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm(frequency=auto),opt" 10%,30%,50%,70%
         done
         ;;
     5)
@@ -39,10 +42,11 @@ for figure in $figures; do
         ;;
     6) simulate 6 "sequential(streams=32,$table)" "$all,opt" 20%,30%,45%,60%,80% ;;
     7)
-        samples=$(printf 'pbm(samples=%s,frequency=off),' 1 2 5 10 20 100)
-        without='pbm(samples=10,replacement=no,frequency=off),pbm(samples=100,replacement=no,frequency=off)'
+        samples=$(printf "pbm(samples=%s,$plain)," 1 2 5 10 20 100)
+        ours=$(printf "pbm(samples=%s,keep=16,replacement=round,frequency=off,fallback=lru)," 5 10 20)
+        without="pbm(samples=10,keep=0,replacement=no,frequency=off,fallback=off),pbm(samples=100,keep=0,replacement=no,frequency=off,fallback=off)"
         for streams in 8 32; do
-            simulate "7-$streams" "sequential(streams=$streams,$table)" "$samples$without,pbm(samples=100,bulk=10,frequency=off),opt" 30%
+            simulate "7-$streams" "sequential(streams=$streams,$table)" "$samples$ours$without,pbm(samples=100,bulk=10,$plain),opt" 30%
         done
         ;;
     8)
@@ -73,15 +77,15 @@ for figure in $figures; do
         ;;
     algorithm2)
         readings=$(for reading in max min mean; do
-            printf 'pbm(samples=10,frequency=%s),pbm(samples=10,frequency=%s,fallback=lru),' $reading $reading
+            printf "pbm($history,frequency=%s,fallback=off),pbm($history,frequency=%s,fallback=lru)," $reading $reading
         done)
         for workload in "sequential(streams=32,$table)" "ycsb(operations=100000,skew=0.75,scans=2500,$table)" \
             "dynzipf-like-cs(reads=400000,pages=8000)"; do
-            simulate "algorithm2-${workload%%(*}" "$workload" "clock,pbm-paper,pbm(samples=10,frequency=off,fallback=lru),${readings%,}" 30%
+            simulate "algorithm2-${workload%%(*}" "$workload" "clock,pbm-paper,pbm($history,frequency=off,fallback=lru),${readings%,}" 30%
         done
         ;;
     groups)
-        groups=$(printf 'pbm(samples=10,frequency=off,group=%s),pbm-pq(group=%s),' 1 1 8 8 32 32 128 128 512 512 2048 2048)
+        groups=$(printf "pbm(samples=10,$plain,group=%s),pbm-pq(group=%s)," 1 1 8 8 32 32 128 128 512 512 2048 2048)
         simulate groups "sequential(streams=32,$table)" "${groups%,}" 30%
         ;;
     slices)

@@ -7,7 +7,9 @@ mod policy_pool;
 mod seeded;
 
 use pagecast_core::oracle::{NoScans, Oracle};
-use pagecast_core::policy::{Access, ConcurrentPolicy, ExtendedSampling, Frequency, PolicySpec, SamplingOptions};
+use pagecast_core::policy::{
+    ALL, Access, ConcurrentPolicy, ExtendedSampling, Frequency, PolicySpec, Replacement, SamplingOptions,
+};
 use pagecast_core::{FrameId, PageId, Tick};
 use policy_pool::{ModelPool, Slots};
 use proptest::prelude::*;
@@ -35,11 +37,10 @@ fn traces() -> impl Strategy<Value = Vec<u64>> {
 #[test]
 fn with_all_switches_off_it_is_the_papers() {
     seeded::check(60, &(1..24u32, 1..20u32, traces()), |(frames, samples, trace)| {
-        let pool = |name: &str| {
-            let spec = PolicySpec::parse(&format!("{name}(samples={samples},frequency=off)")).unwrap();
-            ModelPool::new(&spec, frames, 5)
-        };
-        let (mut paper, mut ours) = (pool("pbm-paper"), pool("pbm"));
+        let pool = |text: &str| ModelPool::new(&PolicySpec::parse(text).unwrap(), frames, 5);
+        let mut paper = pool(&format!("pbm-paper(samples={samples})"));
+        let off = "keep=0,replacement=yes,frequency=off,fallback=off";
+        let mut ours = pool(&format!("pbm(samples={samples},{off})"));
         for &page in &trace {
             for pool in [&mut paper, &mut ours] {
                 pool.request(PageId::from_raw(page), false, &Fourths).unwrap();
@@ -116,7 +117,7 @@ fn looking_at_all_frames_it_chooses_as_the_naive_version() {
     let victims = Cell::new(0);
     seeded::check(60, &(1..24u32, traces()), |(frames, trace)| {
         for reading in ["max", "min", "mean"] {
-            let text = format!("pbm(samples=256,replacement=no,frequency={reading},fallback=lru)");
+            let text = format!("pbm(samples=all,keep=0,frequency={reading},fallback=lru)");
             let mut pool = ModelPool::new(&PolicySpec::parse(&text).unwrap(), frames, 1);
             let mut naive = Exhaustive { resident: vec![], frames: frames as usize, reading, now: 0 };
             for &page in &trace {
@@ -135,7 +136,7 @@ fn looking_at_all_frames_it_chooses_as_the_naive_version() {
 fn the_fallback_alone_is_lru() {
     seeded::check(60, &(1..24u32, traces()), |(frames, trace)| {
         let pool = |text: &str| ModelPool::new(&PolicySpec::parse(text).unwrap(), frames, 1);
-        let (mut lru, mut pbm) = (pool("lru"), pool("pbm(samples=256,replacement=no,frequency=off,fallback=lru)"));
+        let (mut lru, mut pbm) = (pool("lru"), pool("pbm(samples=all,keep=0,frequency=off,fallback=lru)"));
         for &page in &trace {
             for pool in [&mut lru, &mut pbm] {
                 pool.request(PageId::from_raw(page), false, &NoScans).unwrap();
@@ -149,7 +150,8 @@ fn the_fallback_alone_is_lru() {
 const OFF: SamplingOptions = SamplingOptions {
     samples: 1,
     bulk: 1,
-    replacement: false,
+    keep: 0,
+    replacement: Replacement::No,
     frequency: Frequency::Off,
     lru_fallback: false,
     group: 1,
@@ -174,7 +176,7 @@ const INCOMING: Access = Access { page: PageId::from_raw(1 << 40), scan: None, w
 
 #[test]
 fn a_bulk_leaves_in_order_and_each_page_once() {
-    for replacement in [true, false] {
+    for replacement in [Replacement::Yes, Replacement::No] {
         let options = SamplingOptions { samples: 60, bulk: 20, replacement, ..OFF };
         let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
         let mut left: Vec<u32> = (0..20).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().0).collect();
@@ -185,6 +187,63 @@ fn a_bulk_leaves_in_order_and_each_page_once() {
         left.sort_unstable();
         left.dedup();
         assert_eq!(left.len(), 21);
+    }
+}
+
+/// With what is kept a few samples find what only a look at all frames would: the pages that are wanted last leave, the last
+/// first, though each eviction draws 8 of 256 frames. Without, more of them stay.
+#[test]
+fn what_is_kept_makes_few_samples_see_much() {
+    let leaves = |keep, replacement| {
+        let options = SamplingOptions { samples: 8, keep, replacement, ..OFF };
+        let (policy, frames) = (ExtendedSampling::new(256, options, 1), full(256));
+        // A round of the frames passes before anything leaves that counts.
+        assert!((0..32).all(|_| policy.evict(&frames, &INCOMING, &ByNumber).is_some()));
+        (0..32).filter(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().0 >= 200).count()
+    };
+    let (with, without) = (leaves(16, Replacement::Round), leaves(0, Replacement::Yes));
+    assert!(with > 20 && without < 20, "{with} {without}");
+}
+
+/// What was kept and is wanted sooner by now stays, and what nobody wants any more goes.
+#[test]
+fn what_is_kept_is_looked_at_again() {
+    struct Turned(Cell<bool>);
+    impl Oracle for Turned {
+        fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+            Some(if self.0.get() { 1000 - page.raw() } else { page.raw() })
+        }
+    }
+    let options = SamplingOptions { samples: ALL, keep: 16, ..OFF };
+    let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
+    let oracle = Turned(Cell::new(false));
+    assert_eq!(policy.evict(&frames, &INCOMING, &oracle), Some(FrameId(63)));
+    // Two samples a choice from now on, both of the middle at best: the order of those that were kept has turned.
+    assert!(policy.set_samples(2));
+    oracle.0.set(true);
+    let victim = policy.evict(&frames, &INCOMING, &oracle).unwrap().0;
+    assert!(victim <= 47, "{victim} is wanted first of all that were kept");
+}
+
+/// In a round of as many draws as there are frames nearly all come, and in two rounds all.
+#[test]
+fn draws_in_rounds_leave_out_few_frames() {
+    struct Seen(Vec<Cell<u32>>);
+    impl Oracle for Seen {
+        fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+            self.0[page.raw() as usize].set(self.0[page.raw() as usize].get() + 1);
+            Some(1)
+        }
+    }
+    for frames in [7, 100, 1000, 4097] {
+        let options = SamplingOptions { samples: 10, replacement: Replacement::Round, ..OFF };
+        let (policy, slots) = (ExtendedSampling::new(frames, options, 3), full(frames));
+        let seen = Seen(vec![Cell::new(0); frames as usize]);
+        for _ in 0..(2 * frames).div_ceil(10) {
+            let victim = policy.evict(&slots, &INCOMING, &seen).unwrap();
+            slots.fill(victim, PageId::from_raw(victim.0.into()));
+        }
+        assert!(seen.0.iter().all(|times| (1..=4).contains(&times.get())), "{frames} frames: {:?}", seen.0);
     }
 }
 

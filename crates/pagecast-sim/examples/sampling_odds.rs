@@ -4,7 +4,7 @@
 //! `cargo run --release -p pagecast-sim --example sampling_odds -- odds.html`
 
 use pagecast_core::policy::PolicySpec;
-use pagecast_sim::odds::{measured_share, optimal_share};
+use pagecast_sim::odds::{measured_share, optimal_share, sampling};
 use pagecast_sim::report::{Page, Table};
 use serde_json::{Value, json};
 use std::error::Error;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:>10} {:>8} {:>8} {:>8}", "choice", "part", "formula", "measured");
     for (samples, bulk) in CHOICES {
         let name = format!("{bulk} of {samples}");
-        let spec: PolicySpec = format!("pbm(samples={samples},bulk={bulk},frequency=off)").parse()?;
+        let spec: PolicySpec = sampling(samples, bulk).parse()?;
         let line: Vec<_> =
             (0..=60).map(|at| f64::from(at) / 200.0).map(|p| (p, optimal_share(p, samples, bulk))).collect();
         let mut measured = Vec::new();

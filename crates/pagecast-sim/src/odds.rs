@@ -82,6 +82,11 @@ impl Oracle for Still {
     }
 }
 
+/// The policy that draws as the formulas have it: with replacement, and with nothing kept from one choice to the next.
+pub fn sampling(samples: u32, bulk: u32) -> String {
+    format!("pbm(samples={samples},bulk={bulk},keep=0,replacement=yes,frequency=off,fallback=off)")
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -105,7 +110,7 @@ mod tests {
         const EVICTIONS: u32 = 5_120;
         for (samples, bulk) in [(1, 1), (2, 1), (10, 1), (50, 1), (100, 10), (40, 4), (256, 128)] {
             for p in [0.02, 0.1, 0.3] {
-                let spec: PolicySpec = format!("pbm(samples={samples},bulk={bulk},frequency=off)").parse().unwrap();
+                let spec = PolicySpec::parse(&sampling(samples, bulk)).unwrap();
                 let (expected, measured) =
                     (optimal_share(p, samples, bulk), measured_share(&spec, p, 10_000, EVICTIONS, 42).unwrap());
                 // Victims of one bulk depend on each other: their number is that of the choices at worst.
@@ -121,9 +126,9 @@ mod tests {
     #[test]
     fn without_replacement_no_draw_is_lost() {
         let share = |text: &str| measured_share(&text.parse().unwrap(), 0.01, 200, 4_000, 42).unwrap();
-        assert_eq!(share("pbm(samples=200,replacement=no,frequency=off)"), 1.0);
-        let (with, without) =
-            (share("pbm(samples=100,frequency=off)"), share("pbm(samples=100,replacement=no,frequency=off)"));
+        let without = |samples: u32| sampling(samples, 1).replace("replacement=yes", "replacement=no");
+        assert_eq!(share(&without(200)), 1.0);
+        let (with, without) = (share(&sampling(100, 1)), share(&without(100)));
         // Two of the 200 pages: 1 - 0.99^100 = 0.634, and 1 - (100 * 99) / (200 * 199) = 0.751.
         assert!((with - 0.634).abs() < 0.03 && (without - 0.751).abs() < 0.03, "{with} {without}");
     }

@@ -4,9 +4,9 @@ use super::block_group::MAX_GROUP;
 use super::parameters::{Kind, Parameter, PolicyError, resolve, split_call, split_list};
 use super::{
     Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, ExtendedSampling, Fifo, Frequency, Hyperbolic,
-    LeanEvict, Lfu, LfuAged, Lirs, Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, PbmPq, PbmSampling, Policy,
-    PqOptions, PqVersion, Predictive, RandomChoice, S3Fifo, SamplingOptions, SecondTouchClock, SequentialPolicy, Sieve,
-    TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
+    LeanEvict, Lfu, LfuAged, Lirs, Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_KEEP, MAX_SAMPLES, PbmPq, PbmSampling, Policy,
+    PqOptions, PqVersion, Predictive, RandomChoice, Replacement, S3Fifo, SamplingOptions, SecondTouchClock,
+    SequentialPolicy, Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
 };
 use crate::Tick;
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
@@ -78,7 +78,7 @@ const PBM: &[Parameter] = &[
 
 /// How the statistics of earlier uses are read, in the order of [`frequency`], and our own.
 const FREQUENCY: Kind = Kind::Word(&["off", "max", "min", "mean", "auto"]);
-/// In it: history as we learn it, [`Predictive`], for which `bulk`, `replacement`, `fallback` and `group` mean nothing.
+/// In it: history as we learn it, [`Predictive`], for which `bulk`, `keep`, `replacement`, `fallback` and `group` mean nothing.
 const AUTO: f64 = 4.0;
 
 /// The reading that stands at `index` of [`FREQUENCY`].
@@ -87,11 +87,12 @@ fn frequency(index: f64) -> Frequency {
 }
 
 const PBM_EXTENDED: &[Parameter] = &[
-    count("samples", 10, 1, MAX_SAMPLES as u64),
+    Parameter { name: "samples", default: 20.0, kind: Kind::CountOrAll(1, MAX_SAMPLES) },
     count("bulk", 1, 1, MAX_BULK as u64),
-    Parameter { name: "replacement", default: 0.0, kind: Kind::Word(&["yes", "no"]) },
+    count("keep", 16, 0, MAX_KEEP as u64),
+    Parameter { name: "replacement", default: 2.0, kind: Kind::Word(&["yes", "no", "round"]) },
     Parameter { name: "frequency", default: 0.0, kind: FREQUENCY },
-    Parameter { name: "fallback", default: 0.0, kind: Kind::Word(&["off", "lru"]) },
+    Parameter { name: "fallback", default: 1.0, kind: Kind::Word(&["off", "lru"]) },
     count("group", 1, 1, MAX_GROUP as u64),
 ];
 
@@ -364,7 +365,8 @@ impl PolicySpec {
                 SamplingOptions {
                     samples: value("samples") as u32,
                     bulk: value("bulk") as u32,
-                    replacement: value("replacement") == 0.0,
+                    keep: value("keep") as u32,
+                    replacement: [Replacement::Yes, Replacement::No, Replacement::Round][value("replacement") as usize],
                     frequency: frequency(value("frequency")),
                     lru_fallback: value("fallback") > 0.0,
                     group: value("group") as u32,

@@ -51,8 +51,8 @@ pub use predictive::Predictive;
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
 pub use sampling::{
-    ExtendedSampling, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_SAMPLES, PbmSampling, RandomChoice,
-    SamplingOptions, Watt,
+    ALL, ExtendedSampling, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_KEEP, MAX_SAMPLES, PbmSampling,
+    RandomChoice, Replacement, SamplingOptions, Watt,
 };
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};

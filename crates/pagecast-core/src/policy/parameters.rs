@@ -1,5 +1,6 @@
 //! Policies as text: `name(parameter=value,...)`, its values checked against what the policy declares, and the errors.
 
+use super::ALL;
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 use core::fmt;
 
@@ -8,6 +9,8 @@ use core::fmt;
 pub(super) enum Kind {
     /// A whole number between the two, both included.
     Count(u64, u64),
+    /// A whole number between the two, both included, or `all`, which is [`super::ALL`].
+    CountOrAll(u32, u32),
     /// A number between the two, both included.
     Number(f64, f64),
     /// A part of the pool between the two, both included: `0.25` or `25%`. With an upper end above 1, a multiple.
@@ -103,6 +106,8 @@ impl Kind {
     fn parse(self, text: &str) -> Option<f64> {
         match self {
             Kind::Count(low, high) => text.parse::<u64>().ok().filter(|n| (low..=high).contains(n)).map(|n| n as f64),
+            Kind::CountOrAll(..) if text == "all" => Some(ALL.into()),
+            Kind::CountOrAll(low, high) => Kind::Count(low.into(), high.into()).parse(text),
             Kind::Number(low, high) => finite(text).filter(|n| (low..=high).contains(n)),
             Kind::Share(low, high) => {
                 let share = match text.strip_suffix('%') {
@@ -118,6 +123,7 @@ impl Kind {
     fn expected(self) -> String {
         match self {
             Kind::Count(low, high) => format!("a whole number from {low} to {high}"),
+            Kind::CountOrAll(low, high) => format!("a whole number from {low} to {high}, or all"),
             Kind::Number(low, high) => format!("a number from {low} to {high}"),
             Kind::Share(low, high) => {
                 format!("a share from {} to {}", Percent(low), Percent(high))
@@ -129,7 +135,8 @@ impl Kind {
     /// Writes `value` in the form that `parse` reads.
     pub(super) fn write(self, f: &mut impl fmt::Write, value: f64) -> fmt::Result {
         match self {
-            Kind::Count(..) | Kind::Number(..) => write!(f, "{value}"),
+            Kind::CountOrAll(..) if value == f64::from(ALL) => f.write_str("all"),
+            Kind::Count(..) | Kind::CountOrAll(..) | Kind::Number(..) => write!(f, "{value}"),
             Kind::Share(..) => write!(f, "{}", Percent(value)),
             Kind::Word(words) => f.write_str(words[value as usize]),
         }

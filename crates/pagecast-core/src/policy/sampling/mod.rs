@@ -7,9 +7,10 @@ mod intervals;
 mod leanevict;
 mod pbm;
 mod random_choice;
+mod ranked;
 mod watt;
 
-pub use extended::{ExtendedSampling, MAX_BULK, SamplingOptions};
+pub use extended::{ALL, ExtendedSampling, MAX_BULK, MAX_KEEP, Replacement, SamplingOptions};
 pub use hyperbolic::Hyperbolic;
 pub use intervals::Frequency;
 pub use leanevict::LeanEvict;
