@@ -23,6 +23,10 @@ fn corpus() -> Vec<(Format, Vec<u8>)> {
     let mut writer = ColumnarWriter::new(Vec::new(), "corpus").unwrap();
     writer.push_all(&mut generate("ycsb(streams=3,operations=300,pages=100,scans=9999)", 1).unwrap()).unwrap();
     let columnar = writer.finish().unwrap();
+    let mut writer = ColumnarWriter::new(Vec::new(), "nearly in order").unwrap();
+    let index = "sequential-index(streams=3,queries=2,pages=200,stray=9)";
+    writer.push_all(&mut generate(index, 1).unwrap()).unwrap();
+    let correlated = writer.finish().unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&text).unwrap();
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
@@ -37,6 +41,7 @@ fn corpus() -> Vec<(Format, Vec<u8>)> {
         (Format::Csv(Columns::default()), csv),
         (Format::OracleGeneral, oracle),
         (Format::Columnar, columnar),
+        (Format::Columnar, correlated),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! What one stream does, and how streams become one trace.
 
-use crate::trace::{Action, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId, Tick};
 use std::cmp::Reverse;
@@ -31,26 +31,32 @@ pub(crate) enum Step {
     Wait(Tick),
 }
 
-/// What a scan registers: its kind, and one run that covers its axis.
+/// What a scan registers: its kind, the end of its axis, and what it reads of one relation.
 #[derive(Clone, Debug)]
 pub(crate) struct Beginning {
     pub(crate) kind: u8,
+    pub(crate) length: u64,
     pub(crate) relation: RelationId,
-    pub(crate) run: Run,
+    pub(crate) extent: Extent,
 }
 
 /// All that a stream does, in its order.
 pub(crate) type Program = Vec<Step>;
 
-/// A scan of `kind` registers for `blocks` blocks of `relation` from `first` on, a position each.
-pub(crate) fn begin(program: &mut Program, kind: u8, relation: RelationId, first: u32, blocks: u32) {
-    let run = Run { first, blocks, position: 0, span: u64::from(blocks) };
-    program.push(Step::Begin(Box::new(Beginning { kind, relation, run })));
+/// `blocks` blocks from `first` on, a position each.
+pub(crate) fn stretch(first: u32, blocks: u32) -> Run {
+    Run { first, blocks, position: 0, span: u64::from(blocks) }
+}
+
+/// A scan of `kind` registers for the blocks of `relation` that `run` has.
+pub(crate) fn begin(program: &mut Program, kind: u8, relation: RelationId, run: Run) {
+    let extent = Extent::Runs(vec![run]);
+    program.push(Step::Begin(Box::new(Beginning { kind, length: run.span, relation, extent })));
 }
 
 /// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at its end.
 pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
-    begin(program, SEQUENTIAL, relation, first, blocks);
+    begin(program, SEQUENTIAL, relation, stretch(first, blocks));
     for done in 1..=blocks {
         program.push(Step::Scan(PageId::new(relation, first + done - 1)));
         if done % report == 0 || done == blocks {
@@ -105,15 +111,16 @@ impl Generated {
             Step::Report(position) => Action::Report { scan: running(), position },
             Step::End => Action::Finish { scan: running() },
             Step::Begin(beginning) => {
-                let Beginning { kind, relation, run } = *beginning;
+                let Beginning { kind, length, relation, extent } = *beginning;
                 let scan = self.scans;
                 stream.scan = Some(scan);
                 self.scans += 1;
                 Action::Register(Box::new(Registration {
                     scan,
                     kind,
-                    length: run.position + run.span,
-                    parts: vec![(relation, vec![run])],
+                    length,
+                    parts: vec![(relation, extent)],
+                    starts: Vec::new(),
                 }))
             }
             Step::Pace(ticks) => {

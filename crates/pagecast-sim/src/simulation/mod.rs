@@ -7,11 +7,13 @@
 //! and report to it as the trace says.
 
 mod feed;
+mod foresight;
 mod scans;
 
 use crate::replay::{Counts, PageIds, belady, replay};
 use crate::trace::Trace;
 use feed::{Fixed, Logical, Plain};
+use foresight::Foresight;
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{Access, NextUses, PolicyError, PolicySpec};
 use pagecast_core::{PageId, Tick};
@@ -133,6 +135,23 @@ fn fixed(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Out
     let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
     scans.into_inner().fault()?;
     Ok(of(counts))
+}
+
+/// As [`simulate`] in the order of the trace, but policies learn from the trace itself when the scans that run will next read
+/// a page. With a policy that looks at every frame (`pbm(samples=all,frequency=off)`) this is the limit of what registered
+/// scans can tell; Belady's MIN knows those to come, too.
+///
+/// # Errors
+///
+/// As [`simulate`].
+pub fn simulate_foretold(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Outcome, SimulationError> {
+    let started = Instant::now();
+    let frames = frames.min(trace.unique());
+    let scans = RefCell::new(Scans::of(trace));
+    let oracle = Foresight::of(trace);
+    let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
+    scans.into_inner().fault()?;
+    Ok(Outcome { wall: started.elapsed(), ..of(counts) })
 }
 
 fn logical(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64, latency: u32) -> Result<Outcome, SimulationError> {

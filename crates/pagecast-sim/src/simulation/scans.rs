@@ -1,7 +1,7 @@
 //! The scans of a trace, registered with the predictor while the trace is replayed.
 
 use super::SimulationError;
-use crate::trace::{LoadedEvent, Registration, ScanNumber, Trace};
+use crate::trace::{Extent, LoadedEvent, Registration, ScanNumber, Trace};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, RelationId, ScanId, Tick};
@@ -17,6 +17,8 @@ struct Running {
     /// position names the entry that leads to the page.
     entries: Option<(RelationId, Run)>,
     position: u64,
+    /// Whether it is the first worker of its scan, or the only one: the scan ends with it.
+    leads: bool,
 }
 
 /// The predictor, and which of its scans is which of the trace's.
@@ -67,7 +69,8 @@ impl Scans {
                 }
             }
             LoadedEvent::Finish(scan) => {
-                if let Some(running) = self.running.get_mut(*scan as usize).and_then(Option::take) {
+                let running = self.running.get_mut(*scan as usize);
+                if let Some(running) = running.and_then(|running| running.take_if(|running| running.leads)) {
                     self.registry.finish(running.id, now);
                 }
             }
@@ -80,14 +83,18 @@ impl Scans {
     fn register(&mut self, registration: &Registration, now: Tick) -> bool {
         let parts = registration.parts.iter();
         let parts: Vec<_> =
-            parts.map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
+            parts.map(|(relation, extent)| Part { relation: *relation, pages: pages(extent) }).collect();
         let spec = ScanSpec { kind: ScanKind(registration.kind), length: registration.length, parts: &parts };
-        match self.registry.register(&spec, now) {
-            Ok(id) => {
-                let at = registration.scan as usize;
-                self.running.resize(self.running.len().max(at + 1), None);
+        let starts = if registration.starts.is_empty() { &[0][..] } else { &registration.starts };
+        let mut workers = vec![ScanId::NOBODY; starts.len()];
+        match self.registry.register_workers(&spec, starts, &mut workers, now) {
+            Ok(()) => {
+                let first = registration.scan as usize;
+                self.running.resize(self.running.len().max(first + workers.len()), None);
                 let entries = entries(registration);
-                self.running[at] = Some(Running { id, entries, position: 0 });
+                for (i, (&id, &position)) in workers.iter().zip(starts).enumerate() {
+                    self.running[first + i] = Some(Running { id, entries, position, leads: i == 0 });
+                }
                 true
             }
             Err(error) => {
@@ -104,10 +111,20 @@ impl Scans {
     }
 }
 
+/// As the predictor has it.
+fn pages(extent: &Extent) -> Pages<'_> {
+    match extent {
+        Extent::Runs(runs) => Pages::Runs(runs),
+        Extent::Correlated { run, scatter, descending } => {
+            Pages::Correlated { run: *run, scatter: *scatter, descending: *descending }
+        }
+    }
+}
+
 /// What a scan goes through, if that is one run of one relation.
 fn entries(registration: &Registration) -> Option<(RelationId, Run)> {
     match &registration.parts[..] {
-        [(relation, runs)] => match runs[..] {
+        [(relation, Extent::Runs(runs))] => match runs[..] {
             [run] => Some((*relation, run)),
             _ => None,
         },
@@ -128,8 +145,9 @@ fn marks_for(trace: &Trace) -> u32 {
     for event in trace.events() {
         if let LoadedEvent::Register(registration) = &event.event {
             let at = registration.scan as usize;
-            relations.resize(relations.len().max(at + 1), None);
-            relations[at] = entries(registration).map(|(relation, _)| relation);
+            let end = at + registration.numbers();
+            relations.resize(relations.len().max(end), None);
+            relations[at..end].fill(entries(registration).map(|(relation, _)| relation));
         }
     }
     let led = |at: &usize| {
@@ -149,8 +167,12 @@ fn room_for(trace: &Trace) -> PredictorConfig {
     struct Room([u64; 3]);
     impl Room {
         fn of(registration: &Registration) -> Self {
-            let runs: usize = registration.parts.iter().map(|(_, runs)| runs.len()).sum();
-            Self([1, registration.parts.len() as u64, runs as u64])
+            let runs = registration.parts.iter().map(|(_, extent)| match extent {
+                Extent::Runs(runs) => runs.len() as u64,
+                // A word more than a run.
+                Extent::Correlated { .. } => 2,
+            });
+            Self([registration.numbers() as u64, registration.parts.len() as u64, runs.sum()])
         }
     }
     let mut needs: Vec<Room> = Vec::new();

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::generate::generate;
-use crate::trace::{Action, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
 use pagecast_core::RelationId;
 use pagecast_core::predictor::Run;
 
@@ -25,8 +25,8 @@ fn read(stream: u32, block: u32) -> Record {
 /// A scan of blocks 0 to `blocks`, registered, reporting after every block, by stream `stream`.
 fn scan(stream: u32, number: u32, blocks: u32) -> Vec<Record> {
     let run = Run { first: 0, blocks, position: 0, span: u64::from(blocks) };
-    let parts = vec![(RelationId(1), vec![run])];
-    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts };
+    let parts = vec![(RelationId(1), Extent::Runs(vec![run]))];
+    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts, starts: Vec::new() };
     let mut records = vec![Record { stream, action: Action::Register(Box::new(registration)) }];
     for block in 0..blocks {
         let page = PageId::new(RelationId(1), block);
@@ -157,4 +157,54 @@ fn logical_time_makes_the_same_requests() {
     );
     assert!(made.is_sorted_by_key(|access| access.at));
     assert!(trace.writes() > 0 && trace.has_scans());
+}
+
+/// Told by the trace, a policy that looks at every frame stands between its own estimates and Belady.
+#[test]
+fn what_the_trace_tells_is_a_limit() {
+    let workload = "sequential(streams=8,queries=4,pages=600)";
+    let trace = Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap();
+    let misses =
+        |policy: &str| simulate(&trace, &policy.parse().unwrap(), 150, 1, Interleaving::Fixed).unwrap().counts.misses;
+    let every = PolicySpec::parse("pbm(samples=all,keep=0,frequency=off)").unwrap();
+    let told = simulate_foretold(&trace, &every, 150, 1).unwrap().counts.misses;
+    let (opt, estimated, paper) = (misses("opt"), misses(every.name()), misses("pbm-paper"));
+    println!("opt {opt}, told {told}, estimated {estimated}, pbm-paper {paper}");
+    assert!(opt < told && told <= estimated && estimated < paper);
+}
+
+/// Two workers of one scan, each in a stream of its own: their pages are wanted by each at its own pace, and another stream
+/// that reads much else does not drive them out.
+#[test]
+fn workers_of_one_scan_are_one_registration() {
+    let run = Run { first: 0, blocks: 40, position: 0, span: 40 };
+    let registration = Registration {
+        scan: 0,
+        kind: 0,
+        length: 40,
+        parts: vec![(RelationId(1), Extent::Runs(vec![run]))],
+        starts: vec![0, 20],
+    };
+    let request = |stream, block, scan| {
+        let page = PageId::new(RelationId(1), block);
+        Record { stream, action: Action::Request { page, write: false, scan } }
+    };
+    // All pages are there before the scan begins, and its workers find them though every other request is noise.
+    let mut records: Vec<_> = (0..40).map(|block| request(2, block, None)).collect();
+    records.push(Record { stream: 0, action: Action::Register(Box::new(registration)) });
+    for block in 0..20 {
+        for (worker, noise) in [(0, 1000), (1, 2000)] {
+            records.push(request(worker, block + 20 * worker, Some(worker)));
+            let position = u64::from(block + 20 * worker) + 1;
+            records.push(Record { stream: worker, action: Action::Report { scan: worker, position } });
+            records.push(request(2, noise + block, None));
+        }
+    }
+    records.push(Record { stream: 0, action: Action::Finish { scan: 0 } });
+    let trace = trace(records);
+    let misses =
+        |policy: &str| simulate(&trace, &policy.parse().unwrap(), 42, 1, Interleaving::Fixed).unwrap().counts.misses;
+    let (pbm, lru) = (misses("pbm(samples=all,frequency=off)"), misses("lru"));
+    assert_eq!(pbm, 40 + 40, "each page and each page of noise once");
+    assert!(lru > pbm, "{lru}");
 }

@@ -60,7 +60,8 @@ pub enum Action {
         /// The registered scan that asks, if one does.
         scan: Option<ScanNumber>,
     },
-    /// It registers a scan. Numbers are given in order: 0, 1, 2...
+    /// It registers a scan. Numbers are given in order: 0, 1, 2... A scan of several workers takes one for each, and they read
+    /// and report under their own; the scan ends under its first.
     Register(Box<Registration>),
     /// A scan says that all positions before `position` are done.
     Report {
@@ -95,8 +96,33 @@ pub struct Registration {
     pub kind: u8,
     /// The end of the scan's axis.
     pub length: u64,
-    /// What it reads, by relation. As the predictor demands: runs in the order of their first block.
-    pub parts: Vec<(RelationId, Vec<Run>)>,
+    /// What it reads, by relation.
+    pub parts: Vec<(RelationId, Extent)>,
+    /// Where the workers begin that make the scan side by side, the first at 0; empty if it is made by one alone.
+    pub starts: Vec<u64>,
+}
+
+impl Registration {
+    /// How many scan numbers it takes.
+    pub(crate) fn numbers(&self) -> usize {
+        self.starts.len().max(1)
+    }
+}
+
+/// What a scan reads of a relation; see [`pagecast_core::predictor::Pages`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum Extent {
+    /// Runs, as the predictor demands in the order of their first block.
+    Runs(Vec<Run>),
+    /// Neighbouring blocks that an index scan reads nearly in their order.
+    Correlated {
+        /// The blocks, and the positions that they would have were the order perfect.
+        run: Run,
+        /// How many positions in front of its place and behind it a block may be read.
+        scatter: u64,
+        /// Whether the last block comes first.
+        descending: bool,
+    },
 }
 
 /// A stream of records.

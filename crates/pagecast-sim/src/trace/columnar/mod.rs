@@ -30,6 +30,13 @@ const REPORT: u8 = 5;
 const FINISH: u8 = 6;
 const PACE: u8 = 7;
 const WAIT: u8 = 8;
+/// A registration that [`REGISTER`] has no words for.
+const REGISTER_WIDE: u8 = 9;
+
+// What a part of such a registration is.
+const RUNS: u8 = 0;
+const CORRELATED: u8 = 1;
+const CORRELATED_DESCENDING: u8 = 2;
 
 /// The columns of a block, each a byte string.
 ///

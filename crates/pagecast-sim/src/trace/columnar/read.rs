@@ -2,10 +2,10 @@
 
 use super::varint::{take, take_difference};
 use super::{
-    BLOCK, Before, BlockColumns, FINISH, MAGIC, MAX_COLUMNS, PACE, READ, REGISTER, REPORT, SCAN_READ, SCAN_WRITE, WAIT,
-    WRITE,
+    BLOCK, Before, BlockColumns, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, MAX_COLUMNS, PACE, READ, REGISTER,
+    REGISTER_WIDE, REPORT, RUNS, SCAN_READ, SCAN_WRITE, WAIT, WRITE,
 };
-use crate::trace::{Action, MAX_NUMBER, Place, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, MAX_NUMBER, Place, Record, Registration, Source, TraceError};
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId};
 use std::io::BufRead;
@@ -162,12 +162,12 @@ impl<R: BufRead> ColumnarReader<R> {
                 let write = matches!(kind, WRITE | SCAN_WRITE);
                 Action::Request { page: PageId::from_raw(*last), write, scan }
             }
-            REGISTER => {
-                let registration = take_registration(&mut values)?;
+            REGISTER | REGISTER_WIDE => {
+                let registration = take_registration(&mut values, kind == REGISTER_WIDE)?;
                 if registration.scan != self.scans {
                     return Err("scans are not numbered in order");
                 }
-                self.scans = below_limit(u64::from(self.scans) + 1)?;
+                self.scans = below_limit(u64::from(self.scans) + registration.numbers() as u64)?;
                 Action::Register(Box::new(registration))
             }
             REPORT => Action::Report { scan: scan(&mut self.before)?, position: take(&mut values).ok_or(SHORT)? },
@@ -210,31 +210,67 @@ fn below_limit(number: u64) -> Result<u32, &'static str> {
     if number < u64::from(MAX_NUMBER) { Ok(number as u32) } else { Err("a number of 2^24 or more") }
 }
 
-fn take_registration(values: &mut &[u8]) -> Result<Registration, &'static str> {
-    const SHORT: &str = "a registration is cut off";
-    let number = |values: &mut &[u8]| take(values).ok_or(SHORT);
-    let narrow = |number: u64| u32::try_from(number).map_err(|_| "a block or relation above 2^32");
-    let scan = below_limit(number(values)?)?;
-    let (&kind, rest) = values.split_first().ok_or(SHORT)?;
+const SHORT_REGISTRATION: &str = "a registration is cut off";
+
+fn number(values: &mut &[u8]) -> Result<u64, &'static str> {
+    take(values).ok_or(SHORT_REGISTRATION)
+}
+
+fn byte(values: &mut &[u8]) -> Result<u8, &'static str> {
+    let (&byte, rest) = values.split_first().ok_or(SHORT_REGISTRATION)?;
     *values = rest;
+    Ok(byte)
+}
+
+fn narrow(number: u64) -> Result<u32, &'static str> {
+    u32::try_from(number).map_err(|_| "a block or relation above 2^32")
+}
+
+/// Whatever counts are announced, memory grows only as the bytes come.
+fn take_registration(values: &mut &[u8], wide: bool) -> Result<Registration, &'static str> {
+    let scan = below_limit(number(values)?)?;
+    let kind = byte(values)?;
     let length = number(values)?;
-    let mut parts = Vec::new();
+    let (mut starts, mut parts) = (Vec::new(), Vec::new());
+    for _ in 0..if wide { number(values)? } else { 0 } {
+        let before = starts.last().copied().unwrap_or(0);
+        starts.push(take_difference(values, before).ok_or(SHORT_REGISTRATION)?);
+    }
     for _ in 0..number(values)? {
         let relation = RelationId(narrow(number(values)?)?);
-        let mut runs = Vec::new();
-        let (mut first, mut position) = (0, 0);
-        for _ in 0..number(values)? {
-            let run = Run {
-                first: narrow(take_difference(values, first).ok_or(SHORT)?)?,
-                blocks: narrow(number(values)?)?,
-                position: take_difference(values, position).ok_or(SHORT)?,
-                span: number(values)?,
-            };
-            first = u64::from(run.first) + u64::from(run.blocks);
-            position = run.position.checked_add(run.span).ok_or("a run that ends above 2^64")?;
-            runs.push(run);
-        }
-        parts.push((relation, runs));
+        let extent = match if wide { byte(values)? } else { RUNS } {
+            RUNS => Extent::Runs(take_runs(values)?),
+            form @ (CORRELATED | CORRELATED_DESCENDING) => {
+                let scatter = number(values)?;
+                let (run, _) = take_run(values, (0, 0))?;
+                Extent::Correlated { run, scatter, descending: form == CORRELATED_DESCENDING }
+            }
+            _ => return Err("a part of a scan of an unknown form"),
+        };
+        parts.push((relation, extent));
     }
-    Ok(Registration { scan, kind, length, parts })
+    Ok(Registration { scan, kind, length, parts, starts })
+}
+
+fn take_runs(values: &mut &[u8]) -> Result<Vec<Run>, &'static str> {
+    let mut runs = Vec::new();
+    let mut end = (0, 0);
+    for _ in 0..number(values)? {
+        let (run, its_end) = take_run(values, end)?;
+        runs.push(run);
+        end = its_end;
+    }
+    Ok(runs)
+}
+
+/// A run that is stored as differences to `(block, position)` where the one before it ended, and where it ends itself.
+fn take_run(values: &mut &[u8], (block, position): (u64, u64)) -> Result<(Run, (u64, u64)), &'static str> {
+    let run = Run {
+        first: narrow(take_difference(values, block).ok_or(SHORT_REGISTRATION)?)?,
+        blocks: narrow(number(values)?)?,
+        position: take_difference(values, position).ok_or(SHORT_REGISTRATION)?,
+        span: number(values)?,
+    };
+    let position = run.position.checked_add(run.span).ok_or("a run that ends above 2^64")?;
+    Ok((run, (u64::from(run.first) + u64::from(run.blocks), position)))
 }

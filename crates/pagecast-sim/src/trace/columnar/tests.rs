@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::trace::{Action, Record, Registration, Source};
+use crate::trace::{Action, Extent, Record, Registration, Source};
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId};
 use proptest::prelude::*;
@@ -31,10 +31,19 @@ fn run() -> impl Strategy<Value = Run> {
     })
 }
 
-/// Records whose scans are numbered as the format demands: the first registers scan 0.
+fn extent() -> impl Strategy<Value = Extent> {
+    prop_oneof![
+        3 => prop::collection::vec(run(), 0..4).prop_map(Extent::Runs),
+        1 => (run(), any::<u64>(), any::<bool>())
+            .prop_map(|(run, scatter, descending)| Extent::Correlated { run, scatter, descending }),
+    ]
+}
+
+/// Records whose scans are numbered as the format demands: the first registers scan 0, and one for each further worker.
 fn records() -> impl Strategy<Value = Vec<Record>> {
-    let registration =
-        (any::<u8>(), any::<u64>(), prop::collection::vec((any::<u32>(), prop::collection::vec(run(), 0..4)), 0..3));
+    let parts = prop::collection::vec((any::<u32>(), extent()), 0..3);
+    let starts = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(any::<u64>(), 1..5)];
+    let registration = (any::<u8>(), any::<u64>(), parts, starts);
     let action = prop_oneof![
         4 => (any::<u64>(), any::<bool>(), any::<bool>()).prop_map(|(page, write, scan)| Action::Request {
             page: PageId::from_raw(page),
@@ -47,9 +56,9 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         1 => any::<u64>().prop_map(|until| Action::Wait { until }),
     ];
     let actions = prop::collection::vec((0u32..9, action), 0..200);
-    (registration, actions).prop_map(|((kind, length, parts), actions)| {
-        let parts = parts.into_iter().map(|(relation, runs)| (RelationId(relation), runs)).collect();
-        let first = Action::Register(Box::new(Registration { scan: 0, kind, length, parts }));
+    (registration, actions).prop_map(|((kind, length, parts, starts), actions)| {
+        let parts = parts.into_iter().map(|(relation, extent)| (RelationId(relation), extent)).collect();
+        let first = Action::Register(Box::new(Registration { scan: 0, kind, length, parts, starts }));
         let rest = actions.into_iter().map(|(stream, action)| Record { stream, action });
         std::iter::once(Record { stream: 0, action: first }).chain(rest).collect()
     })
@@ -88,6 +97,21 @@ fn many_blocks_and_few_bytes() {
     let bytes = written(&records);
     assert!(bytes.len() < 4_000, "a sequential scan of 200,000 pages took {} bytes", bytes.len());
     assert_eq!(read(&bytes).unwrap(), records);
+}
+
+/// A scan of three workers has three numbers, and the next scan the one after them.
+#[test]
+fn each_worker_has_a_number() {
+    let register = |scan, starts: &[u64]| {
+        let action = Registration { scan, kind: 0, length: 30, parts: Vec::new(), starts: starts.to_vec() };
+        Record { stream: 0, action: Action::Register(Box::new(action)) }
+    };
+    let report = |scan| Record { stream: 0, action: Action::Report { scan, position: 5 } };
+    let records = [register(0, &[0, 10, 20]), report(2), register(3, &[]), report(3)];
+    assert_eq!(read(&written(&records)).unwrap(), records);
+    let refused = |records: &[Record]| read(&written(records)).unwrap_err().to_string();
+    assert!(refused(&[register(0, &[0, 10]), report(2)]).contains("a scan that was not registered"));
+    assert!(refused(&[register(0, &[0, 10]), register(1, &[])]).contains("not numbered in order"));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use super::varint::{put, put_difference};
 use super::{
-    BLOCK, Before, BlockColumns, FINISH, MAGIC, PACE, READ, REGISTER, REPORT, SCAN_READ, SCAN_WRITE, WAIT, WRITE,
+    BLOCK, Before, BlockColumns, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, PACE, READ, REGISTER, REGISTER_WIDE,
+    REPORT, RUNS, SCAN_READ, SCAN_WRITE, WAIT, WRITE,
 };
-use crate::trace::{Action, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
+use pagecast_core::predictor::Run;
 use std::io::{self, Write};
 
 /// zstd's own default; on the open traces level 9 gains 4 % for four times the time.
@@ -59,10 +61,7 @@ impl<W: Write> ColumnarWriter<W> {
                     (Some(_), true) => SCAN_WRITE,
                 }
             }
-            Action::Register(registration) => {
-                put_registration(&mut columns.values, registration);
-                REGISTER
-            }
+            Action::Register(registration) => put_registration(&mut columns.values, registration),
             Action::Report { scan, position } => {
                 name_scan(&mut columns.scans, *scan);
                 put(&mut columns.values, *position);
@@ -133,21 +132,53 @@ impl<W: Write> ColumnarWriter<W> {
     }
 }
 
-fn put_registration(out: &mut Vec<u8>, registration: &Registration) {
-    put(out, u64::from(registration.scan));
-    out.push(registration.kind);
-    put(out, registration.length);
-    put(out, registration.parts.len() as u64);
-    for (relation, runs) in &registration.parts {
-        put(out, u64::from(relation.0));
-        put(out, runs.len() as u64);
-        let (mut first, mut position) = (0, 0);
-        for run in runs {
-            put_difference(out, u64::from(run.first), first);
-            put(out, u64::from(run.blocks));
-            put_difference(out, run.position, position);
-            put(out, run.span);
-            (first, position) = (u64::from(run.first) + u64::from(run.blocks), run.position + run.span);
+/// Puts a registration in the narrowest words that there are for it, and says which.
+fn put_registration(out: &mut Vec<u8>, registration: &Registration) -> u8 {
+    let Registration { scan, kind, length, parts, starts } = registration;
+    let wide = !starts.is_empty() || parts.iter().any(|(_, extent)| !matches!(extent, Extent::Runs(_)));
+    put(out, u64::from(*scan));
+    out.push(*kind);
+    put(out, *length);
+    if wide {
+        put(out, starts.len() as u64);
+        let mut before = 0;
+        for &start in starts {
+            put_difference(out, start, std::mem::replace(&mut before, start));
         }
     }
+    put(out, parts.len() as u64);
+    for (relation, extent) in parts {
+        put(out, u64::from(relation.0));
+        match extent {
+            Extent::Runs(runs) => {
+                if wide {
+                    out.push(RUNS);
+                }
+                put_runs(out, runs);
+            }
+            Extent::Correlated { run, scatter, descending } => {
+                out.push(if *descending { CORRELATED_DESCENDING } else { CORRELATED });
+                put(out, *scatter);
+                put_run(out, run, (0, 0));
+            }
+        }
+    }
+    if wide { REGISTER_WIDE } else { REGISTER }
+}
+
+fn put_runs(out: &mut Vec<u8>, runs: &[Run]) {
+    put(out, runs.len() as u64);
+    let mut end = (0, 0);
+    for run in runs {
+        end = put_run(out, run, end);
+    }
+}
+
+/// Puts a run as differences to `(block, position)` where the run before it ended; where this one ends.
+fn put_run(out: &mut Vec<u8>, run: &Run, (block, position): (u64, u64)) -> (u64, u64) {
+    put_difference(out, u64::from(run.first), block);
+    put(out, u64::from(run.blocks));
+    put_difference(out, run.position, position);
+    put(out, run.span);
+    (u64::from(run.first) + u64::from(run.blocks), run.position + run.span)
 }
