@@ -1,13 +1,20 @@
-//! What a victim costs with 10 samples, by the number of active scans on the relation: time, and instructions where
-//! valgrind is installed.
+//! What prediction costs: a victim, by the number of active scans on the relation; a registration and an end, by the number of
+//! runs; the memory of many scans. Time, and for victims instructions where valgrind is installed.
 //!
 //! Instructions are those of a run with evictions less those of the same run without, both under callgrind, so that the
 //! setting up drops out; unlike time they do not depend on who else uses the machine.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use pagecast_bench::eviction::{Bench, running_scans};
+use pagecast_core::RelationId;
+use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 
+/// The paper's, ours with as many samples, ours as it is.
+const POLICIES: [&str; 3] = ["pbm-paper(samples=10)", "pbm(samples=10,frequency=off)", "pbm(frequency=off)"];
 const SCANS: [u32; 4] = [8, 16, 32, 64];
 const EVICTIONS: u32 = 20_000;
 /// Under callgrind everything takes some fifty times as long.
@@ -15,40 +22,120 @@ const COUNTED_EVICTIONS: u32 = 1_000;
 /// The flag by which this program calls itself.
 pub(crate) const COUNTED: &str = "--counted-evictions";
 
+/// Of an eviction.
 pub(crate) struct Cost {
+    pub(crate) policy: &'static str,
     pub(crate) scans: u32,
     pub(crate) ns: f64,
     pub(crate) instructions: Option<u64>,
 }
 
 /// Evicts, for whoever counts.
-pub(crate) fn work(scans: u32, evictions: u32) -> f64 {
-    Bench::new("pbm(samples=10,frequency=auto)").evictions(evictions, &running_scans(scans))
+pub(crate) fn work(policy: &str, scans: u32, evictions: u32) -> f64 {
+    Bench::new(policy).evictions(evictions, &running_scans(scans))
 }
 
-pub(crate) fn measure() -> Result<Vec<Cost>, String> {
-    println!("\n{:>5} {:>15} {:>25}", "scans", "ns per eviction", "instructions per eviction");
+pub(crate) fn evictions() -> Result<Vec<Cost>, String> {
+    println!("\n{:30} {:>5} {:>15} {:>25}", "policy", "scans", "ns per eviction", "instructions per eviction");
     let mut costs = Vec::new();
-    for scans in SCANS {
-        let ns = work(scans, EVICTIONS);
-        let instructions = match (counted(scans, 0)?, counted(scans, COUNTED_EVICTIONS)?) {
-            (Some(without), Some(with)) => Some(with.saturating_sub(without) / u64::from(COUNTED_EVICTIONS)),
-            _ => None,
-        };
-        let shown = instructions.map_or("valgrind is not installed".into(), |count| count.to_string());
-        println!("{scans:>5} {ns:>15.0} {shown:>25}");
-        costs.push(Cost { scans, ns, instructions });
+    for policy in POLICIES {
+        for scans in SCANS {
+            let ns = work(policy, scans, EVICTIONS);
+            let instructions = match (counted(policy, scans, 0)?, counted(policy, scans, COUNTED_EVICTIONS)?) {
+                (Some(without), Some(with)) => Some(with.saturating_sub(without) / u64::from(COUNTED_EVICTIONS)),
+                _ => None,
+            };
+            let shown = instructions.map_or("valgrind is not installed".into(), |count| count.to_string());
+            println!("{policy:30} {scans:>5} {ns:>15.0} {shown:>25}");
+            costs.push(Cost { policy, scans, ns, instructions });
+        }
     }
     Ok(costs)
 }
 
+/// Of a scan's beginning and end, among others that run.
+pub(crate) struct Registration {
+    pub(crate) runs: u32,
+    pub(crate) register_ns: f64,
+    pub(crate) finish_ns: f64,
+}
+
+const RUNNING: u32 = 64;
+const MOST_RUNS: u32 = 224;
+const REGISTRATIONS: u32 = 2_000;
+
+pub(crate) fn registrations() -> Result<Vec<Registration>, String> {
+    println!("\n{:>5} {:>12} {:>12}", "runs", "register, ns", "finish, ns");
+    [1, 32, MOST_RUNS].into_iter().map(registration).collect()
+}
+
+/// The median of each, as others use the machine too.
+fn registration(count: u32) -> Result<Registration, String> {
+    let scans = RUNNING + 1;
+    let config =
+        PredictorConfig { scans, parts: scans, runs: scans * MOST_RUNS, cells: 4096, ..PredictorConfig::EMPTY };
+    let mut registry = Registry::format(memory(&config), config).map_err(|e| e.to_string())?;
+    let runs: Vec<Run> =
+        (0..count).map(|i| Run { first: i * 100, blocks: 50, position: u64::from(i) * 50, span: 50 }).collect();
+    let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&runs) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: u64::from(count) * 50, parts: &parts };
+    for _ in 0..RUNNING {
+        registry.register(&spec, 0).map_err(|e| e.to_string())?;
+    }
+    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+    for now in 0..u64::from(REGISTRATIONS) {
+        let start = Instant::now();
+        let scan = registry.register(&spec, now).map_err(|e| e.to_string())?;
+        begins.push(start.elapsed().as_nanos() as f64);
+        let start = Instant::now();
+        registry.finish(scan, now);
+        ends.push(start.elapsed().as_nanos() as f64);
+    }
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let cost = Registration { runs: count, register_ns: median(&mut begins), finish_ns: median(&mut ends) };
+    println!("{count:>5} {:>12.0} {:>12.0}", cost.register_ns, cost.finish_ns);
+    Ok(cost)
+}
+
+/// The bytes of a predictor with `scans` scans of `ranges` ranges each; its memory does not depend on the size of the data.
+pub(crate) fn metadata_bytes(scans: u32, ranges: u32) -> Result<u64, String> {
+    let config = PredictorConfig { scans, parts: scans, runs: scans * ranges, cells: 65_536, ..PredictorConfig::EMPTY };
+    let mut registry = Registry::format(memory(&config), config).map_err(|e| e.to_string())?;
+    // 10 TiB in blocks of 8 KiB; scan `i` reads every 1,000th stretch from the `i`-th on.
+    let blocks = (10_u64 << 40 >> 13) as u32;
+    let stretch = blocks / (scans * ranges);
+    for scan in 0..scans {
+        let runs: Vec<Run> = (0..ranges)
+            .map(|i| Run {
+                first: (i * scans + scan) * stretch,
+                blocks: stretch,
+                position: u64::from(i * stretch),
+                span: u64::from(stretch),
+            })
+            .collect();
+        let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&runs) }];
+        let spec = ScanSpec { kind: ScanKind(0), length: u64::from(ranges * stretch), parts: &parts };
+        registry.register(&spec, 0).map_err(|e| e.to_string())?;
+    }
+    let bytes = config.words() as u64 * 8;
+    println!("\n{scans} scans of {ranges} ranges each over 10 TiB: {:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    Ok(bytes)
+}
+
+fn memory(config: &PredictorConfig) -> Arc<[AtomicU64]> {
+    (0..config.words()).map(|_| AtomicU64::new(0)).collect()
+}
+
 /// The instructions of a run of this program with so many evictions; `None` without valgrind.
-fn counted(scans: u32, evictions: u32) -> Result<Option<u64>, String> {
+fn counted(policy: &str, scans: u32, evictions: u32) -> Result<Option<u64>, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args([COUNTED, &scans.to_string(), &evictions.to_string()])
+        .args([COUNTED, policy, &scans.to_string(), &evictions.to_string()])
         .output();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

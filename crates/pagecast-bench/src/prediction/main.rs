@@ -25,8 +25,8 @@ struct Arguments {
     json: Option<PathBuf>,
     seed: u64,
     quick: bool,
-    /// Scans and evictions of a run whose instructions another process counts.
-    counted: Option<(u32, u32)>,
+    /// Policy, scans and evictions of a run whose instructions another process counts.
+    counted: Option<(String, u32, u32)>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -39,7 +39,7 @@ fn arguments() -> Result<Arguments, String> {
             "--json" => parsed.json = Some(value()?.into()),
             "--seed" => parsed.seed = number(value()?)?.into(),
             "--quick" => parsed.quick = true,
-            costs::COUNTED => parsed.counted = Some((number(value()?)?, number(value()?)?)),
+            costs::COUNTED => parsed.counted = Some((value()?, number(value()?)?, number(value()?)?)),
             _ => return Err(format!("unknown flag {flag}; there are --json FILE, --seed N and --quick")),
         }
     }
@@ -47,22 +47,30 @@ fn arguments() -> Result<Arguments, String> {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    if let Some((scans, evictions)) = arguments.counted {
-        costs::work(scans, evictions);
+    if let Some((policy, scans, evictions)) = &arguments.counted {
+        costs::work(policy, *scans, *evictions);
         return Ok(());
     }
     println!("seed {}", arguments.seed);
     let cells = cells::measure(arguments.seed, arguments.quick)?;
-    let costs = costs::measure()?;
+    let costs = costs::evictions()?;
+    let registrations = costs::registrations()?;
+    let metadata_bytes = costs::metadata_bytes(1_000, 30)?;
     let Some(path) = &arguments.json else { return Ok(()) };
     let rows = json!({
         "cells": cells.iter().map(|cell| json!({
             "workload": cell.workload, "streams": cell.streams, "pool": cell.pool, "policy": cell.policy,
-            "hit_rate": cell.hit_rate, "bytes_read": cell.bytes_read, "seed": arguments.seed,
+            "hit_rate": cell.hit_rate, "bytes_read": cell.bytes_read, "order": cell.order, "of_belady": cell.of_belady,
+            "gap_closed": cell.gap_closed, "seed": arguments.seed,
         })).collect::<Vec<_>>(),
         "costs": costs.iter().map(|cost| json!({
-            "scans": cost.scans, "ns_per_eviction": cost.ns, "instructions_per_eviction": cost.instructions,
+            "policy": cost.policy, "scans": cost.scans, "ns_per_eviction": cost.ns,
+            "instructions_per_eviction": cost.instructions,
         })).collect::<Vec<_>>(),
+        "registrations": registrations.iter().map(|cost| json!({
+            "runs": cost.runs, "register_ns": cost.register_ns, "finish_ns": cost.finish_ns,
+        })).collect::<Vec<_>>(),
+        "metadata_bytes": metadata_bytes,
     });
     let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
