@@ -112,7 +112,7 @@ fn bounded(samples: u32) -> u32 {
 /// the part behind the point is taken.
 fn evenly(draw: u32, count: u32) -> FrameId {
     let part = draw.wrapping_mul(0x9e37_79b1);
-    FrameId((u64::from(part) * u64::from(count) >> 32) as u32)
+    FrameId(((u64::from(part) * u64::from(count)) >> 32) as u32)
 }
 
 /// Claims the frame for the page that was seen in it.
