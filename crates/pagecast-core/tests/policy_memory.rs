@@ -10,8 +10,6 @@ use pagecast_core::policy::{Access, Policy};
 use pagecast_core::{FrameId, PageId};
 use policy_pool::{Slots, admit, evict, hit, specs};
 
-const APART_FROM_FRAMES: u64 = 12 << 10;
-
 /// Fills all frames and replaces all pages five times over, some written, some hit on the way.
 fn churn(policy: &mut Policy, pool: &Slots, frames: u32) {
     for at in 0..u64::from(frames) * 6 {
@@ -36,7 +34,8 @@ fn no_policy_takes_more_than_it_says() {
             let mut policy = spec.build(frames, 1).unwrap();
             churn(&mut policy, &pool, frames);
             let taken = counting_unsafe::allocated() - before;
-            let said = u64::from(spec.bytes_per_frame()) * u64::from(frames) + APART_FROM_FRAMES;
+            let apart = u64::from(spec.bytes_apart());
+            let said = u64::from(spec.bytes_per_frame()) * u64::from(frames) + apart;
             println!(
                 "{:12} {frames:9} {:14.1} {:14}",
                 spec.name(),
@@ -45,7 +44,7 @@ fn no_policy_takes_more_than_it_says() {
             );
             assert!(taken <= said, "{spec} takes {taken} bytes for {frames} frames and says {said}");
             // Nor does it say so much more that a pool would lose many frames to it.
-            let slack = 2 * APART_FROM_FRAMES + u64::from(frames) / 2;
+            let slack = 2 * apart + u64::from(frames) / 2;
             assert!(said <= 3 * taken + slack, "{spec} takes {taken} bytes for {frames} frames and says {said}");
         }
     }

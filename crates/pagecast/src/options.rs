@@ -146,9 +146,6 @@ pub struct MemoryUse {
     pub total: u64,
 }
 
-/// Beyond its bytes per frame, no policy takes more than this.
-const POLICY_BASE: u64 = 12 << 10;
-
 /// The division of a pool's memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
@@ -228,11 +225,12 @@ fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> 
     let [headers, table, inflight] = Cache::metadata_bytes(frames);
     let queues =
         Cache::queue_bytes(if keeps_order(&options.policy) { options.batching.within(frames).length() } else { 0 });
+    let policy = &options.policy;
     let mut memory = MemoryUse {
         frames: 0,
         headers: headers + Region::bytes(options.page_size, frames),
         table,
-        policy: u64::from(frames) * u64::from(options.policy.bytes_per_frame()) + POLICY_BASE + queues,
+        policy: u64::from(frames) * u64::from(policy.bytes_per_frame()) + u64::from(policy.bytes_apart()) + queues,
         predictor: predictor.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),

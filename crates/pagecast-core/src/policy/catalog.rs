@@ -330,11 +330,19 @@ impl PolicySpec {
     }
 
     /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts included, beside the frame's
-    /// own word: what a pool sets aside before it is built. Apart from it a policy needs no more than 12 KiB. What `opt`
-    /// needs to know of its trace is not in it.
+    /// own word: what a pool sets aside before it is built, with [`PolicySpec::bytes_apart`]. What `opt` needs to know of its
+    /// trace is not in it.
     pub fn bytes_per_frame(&self) -> u32 {
         let bytes = (self.entry.bytes_per_frame)(self);
         bytes as u32 + u32::from(f64::from(bytes as u32) < bytes)
+    }
+
+    /// An upper bound for the bytes of memory that the policy takes whatever the number of frames.
+    pub fn bytes_apart(&self) -> u32 {
+        match self.entry.algorithm {
+            Algorithm::PbmExtended if self.value("frequency") == AUTO => Predictive::BYTES_APART,
+            _ => 12 << 10,
+        }
     }
 
     /// The policy for `frames` frames, handed to `visitor` with its type. `seed` decides what it leaves to chance.

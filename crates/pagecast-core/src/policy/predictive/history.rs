@@ -8,6 +8,8 @@ use super::logarithm::{Log, log};
 
 /// Intervals that weigh alike in the mean; after that, a new one has an eighth.
 const WEIGHED: u32 = 8;
+/// A mean has 14 bits at most; 8 bits above stay free for who keeps a history.
+const MEAN: u32 = 0xffff;
 
 /// The intervals between a page's uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +56,7 @@ impl History {
         match packed & 0xff {
             0 => History::Scanned,
             1 => History::Once,
-            more => History::Intervals { count: (more - 1).min(WEIGHED), mean: (packed >> 8) as Log },
+            more => History::Intervals { count: (more - 1).min(WEIGHED), mean: (packed >> 8 & MEAN) as Log },
         }
     }
 }

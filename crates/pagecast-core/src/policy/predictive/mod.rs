@@ -1,23 +1,27 @@
 //! `pbm(samples=64,frequency=auto)`: one estimate for every page, from running scans or from learned reuse.
 //!
-//! The frame goes whose page costs most to hold, in ticks of holding per use ([`reuse`]). For a page that a registered scan
-//! will read that is the time until it does (Khalaji et al., PVLDB 18(13) 2025, section 3); for a page with a history of
-//! point uses what pages with like histories turned out to cost; the smaller of both if there are both. A page with
-//! neither is given up at once. Uses by registered scans make no history: the scan knew of them, and a history made of
-//! them would keep pages that no further scan wants (the authors' statistics lose 17 points of hit rate so).
+//! The frame goes whose page costs most to hold. For a page that a registered scan will read that is the time until it does
+//! (Khalaji et al., PVLDB 18(13) 2025, section 3); for a page with a history of point uses what one of two estimates says; the
+//! smaller of both if there are both. A page with neither is given up at once. Uses by registered scans make no history: the
+//! scan knew of them, and a history made of them would keep pages that no further scan wants (the authors' statistics lose
+//! 17 points of hit rate so).
+//!
+//! The two estimates: what pages with like histories turned out to cost ([`reuse`]), and that what came first had better
+//! stay ([`steadfast`]). Two small shadow pools tell which of them misses less here ([`shadow`]), and the pool follows it.
 //!
 //! Beyond the paper, sampling is helped in two ways. The best candidates that were seen and not needed are kept for the next
 //! eviction, so that good victims are found by looking now and then and not by luck each time: with 64 samples alone a
 //! loop over more than the pool loses some points even with perfect knowledge. And the pages that came in last are always
 //! looked at, for they are the ones to give up in a loop and in a scan that no one else follows.
 //!
-//! Suits points, loops, scans and mixes of them. Weak where pages are used twice or three times in all, so that there is little
-//! to learn before it is over; docs/prediction-results.md has the figures.
+//! Suits points, loops, scans and mixes of them. Weak where the better estimate changes faster than the shadows can tell;
+//! docs/prediction-results.md has the figures.
 //!
 //! Cost: a hit outside scans is two relaxed writes to words of the frame's own, and as many shared ones as there are misses
-//! (hits that count for learning are drawn so). A hit by a scan is nothing. An eviction looks at `samples` random frames and at
-//! 20 candidates, an admission at 16 frames and 8 ghosts. Bytes per frame: 4 for its history and 64 for four ghosts
-//! beside its word; up to 48 for the tables.
+//! (hits that count for learning are drawn so); of the pages of the shadows, 1 in `frames / 128`, a request there. A hit by a
+//! scan is nothing. An eviction looks at `samples` random frames and at 20 candidates, an admission at 16 frames and 8
+//! ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for arrivals, beside its word; for the
+//! tables 48 up to 1,024 frames and 8.25 KiB, for the shadows 168 up to 128 frames.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
 //! made anew by one thread at a time, the others go on with the old ones.
@@ -26,24 +30,22 @@ mod candidates;
 mod ghosts;
 mod history;
 mod logarithm;
+mod ranking;
 mod reuse;
+mod shadow;
+mod steadfast;
 
-use super::sampling::{DRAWS_PER_SAMPLE, claim_any};
-use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource, hash};
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::{FrameId, PageId, Tick, oracle::Oracle};
-use alloc::vec::Vec;
-use candidates::{Candidate, Kept, Ranked};
-use ghosts::Ghosts;
-use history::History;
+use ranking::{Judge, Ranking, Reuse, SHADOWED};
 use reuse::ReuseTable;
+use shadow::Shadows;
 
-/// Ghosts for each frame, a set of them. LIRS keeps two for a frame, ARC one: they must remember an order, ours only learn.
-const GHOSTS_PER_FRAME: u32 = 4;
 /// Frames and ghosts that an admission looks at to learn how long pages go unused.
 const WATCHED_FRAMES: u32 = 16;
 const WATCHED_GHOSTS: u32 = 8;
@@ -56,17 +58,14 @@ const LEAST_LAST_PAUSE: u64 = 256;
 
 /// Predictive replacement with learned reuse.
 ///
-/// Invariants: (I1) a resident page's word holds the time of its last use outside scans, or of its coming in if there
-/// was none, and `histories` its history. (I2) `busy` is true only while some thread makes estimates.
+/// Invariant (I1): `busy` is true only while some thread makes estimates.
 #[derive(Debug)]
 pub struct Predictive {
     samples: u32,
     random: RandomSource,
     reuse: ReuseTable,
-    ghosts: Ghosts,
-    kept: Kept,
-    /// By frame, packed.
-    histories: Vec<AtomicU32>,
+    ranking: Ranking,
+    shadows: Shadows,
     /// Frames in use.
     frames: AtomicU32,
     /// When a page came in last.
@@ -90,9 +89,8 @@ impl Predictive {
             samples: samples.max(1),
             random: RandomSource::new(seed),
             reuse: ReuseTable::new(frames),
-            ghosts: Ghosts::new(frames),
-            kept: Kept::new(),
-            histories: (0..frames).map(|_| AtomicU32::new(History::Scanned.pack())).collect(),
+            ranking: Ranking::new(frames),
+            shadows: Shadows::new(frames),
             frames: AtomicU32::new(frames),
             last_admission: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -105,15 +103,12 @@ impl Predictive {
         }
     }
 
-    /// The bytes that it takes for each frame.
-    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + 16.0 * GHOSTS_PER_FRAME as f64 + 48.0;
-
-    fn history(&self, frame: FrameId) -> History {
-        History::unpack(self.histories[frame.index()].load(Relaxed))
-    }
+    /// The bytes that it takes for each frame, and for the tables and the shadows beside.
+    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + 64.0 + 0.16 + 48.0;
+    pub(super) const BYTES_APART: u32 = 32 << 10;
 
     /// Counts and learns from a use `age` ticks after the page's last one, if this is one of those that are to count.
-    fn learn(&self, page: PageId, history: History, age: u64, at: Tick) {
+    fn learn(&self, page: PageId, Reuse { history, age }: Reuse, at: Tick) {
         let thinning = self.thinning.load(Relaxed);
         if hash(page.raw() ^ at.rotate_left(32)) & ((1 << thinning) - 1) == 0 {
             self.requests.fetch_add(1 << thinning, Relaxed);
@@ -131,12 +126,12 @@ impl Predictive {
             let frame = FrameId(random.below(count));
             if frames.page(frame).is_some() {
                 let age = at.saturating_sub(frames.word(frame).load(Relaxed));
-                self.reuse.unused(self.history(frame), age, share);
+                self.reuse.unused(self.ranking.history(frame), age, share);
             }
         }
-        let share = passed * self.ghosts.room() as f32 / WATCHED_GHOSTS as f32;
+        let share = passed * self.ranking.ghosts.room() as f32 / WATCHED_GHOSTS as f32;
         for _ in 0..WATCHED_GHOSTS {
-            if let Some((history, last)) = self.ghosts.any(random) {
+            if let Some((history, last)) = self.ranking.ghosts.any(random) {
                 self.reuse.unused(history, at.saturating_sub(last), share);
             }
         }
@@ -164,55 +159,6 @@ impl Predictive {
         self.next_estimate.store(requests + pause, Relaxed);
         self.busy.store(false, Release);
     }
-
-    /// Fills `ranked` with candidates, unless a page is met that nothing speaks for and it could be claimed.
-    fn look(
-        &self,
-        frames: &dyn Frames,
-        random: &mut Random,
-        ranked: &mut Ranked,
-        cost: impl Fn(FrameId, PageId) -> f32,
-    ) -> Option<FrameId> {
-        let count = frames.count();
-        let worthless = |ranked: &mut Ranked, frame: FrameId| {
-            let page = frames.evictable(frame)?;
-            let cost = cost(frame, page);
-            if cost < f32::INFINITY {
-                ranked.put(Candidate { frame, page, cost });
-                return None;
-            }
-            self.claim(frames, frame, page)
-        };
-        for frame in self.kept.take().filter(|frame| frame.0 < count) {
-            if let Some(frame) = worthless(ranked, frame) {
-                return Some(frame);
-            }
-        }
-        let mut drawn = 0;
-        for _ in 0..self.samples * DRAWS_PER_SAMPLE {
-            if drawn == self.samples {
-                break;
-            }
-            let frame = FrameId(random.below(count));
-            drawn += u32::from(frames.evictable(frame).is_some());
-            if let Some(frame) = worthless(ranked, frame) {
-                return Some(frame);
-            }
-        }
-        None
-    }
-
-    /// Claims `frame` and remembers the page that was in it, if somebody had used it.
-    fn claim(&self, frames: &dyn Frames, frame: FrameId, page: PageId) -> Option<FrameId> {
-        let (history, last) = (self.history(frame), frames.word(frame).load(Relaxed));
-        if frames.claim(frame, page) != Claim::Taken {
-            return None;
-        }
-        if history != History::Scanned {
-            self.ghosts.insert(page, history, last);
-        }
-        Some(frame)
-    }
 }
 
 impl ConcurrentPolicy for Predictive {
@@ -225,29 +171,17 @@ impl ConcurrentPolicy for Predictive {
         if access.scan.is_some() {
             return;
         }
-        let (word, history) = (frames.word(frame), self.history(frame));
-        let age = access.at.saturating_sub(word.load(Relaxed));
-        word.store(access.at, Relaxed);
-        self.histories[frame.index()].store(history.used_after(age).pack(), Relaxed);
-        self.learn(access.page, history, age, access.at);
+        let (reuse, shadowed) = self.ranking.used(frames, frame, access.at);
+        self.learn(access.page, reuse, access.at);
+        if shadowed {
+            self.shadows.request(access, &self.reuse, &mut self.random.fork());
+        }
     }
 
     #[inline]
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        let mut random = self.random.fork();
-        let mut ranked = Ranked::new();
-        let cost = |frame: FrameId, page: PageId| {
-            let age = incoming.at.saturating_sub(frames.word(frame).load(Relaxed));
-            let by_history = self.reuse.cost(self.history(frame), age);
-            oracle.next_access(page, incoming.at).map_or(by_history, |wanted_in| by_history.min(wanted_in as f32))
-        };
-        let mut victim = self.look(frames, &mut random, &mut ranked, cost);
-        while victim.is_none() {
-            let Some(Candidate { frame, page, .. }) = ranked.take_worst() else { break };
-            victim = self.claim(frames, frame, page);
-        }
-        self.kept.keep(&ranked, victim);
-        victim.or_else(|| claim_any(frames, &mut random))
+        let judge = Judge { reuse: &self.reuse, oracle, estimate: self.shadows.better(), samples: self.samples };
+        self.ranking.evict(frames, incoming, judge, &mut self.random.fork())
     }
 
     #[inline]
@@ -257,27 +191,22 @@ impl ConcurrentPolicy for Predictive {
         self.requests.fetch_add(1, Relaxed);
         self.watch(frames, access.at, &mut random);
         self.keep_up();
-        let ghost = self.ghosts.take(access.page);
-        let (history, last) = match (ghost, access.scan) {
-            (Some((history, last)), Some(_)) => (history, last),
-            (Some((history, last)), None) => {
-                let age = access.at.saturating_sub(last);
-                self.reuse.used(history, age, 1.0);
-                (history.used_after(age), access.at)
-            }
-            (None, Some(_)) => (History::Scanned, access.at),
-            (None, None) => (History::Once, access.at),
-        };
-        frames.word(frame).store(last, Relaxed);
-        self.histories[frame.index()].store(history.pack(), Relaxed);
-        self.kept.came_in(frame);
+        let shadowed = self.shadows.have(access.page);
+        let reuse = self.ranking.admitted(frames, frame, access, if shadowed { SHADOWED } else { 0 });
+        if let Some(Reuse { history, age }) = reuse {
+            self.reuse.used(history, age, 1.0);
+        }
+        if shadowed && access.scan.is_none() {
+            self.shadows.request(access, &self.reuse, &mut random);
+        }
     }
 
     fn forget(&self, _frames: &dyn Frames, _frame: FrameId, _page: PageId) {}
 
     fn resize(&self, frames: u32) {
         self.frames.store(frames, Relaxed);
-        self.ghosts.resize(frames);
+        self.ranking.resize(frames);
+        self.shadows.resize(frames);
         self.reuse.resize(frames);
     }
 }

@@ -1,0 +1,220 @@
+//! Which of the two estimates does better: two small pools that hold no pages replay a sample of the requests, one by each.
+//!
+//! Waldspurger et al., "Efficient MRC construction with SHARDS" (FAST 2015), section 3: a sample of the pages by a hash of
+//! their number, and a pool smaller in proportion, miss about as often as the whole. The shadows see the same requests and
+//! run the pool's own code ([`super::ranking`]), so that what differs between them is the estimate alone.
+//!
+//! The pool follows the steadfast estimate at first, which needs nothing learned, and changes sides when the other is ahead
+//! by more requests than chance explains: `Z` standard deviations of a fair coin tossed for each request on which the two
+//! differ. Old requests fade. Scans' requests are not shown to them: who ranks pages without a registered future is the question.
+//!
+//! Cost: a request for one of the shadows' pages, 1 in `frames / 128`, two searches of 128 words; a miss in a shadow an
+//! eviction there. Bytes: 84 for each frame of each shadow, 21 KiB at most.
+//!
+//! Concurrency: one thread at a time goes through the shadows, who comes meanwhile lets it be. Acquire and Release on
+//! `busy`: it sees what the one before left. No lock: nobody waits.
+
+use super::ranking::{Estimate, Judge, Ranking};
+use super::reuse::ReuseTable;
+use crate::oracle::NoScans;
+use crate::policy::{Access, Claim, Frames};
+use crate::random::{Random, hash};
+use crate::sync::atomic::AtomicU64 as Word;
+use crate::{FrameId, PageId};
+use alloc::vec::Vec;
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Frames of a shadow, at most.
+const FRAMES: u32 = 128;
+/// Frames that an eviction there draws.
+const SAMPLES: u32 = 32;
+/// Standard deviations that a lead must have, as if the two had differed on so many requests more.
+const Z: u32 = 3;
+const INERTIA: u32 = 40;
+/// Differing requests after which all before weigh half.
+const MEMORY: u32 = 4096;
+/// Keeps the choice of pages apart from other uses of the same hash.
+const SALT: u64 = 0x5bd1_e995_7b93_a4d1;
+
+/// The frames of a shadow, all held by nobody.
+#[derive(Debug)]
+struct ShadowFrames {
+    /// Raw page and word by frame; the first `used` hold a page.
+    pages: Vec<AtomicU64>,
+    words: Vec<Word>,
+    used: AtomicU32,
+}
+
+impl Frames for ShadowFrames {
+    fn count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    fn word(&self, frame: FrameId) -> &Word {
+        &self.words[frame.index()]
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        (frame.0 < self.used.load(Relaxed)).then(|| PageId::from_raw(self.pages[frame.index()].load(Relaxed)))
+    }
+
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.evictable(frame)
+    }
+
+    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
+        Claim::Taken
+    }
+}
+
+/// A pool without pages.
+#[derive(Debug)]
+struct Shadow {
+    frames: ShadowFrames,
+    ranking: Ranking,
+}
+
+impl Shadow {
+    fn new(frames: u32) -> Self {
+        let pages = (0..frames).map(|_| AtomicU64::new(0)).collect();
+        let words = (0..frames).map(|_| Word::new(0)).collect();
+        Self { frames: ShadowFrames { pages, words, used: AtomicU32::new(0) }, ranking: Ranking::new(frames) }
+    }
+
+    /// Whether the page of `access` is there; afterwards it is.
+    fn request(&self, access: &Access, judge: Judge, random: &mut Random) -> bool {
+        let raw = access.page.raw();
+        let used = self.frames.used.load(Relaxed);
+        if let Some(frame) = self.frames.pages[..used as usize].iter().position(|page| page.load(Relaxed) == raw) {
+            self.ranking.used(&self.frames, FrameId(frame as u32), access.at);
+            return true;
+        }
+        let frame = if used < self.frames.count() {
+            self.frames.used.store(used + 1, Relaxed);
+            FrameId(used)
+        } else {
+            let victim = self.ranking.evict(&self.frames, access, judge, random);
+            victim.unwrap_or(FrameId(random.below(used)))
+        };
+        self.frames.pages[frame.index()].store(raw, Relaxed);
+        self.ranking.admitted(&self.frames, frame, access, 0);
+        false
+    }
+}
+
+/// The two shadows, and which of them is ahead.
+#[derive(Debug)]
+pub(super) struct Shadows {
+    learned: Shadow,
+    steadfast: Shadow,
+    /// Of 2^32 pages so many are theirs.
+    share: AtomicU64,
+    busy: AtomicBool,
+    /// Requests on which they differed, and by how many the learned estimate is ahead.
+    differed: AtomicU32,
+    ahead: AtomicI32,
+    learned_leads: AtomicBool,
+}
+
+fn share(frames: u32, shadow: u32) -> u64 {
+    (u64::from(shadow) << 32) / u64::from(frames.max(shadow))
+}
+
+impl Shadows {
+    pub(super) fn new(frames: u32) -> Self {
+        let shadow = frames.min(FRAMES);
+        Self {
+            learned: Shadow::new(shadow),
+            steadfast: Shadow::new(shadow),
+            share: AtomicU64::new(share(frames, shadow)),
+            busy: AtomicBool::new(false),
+            differed: AtomicU32::new(0),
+            ahead: AtomicI32::new(0),
+            learned_leads: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn resize(&self, frames: u32) {
+        self.share.store(share(frames, self.learned.frames.count()), Relaxed);
+    }
+
+    /// Whether a page is one of theirs.
+    pub(super) fn have(&self, page: PageId) -> bool {
+        hash(page.raw() ^ SALT) >> 32 < self.share.load(Relaxed)
+    }
+
+    /// What the pool is to follow.
+    pub(super) fn better(&self) -> Estimate {
+        if self.learned_leads.load(Relaxed) { Estimate::Learned } else { Estimate::Steadfast }
+    }
+
+    /// Both shadows see `access` to one of their pages, outside scans.
+    pub(super) fn request(&self, access: &Access, reuse: &ReuseTable, random: &mut Random) {
+        if self.busy.swap(true, Acquire) {
+            return;
+        }
+        let judge = |estimate| Judge { reuse, oracle: &NoScans, estimate, samples: SAMPLES };
+        let learned = self.learned.request(access, judge(Estimate::Learned), random);
+        let steadfast = self.steadfast.request(access, judge(Estimate::Steadfast), random);
+        if learned != steadfast {
+            self.compare(if learned { 1 } else { -1 });
+        }
+        self.busy.store(false, Release);
+    }
+
+    /// Counts a request that one of them had and the other had not: 1 if the learned estimate had, else -1.
+    fn compare(&self, outcome: i32) {
+        let (differed, ahead) = (self.differed.load(Relaxed) + 1, self.ahead.load(Relaxed) + outcome);
+        if ahead.pow(2) as u32 > Z * Z * (differed + INERTIA) {
+            self.learned_leads.store(ahead > 0, Relaxed);
+        }
+        let faded = if differed >= MEMORY { 2 } else { 1 };
+        self.differed.store(differed / faded, Relaxed);
+        self.ahead.store(ahead / faded as i32, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests of `pages` go through shadows of a pool of 64 frames; what is followed then.
+    fn followed(pages: impl Iterator<Item = u32>) -> Estimate {
+        let (shadows, reuse, mut random) = (Shadows::new(64), ReuseTable::new(64), Random::new(7));
+        for (at, page) in pages.enumerate() {
+            let page = PageId::from_raw(u64::from(page));
+            shadows.request(&Access { page, scan: None, write: false, at: at as u64 }, &reuse, &mut random);
+        }
+        shadows.better()
+    }
+
+    #[test]
+    fn a_loop_stays_with_what_came_first() {
+        assert_eq!(followed((0..20_000).map(|at| at % 200)), Estimate::Steadfast);
+    }
+
+    #[test]
+    fn a_lead_beyond_chance_changes_sides_and_back() {
+        let shadows = Shadows::new(64);
+        (0..18).for_each(|_| shadows.compare(1));
+        assert_eq!(shadows.better(), Estimate::Steadfast, "18 squared is less than 9 times 58");
+        (0..10).for_each(|_| shadows.compare(1));
+        assert_eq!(shadows.better(), Estimate::Learned, "28 squared is more than 9 times 68");
+        (0..20).for_each(|at| shadows.compare(if at % 2 == 0 { 1 } else { -1 }));
+        assert_eq!(shadows.better(), Estimate::Learned, "a draw changes nothing");
+        (0..120).for_each(|_| shadows.compare(-1));
+        assert_eq!(shadows.better(), Estimate::Steadfast);
+    }
+
+    #[test]
+    fn they_have_their_share_of_the_pages() {
+        let shadows = Shadows::new(1280);
+        let had = (0..100_000).filter(|&page| shadows.have(PageId::from_raw(page))).count();
+        assert!((9_500..10_500).contains(&had), "{had} of 100,000 pages, a tenth");
+        shadows.resize(100);
+        assert!((0..1000).all(|page| shadows.have(PageId::from_raw(page))), "a small pool shows them everything");
+    }
+}
