@@ -46,11 +46,13 @@ struct ShadowFrames {
     pages: Vec<AtomicU64>,
     words: Vec<Word>,
     used: AtomicU32,
+    /// Frames in use; with fewer than before, the pages above are forgotten.
+    in_use: AtomicU32,
 }
 
 impl Frames for ShadowFrames {
     fn count(&self) -> u32 {
-        self.pages.len() as u32
+        self.in_use.load(Relaxed)
     }
 
     fn word(&self, frame: FrameId) -> &Word {
@@ -81,13 +83,22 @@ impl Shadow {
     fn new(frames: u32) -> Self {
         let pages = (0..frames).map(|_| AtomicU64::new(0)).collect();
         let words = (0..frames).map(|_| Word::new(0)).collect();
-        Self { frames: ShadowFrames { pages, words, used: AtomicU32::new(0) }, ranking: Ranking::new(frames) }
+        let (used, in_use) = (AtomicU32::new(0), AtomicU32::new(frames));
+        Self { frames: ShadowFrames { pages, words, used, in_use }, ranking: Ranking::new(frames) }
+    }
+
+    fn resize(&self, frames: u32) -> u32 {
+        let frames = frames.min(self.frames.pages.len() as u32);
+        self.frames.in_use.store(frames, Relaxed);
+        self.frames.used.fetch_min(frames, Relaxed);
+        self.ranking.resize(frames);
+        frames
     }
 
     /// Whether the page of `access` is there; afterwards it is.
     fn request(&self, access: &Access, judge: Judge, random: &mut Random) -> bool {
         let raw = access.page.raw();
-        let used = self.frames.used.load(Relaxed);
+        let used = self.frames.used.load(Relaxed).min(self.frames.count());
         if let Some(frame) = self.frames.pages[..used as usize].iter().position(|page| page.load(Relaxed) == raw) {
             self.ranking.used(&self.frames, FrameId(frame as u32), access.at);
             return true;
@@ -138,7 +149,8 @@ impl Shadows {
     }
 
     pub(super) fn resize(&self, frames: u32) {
-        self.share.store(share(frames, self.learned.frames.count()), Relaxed);
+        let shadow = self.learned.resize(frames).min(self.steadfast.resize(frames));
+        self.share.store(share(frames, shadow), Relaxed);
     }
 
     /// Whether a page is one of theirs.
