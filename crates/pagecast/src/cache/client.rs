@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pagecast_core::policy::HitQueue;
+use pagecast_core::Tick;
+use pagecast_core::policy::{Access, HitQueue};
 
 use super::Cache;
 use crate::stats::{Counter, Counts, STRIPES, stripe};
@@ -12,6 +13,12 @@ use crate::sync::Mutex;
 pub(crate) trait Client: Send {
     /// Hands its queue of hits to `work`.
     fn with_queue(&mut self, cache: &Cache, work: impl FnOnce(&mut HitQueue));
+
+    /// Makes a hit of the client into an access, at a time that is given or else now.
+    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access;
+
+    /// The client waits for a page: what time it was before is of no use.
+    fn pause(&mut self);
 
     /// Counts.
     fn count(&mut self, cache: &Cache, counter: Counter, by: u64);
@@ -24,20 +31,54 @@ impl<C: Client> Client for &mut C {
     }
 
     #[inline]
+    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        (**self).hit_at(access)
+    }
+
+    fn pause(&mut self) {
+        (**self).pause();
+    }
+
+    #[inline]
     fn count(&mut self, cache: &Cache, counter: Counter, by: u64) {
         (**self).count(cache, counter, by);
+    }
+}
+
+/// Hits between two looks at the clock, which cost as much as a hit does otherwise. Who comes back after a long pause has as
+/// many old hits at most.
+const HITS_PER_LOOK: u32 = 32;
+
+/// The time of a client's last look at the clock.
+#[derive(Default)]
+struct LastLook {
+    at: Tick,
+    hits_left: u32,
+}
+
+impl LastLook {
+    #[inline]
+    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        if let Some(left) = self.hits_left.checked_sub(1) {
+            self.hits_left = left;
+            return access(Some(self.at));
+        }
+        let access = access(None);
+        *self = Self { at: access.at, hits_left: HITS_PER_LOOK - 1 };
+        access
     }
 }
 
 /// A client that has a queue and counts of its own: nobody else writes to either.
 pub(crate) struct SessionState {
     queue: HitQueue,
+    last_look: LastLook,
     pub(crate) counts: Arc<Counts>,
 }
 
 impl SessionState {
     pub(crate) fn enter(cache: &Cache) -> Self {
-        Self { queue: HitQueue::new(), counts: cache.statistics.enter() }
+        Self { queue: HitQueue::new(), last_look: LastLook::default(), counts: cache.statistics.enter() }
     }
 
     /// Leaves nothing behind. To be called once, at the end.
@@ -54,6 +95,15 @@ impl Client for SessionState {
     }
 
     #[inline]
+    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        self.last_look.hit_at(access)
+    }
+
+    fn pause(&mut self) {
+        self.last_look = LastLook::default();
+    }
+
+    #[inline]
     fn count(&mut self, _cache: &Cache, counter: Counter, by: u64) {
         self.counts.add_alone(counter, by);
     }
@@ -67,6 +117,13 @@ impl Client for Anyone {
     fn with_queue(&mut self, cache: &Cache, work: impl FnOnce(&mut HitQueue)) {
         work(&mut cache.queues.0[stripe()].0.lock());
     }
+
+    #[inline]
+    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        access(None)
+    }
+
+    fn pause(&mut self) {}
 
     #[inline]
     fn count(&mut self, cache: &Cache, counter: Counter, by: u64) {
@@ -89,5 +146,31 @@ impl SharedQueues {
 
     pub(super) fn new() -> Self {
         Self((0..STRIPES).map(|_| SharedQueue(Mutex::new(HitQueue::new()))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pagecast_core::PageId;
+
+    use super::*;
+
+    #[test]
+    fn a_session_looks_at_the_clock_for_every_so_many_hits() {
+        let (mut looks, mut last) = (0, LastLook::default());
+        let mut hit = |last: &mut LastLook| {
+            let access = last.hit_at(|at| {
+                let at = at.unwrap_or_else(|| {
+                    looks += 1;
+                    1000 * looks
+                });
+                Access { page: PageId::from_raw(1), scan: None, write: false, at }
+            });
+            access.at
+        };
+        let times: Vec<Tick> = (0..2 * HITS_PER_LOOK).map(|_| hit(&mut last)).collect();
+        let (first, second) = times.split_at(HITS_PER_LOOK as usize);
+        assert!(first.iter().all(|&at| at == 1000) && second.iter().all(|&at| at == 2000), "{times:?}");
+        assert_eq!(hit(&mut last), 3000);
     }
 }

@@ -307,7 +307,7 @@ impl Cache {
             return;
         }
         let HitNeed::Queue { length } = need else {
-            return self.policy.hit(&View::new(self), FrameId(frame), &access(None));
+            return self.policy.hit(&View::new(self), FrameId(frame), &client.hit_at(access));
         };
         client.with_queue(self, |queue| {
             let access = access(queue.last_time());
@@ -318,8 +318,9 @@ impl Cache {
         });
     }
 
-    /// Tells the policy of all that the client did.
+    /// Tells the policy of all that the client did, who is about to wait or to go.
     pub(crate) fn settle(&self, client: &mut impl Client) {
+        client.pause();
         if let HitNeed::Queue { .. } = self.hit_need {
             client.with_queue(self, |queue| self.policy.commit(&View::new(self), queue, true));
         }
