@@ -122,6 +122,8 @@ pub enum HitNeed {
         /// The largest value; at it, a hit writes nothing.
         max: u64,
     },
+    /// The frame's word becomes the time of the hit; equal to what [`ConcurrentPolicy::hit`] does.
+    Time,
     /// A call of [`ConcurrentPolicy::hit`], which touches only what belongs to the frame and takes no lock.
     Word,
     /// A call of [`SequentialPolicy::hit`], which keeps an order and has no other caller meanwhile.

@@ -303,11 +303,17 @@ impl Cache {
     #[inline]
     pub(crate) fn touch(&self, client: &mut impl Client, frame: u32, access: impl FnOnce(Option<Tick>) -> Access) {
         let need = self.hit_need;
-        if need.is_met_by(&self.headers[frame as usize].word) {
+        let word = &self.headers[frame as usize].word;
+        if need.is_met_by(word) {
             return;
         }
         let HitNeed::Queue { length } = need else {
-            return self.policy.hit(&View::new(self), FrameId(frame), &client.hit_at(access));
+            let access = client.hit_at(access);
+            return match need {
+                // Relaxed: a time publishes no other memory.
+                HitNeed::Time => word.store(access.at, Relaxed),
+                _ => self.policy.hit(&View::new(self), FrameId(frame), &access),
+            };
         };
         client.with_queue(self, |queue| {
             let access = access(queue.last_time());

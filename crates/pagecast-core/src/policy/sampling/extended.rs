@@ -279,7 +279,11 @@ struct Look<'a> {
 
 impl ConcurrentPolicy for ExtendedSampling {
     fn hit_need(&self) -> HitNeed {
-        if self.keeps_times() { HitNeed::Word } else { HitNeed::Nothing }
+        match self.options.frequency {
+            Frequency::Off if self.options.lru_fallback => HitNeed::Time,
+            Frequency::Off => HitNeed::Nothing,
+            _ => HitNeed::Word,
+        }
     }
 
     #[inline]
