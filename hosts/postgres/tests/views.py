@@ -43,6 +43,16 @@ class Views(ServerTest):
         cleared = session.records("select * from pg_pagecast_stats")[0]
         self.assertEqual({"0"}, {cleared[name] for name in ("registered", "finished", "steered", "predictions")})
 
+    def test_explain(self) -> None:
+        """The line under EXPLAIN ANALYZE belongs to its summary."""
+        session = self.session()
+        session.execute("set enable_seqscan = off; set enable_indexscan = off")
+        query = "select count(*) from events where day between 100 and 400"
+        line = ("Scans registered by pg_pagecast: 1",)
+        self.assertIn(line, session.rows(f"explain (analyze) {query}"))
+        self.assertNotIn(line, session.rows(f"explain (analyze, summary off) {query}"))
+        self.assertNotIn(line, session.rows(f"explain {query}"))
+
     def test_privileges(self) -> None:
         """As for pg_buffercache: nobody but superusers and pg_monitor; only superusers reset."""
         anybody, watcher = self.session(user="anybody"), self.session(user="watcher")
