@@ -55,10 +55,12 @@ impl Shared {
         self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
     }
 
-    /// Whether somebody wants to know of each request, so that none may take the shortest way.
+    /// The page, if nothing but the hit itself is to be done for it: the relation can be read, and nobody wants to know of
+    /// each request.
     #[inline]
-    fn is_observed(&self) -> bool {
-        self.options.recorder.is_some() | self.options.count_relations
+    fn page_at_once(&self, relation: &Relation, block: u32) -> Option<PageId> {
+        let is_observed = self.options.recorder.is_some() | self.options.count_relations;
+        (relation.is_readable_by(self.identity()) && !is_observed).then(|| relation.page(block))
     }
 
     /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
@@ -70,10 +72,7 @@ impl Shared {
         block: u32,
         scan: Option<ScanId>,
     ) -> Option<Held> {
-        if !relation.is_readable_by(self.identity()) || self.is_observed() {
-            return None;
-        }
-        let page = relation.page(block);
+        let page = self.page_at_once(relation, block)?;
         self.cache.hit(client, page, |at| self.access(page, scan, false, at))
     }
 
@@ -86,10 +85,7 @@ impl Shared {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        if !relation.is_readable_by(self.identity()) || self.is_observed() {
-            return None;
-        }
-        let page = relation.page(block);
+        let page = self.page_at_once(relation, block)?;
         self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))
     }
 

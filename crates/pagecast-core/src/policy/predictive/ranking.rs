@@ -178,8 +178,7 @@ impl Ranking {
         cost: impl Fn(FrameId, PageId) -> f32,
     ) -> Option<FrameId> {
         let count = frames.count();
-        let worthless = |ranked: &mut Ranked, frame: FrameId| {
-            let page = frames.evictable(frame)?;
+        let worthless = |ranked: &mut Ranked, frame: FrameId, page: PageId| {
             let cost = cost(frame, page);
             if cost < f32::INFINITY {
                 ranked.put(Candidate { frame, page, cost });
@@ -188,7 +187,9 @@ impl Ranking {
             self.claim(frames, frame, page)
         };
         for frame in front.into_iter().chain(self.kept.take()).filter(|frame| frame.0 < count) {
-            if let Some(frame) = worthless(ranked, frame) {
+            if let Some(page) = frames.evictable(frame)
+                && let Some(frame) = worthless(ranked, frame, page)
+            {
                 return Some(frame);
             }
         }
@@ -198,8 +199,9 @@ impl Ranking {
                 break;
             }
             let frame = FrameId(random.below(count));
-            drawn += u32::from(frames.evictable(frame).is_some());
-            if let Some(frame) = worthless(ranked, frame) {
+            let Some(page) = frames.evictable(frame) else { continue };
+            drawn += 1;
+            if let Some(frame) = worthless(ranked, frame, page) {
                 return Some(frame);
             }
         }
