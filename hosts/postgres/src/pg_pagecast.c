@@ -8,6 +8,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
+#include "utils/timestamp.h"
 
 PG_MODULE_MAGIC;
 
@@ -128,6 +129,7 @@ format_shared_memory(void)
 	pg_atomic_init_u32(&shared->active, 0);
 	for (int i = 0; i < COUNTERS; i++)
 		pg_atomic_init_u64(&shared->counters[i], 0);
+	pg_atomic_init_u64(&shared->counted_since, (uint64) GetCurrentTimestamp());
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{
 		scan_slots[i].scan = NO_SCAN;

@@ -59,7 +59,7 @@ typedef struct RelationCounts
 
 #define COUNTED_RELATIONS 512
 
-/* The order is that of pg_pagecast_stats. */
+/* The order is that of pg_pagecast_stats; a new one needs a new version of the SQL. */
 typedef enum Counter
 {
 	COUNT_REGISTERED,
@@ -89,6 +89,7 @@ typedef struct SharedState
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
+	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
 	RelationCounts relations[COUNTED_RELATIONS + 1];	/* the last one for those that found no place */
 } SharedState;
 

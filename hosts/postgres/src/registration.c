@@ -17,6 +17,7 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "utils/timestamp.h"
 
 #define IDLE_AFTER UINT64CONST(2000000000)
 
@@ -410,5 +411,6 @@ registration_reset_counts(void)
 	memset(shared->relations, 0, sizeof(shared->relations));
 	for (int i = 0; i < COUNTERS; i++)
 		pg_atomic_write_u64(&shared->counters[i], 0);
+	pg_atomic_write_u64(&shared->counted_since, (uint64) GetCurrentTimestamp());
 	LWLockRelease(shared->lock);
 }

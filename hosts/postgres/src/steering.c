@@ -151,7 +151,7 @@ void
 make_room(void)
 {
 	/* In a pool of few buffers a window must not go round. */
-	uint32		window = Min(pagecast_samples * pagecast_bulk, Max(NBuffers / 8, pagecast_samples));
+	uint32		window = Min(pagecast_samples * pagecast_bulk, Max(NBuffers / 8, Min(pagecast_samples, NBuffers)));
 	uint64		start;
 
 	if (pagecast_mode == MODE_FREELIST)

@@ -53,8 +53,14 @@ bitmap_scan_descriptor(BitmapHeapScanState *node)
 {
 #if PG_VERSION_NUM >= 170000
 	if (node->ss.ss_currentScanDesc == NULL)
+	{
+		/* Where the node itself would have it. */
+		MemoryContext before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+
 		node->ss.ss_currentScanDesc = table_beginscan_bm(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot,
 														  0, NULL, true);
+		MemoryContextSwitchTo(before);
+	}
 #endif
 	return node->ss.ss_currentScanDesc;
 }

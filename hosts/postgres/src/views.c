@@ -8,6 +8,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -34,6 +35,15 @@ require_loaded(void)
 				 errhint("Add pg_pagecast to shared_preload_libraries and restart the server.")));
 }
 
+/* When a scan of `left` blocks at `pace` will have ended; infinity where that is further off than anybody waits. */
+static TimestampTz
+expected_end(TimestampTz now, uint64 left, double pace)
+{
+	double		seconds = left * pace / 1e9;
+
+	return seconds < 10.0 * SECS_PER_YEAR ? now + (TimestampTz) (seconds * USECS_PER_SEC) : DT_NOEND;
+}
+
 /* One row for each registered scan. */
 Datum
 pg_pagecast_scans(PG_FUNCTION_ARGS)
@@ -49,6 +59,7 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 		Datum		values[9];
 		bool		nulls[9] = {false};
 		ScanSlot	slot;
+		uint64		left;
 		bool		runs;
 
 		LWLockAcquire(shared->lock, LW_SHARED);
@@ -57,16 +68,17 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 		LWLockRelease(shared->lock);
 		if (!runs)
 			continue;
+		left = view.length - Min(view.position, view.length);
 		values[0] = Int32GetDatum(slot.pid);
 		values[1] = Int32GetDatum(slot.plan_node);
 		values[2] = ObjectIdGetDatum(slot.database);
 		values[3] = ObjectIdGetDatum(slot.relation);
 		values[4] = CStringGetTextDatum(kinds[slot.kind]);
 		values[5] = Int64GetDatum(view.position);
+		/* Before the first measurement this is the pace that scans of its kind usually have. */
 		values[6] = Float8GetDatum(1e9 / view.pace);
-		values[7] = Int64GetDatum(view.length - view.position);
-		values[8] = TimestampTzGetDatum(now + (TimestampTz) ((view.length - view.position) * view.pace / 1000));
-		/* Before the first measurement there is no speed, but the one that its kind usually has. */
+		values[7] = Int64GetDatum(left);
+		values[8] = TimestampTzGetDatum(expected_end(now, left, view.pace));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -114,7 +126,8 @@ Datum
 pg_pagecast_buffers(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	HASHCTL		control = {.keysize = sizeof(RelFileLocator), .entrysize = sizeof(BufferCounts)};
+	/* In the context of the call: who cancels it leaves nothing behind. */
+	HASHCTL		control = {.keysize = sizeof(RelFileLocator), .entrysize = sizeof(BufferCounts), .hcxt = CurrentMemoryContext};
 	HTAB	   *table;
 	HASH_SEQ_STATUS status;
 	BufferCounts *counts;
@@ -122,7 +135,7 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 
 	require_loaded();
 	InitMaterializedSRF(fcinfo, 0);
-	table = hash_create("pg_pagecast buffers", 256, &control, HASH_ELEM | HASH_BLOBS);
+	table = hash_create("pg_pagecast buffers", 256, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	for (int i = 0; i < NBuffers; i++)
 	{
 		BufferDesc *header = GetBufferDescriptor(i);
@@ -155,19 +168,20 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row: the counters in their order, and how many scans are registered now. */
+/* One row: the counters in their order, how many scans are registered now, and since when is counted, for which version 1.0 of the SQL has no column. */
 Datum
 pg_pagecast_stats(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum		values[COUNTERS + 1];
-	bool		nulls[COUNTERS + 1] = {false};
+	Datum		values[COUNTERS + 2];
+	bool		nulls[COUNTERS + 2] = {false};
 
 	require_loaded();
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < COUNTERS; i++)
 		values[i] = Int64GetDatum(pg_atomic_read_u64(&shared->counters[i]));
 	values[COUNTERS] = Int64GetDatum(pg_atomic_read_u32(&shared->active));
+	values[COUNTERS + 1] = TimestampTzGetDatum((TimestampTz) pg_atomic_read_u64(&shared->counted_since));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	return (Datum) 0;
 }

@@ -1,5 +1,6 @@
 """Results are those of stock: every kind of scan and every way to end one, on and off, alone and among others, in both modes."""
 
+from cluster import Connection
 from tests.case import Run, ServerTest, make_events, outcome
 
 _NO_SEQ = "set local enable_seqscan = off"
@@ -20,11 +21,15 @@ CASES: dict[str, list[str]] = {
     "index": ["begin", _NO_SEQ, _NO_BITMAP, "select count(*), sum(amount) from events where id between 1000 and 30000"],
     "index backwards": ["begin", _NO_SEQ, _NO_BITMAP, "select id, code from events where id < 40000 order by id desc limit 300 offset 2000"],
     "index, scattered": ["begin", _NO_SEQ, _NO_BITMAP, "select count(*), sum(amount) from events where code between 200 and 260"],
+    "index, scattered and backwards": ["begin", _NO_SEQ, _NO_BITMAP, "select sum(id * r) from (select id, row_number() over () r from events "
+                                       "where code between 200 and 260 order by code desc, id desc) as o"],
     "index, array": ["begin", _NO_SEQ, _NO_BITMAP, "select sum(id) from events where code = any ('{1,5,9,400,999}')"],
     "index only": ["begin", _NO_SEQ, _NO_BITMAP, "select count(*), sum(code) from events where code between 10 and 700"],
     "parallel sequential": ["begin", _PARALLEL, "select count(*), sum(amount) from events"],
     "parallel bitmap": ["begin", _PARALLEL, _BITMAP, "select count(*), sum(amount) from events where code between 10 and 500"],
     "parallel index": ["begin", _PARALLEL, _NO_SEQ, _NO_BITMAP, "select count(*), sum(amount) from events where code between 10 and 300"],
+    "parallel index backwards": ["begin", _PARALLEL, _NO_SEQ, _NO_BITMAP, "set local enable_sort = off",
+                                 "select id from events where code between 10 and 300 and amount < 3 order by code desc, id desc"],
     "limit": ["select id from events order by day, id limit 5", "begin", _BITMAP, "select count(*) from (select from events where day > 100 limit 700) as few"],
     "nested loops, bitmap inside": ["begin", _BITMAP, "set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_material = off",
                                     "select count(*), sum(b.amount) from generate_series(1, 40) as a join events b on b.code = a * 11"],
@@ -41,6 +46,11 @@ CASES: dict[str, list[str]] = {
                              "select count(*), sum(code) from events", "fetch 3000 from c", "close c", "commit"],
     "cursor, scrolled": ["begin", _NO_SEQ, "declare c scroll cursor for select id from events where code between 5 and 90 order by code, id",
                          "fetch 20 from c", "move 500 in c", "fetch backward 10 from c", "fetch absolute 3 from c", "rollback"],
+    "cursor, scrolled along the table": ["begin", _NO_SEQ, _NO_BITMAP, "declare c scroll cursor for select id from events where id > 500 order by id",
+                                         "fetch 9000 from c", "fetch backward 7000 from c", "fetch 4000 from c", "move backward all in c", "fetch 2 from c", "rollback"],
+    "cursor, scrolled sequentially": ["begin", "set local enable_indexscan = off; set local enable_bitmapscan = off; set local synchronize_seqscans = off",
+                                      "declare c scroll cursor for select id from events where code > 300", "fetch 20000 from c", "fetch backward 15000 from c",
+                                      "fetch 9000 from c", "move backward all in c", "fetch backward 1 from c", "fetch 3 from c", "fetch last from c", "rollback"],
     "cursor with hold": ["begin", "declare c cursor with hold for select id from events where day < 30", "fetch 10 from c", "commit", "fetch 20 from c", "close c"],
     "cursors interleaved": ["begin", _BITMAP, "declare a cursor for select id from events where day < 200", "declare b cursor for select id from events where day > 100",
                             "fetch 300 from a", "fetch 200 from b", "fetch 300 from a", "close a", "fetch 400 from b", "rollback"],
@@ -63,6 +73,19 @@ CASES: dict[str, list[str]] = {
     "merge join over indexes": ["begin", "set local enable_hashjoin = off; set local enable_nestloop = off; set local enable_sort = off",
                                 "select count(*) from events a join events b using (id) where a.code < 300"],
 }
+
+
+def make_objects(session: Connection) -> None:
+    """What the cases read."""
+    make_events(session)
+    session.execute("create function total(int) returns bigint language sql as 'select sum(id) from events where day between $1 and $1 + 20'")
+    session.execute("""
+        create table parts (id int, code int) partition by range (id);
+        create table parts_low partition of parts for values from (0) to (8000);
+        create table parts_high partition of parts for values from (8000) to (20000);
+        insert into parts select i, (i * 7919) % 1000 from generate_series(1, 16000) i;
+        create index on parts (code);
+        analyze parts""")
 
 
 class Answers(ServerTest):
@@ -90,15 +113,7 @@ class Answers(ServerTest):
 
     @classmethod
     def prepare(cls, session) -> None:
-        make_events(session)
-        session.execute("create function total(int) returns bigint language sql as 'select sum(id) from events where day between $1 and $1 + 20'")
-        session.execute("""
-            create table parts (id int, code int) partition by range (id);
-            create table parts_low partition of parts for values from (0) to (8000);
-            create table parts_high partition of parts for values from (8000) to (20000);
-            insert into parts select i, (i * 7919) % 1000 from generate_series(1, 16000) i;
-            create index on parts (code);
-            analyze parts""")
+        make_objects(session)
 
     def expected(self) -> dict[str, list]:
         """Every case's answer with the extension off."""

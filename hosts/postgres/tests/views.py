@@ -1,7 +1,7 @@
-"""What administrators see and may do: views, privileges, settings, and messages where the extension cannot work."""
+"""What administrators see and may do: views, privileges and settings."""
 
-from cluster import Cluster, SqlError
-from tests.case import Run, ServerTest, make_events
+from cluster import SqlError
+from tests.case import ServerTest, make_events
 
 
 class Views(ServerTest):
@@ -95,25 +95,3 @@ class Views(ServerTest):
         with self.assertRaises(SqlError) as caught:
             session.execute(sql)
         return caught.exception
-
-
-class NotLoaded(ServerTest):
-    """A server that was not told to load it at its start."""
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster(Run.installation)
-        cls.addClassCleanup(cls.cluster.remove)
-        cls.cluster.create().start()
-
-    def assert_nothing_registered(self, seconds: float = 10) -> None:
-        """There is no registry."""
-
-    def test_the_message_says_what_to_do(self) -> None:
-        """CREATE EXTENSION or its views name shared_preload_libraries; LOAD does no harm."""
-        session = self.session()
-        with self.assertRaises(SqlError) as caught:
-            session.execute("load 'pg_pagecast'; create extension pg_pagecast; select * from pg_pagecast_stats")
-        self.assertIn("pg_pagecast", str(caught.exception))
-        self.assertIn("shared_preload_libraries", self.cluster.tail(30))
-        self.assertEqual("1", session.value("select 1"))

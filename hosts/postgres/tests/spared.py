@@ -1,0 +1,60 @@
+"""That pages which a scan is still to read stay in the pool, by counts: how many others push out with prediction, and how many without."""
+
+from cluster import Connection
+from tests.case import Run, ServerTest, make_events
+
+_BITMAP = "set enable_seqscan = off; set enable_indexscan = off; set synchronize_seqscans = off"
+_WANTED = "select id from wanted where day between 0 and 1000"
+
+
+class Spared(ServerTest):
+    """A table of a third of the pool that a slow scan reads, and one of more than twice the pool that another reads at once."""
+
+    mode = "steering"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.settings = {"pg_pagecast.mode": cls.mode, "shared_buffers": "4MB"}
+        super().setUpClass()
+
+    @classmethod
+    def prepare(cls, session: Connection) -> None:
+        make_events(session, "wanted", 10_000)
+        make_events(session, "passing", 90_000)
+
+    def test_wanted_pages_stay(self) -> None:
+        """With prediction most are there when the slow scan comes to them; the clock alone has given nearly all away."""
+        stock, spared = self.pages_left(enabled=False), self.pages_left(enabled=True)
+        Run.count(f"pages left of those that a scan still wanted, mode {self.mode}", spared)
+        Run.count(f"of as many with pg_pagecast off, beside mode {self.mode}", stock)
+        self.assertLess(stock, 40)
+        self.assertGreater(spared, 80)
+
+    def pages_left(self, enabled: bool) -> int:
+        """Pages of the wanted table in the pool after the passing one was read, with a scan near the wanted one's start."""
+        slow, passing, watcher = (self.session() for _ in range(3))
+        for session in (slow, passing):
+            session.execute(f"{_BITMAP}; set pg_pagecast.enabled = {'on' if enabled else 'off'}")
+        before = int(watcher.value("select saved from pg_pagecast_stats"))
+        slow.execute("select pg_stat_reset()")
+        slow.execute(_WANTED)
+        slow.execute(f"begin; declare c no scroll cursor for {_WANTED}; fetch 1 from c")
+        # The slow one comes to another page in each turn, lest it is taken for one that rests.
+        passing.execute("begin; declare c no scroll cursor for select id from passing where day between 0 and 1000")
+        for _ in range(15):
+            passing.execute("fetch 6000 from c")
+            slow.execute("fetch 120 from c")
+        left = int(watcher.value("select buffers from pg_pagecast_buffers() where filenode = pg_relation_filenode('wanted')") or 0)
+        rows = slow.rows("fetch all from c")
+        self.assertEqual(10_000 - 1 - 15 * 120, len(rows))
+        slow.execute("commit")
+        passing.execute("commit")
+        if enabled:
+            self.assertGreater(int(watcher.value("select saved from pg_pagecast_stats")), before, "reads that did not happen")
+        return left
+
+
+class SparedFreelist(Spared):
+    """The same in the mode `freelist`."""
+
+    mode = "freelist"

@@ -1,0 +1,123 @@
+"""Versions of the extension in a database, and what is said where it cannot work or is told nonsense."""
+
+import shutil
+import struct
+from pathlib import Path
+
+from cluster import Cluster, ServerFailed
+from tests.case import Run, ServerTest
+
+# What a version of the extension consists of: each object with its definition and its privileges.
+_OBJECTS = """
+    select pg_describe_object(classid, objid, 0),
+           coalesce(pg_get_functiondef(p.oid), pg_get_viewdef(c.oid)),
+           coalesce(p.proacl, c.relacl)::text, obj_description(objid, case when p.oid is null then 'pg_class' else 'pg_proc' end::name)
+    from pg_depend
+    left join pg_proc p on classid = 'pg_proc'::regclass and p.oid = objid
+    left join pg_class c on classid = 'pg_class'::regclass and c.oid = objid
+    where refclassid = 'pg_extension'::regclass and refobjid = (select oid from pg_extension where extname = 'pg_pagecast') and deptype = 'e'
+    and classid in ('pg_proc'::regclass, 'pg_class'::regclass) order by 1"""
+
+
+class Upgrades(ServerTest):
+    """`ALTER EXTENSION pg_pagecast UPDATE` from every version, with the newest library."""
+
+    @classmethod
+    def prepare(cls, session) -> None:
+        cls.versions = [version for version, in session.rows("select version from pg_available_extension_versions where name = 'pg_pagecast' order by 1")]
+        cls.newest = session.value("select default_version from pg_available_extensions where name = 'pg_pagecast'")
+        cls.fresh = session.rows(_OBJECTS)
+
+    def test_every_version_becomes_the_newest(self) -> None:
+        """A database that is brought up to date has what a new one has, and its views answer before and after."""
+        self.assertIn("1.0", self.versions, "the oldest")
+        self.assertEqual(self.newest, self.versions[-1])
+        for version in self.versions:
+            session = self.in_version(version)
+            for view in ("scans", "relations", "stats"):
+                session.rows(f"select * from pg_pagecast_{view}")
+            session.execute("alter extension pg_pagecast update")
+            self.assertEqual(self.newest, session.value("select extversion from pg_extension where extname = 'pg_pagecast'"))
+            self.assertEqual(self.fresh, session.rows(_OBJECTS), f"from {version}")
+            for view in ("scans", "relations", "stats"):
+                session.rows(f"select * from pg_pagecast_{view}")
+            Run.count("updates of the extension")
+
+    def test_a_scan_runs_through_an_update(self) -> None:
+        """The registry knows nothing of the SQL's version."""
+        session = self.in_version("1.0")
+        session.execute("create table t as select generate_series(1, 100000) i; create index on t using brin (i) with (pages_per_range = 1); analyze t")
+        session.execute("begin; set local enable_seqscan = off; declare c cursor for select * from t where i between 1 and 90000; fetch 10 from c")
+        with self.cluster.connect("updated") as other:
+            other.execute("alter extension pg_pagecast update")
+            self.assertEqual(1, len(other.rows("select * from pg_pagecast_scans where relation = 't'::regclass")))
+        self.assertEqual(89_990, len(session.rows("fetch all from c")))
+        session.execute("rollback")
+
+    def in_version(self, version: str):
+        """A session in a database of its own with this version of the extension."""
+        with self.cluster.connect() as session:
+            session.execute("drop database if exists updated with (force)")
+            session.execute("create database updated")
+        session = self.session(database="updated")
+        session.execute(f"create extension pg_pagecast version '{version}'")
+        return session
+
+
+class Refusals(ServerTest):
+    """Servers that do not start, or sessions that are told why nothing can be had; here without a server of the class."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Each test has its own."""
+
+    def tearDown(self) -> None:
+        """Nothing runs any more."""
+
+    def test_settings_beyond_their_limits(self) -> None:
+        """The server says which setting and what it may be, and goes on with the default, as with any library's."""
+        for beyond in ({"memory": "1kB", "max_scans": "0", "samples": "1", "bulk": "65", "block_group": "0", "mode": "guessing"},
+                       {"memory": "17GB", "max_scans": "65537", "samples": "65", "bulk": "0", "block_group": "1025"}):
+            with Cluster(Run.installation, {"shared_preload_libraries": "pg_pagecast"}) as cluster:
+                cluster.create().start(**{f"pg_pagecast__{name}": value for name, value in beyond.items()})
+                said = cluster.tail(100)
+                with cluster.connect() as session:
+                    for name in beyond:
+                        self.assertRegex(said, rf"(outside the valid range|invalid value) for parameter \"pg_pagecast\.{name}\"")
+                        self.assertEqual("t", session.value(f"select setting = boot_val from pg_settings where name = 'pg_pagecast.{name}'"), name)
+
+    def test_a_library_for_another_server(self) -> None:
+        """A server does not load what was built for another major version, and says for which one it was built."""
+        major = Run.installation.major
+        # PG_MODULE_MAGIC: the version, and the server's limits.
+        ours, other = (struct.pack("<5i", number * 100, 100, 32, 64, 1) for number in (major, major + 1))
+        library = (Path(Run.installation.ask("pkglibdir")) / "pg_pagecast.so").read_bytes()
+        self.assertEqual(1, library.count(ours))
+        with Cluster(Run.installation) as cluster:
+            cluster.create()
+            place = cluster.folder / "other.so"
+            place.write_bytes(library.replace(ours, other))
+            shutil.chown(place, cluster.folder.owner())
+            with self.assertRaises(ServerFailed) as caught:
+                cluster.start(shared_preload_libraries=str(place))
+        self.assertRegex(str(caught.exception), rf"incompatible library(.|\n)*Server is version {major}, library is version {major + 1}")
+
+    def test_without_a_restart(self) -> None:
+        """A session that loads it by hand is told what to do, as is one that asks a view; the server goes on."""
+        with Cluster(Run.installation) as cluster:
+            cluster.create().start()
+            with cluster.connect() as session:
+                session.execute("load 'pg_pagecast'")
+                self.assertIn("shared_preload_libraries", "".join(session.notices))
+                session.execute("create extension pg_pagecast")
+                for view in ("scans", "relations", "stats"):
+                    self.assert_told(session, f"select * from pg_pagecast_{view}")
+                self.assert_told(session, "select pg_pagecast_reset()")
+
+    def assert_told(self, session, sql: str) -> None:
+        """The statement is refused, and the refusal says what to do."""
+        with self.assertRaisesRegex(Exception, "pg_pagecast is not loaded"):
+            session.execute(sql)
+        with self.assertRaisesRegex(Exception, "Add pg_pagecast to shared_preload_libraries and restart the server"):
+            session.execute(f"set client_min_messages = error; do $do$ declare hint text; begin execute $q${sql}$q$; "
+                            "exception when others then get stacked diagnostics hint = pg_exception_hint; raise exception '%', hint; end $do$")
