@@ -11,10 +11,11 @@
 //! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A miss needs no eviction
 //!   while frames are free, yet its admission must come after the hits before it; and beside the page's read one more
 //!   lock is nothing. With a single session every policy call then comes in the order of the requests.
-//! * Whoever looks for a victim first applies what waits in up to 16 queues, of other sessions too, in turns, the hits in the
-//!   order of their times. In the slides a hit is known when its session says so, which has pages leave that were just
-//!   used: LFU evicts the newest page of count one, LRU-K and W-TinyLFU compare what is near. It costs a look at one cache
-//!   line a queue, under the lock, when a page must be read anyway; hits stay free of shared lines between two victims.
+//! * Whoever has the lock applies what waits in up to 16 queues, of other sessions too, in turns, the hits in the order of
+//!   their times. In the slides a hit is known when its session says so, which has pages leave that were just used: LFU
+//!   evicts the newest page of count one, LRU-K and W-TinyLFU compare what is near. It costs a look at one cache line a
+//!   queue when a page must be read anyway. Where nothing but hits has come for long, a session applies only its own
+//!   queue: who will leave is not decided soon, and the others' queues stay in their processors' caches.
 //! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's lists.
 //! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an instruction that this crate,
 //!   which has no unsafe code, may not use. It is a hint about an address: a wrong one costs time only.
@@ -25,7 +26,8 @@
 //! Suits every policy with an order. What it costs in hits is in `docs/benchmarks.md`.
 //!
 //! Cost: a hit is one entry of 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold; an eviction,
-//! admission or miss takes the lock as without batching. No bytes per frame; 2 KiB per session with a queue of 64.
+//! admission or miss takes the lock as without batching. 16 bytes per frame, for its page: the header in which the owner
+//! keeps it is the one line that every pin writes. 2 KiB per session with a queue of 64.
 //!
 //! Claims run under the lock, so that a frame leaves the page table and the policy's order in one step as other callers
 //! see it.
@@ -37,14 +39,16 @@ use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Queues that are emptied before a victim is chosen.
-const QUEUES_PER_VICTIM: usize = 16;
+/// Queues that are emptied in one hold of the lock, beside the session's own.
+const QUEUES_PER_HOLD: usize = 16;
+
+/// Hits without an admission between them after which the order between sessions is let go: of a few batches in each queue.
+const HITS_ONLY: u64 = 4096;
 
 /// A sequential policy as a concurrent one.
 ///
-/// Invariants, which the owner of the frames keeps by calling `admit` before a page can be found in its frame, and
-/// `forget` after it cannot any more:
-/// * (I1) Under the lock, a frame in which [`Frames::page`] shows a page is one that the policy holds with that page.
+/// Invariants:
+/// * (I1) Under the lock, `pages` has the page of each frame that the policy holds, and of no other.
 /// * (I2) Whoever waits for the lock holds no other lock that a claim may want.
 ///
 /// ```
@@ -68,6 +72,10 @@ struct Guarded<P> {
     policy: P,
     counts: LockCounts,
     queues: Queues,
+    /// By frame (I1).
+    pages: Vec<Option<PageId>>,
+    /// Hits that were applied since a page came in.
+    hits_since_admission: u64,
 }
 
 /// The sessions' rings. One that nobody else holds is a session's that ended.
@@ -97,7 +105,13 @@ impl<P: SequentialPolicy> BpWrapper<P> {
     pub fn new(policy: P, batching: Batching) -> Self {
         let metadata = policy.metadata().filter(|_| batching.prefetch);
         let need = policy.hit_need();
-        let guarded = Guarded { policy, counts: LockCounts::default(), queues: Queues::default() };
+        let guarded = Guarded {
+            policy,
+            counts: LockCounts::default(),
+            queues: Queues::default(),
+            pages: Vec::new(),
+            hits_since_admission: 0,
+        };
         Self { guarded: Mutex::new(guarded), batching, need, metadata }
     }
 
@@ -137,26 +151,40 @@ impl<P: SequentialPolicy> BpWrapper<P> {
 
 impl<P: SequentialPolicy> Guarded<P> {
     /// Tells the policy of a hit that waited.
-    fn apply(policy: &mut P, counts: &mut LockCounts, frames: &dyn Frames, frame: FrameId, access: &Access) {
+    fn apply(&mut self, frame: FrameId, access: &Access) {
         // The session has given its pin back since: the frame may be free, or another page's (I1).
-        if frames.page(frame) == Some(access.page) {
-            policy.hit(frame, access);
-            counts.applied += 1;
+        if self.pages.get(frame.index()) == Some(&Some(access.page)) {
+            self.policy.hit(frame, access);
+            self.counts.applied += 1;
+            self.hits_since_admission += 1;
         } else {
-            counts.dropped += 1;
+            self.counts.dropped += 1;
         }
     }
 
-    /// Applies what waits in some of the queues, by the hits' times, and in all of them after a few calls.
-    fn apply_queues(&mut self, frames: &dyn Frames) {
-        let Self { policy, counts, queues: Queues { rings, next, gathered } } = self;
-        for _ in 0..rings.len().min(QUEUES_PER_VICTIM) {
+    /// Notes which page, if any, the policy now holds in a frame.
+    fn set_page(&mut self, frame: FrameId, page: Option<PageId>) {
+        if self.pages.len() <= frame.index() {
+            self.pages.resize(frame.index() + 1, None);
+        }
+        self.pages[frame.index()] = page;
+    }
+
+    /// Applies what waits in `own` and in some of the other queues, by the hits' times, and in all of them after a few calls.
+    fn apply_queues(&mut self, own: Option<&HitRing>) {
+        let Queues { rings, next, gathered } = &mut self.queues;
+        if let Some(ring) = own {
+            ring.tell(|frame, access| gathered.push((frame, *access)));
+        }
+        for _ in 0..rings.len().min(QUEUES_PER_HOLD) {
             *next = (*next + 1) % rings.len();
             rings[*next].tell(|frame, access| gathered.push((frame, *access)));
         }
         // Stable: of hits with one time each session's keep their order.
         gathered.sort_by_key(|(_, access)| access.at);
-        gathered.drain(..).for_each(|(frame, access)| Self::apply(policy, counts, frames, frame, &access));
+        let mut gathered = core::mem::take(gathered);
+        gathered.drain(..).for_each(|(frame, access)| self.apply(frame, &access));
+        self.queues.gathered = gathered;
     }
 }
 
@@ -190,12 +218,15 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
             *failed_tries += 1;
             return;
         };
-        let Guarded { policy, counts, queues } = &mut *guarded;
-        counts.failed_tries += core::mem::take(failed_tries);
+        guarded.counts.failed_tries += core::mem::take(failed_tries);
         if !core::mem::replace(is_known, true) {
-            queues.enter(ring);
+            guarded.queues.enter(ring);
         }
-        ring.tell(|frame, access| Guarded::apply(policy, counts, frames, frame, access));
+        if guarded.hits_since_admission > HITS_ONLY {
+            ring.tell(|frame, access| guarded.apply(frame, access));
+        } else {
+            guarded.apply_queues(Some(ring));
+        }
     }
 
     fn lock_counts(&self) -> LockCounts {
@@ -205,17 +236,25 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
 
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
         let mut guarded = self.lock();
-        guarded.apply_queues(frames);
-        guarded.policy.evict(frames, incoming, oracle)
+        guarded.apply_queues(None);
+        let victim = guarded.policy.evict(frames, incoming, oracle)?;
+        guarded.set_page(victim, None);
+        Some(victim)
     }
 
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         self.prefetch(frames, frame);
-        self.lock().policy.admit(frames, frame, access);
+        let mut guarded = self.lock();
+        guarded.apply_queues(None);
+        guarded.policy.admit(frames, frame, access);
+        guarded.set_page(frame, Some(access.page));
+        guarded.hits_since_admission = 0;
     }
 
     fn forget(&self, _frames: &dyn Frames, frame: FrameId, page: PageId) {
-        self.lock().policy.forget(frame, page);
+        let mut guarded = self.lock();
+        guarded.policy.forget(frame, page);
+        guarded.set_page(frame, None);
     }
 
     fn cleaned(&self, frame: FrameId, page: PageId) {

@@ -3,7 +3,7 @@
 
 use super::Access;
 use super::hit_ring::HitRing;
-use crate::{FrameId, Tick};
+use crate::FrameId;
 use alloc::sync::Arc;
 
 /// How the hits of sessions reach a policy that one caller at a time may use.
@@ -78,13 +78,12 @@ pub struct HitQueue {
     pub(super) prefetched: u64,
     /// Commits that found the lock taken, since the last one that did not.
     pub(super) failed_tries: u64,
-    last: Tick,
 }
 
 impl HitQueue {
     /// No hits.
     pub const fn new() -> Self {
-        Self { ring: None, is_known: false, prefetched: 0, failed_tries: 0, last: 0 }
+        Self { ring: None, is_known: false, prefetched: 0, failed_tries: 0 }
     }
 
     /// Most bytes of a queue for `length` hits, beside itself, and of what the adapter needs to put them in order with others.
@@ -97,7 +96,6 @@ impl HitQueue {
     #[inline]
     pub fn note(&mut self, length: u32, frame: FrameId, access: &Access) -> Due {
         let waiting = self.make_ring(length).note(frame, access);
-        self.last = access.at;
         let length = length as usize;
         if waiting >= length {
             Due::Now
@@ -108,13 +106,9 @@ impl HitQueue {
         }
     }
 
+    #[inline]
     pub(super) fn make_ring(&mut self, length: u32) -> &HitRing {
         self.ring.get_or_insert_with(|| Arc::new(HitRing::new(length)))
-    }
-
-    /// When the last hit was, if one waits.
-    pub fn last_time(&self) -> Option<Tick> {
-        (!self.is_empty()).then_some(self.last)
     }
 
     /// How many hits wait.

@@ -307,21 +307,18 @@ impl Cache {
         if need.is_met_by(word) {
             return;
         }
-        let HitNeed::Queue { length } = need else {
-            let access = client.hit_at(access);
-            return match need {
-                // Relaxed: a time publishes no other memory.
-                HitNeed::Time => word.store(access.at, Relaxed),
-                _ => self.policy.hit(&View::new(self), FrameId(frame), &access),
-            };
-        };
-        client.with_queue(self, |queue| {
-            let access = access(queue.last_time());
-            match queue.note(length, FrameId(frame), &access) {
-                Due::NotYet => {}
-                due => self.policy.commit(&View::new(self), queue, due == Due::Now),
+        let access = client.hit_at(access);
+        match need {
+            // Relaxed: a time publishes no other memory.
+            HitNeed::Time => word.store(access.at, Relaxed),
+            HitNeed::Queue { length } => {
+                client.with_queue(self, |queue| match queue.note(length, FrameId(frame), &access) {
+                    Due::NotYet => {}
+                    due => self.policy.commit(&View::new(self), queue, due == Due::Now),
+                });
             }
-        });
+            _ => self.policy.hit(&View::new(self), FrameId(frame), &access),
+        }
     }
 
     /// Tells the policy of all that the client did, who is about to wait or to go.

@@ -45,7 +45,8 @@ fn cut(disk: &Disk, setup: &Setup, acknowledged: &Acknowledged, seed: u64, strid
                 outcomes[0] += 1;
                 Some(after)
             }
-            Err(PoolError::Checksum { .. }) => {
+            // The second when the last page of a file that grew is torn.
+            Err(PoolError::Checksum { .. } | PoolError::PartialPage { .. }) => {
                 outcomes[1] += 1;
                 None
             }
