@@ -25,21 +25,24 @@ pub(super) type InFlight = HashMap<PageId, Arc<Load>, FixedState>;
 /// Chains are changed under their shard's lock, with which the caller proves that it has it, and read without.
 pub(super) struct Table {
     heads: Box<[AtomicU32]>,
+    /// What is left of a hash after it is the number of a chain.
+    shift: u32,
     shards: Box<[Mutex<InFlight>]>,
 }
 
 impl Table {
-    /// A table for `frames` frames, at most one on average in a chain.
+    /// A table for `frames` frames, at most half of one on average in a chain.
     pub(super) fn new(frames: u32) -> Self {
         let shards = || Mutex::new(InFlight::with_hasher(FixedState::default()));
         Self {
             heads: (0..Self::buckets(frames)).map(|_| AtomicU32::new(NIL)).collect(),
+            shift: u64::BITS - Self::buckets(frames).trailing_zeros(),
             shards: (0..SHARDS.min(Self::buckets(frames))).map(|_| shards()).collect(),
         }
     }
 
     fn buckets(frames: u32) -> u32 {
-        frames.checked_next_power_of_two().unwrap_or(1 << 31)
+        frames.saturating_mul(2).max(2).checked_next_power_of_two().unwrap_or(1 << 31)
     }
 
     /// Bytes of a table for `frames` frames.
@@ -51,8 +54,7 @@ impl Table {
     /// Fibonacci hashing: the golden ratio spreads neighbouring blocks over the table.
     #[inline]
     fn bucket(&self, page: PageId) -> usize {
-        let hash = page.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((hash >> 32) as usize) & (self.heads.len() - 1)
+        (page.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
     /// The lock of `page`'s chain and of its load.
