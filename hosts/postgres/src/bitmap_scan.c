@@ -9,7 +9,10 @@
  * In a parallel plan the process that has built the bitmap registers it, the others join: all report the blocks that they come to, and the
  * furthest counts.
  *
- * Cost: two stores and a call for each tuple, about a microsecond for each block. A bitmap of fewer than LEAST_BLOCKS blocks is not
+ * While the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is. A new bitmap shows by its address or
+ * by a block that lies further back.
+ *
+ * Cost: two stores and a call for each tuple, about a microsecond for each block; nothing while the scan rests. A bitmap of fewer than LEAST_BLOCKS blocks is not
  * worth it and runs as always.
  */
 #include "pg_pagecast.h"
@@ -30,10 +33,17 @@ typedef struct ObservedScan
 	Registration registration;
 	bool		announced;		/* this execution was offered to the predictor */
 	bool		joins;			/* a parallel worker that has not found its scan yet */
+	bool		rests;			/* the scan has its true relation for now */
+	Calm		calm;
+	NodeCall	call;			/* to go on after a rest */
+	SampledScan sampled;
+	TIDBitmap  *bitmap;			/* resting: that it goes through */
+	BlockNumber place;			/* resting: where it was when last looked at */
 	MemoryContextCallback ended;
 } ObservedScan;
 
 static TableAmRoutine observing;
+static const TableAmRoutine *heap;
 
 static inline ObservedScan *
 enter(TableScanDesc scan)
@@ -137,6 +147,42 @@ announce(ObservedScan *observed)
 	MemoryContextSwitchTo(before);
 }
 
+/* Whether a resting scan has begun anew. */
+static bool
+began_anew(const ObservedScan *observed)
+{
+	return observed->node->tbm != observed->bitmap ||
+		((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock < observed->place;
+}
+
+/* In a signal handler. What is not registered waits for the next bitmap only. */
+static void
+look(SampledScan *sampled)
+{
+	ObservedScan *observed = (ObservedScan *) ((char *) sampled - offsetof(ObservedScan, sampled));
+	Registration *registration = &observed->registration;
+	BlockNumber block = ((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock;
+	bool		goes_on = !began_anew(observed);
+
+	if (goes_on && registration->scan != NO_SCAN)
+		goes_on = (block == observed->place || registration_reach(registration, block)) && calm_lasts(&observed->calm) &&
+			pagecast_enabled;
+	if (goes_on)
+		observed->place = block;
+	else
+		node_call_arm(&observed->call);
+}
+
+/* After a block during which nothing of the observer was needed. */
+static void
+rest(ObservedScan *observed, BlockNumber block)
+{
+	observed->rests = true;
+	observed->bitmap = observed->node->tbm;
+	observed->place = block;
+	sampling_begin(&observed->sampled, observed->node->ss.ps.state, look);
+}
+
 /* Tells where the scan is before it reads a block. Whether it is worth to look at what the read does. */
 static bool
 before_block(ObservedScan *observed, BlockNumber block)
@@ -165,7 +211,7 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 	ObservedScan *observed = enter(scan);
 	bool		watched = before_block(observed, page->blockno);
 	int64		read = pgBufferUsage.shared_blks_read;
-	bool		found = GetHeapamTableAmRoutine()->scan_bitmap_next_block(scan, page);
+	bool		found = heap->scan_bitmap_next_block(scan, page);
 
 	if (watched)
 	{
@@ -178,7 +224,10 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 		if (read > 0)
 			make_room();
 	}
-	leave(scan, observed);
+	if (calm_has_come(&observed->calm, watched))
+		rest(observed, page->blockno);
+	else
+		leave(scan, observed);
 	return found;
 }
 
@@ -186,7 +235,7 @@ static bool
 scan_bitmap_next_tuple(TableScanDesc scan, TBMIterateResult *page, TupleTableSlot *slot)
 {
 	ObservedScan *observed = enter(scan);
-	bool		found = GetHeapamTableAmRoutine()->scan_bitmap_next_tuple(scan, page, slot);
+	bool		found = heap->scan_bitmap_next_tuple(scan, page, slot);
 
 	leave(scan, observed);
 	return found;
@@ -200,7 +249,7 @@ scan_rescan(TableScanDesc scan, ScanKey key, bool set_params, bool allow_strat, 
 
 	registration_finish(&observed->registration);
 	observed->announced = observed->joins = false;
-	GetHeapamTableAmRoutine()->scan_rescan(scan, key, set_params, allow_strat, allow_sync, allow_pagemode);
+	heap->scan_rescan(scan, key, set_params, allow_strat, allow_sync, allow_pagemode);
 	leave(scan, observed);
 }
 
@@ -210,7 +259,7 @@ scan_end(TableScanDesc scan)
 	ObservedScan *observed = enter(scan);
 
 	registration_finish(&observed->registration);
-	GetHeapamTableAmRoutine()->scan_end(scan);
+	heap->scan_end(scan);
 }
 
 /* The memory of the query goes, after its end or after an error. */
@@ -219,24 +268,45 @@ query_ended(void *argument)
 {
 	ObservedScan *observed = argument;
 
+	sampling_stop(&observed->sampled);
 	registration_finish(&observed->registration);
+	node_call_remove(&observed->call);
 	stand_in_release(&observed->stand_in);
 }
 
-/* Puts an observer under a bitmap scan that has not begun. */
+/* Before the first tuple, and after a rest. */
+static void
+begin(NodeCall *call)
+{
+	ObservedScan *observed = (ObservedScan *) ((char *) call - offsetof(ObservedScan, call));
+	TableScanDesc scan = bitmap_scan_descriptor(observed->node);
+
+	if (observed->rests)
+	{
+		sampling_stop(&observed->sampled);
+		observed->rests = false;
+		if (began_anew(observed))
+			registration_finish(&observed->registration);
+		if (observed->registration.scan == NO_SCAN)
+			observed->announced = observed->joins = false;
+	}
+	if (scan != NULL && scan->rs_rd == observed->relation)
+		scan->rs_rd = &observed->stand_in;
+}
+
+/* Has a bitmap scan that has not begun observed when it does. */
 void
 observe_bitmap_scan(BitmapHeapScanState *node)
 {
 	Relation	relation = node->ss.ss_currentRelation;
-	TableScanDesc scan;
 	ObservedScan *observed;
 
-	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation) ||
-		(scan = bitmap_scan_descriptor(node)) == NULL || scan->rs_rd != relation)
+	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))
 		return;
 	if (observing.type != T_TableAmRoutine)
 	{
-		observing = *GetHeapamTableAmRoutine();
+		heap = GetHeapamTableAmRoutine();
+		observing = *heap;
 		observing.scan_bitmap_next_block = scan_bitmap_next_block;
 		observing.scan_bitmap_next_tuple = scan_bitmap_next_tuple;
 		observing.scan_rescan = scan_rescan;
@@ -250,5 +320,5 @@ observe_bitmap_scan(BitmapHeapScanState *node)
 	observed->ended.func = query_ended;
 	observed->ended.arg = observed;
 	MemoryContextRegisterResetCallback(node->ss.ps.state->es_query_cxt, &observed->ended);
-	scan->rs_rd = &observed->stand_in;
+	node_call_init(&observed->call, &node->ss.ps, begin);
 }

@@ -47,19 +47,19 @@ executor_start(QueryDesc *query, int flags)
 static void
 executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
 {
-	bool		ran = sequential_scans_run();
+	bool		ran = sampling_run(query->estate);
 
 	if (next_executor_run)
 		next_executor_run(query, direction, count, execute_once);
 	else
 		standard_ExecutorRun(query, direction, count, execute_once);
-	sequential_scans_rest(ran);
+	sampling_rest(ran);
 }
 
 static void
 executor_end(QueryDesc *query)
 {
-	sequential_scans_end(query->estate);
+	sampling_end(query->estate);
 	if (next_executor_end)
 		next_executor_end(query);
 	else

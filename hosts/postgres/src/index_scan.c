@@ -18,8 +18,11 @@
  *
  * Where everything is in the pool a scan across the table would pay for marks and counts with a miss of the processor's cache for each row.
  * So it marks only the PRESSED pages after each one that was read from disk, and a page that it finds is counted as a hit but not as saved.
+ * And while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is, by the entries and
+ * executions that the server counts of the index.
  *
- * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds. 16 bytes for each mark.
+ * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds; nothing while the scan rests.
+ * 16 bytes for each mark.
  */
 #include "pg_pagecast.h"
 
@@ -59,10 +62,17 @@ typedef struct ObservedIndexScan
 	uint32		pressed;		/* trailing: pages to be marked before the next read */
 	bool		parallel;
 	bool		backward;
+	bool		rests;			/* the scan has its true relation for now */
+	Calm		calm;
+	SampledScan sampled;
+	const IndexCounts *counts;	/* resting: what the server counts of the index, */
+	int64		counted_scans,	/* and what it had counted when the rest began */
+				counted_entries;
 	MemoryContextCallback ended;
 } ObservedIndexScan;
 
 static TableAmRoutine observing;
+static const TableAmRoutine *heap;
 
 static inline ObservedIndexScan *
 observed_of(NodeCall *call)
@@ -260,6 +270,75 @@ change_block(ObservedIndexScan *observed, BlockNumber block)
 	return registration->scan != NO_SCAN;
 }
 
+static void
+begin_anew(ObservedIndexScan *observed)
+{
+	if (observed->registration.scan != NO_SCAN)
+		registration_finish(&observed->registration);
+	observed->blocks = 0;
+	observed->block = InvalidBlockNumber;
+}
+
+/* Entries that the scan has come to, as far as they are counted. */
+static uint64
+entries_now(const ObservedIndexScan *observed)
+{
+	if (!observed->rests)
+		return observed->entries;
+	return observed->entries + Max(index_entries(observed->counts) - observed->counted_entries, 0);
+}
+
+/* In a signal handler. What is not registered waits for the next execution only. */
+static void
+look(SampledScan *sampled)
+{
+	ObservedIndexScan *observed = (ObservedIndexScan *) ((char *) sampled - offsetof(ObservedIndexScan, sampled));
+	Registration *registration = &observed->registration;
+	bool		goes_on = index_scans(observed->counts) == observed->counted_scans;
+
+	if (goes_on && registration->scan != NO_SCAN)
+	{
+		uint32		unit = entries_now(observed) / ENTRIES;
+		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&(*index_node(observed->call.node).scan)->xs_heaptid);
+		bool		trails = registration->kind == SCAN_TRAILING;
+
+		if (trails ? unit != observed->unit : block != observed->block)
+			goes_on = registration_reach(registration, trails ? unit : block);
+		observed->unit = unit;
+		observed->block = block;
+		goes_on = goes_on && calm_lasts(&observed->calm) && pagecast_enabled;
+	}
+	if (!goes_on)
+		node_call_arm(&observed->call);
+}
+
+/* After a block during which nothing of the observer was needed. Whether the server counts what has to be known. */
+static bool
+rest(ObservedIndexScan *observed)
+{
+	observed->counts = observed->index->pgstat_info;
+	if (observed->counts == NULL)
+		return false;
+	observed->rests = true;
+	observed->counted_scans = index_scans(observed->counts);
+	observed->counted_entries = index_entries(observed->counts);
+	sampling_begin(&observed->sampled, observed->call.node->state, look);
+	return true;
+}
+
+/* Before the next tuple after a rest. */
+static void
+go_on(ObservedIndexScan *observed)
+{
+	sampling_stop(&observed->sampled);
+	observed->entries = entries_now(observed);
+	observed->rests = false;
+	if (index_scans(observed->counts) != observed->counted_scans)
+		begin_anew(observed);
+	else if (observed->registration.scan == NO_SCAN)
+		observed->blocks = LEAST_BLOCKS - 1;	/* suspended */
+}
+
 static bool
 index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, bool *call_again,
 				  bool *all_dead)
@@ -267,8 +346,9 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 	ObservedIndexScan *observed = enter(fetch);
 	BlockNumber block = ItemPointerGetBlockNumber(tid);
 	int64		read = pgBufferUsage.shared_blks_read;
-	bool		watched = block != observed->block && change_block(observed, block);
-	bool		found = GetHeapamTableAmRoutine()->index_fetch_tuple(fetch, tid, snapshot, slot, call_again, all_dead);
+	bool		changed = block != observed->block;
+	bool		watched = changed && change_block(observed, block);
+	bool		found = heap->index_fetch_tuple(fetch, tid, snapshot, slot, call_again, all_dead);
 
 	observed->entries++;
 	if (watched)
@@ -284,7 +364,8 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 			make_room();
 		}
 	}
-	leave(fetch, observed);
+	if (!changed || !calm_has_come(&observed->calm, watched) || !rest(observed))
+		leave(fetch, observed);
 	return found;
 }
 
@@ -294,11 +375,8 @@ index_fetch_reset(IndexFetchTableData *fetch)
 {
 	ObservedIndexScan *observed = enter(fetch);
 
-	if (observed->registration.scan != NO_SCAN)
-		registration_finish(&observed->registration);
-	observed->blocks = 0;
-	observed->block = InvalidBlockNumber;
-	GetHeapamTableAmRoutine()->index_fetch_reset(fetch);
+	begin_anew(observed);
+	heap->index_fetch_reset(fetch);
 	leave(fetch, observed);
 }
 
@@ -308,10 +386,10 @@ index_fetch_end(IndexFetchTableData *fetch)
 	ObservedIndexScan *observed = enter(fetch);
 
 	registration_finish(&observed->registration);
-	GetHeapamTableAmRoutine()->index_fetch_end(fetch);
+	heap->index_fetch_end(fetch);
 }
 
-/* Before the first tuple. */
+/* Before the first tuple, and after a rest. */
 static void
 begin(NodeCall *call)
 {
@@ -319,6 +397,8 @@ begin(NodeCall *call)
 	IndexNode	node = index_node(call->node);
 	IndexScanDesc scan = *node.scan;
 
+	if (observed->rests)
+		go_on(observed);
 	/* As IndexNext() and IndexOnlyNext() do. */
 	if (scan == NULL)
 	{
@@ -337,7 +417,6 @@ begin(NodeCall *call)
 	observed->index = node.index;
 	observed->parallel = scan->parallel_scan != NULL;
 	observed->backward = ScanDirectionIsBackward(node.direction);
-	observed->block = InvalidBlockNumber;
 	scan->xs_heapfetch->rel = &observed->stand_in;
 }
 
@@ -347,6 +426,7 @@ query_ended(void *argument)
 {
 	ObservedIndexScan *observed = argument;
 
+	sampling_stop(&observed->sampled);
 	registration_finish(&observed->registration);
 	node_call_remove(&observed->call);
 	stand_in_release(&observed->stand_in);
@@ -373,7 +453,8 @@ observe_index_scan(ScanState *node)
 		return;
 	if (observing.type != T_TableAmRoutine)
 	{
-		observing = *GetHeapamTableAmRoutine();
+		heap = GetHeapamTableAmRoutine();
+		observing = *heap;
 		observing.index_fetch_tuple = index_fetch_tuple;
 		observing.index_fetch_reset = index_fetch_reset;
 		observing.index_fetch_end = index_fetch_end;
@@ -381,6 +462,7 @@ observe_index_scan(ScanState *node)
 	observed = MemoryContextAllocZero(node->ps.state->es_query_cxt, sizeof(ObservedIndexScan));
 	stand_in_for(&observed->stand_in, &observed->form, relation, &observing);
 	observed->table = relation;
+	observed->block = InvalidBlockNumber;
 	registration_init(&observed->registration, SCAN_INDEX, relation, node->ps.plan->plan_node_id);
 	node_call_init(&observed->call, &node->ps, begin);
 	observed->ended.func = query_ended;

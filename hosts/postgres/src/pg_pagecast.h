@@ -2,13 +2,15 @@
  * pg_pagecast: what its files know of each other.
  *
  * Who calls whom: executor.c sees plans start, and puts an observer (bitmap_scan.c, index_scan.c, sequential_scan.c) under the scans that it
- * understands; the observer registers the scan (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c). views.c shows it.
+ * understands; the observer registers the scan (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c). While there is
+ * no need of that the observer steps aside, and a timer looks where the scan is (sampling.c). views.c shows it.
  */
 #ifndef PG_PAGECAST_H
 #define PG_PAGECAST_H
 
 #include "postgres.h"
 
+#include "executor/instrument.h"
 #include "nodes/execnodes.h"
 #include "pagecast_predictor.h"
 #include "port/atomics.h"
@@ -167,6 +169,31 @@ extern void node_call_init(NodeCall *call, PlanState *node, void (*function) (No
 extern void node_call_arm(NodeCall *call);
 extern void node_call_remove(NodeCall *call);
 
+/* sampling.c */
+typedef struct SampledScan
+{
+	struct SampledScan *next;
+	const EState *state;		/* of its query */
+	void		(*look) (struct SampledScan *scan);
+} SampledScan;
+
+extern void sampling_begin(SampledScan *scan, EState *state, void (*look) (SampledScan *));
+extern void sampling_stop(SampledScan *scan);
+extern bool sampling_run(const EState *state);
+extern void sampling_rest(bool ran);
+extern void sampling_end(const EState *state);
+
+/* Since when an observed scan has found all its blocks, and nothing was evicted for any. */
+typedef struct Calm
+{
+	int64		reads;			/* of this process, until then */
+	uint64		frontier;
+	uint32		blocks;			/* come to since then */
+} Calm;
+
+extern bool calm_lasts(const Calm *calm);
+extern bool calm_has_come(Calm *calm, bool registered);
+
 /* index_order.c */
 typedef struct IndexOrder
 {
@@ -184,9 +211,6 @@ extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
 extern void observe_sequential_scan(SeqScanState *node);
-extern bool sequential_scans_run(void);
-extern void sequential_scans_rest(bool ran);
-extern void sequential_scans_end(EState *state);
 
 /* bitmap_scan.c */
 extern void observe_bitmap_scan(BitmapHeapScanState *node);

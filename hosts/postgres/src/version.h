@@ -12,6 +12,7 @@
 #include "commands/explain.h"
 #include "nodes/execnodes.h"
 #include "nodes/tidbitmap.h"
+#include "pgstat.h"
 #include "storage/buf_internals.h"
 #include "utils/rel.h"
 
@@ -46,7 +47,7 @@ StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cbuf) == sizeof(Buffer), "a scan 
 
 /*
  * IndexFetchTableData.rel: as rs_rd, for the tables of index scans. IndexFetchHeapData.xs_cbuf as rs_cbuf.
- * HeapScanDescData.rs_inited, .rs_cblock: where a sequential scan is.
+ * HeapScanDescData.rs_inited, .rs_cblock: where a sequential or bitmap scan is.
  */
 StaticAssertDecl(sizeof(((IndexFetchTableData *) 0)->rel) == sizeof(Relation), "an index scan without its relation");
 StaticAssertDecl(sizeof(((IndexFetchHeapData *) 0)->xs_cbuf) == sizeof(Buffer), "an index scan without its buffer");
@@ -54,6 +55,32 @@ StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cblock) == sizeof(BlockNumber), "
 
 /* BitmapHeapScanState.tbm and .pstate: the bitmap once it is built, and the state that parallel workers share. */
 StaticAssertDecl(sizeof(((BitmapHeapScanState *) 0)->tbm) == sizeof(TIDBitmap *), "a scan without its bitmap");
+
+/*
+ * RelationData.pgstat_info: how many entries an index has given to this process, and to how many scans, as the server counts them for its
+ * statistics. NULL where it does not. The counts stay where they are while a query runs: they are given up between two statements.
+ */
+typedef PgStat_TableStatus IndexCounts;
+
+static inline int64
+index_scans(const IndexCounts *index)
+{
+#if PG_VERSION_NUM < 160000
+	return index->t_counts.t_numscans;
+#else
+	return index->counts.numscans;
+#endif
+}
+
+static inline int64
+index_entries(const IndexCounts *index)
+{
+#if PG_VERSION_NUM < 160000
+	return index->t_counts.t_tuples_returned;
+#else
+	return index->counts.tuples_returned;
+#endif
+}
 
 static inline RelFileLocator
 relation_locator(Relation relation)
