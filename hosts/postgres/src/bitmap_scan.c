@@ -285,6 +285,7 @@ begin(NodeCall *call)
 	{
 		sampling_stop(&observed->sampled);
 		observed->rests = false;
+		observed->calm.blocks = 0;
 		if (began_anew(observed))
 			registration_finish(&observed->registration);
 		if (observed->registration.scan == NO_SCAN)

@@ -8,7 +8,7 @@
  * histogram is coarse, a scan that finds another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may
  * be wrong, counts on from there.
  *
- * Deviations: a table block counts for a correlated scan only when the one after it is no further back, because a row that was moved to
+ * Deviations: a cursor that is scrolled back is not registered from there on. A table block counts for a correlated scan only when the one after it is no further back, because a row that was moved to
  * the table's end would take the scan there. A trailing scan has to go forward.
  * A parallel scan along the table is one registration; when whoever made it has no more entries, the others are at their last.
  *
@@ -127,6 +127,13 @@ index_node(PlanState *state)
 			node->ioss_NumScanKeys, node->ioss_NumOrderByKeys, node->ioss_NumRuntimeKeys == 0 || node->ioss_RuntimeKeysReady,
 			((IndexOnlyScan *) state->plan)->indexorderdir};
 	}
+}
+
+/* By a cursor: what it will read is then behind it. */
+static inline bool
+scrolls_back(const ObservedIndexScan *observed)
+{
+	return ScanDirectionIsBackward(observed->call.node->state->es_direction);
 }
 
 static bool
@@ -256,12 +263,12 @@ change_block(ObservedIndexScan *observed, BlockNumber block)
 	observed->block = block;
 	if (observed->blocks < LEAST_BLOCKS)
 	{
-		if (++observed->blocks == LEAST_BLOCKS && pagecast_enabled)
+		if (++observed->blocks == LEAST_BLOCKS && pagecast_enabled && !scrolls_back(observed))
 			register_scan(observed, block);
 	}
 	else if (registration->scan == NO_SCAN)
 		return false;
-	else if (!pagecast_enabled)
+	else if (!pagecast_enabled || scrolls_back(observed))
 		registration_finish(registration);
 	else if (registration->kind == SCAN_TRAILING)
 		trail(observed, block);
@@ -306,7 +313,7 @@ look(SampledScan *sampled)
 			goes_on = registration_reach(registration, trails ? unit : block);
 		observed->unit = unit;
 		observed->block = block;
-		goes_on = goes_on && calm_lasts(&observed->calm) && pagecast_enabled;
+		goes_on = goes_on && calm_lasts(&observed->calm) && pagecast_enabled && !scrolls_back(observed);
 	}
 	if (!goes_on)
 		node_call_arm(&observed->call);
@@ -333,6 +340,7 @@ go_on(ObservedIndexScan *observed)
 	sampling_stop(&observed->sampled);
 	observed->entries = entries_now(observed);
 	observed->rests = false;
+	observed->calm.blocks = 0;
 	if (index_scans(observed->counts) != observed->counted_scans)
 		begin_anew(observed);
 	else if (observed->registration.scan == NO_SCAN)

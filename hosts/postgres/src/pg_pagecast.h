@@ -175,6 +175,7 @@ typedef struct SampledScan
 	struct SampledScan *next;
 	const EState *state;		/* of its query */
 	void		(*look) (struct SampledScan *scan);
+	void		(*end) (struct SampledScan *scan);	/* before the executor ends the query; may be NULL */
 } SampledScan;
 
 extern void sampling_begin(SampledScan *scan, EState *state, void (*look) (SampledScan *));

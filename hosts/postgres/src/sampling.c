@@ -125,8 +125,11 @@ sampling_end(const EState *state)
 	for (SampledScan *scan = sampled; scan != NULL; scan = next)
 	{
 		next = scan->next;
-		if (scan->state == state)
-			sampling_stop(scan);
+		if (scan->state != state)
+			continue;
+		sampling_stop(scan);
+		if (scan->end)
+			scan->end(scan);
 	}
 }
 

@@ -9,9 +9,11 @@
  * A synchronized start wraps: blocks from the start to the end come first, those before the start behind them. The workers of a parallel
  * scan share one registration: the first registers, the others join, the furthest counts.
  *
+ * What the scan has found and read is taken from the server's own counts of the table when the query ends, for as many blocks as the scan
+ * has gone through. A cursor that is scrolled back is not registered from there on.
+ *
  * Suits tables that several queries read. One of fewer than LEAST_BLOCKS blocks is not worth it. Cost: a microsecond or two a scan,
- * and as much at each look. What the scan found and read is not counted, and it steers nobody's hand: most of its reads go
- * through its ring.
+ * and as much at each look. It steers nobody's hand: most of its reads go through its ring.
  */
 #include "pg_pagecast.h"
 
@@ -28,6 +30,8 @@ typedef struct SequentialScan
 	BlockNumber start;			/* where its axis begins */
 	BlockNumber blocks;
 	BlockNumber place;			/* on the axis, when last looked at */
+	int64		fetched,		/* of the table by this process, when the scan was registered */
+				found;
 	bool		parallel;
 	MemoryContextCallback ended;
 } SequentialScan;
@@ -97,6 +101,32 @@ register_scan(SequentialScan *observed)
 	return register_shared_runs(&observed->registration, runs, count, observed->blocks, observed->parallel);
 }
 
+static const PgStat_TableStatus *
+table_counts(const SequentialScan *observed)
+{
+	return ((SeqScanState *) observed->call.node)->ss.ss_currentRelation->pgstat_info;
+}
+
+/*
+ * Counts the blocks since the scan was registered. Other scans of the table in the same query count there, too: then the share of those found
+ * is that of all. One that began anew has lost its place, and workers have one place together: of these all blocks count.
+ */
+static void
+count_blocks(SampledScan *sampled)
+{
+	SequentialScan *observed = (SequentialScan *) ((char *) sampled - offsetof(SequentialScan, sampled));
+	const PgStat_TableStatus *counts = table_counts(observed);
+	int64		fetched = counts ? table_fetched(counts) - observed->fetched : 0;
+	int64		blocks = observed->parallel || observed->place == 0 ? fetched : Min(fetched, observed->place);
+	int64		found;
+
+	if (fetched <= 0)
+		return;
+	found = blocks * (table_found(counts) - observed->found) / fetched;
+	observed->registration.hits += found;
+	observed->registration.reads += blocks - found;
+}
+
 /* Before the first tuple, and whenever the timer has found that the scan must register again. */
 static void
 begin(NodeCall *call)
@@ -105,13 +135,21 @@ begin(NodeCall *call)
 	SeqScanState *node = (SeqScanState *) call->node;
 
 	sampling_stop(&observed->sampled);
+	if (observed->registration.scan != NO_SCAN)
+	{
+		observed->place = 0;
+		count_blocks(&observed->sampled);
+	}
 	registration_finish(&observed->registration);
 	/* As SeqNext() does. */
 	if (node->ss.ss_currentScanDesc == NULL)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot, 0, NULL);
-	if (!pagecast_enabled || !register_scan(observed))
+	if (!pagecast_enabled || ScanDirectionIsBackward(node->ss.ps.state->es_direction) || !register_scan(observed))
 		return;
 	observed->place = 0;
+	observed->fetched = table_counts(observed) ? table_fetched(table_counts(observed)) : 0;
+	observed->found = table_counts(observed) ? table_found(table_counts(observed)) : 0;
+	observed->sampled.end = count_blocks;
 	sampling_begin(&observed->sampled, node->ss.ps.state, look);
 }
 

@@ -82,6 +82,27 @@ index_entries(const IndexCounts *index)
 #endif
 }
 
+/* The same of a table: blocks that this process has asked for, and those of them that it found in the pool. */
+static inline int64
+table_fetched(const PgStat_TableStatus *table)
+{
+#if PG_VERSION_NUM < 160000
+	return table->t_counts.t_blocks_fetched;
+#else
+	return table->counts.blocks_fetched;
+#endif
+}
+
+static inline int64
+table_found(const PgStat_TableStatus *table)
+{
+#if PG_VERSION_NUM < 160000
+	return table->t_counts.t_blocks_hit;
+#else
+	return table->counts.blocks_hit;
+#endif
+}
+
 static inline RelFileLocator
 relation_locator(Relation relation)
 {

@@ -1,6 +1,8 @@
 """What each kind of scan tells: that it is registered once, where it is, when it ends, and that those not worth it say nothing."""
 
+import re
 import time
+from pathlib import Path
 
 from cluster import Connection
 from tests.case import ServerTest, make_events
@@ -129,6 +131,53 @@ class Sequential(ScanTest):
         session.execute("fetch 1 from c")
         self.assertLess(self.only(watcher, "sequential")["position"], self.blocks(watcher) * 0.4)
 
+    def test_scrolled_back(self) -> None:
+        """A cursor that goes back is no longer registered; its rows are stock's (tests.answers)."""
+        session, watcher = self.session(), self.session()
+        session.execute(f"set synchronize_seqscans = off; begin; declare c scroll cursor for {self.rests}; fetch 5 from c")
+        self.only(watcher, "sequential")
+        session.execute("fetch backward 2 from c")
+        self.assertEqual([], self.scans(watcher, "sequential"))
+        self.assertEqual([("40000",), ("50000",)], [row[:1] for row in session.rows("fetch 2 from c")])
+
+    def test_what_it_finds_and_reads(self) -> None:
+        """Hits and reads are those that EXPLAIN has, once for each block, also where the table is scanned twice or by workers."""
+        session, watcher = self.session(), self.session()
+        blocks = self.blocks(watcher)
+
+        def counted(sql: str) -> tuple[int, int]:
+            watcher.execute("select pg_pagecast_reset()")
+            session.execute(sql)
+            row = watcher.records("select hits, reads from pg_pagecast_relations where relation = 'events'::regclass")[0]
+            return int(row["hits"]), int(row["reads"])
+
+        session.execute("create temp table plans (line json); create function pg_temp.explained(text) returns json language plpgsql as "
+                        "'declare line json; begin execute ''explain (analyze, buffers, format json) '' || $1 into line; return line; end'")
+        hits, reads = counted("insert into plans select pg_temp.explained('select count(*) from events')")
+        # Above the scan there is an aggregate.
+        said = session.rows("select (line#>>'{0,Plan,Plans,0,Shared Hit Blocks}')::int, (line#>>'{0,Plan,Plans,0,Shared Read Blocks}')::int from plans")[0]
+        self.assertEqual((str(hits), str(reads)), said)
+        self.assertEqual(blocks, hits + reads)
+        self.assertGreater(reads, blocks / 2)
+        self.assertEqual(2 * blocks, sum(counted("set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off; set enable_nestloop = off; "
+                                                 "select count(*) from events a join events b using (id)")))
+        self.assertEqual(blocks, sum(counted(f"{_PARALLEL}; select count(*) from events")))
+
+    def test_no_timer_is_left(self) -> None:
+        """After an error that a block has caught, and while a cursor rests, the session sleeps until it is asked."""
+        session = self.session()
+        for statement in ("do $$ begin perform sum(100 / (id - 30000)) from events; exception when division_by_zero then null; end $$",
+                          "begin; declare c cursor for select id from events; fetch 30000 from c"):
+            session.execute(statement)
+            before = self.wakes(session.pid)
+            time.sleep(0.5)
+            self.assertLess(self.wakes(session.pid) - before, 10, "a timer of 10 ms would have woken it 50 times")
+
+    def wakes(self, pid: int) -> int:
+        """How often a process has gone to sleep, hence woken."""
+        status = Path(f"/proc/{pid}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE).group(1))
+
     def test_not_worth_it(self) -> None:
         """Small tables, and sessions with it off, register nothing."""
         session, watcher = self.session(), self.session()
@@ -235,6 +284,34 @@ class Index(ScanTest):
         self.assertIn("Parallel Index Scan", "".join(row[0] for row in session.rows(f"explain {query}")))
         self.assertEqual("59995", session.value(query))
         self.assertEqual(before + 1, self.counter(watcher, "registered"))
+
+    def test_scrolled_back(self) -> None:
+        """A cursor that goes back is no longer registered, along the table and across it."""
+        watcher = self.session()
+        for kind, query in (("index", "select id, filler from events where id > 1000"), ("trailing index", "select key, filler from mixed where key > 20000")):
+            session = self.session()
+            session.execute(f"begin; declare c scroll cursor for {query}; fetch 9000 from c")
+            self.only(watcher, kind)
+            session.execute("fetch backward 500 from c")
+            self.assertEqual([], self.scans(watcher, kind))
+            session.execute("fetch 2000 from c")
+            self.assertEqual([], self.scans(watcher, kind))
+            session.execute("rollback")
+
+    def test_across_the_table_backwards_and_parallel(self) -> None:
+        """Neither is registered; what they answer is what the sequential scan answers."""
+        session, watcher = self.session(), self.session()
+        total = watcher.rows("set enable_indexscan = off; set enable_seqscan = on; set pg_pagecast.enabled = off; "
+                             "select count(amount), sum(amount) from mixed where key > 9000")
+        before = self.counter(watcher, "registered")
+        backwards = "select count(amount), sum(amount) from (select amount from mixed where key > 9000 order by key desc offset 0) as o"
+        self.assertIn("Index Scan Backward", "".join(row[0] for row in session.rows(f"explain {backwards}")))
+        self.assertEqual(total, session.rows(backwards))
+        session.execute(_PARALLEL)
+        parallel = "select count(amount), sum(amount) from mixed where key > 9000"
+        self.assertIn("Parallel Index Scan", "".join(row[0] for row in session.rows(f"explain {parallel}")))
+        self.assertEqual(total, session.rows(parallel))
+        self.assertEqual(before, self.counter(watcher, "registered"))
 
     def test_nested_loops(self) -> None:
         """Thousands of short scans register nothing; longer ones each do, and end."""
