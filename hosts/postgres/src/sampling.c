@@ -40,7 +40,7 @@ timer_runs(void)
 	return timer != MAX_TIMEOUTS && get_timeout_active(timer);
 }
 
-/* An error that a subtransaction has caught leaves the timer running. */
+/* An error that a subtransaction has caught leaves the timer running where a cursor rests. */
 static void
 transaction_ended(XactEvent event, void *argument)
 {
@@ -82,7 +82,7 @@ sampling_begin(SampledScan *scan, EState *state, void (*look) (SampledScan *))
 	start_timer();
 }
 
-/* Of one that is not sampled does no harm. */
+/* Of one that is not sampled does no harm. The last one stops the timer, also after an error that a subtransaction has caught. */
 void
 sampling_stop(SampledScan *scan)
 {
@@ -90,9 +90,12 @@ sampling_stop(SampledScan *scan)
 
 	while (*at != NULL && *at != scan)
 		at = (SampledScan *volatile *) &(*at)->next;
-	if (*at == scan)
-		*at = scan->next;
+	if (*at != scan)
+		return;
+	*at = scan->next;
 	pg_compiler_barrier();
+	if (sampled == NULL && timer_runs())
+		disable_timeout(timer, false);
 }
 
 /* When the executor begins to run a query. Whether the timer ran before, for sampling_rest(). */

@@ -166,8 +166,9 @@ class Sequential(ScanTest):
     def test_no_timer_is_left(self) -> None:
         """After an error that a block has caught, and while a cursor rests, the session sleeps until it is asked."""
         session = self.session()
-        for statement in ("do $$ begin perform sum(100 / (id - 30000)) from events; exception when division_by_zero then null; end $$",
-                          "begin; declare c cursor for select id from events; fetch 30000 from c"):
+        for statement in ("begin; do $$ begin perform sum(100 / (id - 30000)) from events; exception when division_by_zero then null; end $$",
+                          "with copied as (insert into events select * from events where filler = 'none') select 1",
+                          "rollback; begin; declare c cursor for select id from events; fetch 30000 from c"):
             session.execute(statement)
             before = self.wakes(session.pid)
             time.sleep(0.5)
