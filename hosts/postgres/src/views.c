@@ -35,6 +35,22 @@ require_loaded(void)
 				 errhint("Add pg_pagecast to shared_preload_libraries and restart the server.")));
 }
 
+/* Makes ready for rows of so many columns. Who has upgraded the extension but not restarted asks for more than this library has. */
+static ReturnSetInfo *
+begin_rows(FunctionCallInfo fcinfo, int columns)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts > columns)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the pg_pagecast that this server has loaded is older than the extension in this database"),
+				 errhint("Restart the server, which then loads the library that is installed.")));
+	return result;
+}
+
 /* When a scan of `left` blocks at `pace` will have ended; infinity where that is further off than anybody waits. */
 static TimestampTz
 expected_end(TimestampTz now, uint64 left, double pace)
@@ -48,11 +64,9 @@ expected_end(TimestampTz now, uint64 left, double pace)
 Datum
 pg_pagecast_scans(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result = begin_rows(fcinfo, 9);
 	TimestampTz now = GetCurrentTimestamp();
 
-	require_loaded();
-	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{
 		PredictorView view;
@@ -88,10 +102,8 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 Datum
 pg_pagecast_relations(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result = begin_rows(fcinfo, 5);
 
-	require_loaded();
-	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i <= COUNTED_RELATIONS; i++)
 	{
 		Datum		values[5];
@@ -125,7 +137,7 @@ typedef struct BufferCounts
 Datum
 pg_pagecast_buffers(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result = begin_rows(fcinfo, 4);
 	/* In the context of the call: who cancels it leaves nothing behind. */
 	HASHCTL		control = {.keysize = sizeof(RelFileLocator), .entrysize = sizeof(BufferCounts), .hcxt = CurrentMemoryContext};
 	HTAB	   *table;
@@ -133,8 +145,6 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 	BufferCounts *counts;
 	uint64		now = pagecast_now();
 
-	require_loaded();
-	InitMaterializedSRF(fcinfo, 0);
 	table = hash_create("pg_pagecast buffers", 256, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	for (int i = 0; i < NBuffers; i++)
 	{
@@ -172,12 +182,10 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 Datum
 pg_pagecast_stats(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result = begin_rows(fcinfo, COUNTERS + 2);
 	Datum		values[COUNTERS + 2];
 	bool		nulls[COUNTERS + 2] = {false};
 
-	require_loaded();
-	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < COUNTERS; i++)
 		values[i] = Int64GetDatum(pg_atomic_read_u64(&shared->counters[i]));
 	values[COUNTERS] = Int64GetDatum(pg_atomic_read_u32(&shared->active));

@@ -4,7 +4,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from cluster import Cluster, ServerFailed
+from cluster import Cluster, ServerFailed, SqlError
 from tests.case import Run, ServerTest
 
 # What a version of the extension consists of: each object with its definition and its privileges.
@@ -53,6 +53,15 @@ class Upgrades(ServerTest):
             self.assertEqual(1, len(other.rows("select * from pg_pagecast_scans where relation = 't'::regclass")))
         self.assertEqual(89_990, len(session.rows("fetch all from c")))
         session.execute("rollback")
+
+    def test_an_older_library(self) -> None:
+        """Where the SQL has a column that the loaded library does not know, the message asks for a restart."""
+        session = self.session()
+        for name in ("scans", "relations", "buffers", "stats"):
+            columns = ", ".join(f"out c{number} bigint" for number in range(30))
+            session.execute(f"create function newer_{name}({columns}) returns setof record as '$libdir/pg_pagecast', 'pg_pagecast_{name}' language c")
+            with self.assertRaisesRegex(SqlError, "older than the extension"):
+                session.rows(f"select * from newer_{name}()")
 
     def in_version(self, version: str):
         """A session in a database of its own with this version of the extension."""
@@ -116,8 +125,8 @@ class Refusals(ServerTest):
 
     def assert_told(self, session, sql: str) -> None:
         """The statement is refused, and the refusal says what to do."""
-        with self.assertRaisesRegex(Exception, "pg_pagecast is not loaded"):
+        with self.assertRaisesRegex(SqlError, "pg_pagecast is not loaded"):
             session.execute(sql)
-        with self.assertRaisesRegex(Exception, "Add pg_pagecast to shared_preload_libraries and restart the server"):
+        with self.assertRaisesRegex(SqlError, "Add pg_pagecast to shared_preload_libraries and restart the server"):
             session.execute(f"set client_min_messages = error; do $do$ declare hint text; begin execute $q${sql}$q$; "
                             "exception when others then get stacked diagnostics hint = pg_exception_hint; raise exception '%', hint; end $do$")
