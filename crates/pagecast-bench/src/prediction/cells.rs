@@ -8,11 +8,11 @@ use pagecast_sim::trace::Trace;
 /// A page of a workload, for the bytes: the default of the pool.
 const PAGE_BYTES: u64 = 64 << 10;
 /// A miss takes as long as the work on twenty pages of a fast scan.
-const LOGICAL: Interleaving = Interleaving::Logical { latency: 20 };
+pub(crate) const LOGICAL: Interleaving = Interleaving::Logical { latency: 20 };
 
 /// Every frame is looked at, and the trace tells when running scans come to a page: the limit of what scans can tell. Its
-/// name in the table is [`LIMIT`].
-const EVERY_FRAME: &str = "pbm(samples=all,keep=0,frequency=off)";
+/// name in the table is [`LIMIT`]. One sample is kept as with none all of them would be ranked.
+const EVERY_FRAME: &str = "pbm(samples=all,keep=1,frequency=off)";
 const LIMIT: &str = "every frame, foretold";
 
 const SCANS: &str = "clock,lru,pbm-paper,pbm-pq,pbm(frequency=off),pbm(samples=64,frequency=auto)";
@@ -103,10 +103,9 @@ pub(crate) fn measure(seed: u64, quick: bool) -> Result<Vec<Cell>, String> {
     for series in if quick { QUICK } else { ALL } {
         for &streams in series.streams {
             let workload = series.workload.replace("{}", &streams.to_string());
-            let mut source = generate(&workload, seed)?;
-            let trace = Trace::load(&workload, &mut source).map_err(|e| e.to_string())?;
+            let trace = load(&workload, seed)?;
             for &pool in series.pools {
-                let row = row(&trace, series, pool, seed)?;
+                let row = row(&trace, series.policies, (series.interleaving, series.foretold), pool, seed)?;
                 cells.extend(row.into_iter().map(|counted| counted.cell(&trace, series, streams, pool)));
             }
         }
@@ -114,13 +113,23 @@ pub(crate) fn measure(seed: u64, quick: bool) -> Result<Vec<Cell>, String> {
     Ok(cells)
 }
 
+/// Makes a workload.
+pub(crate) fn load(workload: &str, seed: u64) -> Result<Trace, String> {
+    Trace::load(workload, &mut generate(workload, seed)?).map_err(|e| e.to_string())
+}
+
+/// Frames of a pool that holds this share of a trace's pages.
+pub(crate) fn frames(trace: &Trace, pool: f64) -> u32 {
+    ((f64::from(trace.unique()) * pool) as u32).max(1)
+}
+
 /// What a policy missed, and Belady on the same order of requests.
-struct Counted {
-    policy: String,
-    misses: u64,
+pub(crate) struct Counted {
+    pub(crate) policy: String,
+    pub(crate) misses: u64,
     belady: u64,
     /// The share of the way from clock-sweep to Belady that it goes.
-    gap: f64,
+    pub(crate) gap: f64,
 }
 
 impl Counted {
@@ -152,23 +161,29 @@ impl Counted {
     }
 }
 
-/// All policies of a series in one pool.
-fn row(trace: &Trace, series: &Series, pool: f64, seed: u64) -> Result<Vec<Counted>, String> {
-    let frames = ((f64::from(trace.unique()) * pool) as u32).max(1);
+/// All policies of a list in one pool, and the limit of what scans can tell if it is asked for.
+pub(crate) fn row(
+    trace: &Trace,
+    policies: &str,
+    (interleaving, foretold): (Interleaving, bool),
+    pool: f64,
+    seed: u64,
+) -> Result<Vec<Counted>, String> {
+    let frames = frames(trace, pool);
     let parse = |text: &str| PolicySpec::parse(text).map_err(|e| e.to_string());
-    let fixed_belady = match series.interleaving {
+    let fixed_belady = match interleaving {
         Interleaving::Fixed => {
             simulate(trace, &parse("opt")?, frames, seed, Interleaving::Fixed).map_err(|e| e.to_string())?.counts.misses
         }
         Interleaving::Logical { .. } => 0,
     };
     let mut row = Vec::new();
-    for policy in PolicySpec::parse_list(series.policies).map_err(|e| e.to_string())? {
-        let outcome = simulate(trace, &policy, frames, seed, series.interleaving).map_err(|e| e.to_string())?;
+    for policy in PolicySpec::parse_list(policies).map_err(|e| e.to_string())? {
+        let outcome = simulate(trace, &policy, frames, seed, interleaving).map_err(|e| e.to_string())?;
         let belady = outcome.logical.map_or(fixed_belady, |logical| logical.opt_misses);
         row.push(Counted { policy: policy.name().to_owned(), misses: outcome.counts.misses, belady, gap: 0.0 });
     }
-    if series.foretold {
+    if foretold {
         let outcome = simulate_foretold(trace, &parse(EVERY_FRAME)?, frames, seed).map_err(|e| e.to_string())?;
         row.push(Counted { policy: LIMIT.to_owned(), misses: outcome.counts.misses, belady: fixed_belady, gap: 0.0 });
     }

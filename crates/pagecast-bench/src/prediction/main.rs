@@ -1,14 +1,18 @@
 //! `bench-prediction`: how much the policies read where scans are known, and what a victim costs among many scans.
 //!
-//! Prints both tables; `--json FILE` writes them as JSON, `--seed N` makes other workloads (1), `--quick` takes a few cells.
+//! Prints its tables; `--json FILE` writes them as JSON, `--seed N` makes other workloads (1), `--quick` takes a few cells, and
+//! `--only PART,...` some of the parts: cells, sensitivity, coarsening, advice, costs.
 
+mod advice;
 mod cells;
+mod coarsening;
 mod costs;
+mod sensitivity;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn main() -> ExitCode {
     match arguments().and_then(|arguments| run(&arguments)) {
@@ -20,11 +24,15 @@ fn main() -> ExitCode {
     }
 }
 
+const PARTS: [&str; 5] = ["cells", "sensitivity", "coarsening", "advice", "costs"];
+
 #[derive(Default)]
 struct Arguments {
     json: Option<PathBuf>,
     seed: u64,
     quick: bool,
+    /// The parts that are asked for; none: all.
+    only: Vec<String>,
     /// Policy, scans and evictions of a run whose instructions another process counts.
     counted: Option<(String, u32, u32)>,
 }
@@ -39,8 +47,14 @@ fn arguments() -> Result<Arguments, String> {
             "--json" => parsed.json = Some(value()?.into()),
             "--seed" => parsed.seed = number(value()?)?.into(),
             "--quick" => parsed.quick = true,
+            "--only" => {
+                parsed.only = value()?.split(',').map(str::to_owned).collect();
+                if let Some(part) = parsed.only.iter().find(|part| !PARTS.contains(&part.as_str())) {
+                    return Err(format!("--only {part}: there are {}", PARTS.join(", ")));
+                }
+            }
             costs::COUNTED => parsed.counted = Some((value()?, number(value()?)?, number(value()?)?)),
-            _ => return Err(format!("unknown flag {flag}; there are --json FILE, --seed N and --quick")),
+            _ => return Err(format!("unknown flag {flag}; there are --json FILE, --seed N, --only PART,... and --quick")),
         }
     }
     Ok(parsed)
@@ -52,26 +66,90 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         return Ok(());
     }
     println!("seed {}", arguments.seed);
-    let cells = cells::measure(arguments.seed, arguments.quick)?;
-    let costs = costs::evictions()?;
-    let registrations = costs::registrations()?;
-    let metadata_bytes = costs::metadata_bytes(1_000, 30)?;
+    let mut tables = serde_json::Map::new();
+    for part in PARTS {
+        if arguments.only.is_empty() || arguments.only.iter().any(|only| only == part) {
+            tables.extend(measured(part, arguments)?);
+        }
+    }
     let Some(path) = &arguments.json else { return Ok(()) };
-    let rows = json!({
-        "cells": cells.iter().map(|cell| json!({
+    let text = serde_json::to_string_pretty(&tables).map_err(|e| e.to_string())?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The tables of a part, by name.
+fn measured(part: &str, arguments: &Arguments) -> Result<Vec<(String, Value)>, String> {
+    let seed = arguments.seed;
+    let tables = match part {
+        "cells" => vec![("cells", cells_json(seed, arguments.quick)?)],
+        "sensitivity" if !arguments.quick => vec![("sensitivity", sensitivity_json(seed)?)],
+        "coarsening" if !arguments.quick => vec![("coarsening", coarsening_json(seed)?)],
+        "advice" if !arguments.quick => vec![("advice", advice_json(seed)?)],
+        "costs" => costs_json()?,
+        _ => vec![],
+    };
+    Ok(tables.into_iter().map(|(name, table)| (name.to_owned(), table)).collect())
+}
+
+fn cells_json(seed: u64, quick: bool) -> Result<Value, String> {
+    let cells = cells::measure(seed, quick)?;
+    let row = |cell: &cells::Cell| {
+        json!({
             "workload": cell.workload, "streams": cell.streams, "pool": cell.pool, "policy": cell.policy,
             "hit_rate": cell.hit_rate, "bytes_read": cell.bytes_read, "order": cell.order, "of_belady": cell.of_belady,
-            "gap_closed": cell.gap_closed, "seed": arguments.seed,
-        })).collect::<Vec<_>>(),
-        "costs": costs.iter().map(|cost| json!({
+            "gap_closed": cell.gap_closed, "seed": seed,
+        })
+    };
+    Ok(cells.iter().map(row).collect())
+}
+
+fn sensitivity_json(seed: u64) -> Result<Value, String> {
+    let mut rows = Vec::new();
+    for variant in sensitivity::measure(seed)? {
+        for counted in &variant.row {
+            rows.push(json!({
+                "choice": variant.choice, "workload": variant.workload, "policy": counted.policy, "seed": seed,
+                "hit_rate": 1.0 - counted.misses as f64 / variant.requests as f64, "gap_closed": counted.gap,
+            }));
+        }
+    }
+    Ok(rows.into())
+}
+
+fn coarsening_json(seed: u64) -> Result<Value, String> {
+    let row = |cell: &coarsening::Coarse| {
+        json!({
+            "form": cell.form, "policy": cell.policy, "pool": cell.pool, "scan_words": cell.scan_words,
+            "misses": cell.misses, "of_exact": cell.of_exact, "seed": seed,
+        })
+    };
+    Ok(coarsening::measure(seed)?.iter().map(row).collect())
+}
+
+fn advice_json(seed: u64) -> Result<Value, String> {
+    let row = |cell: &advice::Advised| {
+        json!({
+            "workload": cell.workload, "latency": cell.latency, "pool": cell.pool, "advice": cell.advice,
+            "misses": cell.misses, "ticks": cell.outcome.ticks, "scan_ticks": cell.outcome.scan_ticks,
+            "paused": cell.outcome.paused, "seed": seed,
+        })
+    };
+    Ok(advice::measure(seed)?.iter().map(row).collect())
+}
+
+fn costs_json() -> Result<Vec<(&'static str, Value)>, String> {
+    let victim = |cost: &costs::Cost| {
+        json!({
             "policy": cost.policy, "scans": cost.scans, "ns_per_eviction": cost.ns,
             "instructions_per_eviction": cost.instructions,
-        })).collect::<Vec<_>>(),
-        "registrations": registrations.iter().map(|cost| json!({
-            "runs": cost.runs, "register_ns": cost.register_ns, "finish_ns": cost.finish_ns,
-        })).collect::<Vec<_>>(),
-        "metadata_bytes": metadata_bytes,
-    });
-    let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+        })
+    };
+    let registration = |cost: &costs::Registration| {
+        json!({ "runs": cost.runs, "register_ns": cost.register_ns, "finish_ns": cost.finish_ns })
+    };
+    Ok(vec![
+        ("costs", costs::evictions()?.iter().map(victim).collect()),
+        ("registrations", costs::registrations()?.iter().map(registration).collect()),
+        ("metadata_bytes", costs::metadata_bytes(1_000, 30)?.into()),
+    ])
 }

@@ -4,6 +4,7 @@
 //! logical time with every request a hit. The trace keeps streams, paces and waits, so that a replay in logical time
 //! can interleave them anew.
 
+mod bitmap;
 mod call;
 mod dynzipf;
 mod index;
@@ -35,6 +36,7 @@ static WORKLOADS: &[Workload] = &[
     Workload { name: "sequential", about: sequential::ABOUT, make: sequential::make },
     Workload { name: "trailing-index", about: index::ABOUT_TRAILING, make: index::trailing },
     Workload { name: "sequential-index", about: index::ABOUT_SEQUENTIAL, make: index::almost_sequential },
+    Workload { name: "bitmap", about: bitmap::ABOUT, make: bitmap::make },
     Workload { name: "ycsb", about: ycsb::ABOUT, make: ycsb::make },
     Workload { name: "dynzipf-like", about: dynzipf::ABOUT, make: dynzipf::serial },
     Workload { name: "dynzipf-like-cs", about: dynzipf::ABOUT_CS, make: dynzipf::concurrent },

@@ -12,10 +12,12 @@ pub(crate) const TABLE: RelationId = RelationId(1);
 pub(crate) const INDEX: RelationId = RelationId(2);
 
 /// Kinds of scans: each has its own running estimate of pace. Sequential scans; index scans almost in the order of the
-/// table, by their physical distance; index scans in no such order, whose positions are entries of the index.
+/// table, by their physical distance; index scans in no such order, whose positions are entries of the index;
+/// bitmap scans.
 pub(crate) const SEQUENTIAL: u8 = 0;
 pub(crate) const CORRELATED: u8 = 1;
 pub(crate) const INDEXED: u8 = 2;
+pub(crate) const BITMAP: u8 = 3;
 
 /// A step of a stream; small, for there are millions. Scans have no numbers yet: a stream runs one at a time.
 #[derive(Clone, Debug)]

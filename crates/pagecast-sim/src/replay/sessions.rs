@@ -5,7 +5,7 @@
 //! told without threads and to the miss.
 
 use super::{Concurrent, Counts, Driver, MemoryFrames, PageIds, Replay};
-use pagecast_core::FrameId;
+use pagecast_core::{FrameId, PageId, Tick};
 use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{
     Access, Batching, BpWrapper, ConcurrentPolicy, Due, HitNeed, HitQueue, PolicyError, PolicySpec, SequentialPolicy,
@@ -26,18 +26,18 @@ pub fn replay_in_sessions(
     seed: u64,
     (sessions, batching): (u32, Batching),
 ) -> Result<Counts, PolicyError> {
-    let replay = Replay { requests, ids, frames, oracle: &NoScans, on_miss: |_: &Access| () };
+    let replay = Replay { requests, ids, frames, oracle: &NoScans, on_miss: |_: &Access| (), on_evict: |_, _| () };
     spec.visit(frames, seed, InSessions { replay, sessions, batching })
 }
 
 /// A replay in sessions that waits to be told its policy.
-struct InSessions<'a, I, F> {
-    replay: Replay<'a, I, F>,
+struct InSessions<'a, I, F, G> {
+    replay: Replay<'a, I, F, G>,
     sessions: u32,
     batching: Batching,
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Visitor for InSessions<'_, I, F> {
+impl<I: IntoIterator<Item = Access>, F: FnMut(&Access), G: FnMut(PageId, Tick)> Visitor for InSessions<'_, I, F, G> {
     type Output = Counts;
 
     /// It has no use for batches.

@@ -1,7 +1,7 @@
 //! The requests of a trace in the order in which a replay makes them, with what happens between them.
 
-use super::numbered;
 use super::scans::Scans;
+use super::{LogicalOutcome, Options, numbered};
 use crate::trace::{LoadedEvent, ScanNumber, StreamNumber, Trace};
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, Tick};
@@ -118,6 +118,18 @@ struct Stream {
     steps: Vec<Step>,
     done: usize,
     pace: u32,
+    /// Its last request, until the scan that it is of has reported.
+    read: Option<(ScanNumber, u32)>,
+    /// When the scan that runs registered.
+    began: Tick,
+}
+
+impl Stream {
+    fn next(&mut self) -> Option<Step> {
+        let step = *self.steps.get(self.done)?;
+        self.done += 1;
+        Some(step)
+    }
 }
 
 /// Requests in the order of logical time. Ties go to the lower stream.
@@ -126,35 +138,81 @@ pub(super) struct Logical<'a> {
     scans: &'a RefCell<Scans>,
     missed: &'a Cell<bool>,
     latency: u32,
+    options: &'a Options,
     streams: Vec<Stream>,
     ready: BinaryHeap<Reverse<(Tick, StreamNumber)>>,
     /// Who made the last request, and when.
     last: Option<(Tick, StreamNumber)>,
-    end: Tick,
+    outcome: LogicalOutcome,
     order: Vec<u32>,
 }
 
 impl<'a> Logical<'a> {
     /// `missed` is set by the replay when a request misses, and read here before the next one is made.
-    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>, missed: &'a Cell<bool>, latency: u32) -> Self {
+    pub(super) fn new(
+        trace: &'a Trace,
+        scans: &'a RefCell<Scans>,
+        missed: &'a Cell<bool>,
+        latency: u32,
+        options: &'a Options,
+    ) -> Self {
         let streams = streams_of(trace);
         let ready = (0..streams.len() as StreamNumber).map(|stream| Reverse((0, stream))).collect();
-        Self { trace, scans, missed, latency, streams, ready, last: None, end: 0, order: Vec::new() }
+        let outcome = LogicalOutcome::default();
+        Self { trace, scans, missed, latency, options, streams, ready, last: None, outcome, order: Vec::new() }
     }
 
-    /// When the last stream was done, and the pages' numbers in the order of the requests.
-    pub(super) fn finish(mut self) -> (Tick, Vec<u32>) {
+    /// The times that were counted, and the pages' numbers in the order of the requests.
+    pub(super) fn finish(mut self) -> (LogicalOutcome, Vec<u32>) {
         self.settle();
-        (self.end, self.order)
+        (self.outcome, self.order)
     }
 
     /// Lets the time pass that the last request took; who made it, and when it is done.
     fn settle(&mut self) -> Option<(Tick, StreamNumber)> {
         let (at, stream) = self.last.take()?;
-        let wait = if self.missed.replace(false) { self.latency } else { 0 };
+        let wait = if self.missed.replace(false) { self.wait(stream) } else { 0 };
         let done = at.saturating_add(u64::from(self.streams[stream as usize].pace) + u64::from(wait));
-        self.end = self.end.max(done);
+        self.outcome.ticks = self.outcome.ticks.max(done);
         Some((done, stream))
+    }
+
+    /// How long a miss of `stream` takes.
+    fn wait(&self, stream: StreamNumber) -> u32 {
+        let scan = self.streams[stream as usize].read.map(|(scan, _)| scan);
+        match (self.options.read_ahead, scan) {
+            (Some(read_ahead), Some(scan)) => {
+                let share = self.scans.borrow().read_ahead(scan, read_ahead);
+                (f64::from(self.latency) / share.max(1.0)) as u32
+            }
+            _ => self.latency,
+        }
+    }
+
+    /// A scan of `stream` has reported: how long it had better wait. Every page that it reads comes before a report of it.
+    fn pause(&mut self, stream: StreamNumber, now: Tick) -> Tick {
+        let (Some(throttle), Some((scan, page))) =
+            (&self.options.throttle, self.streams[stream as usize].read)
+        else {
+            return 0;
+        };
+        let page = self.trace.pages()[page as usize];
+        let ticks = self.scans.borrow().pause(scan, page, now, throttle);
+        self.outcome.paused += ticks;
+        ticks
+    }
+
+    /// Counts the time that scans take.
+    fn note(&mut self, stream: StreamNumber, event: &LoadedEvent, now: Tick) {
+        let state = &mut self.streams[stream as usize];
+        match event {
+            LoadedEvent::Register(_) => state.began = now,
+            LoadedEvent::Finish(_) => {
+                self.outcome.scan_ticks += now - state.began;
+                state.read = None;
+            }
+            _ => {}
+        }
     }
 
     /// The earliest of `other` and those in the queue, where `other` stays in its place if it is not.
@@ -168,18 +226,22 @@ impl<'a> Logical<'a> {
 
     /// The next request of `stream`, which is at `now`; `Err` when it waits until later, or has no more.
     fn advance(&mut self, stream: StreamNumber, now: Tick) -> Result<Step, Option<Tick>> {
-        let state = &mut self.streams[stream as usize];
-        while let Some(&step) = state.steps.get(state.done) {
-            state.done += 1;
+        let trace = self.trace;
+        while let Some(step) = self.streams[stream as usize].next() {
             let Some(event) = step.as_event() else { return Ok(step) };
-            match &self.trace.events()[event].event {
-                LoadedEvent::Pace(ticks) => state.pace = *ticks,
+            match &trace.events()[event].event {
+                LoadedEvent::Pace(ticks) => self.streams[stream as usize].pace = *ticks,
                 LoadedEvent::Wait(until) if *until > now => return Err(Some(*until)),
                 event => {
                     if !self.scans.borrow_mut().apply(event, now) {
                         // The whole replay ends: nobody has anything more to do.
                         self.ready.clear();
                         return Err(None);
+                    }
+                    self.note(stream, event, now);
+                    let pause = if matches!(event, LoadedEvent::Report(..)) { self.pause(stream, now) } else { 0 };
+                    if pause > 0 {
+                        return Err(Some(now.saturating_add(pause)));
                     }
                 }
             }
@@ -199,11 +261,12 @@ impl Iterator for Logical<'_> {
                     self.last = Some((now, stream));
                     self.order.push(step.page());
                     let page = self.trace.pages()[step.page() as usize];
+                    self.streams[stream as usize].read = step.scan().map(|scan| (scan, step.page()));
                     let scan = step.scan().and_then(|scan| self.scans.borrow().request(scan, page));
                     return Some(Access { page, scan, write: step.writes(), at: now });
                 }
                 Err(Some(later)) => waiting = Some((later, stream)),
-                Err(None) => self.end = self.end.max(now),
+                Err(None) => self.outcome.ticks = self.outcome.ticks.max(now),
             }
         }
         None
@@ -212,7 +275,7 @@ impl Iterator for Logical<'_> {
 
 /// What each stream does, in its order.
 fn streams_of(trace: &Trace) -> Vec<Stream> {
-    let new = || Stream { steps: Vec::new(), done: 0, pace: 1 };
+    let new = || Stream { steps: Vec::new(), done: 0, pace: 1, read: None, began: 0 };
     let mut streams: Vec<Stream> = (0..trace.stream_count()).map(|_| new()).collect();
     let mut events = trace.events().iter().enumerate().peekable();
     for at in 0..=trace.requests().len() {

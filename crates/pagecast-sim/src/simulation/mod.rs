@@ -8,13 +8,16 @@
 
 mod feed;
 mod foresight;
+mod options;
 mod scans;
 
-use crate::replay::{Counts, PageIds, belady, replay};
+pub use options::{Options, ReadAhead};
+
+use crate::replay::{Counts, PageIds, belady, replay, replay_watched};
 use crate::trace::Trace;
 use feed::{Fixed, Logical, Plain};
 use foresight::Foresight;
-use pagecast_core::oracle::NoScans;
+use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{Access, NextUses, PolicyError, PolicySpec};
 use pagecast_core::{PageId, Tick};
 use scans::Scans;
@@ -46,12 +49,16 @@ pub struct Outcome {
 }
 
 /// What only a logical interleaving has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogicalOutcome {
     /// When the last stream was done, in ticks.
     pub ticks: Tick,
     /// The fewest misses that the same order of requests allows.
     pub opt_misses: u64,
+    /// The sum over scans of the ticks from registration to end.
+    pub scan_ticks: Tick,
+    /// Ticks that scans waited as they were advised.
+    pub paused: Tick,
 }
 
 /// Why a simulation could not be run.
@@ -102,19 +109,34 @@ pub fn simulate(
     seed: u64,
     interleaving: Interleaving,
 ) -> Result<Outcome, SimulationError> {
+    simulate_with(trace, spec, frames, seed, &Options::of(interleaving))
+}
+
+/// As [`simulate`], with bounds and advice.
+///
+/// # Errors
+///
+/// As [`simulate`].
+pub fn simulate_with(
+    trace: &Trace,
+    spec: &PolicySpec,
+    frames: u32,
+    seed: u64,
+    options: &Options,
+) -> Result<Outcome, SimulationError> {
     // A pool with a frame for every page never evicts; more frames would only cost memory.
     let frames = frames.min(trace.unique());
     let started = Instant::now();
-    let mut outcome = match interleaving {
+    let mut outcome = match options.interleaving {
         Interleaving::Fixed if spec.needs_trace() => opt(trace, frames)?,
-        Interleaving::Fixed if trace.has_scans() || spec.needs_page_ids() => fixed(trace, spec, frames, seed)?,
+        Interleaving::Fixed if trace.has_scans() || spec.needs_page_ids() => fixed(trace, spec, frames, seed, options)?,
         Interleaving::Fixed => {
             // Numbers stand for pages here, which makes the page table an array.
             let dense = PageIds::Dense(trace.unique());
             of(replay(Plain::new(trace), dense, spec, frames, seed, &NoScans, |_| ())?)
         }
         Interleaving::Logical { .. } if spec.needs_trace() => return Err(SimulationError::OptInLogicalTime),
-        Interleaving::Logical { latency } => return logical(trace, spec, frames, seed, latency),
+        Interleaving::Logical { latency } => return logical(trace, spec, frames, seed, latency, options),
     };
     outcome.wall = started.elapsed();
     Ok(outcome)
@@ -129,8 +151,14 @@ fn opt(trace: &Trace, frames: u32) -> Result<Outcome, SimulationError> {
     Ok(of(belady(Plain::new(trace), next, PageIds::Dense(trace.unique()), frames, |_: &Access| ())?))
 }
 
-fn fixed(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Outcome, SimulationError> {
-    let scans = RefCell::new(Scans::of(trace));
+fn fixed(
+    trace: &Trace,
+    spec: &PolicySpec,
+    frames: u32,
+    seed: u64,
+    options: &Options,
+) -> Result<Outcome, SimulationError> {
+    let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
     let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
     scans.into_inner().fault()?;
@@ -147,27 +175,40 @@ fn fixed(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Out
 pub fn simulate_foretold(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Outcome, SimulationError> {
     let started = Instant::now();
     let frames = frames.min(trace.unique());
-    let scans = RefCell::new(Scans::of(trace));
+    let scans = RefCell::new(Scans::of(trace, &Options::of(Interleaving::Fixed)));
     let oracle = Foresight::of(trace);
     let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
     scans.into_inner().fault()?;
     Ok(Outcome { wall: started.elapsed(), ..of(counts) })
 }
 
-fn logical(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64, latency: u32) -> Result<Outcome, SimulationError> {
+fn logical(
+    trace: &Trace,
+    spec: &PolicySpec,
+    frames: u32,
+    seed: u64,
+    latency: u32,
+    options: &Options,
+) -> Result<Outcome, SimulationError> {
     let started = Instant::now();
-    let scans = RefCell::new(Scans::of(trace));
+    let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
     let missed = Cell::new(false);
-    let mut feed = Logical::new(trace, &scans, &missed, latency);
-    let counts = replay(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, |_| missed.set(true))?;
+    let mut feed = Logical::new(trace, &scans, &missed, latency, options);
+    let on_evict = |page: PageId, now: Tick| {
+        if options.throttle.is_some() {
+            oracle.evicted(oracle.next_access(page, now));
+        }
+    };
+    let watch = (|_: &Access| missed.set(true), on_evict);
+    let counts = replay_watched(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, watch)?;
     let wall = started.elapsed();
-    let (ticks, order) = feed.finish();
+    let (mut logical, order) = feed.finish();
     scans.into_inner().fault()?;
     let next = NextUses::of_dense(&order, trace.unique());
     let requests = order.iter().zip(0..).map(|(&page, at)| feed::dense_access(page, false, at));
-    let opt_misses = belady(requests, next, PageIds::Dense(trace.unique()), frames, |_| ())?.misses;
-    Ok(Outcome { counts, wall, logical: Some(LogicalOutcome { ticks, opt_misses }) })
+    logical.opt_misses = belady(requests, next, PageIds::Dense(trace.unique()), frames, |_| ())?.misses;
+    Ok(Outcome { counts, wall, logical: Some(logical) })
 }
 
 /// The page with this dense number, as replays without scans name it.

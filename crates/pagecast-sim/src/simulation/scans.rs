@@ -1,8 +1,8 @@
 //! The scans of a trace, registered with the predictor while the trace is replayed.
 
-use super::SimulationError;
+use super::{Options, ReadAhead, SimulationError};
 use crate::trace::{Extent, LoadedEvent, Registration, ScanNumber, Trace};
-use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec, Throttle};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, RelationId, ScanId, Tick};
 use std::sync::Arc;
@@ -27,18 +27,20 @@ pub(super) struct Scans {
     predictor: Predictor<Memory>,
     /// By number in the trace; `None` before registration and after the end.
     running: Vec<Option<Running>>,
+    bitsets: bool,
     name: String,
     fault: Option<SimulationError>,
 }
 
 impl Scans {
     /// A predictor with room for all that runs at one time in `trace`, and in logical time may.
-    pub(super) fn of(trace: &Trace) -> Self {
-        let config = room_for(trace);
+    pub(super) fn of(trace: &Trace, options: &Options) -> Self {
+        let config = room_for(trace, options);
         let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(memory, config).expect("the memory was made for this configuration");
         let predictor = registry.predictor();
-        Self { registry, predictor, running: Vec::new(), name: trace.name.clone(), fault: None }
+        let (name, bitsets) = (trace.name.clone(), options.bitsets);
+        Self { registry, predictor, running: Vec::new(), bitsets, name, fault: None }
     }
 
     /// What policies ask.
@@ -56,6 +58,27 @@ impl Scans {
             self.predictor.mark(page, PageId::new(index, entry));
         }
         Some(running.id)
+    }
+
+    fn id(&self, scan: ScanNumber) -> Option<ScanId> {
+        Some(self.running.get(scan as usize)?.as_ref()?.id)
+    }
+
+    /// How long `scan`, which is done with `page`, had better wait.
+    pub(super) fn pause(&self, scan: ScanNumber, page: PageId, now: Tick, throttle: &Throttle) -> Tick {
+        self.id(scan).map_or(0, |scan| self.predictor.pause(scan, page, now, throttle))
+    }
+
+    /// The requests of `scan` that may be on their way at a time.
+    pub(super) fn read_ahead(&self, scan: ScanNumber, ReadAhead { budget, short_first }: ReadAhead) -> f64 {
+        // In thousandths, so that shares of less than one add up.
+        const PARTS: u64 = 1000;
+        if short_first {
+            let share = self.id(scan).map_or(0, |scan| self.predictor.read_ahead(scan, u64::from(budget) * PARTS));
+            return share as f64 / PARTS as f64;
+        }
+        let running = self.running.iter().flatten().count();
+        f64::from(budget) / running.max(1) as f64
     }
 
     /// Tells the predictor what happened. False if it refused; then the replay is to end.
@@ -81,9 +104,14 @@ impl Scans {
     }
 
     fn register(&mut self, registration: &Registration, now: Tick) -> bool {
-        let parts = registration.parts.iter();
-        let parts: Vec<_> =
-            parts.map(|(relation, extent)| Part { relation: *relation, pages: pages(extent) }).collect();
+        let bits: Vec<_> = registration.parts.iter().map(|(_, extent)| self.bitset(extent)).collect();
+        let parts = registration.parts.iter().zip(&bits);
+        let parts: Vec<_> = parts
+            .map(|((relation, extent), bits)| Part {
+                relation: *relation,
+                pages: bits.as_ref().map_or_else(|| pages(extent), Bits::pages),
+            })
+            .collect();
         let spec = ScanSpec { kind: ScanKind(registration.kind), length: registration.length, parts: &parts };
         let starts = if registration.starts.is_empty() { &[0][..] } else { &registration.starts };
         let mut workers = vec![ScanId::NOBODY; starts.len()];
@@ -105,9 +133,56 @@ impl Scans {
         }
     }
 
+    /// The extent as a bitset, if that is asked for and it is one.
+    fn bitset(&self, extent: &Extent) -> Option<Bits> {
+        match extent {
+            Extent::Runs(runs) if self.bitsets => Bits::of(runs),
+            _ => None,
+        }
+    }
+
     /// The refusal that ended the replay, if one did.
     pub(super) fn fault(self) -> Result<(), SimulationError> {
         self.fault.map_or(Ok(()), Err)
+    }
+}
+
+/// Blocks whose positions are their ranks.
+struct Bits {
+    first: u32,
+    words: Vec<u64>,
+    position: u64,
+}
+
+impl Bits {
+    /// Of runs that do not overlap and follow each other on the axis, block by block.
+    fn of(runs: &[Run]) -> Option<Self> {
+        let first = runs.first()?;
+        let ranked = |run: &Run| run.span == u64::from(run.blocks);
+        let follows = |pair: &[Run]| {
+            pair[0].first + pair[0].blocks <= pair[1].first && pair[0].position + pair[0].span == pair[1].position
+        };
+        if !runs.iter().all(ranked) || !runs.windows(2).all(follows) {
+            return None;
+        }
+        let mut words = vec![0; blocks_between(runs).div_ceil(64) as usize];
+        for block in runs.iter().flat_map(|run| run.first..run.first + run.blocks) {
+            let bit = block - first.first;
+            words[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+        Some(Self { first: first.first, words, position: first.position })
+    }
+
+    fn pages(&self) -> Pages<'_> {
+        Pages::Bitset { first: self.first, words: &self.words, position: self.position }
+    }
+}
+
+/// Blocks from the first to the last of runs in their order.
+fn blocks_between(runs: &[Run]) -> u32 {
+    match (runs.first(), runs.last()) {
+        (Some(first), Some(last)) => last.first.saturating_add(last.blocks).saturating_sub(first.first),
+        _ => 0,
     }
 }
 
@@ -162,12 +237,14 @@ const MOST_MARKS: u32 = 1 << 22;
 
 /// Room for the scans that run at one time. In logical time the streams run against each other as they will, but a
 /// stream keeps to its own order: the sum over streams of what each runs at most holds for every interleaving.
-fn room_for(trace: &Trace) -> PredictorConfig {
+fn room_for(trace: &Trace, options: &Options) -> PredictorConfig {
     #[derive(Clone, Copy, Default)]
     struct Room([u64; 3]);
     impl Room {
-        fn of(registration: &Registration) -> Self {
+        fn of(registration: &Registration, bitsets: bool) -> Self {
             let runs = registration.parts.iter().map(|(_, extent)| match extent {
+                // A bitset takes a word for 64 blocks and one for 8 of these, a run three.
+                Extent::Runs(runs) if bitsets => (runs.len() as u64).max(u64::from(blocks_between(runs)) / 160 + 1),
                 Extent::Runs(runs) => runs.len() as u64,
                 // A word more than a run.
                 Extent::Correlated { .. } => 2,
@@ -182,7 +259,7 @@ fn room_for(trace: &Trace) -> PredictorConfig {
         let (now, most) = &mut streams[event.stream as usize];
         match &event.event {
             LoadedEvent::Register(registration) => {
-                let need = Room::of(registration);
+                let need = Room::of(registration, options.bitsets);
                 needs.resize(needs.len().max(registration.scan as usize + 1), Room::default());
                 needs[registration.scan as usize] = need;
                 for i in 0..3 {
@@ -205,6 +282,7 @@ fn room_for(trace: &Trace) -> PredictorConfig {
         parts: sum(1),
         runs: 2 * sum(2),
         cells: 4096,
+        scan_words: options.scan_words,
         marks: marks_for(trace),
         ..PredictorConfig::EMPTY
     }

@@ -3,7 +3,7 @@ use super::*;
 use crate::generate::generate;
 use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
 use pagecast_core::RelationId;
-use pagecast_core::predictor::Run;
+use pagecast_core::predictor::{Run, Throttle};
 
 struct Records(std::vec::IntoIter<Record>);
 
@@ -46,7 +46,7 @@ fn a_miss_costs_its_latency_and_a_hit_only_the_work() {
     let outcome = simulate(&trace, &"lru".parse().unwrap(), 20, 1, Interleaving::Logical { latency: 9 }).unwrap();
     let logical = outcome.logical.unwrap();
     assert_eq!(outcome.counts.misses, 11);
-    assert_eq!(logical, LogicalOutcome { ticks: 10 * (1 + 9), opt_misses: 11 });
+    assert_eq!((logical.ticks, logical.opt_misses), (10 * (1 + 9), 11));
 }
 
 #[test]
@@ -140,9 +140,10 @@ fn both_page_tables_agree() {
 fn logical_time_makes_the_same_requests() {
     let workload = "ycsb(streams=9,operations=4000,pages=300,scans=3000,writes=0.3)";
     let trace = Trace::load("ycsb", &mut generate(workload, 3).unwrap()).unwrap();
-    let scans = RefCell::new(Scans::of(&trace));
+    let options = Options::of(Interleaving::Logical { latency: 7 });
+    let scans = RefCell::new(Scans::of(&trace, &options));
     let missed = Cell::new(true);
-    let mut feed = Logical::new(&trace, &scans, &missed, 7);
+    let mut feed = Logical::new(&trace, &scans, &missed, 7, &options);
     let made: Vec<Access> = feed.by_ref().collect();
     let count = |accesses: &mut dyn Iterator<Item = (u64, bool, bool)>| {
         let mut all: Vec<_> = accesses.collect();
@@ -166,7 +167,7 @@ fn what_the_trace_tells_is_a_limit() {
     let trace = Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap();
     let misses =
         |policy: &str| simulate(&trace, &policy.parse().unwrap(), 150, 1, Interleaving::Fixed).unwrap().counts.misses;
-    let every = PolicySpec::parse("pbm(samples=all,keep=0,frequency=off)").unwrap();
+    let every = PolicySpec::parse("pbm(samples=all,keep=1,frequency=off)").unwrap();
     let told = simulate_foretold(&trace, &every, 150, 1).unwrap().counts.misses;
     let (opt, estimated, paper) = (misses("opt"), misses(every.name()), misses("pbm-paper"));
     println!("opt {opt}, told {told}, estimated {estimated}, pbm-paper {paper}");
@@ -207,4 +208,59 @@ fn workers_of_one_scan_are_one_registration() {
     let (pbm, lru) = (misses("pbm(samples=all,frequency=off)"), misses("lru"));
     assert_eq!(pbm, 40 + 40, "each page and each page of noise once");
     assert!(lru > pbm, "{lru}");
+}
+
+fn bitmaps() -> Trace {
+    let workload = "bitmap(streams=6,queries=4,pages=1200,run=2)";
+    Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap()
+}
+
+/// A bitset says as much as its runs. A bound that neither fits costs misses, and no more than knowing nothing.
+#[test]
+fn bitsets_are_their_runs_and_a_tight_bound_costs_misses() {
+    let trace = bitmaps();
+    let misses = |policy: &str, scan_words, bitsets| {
+        let options = Options { scan_words, bitsets, ..Options::of(Interleaving::Fixed) };
+        simulate_with(&trace, &policy.parse().unwrap(), 200, 1, &options).unwrap().counts.misses
+    };
+    let exact = misses("pbm-paper", 0, false);
+    assert_eq!(exact, misses("pbm-paper", 0, true));
+    // 360 blocks are 6 words and a rank, or some 36 runs.
+    assert_eq!(exact, misses("pbm-paper", 8, true));
+    let (coarse, unknown) = (misses("pbm-paper", 8, false), misses("random", 0, false));
+    println!("exact {exact}, two runs {coarse}, random {unknown}");
+    assert!(exact < coarse && coarse < unknown);
+}
+
+/// Waiting is bounded by its share, takes place, and is counted; without it nothing waits.
+#[test]
+fn scans_wait_as_advised_and_no_longer() {
+    let workload = "sequential(streams=8,queries=4,pages=1500,slow=2)";
+    let trace = Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap();
+    let run = |throttle| {
+        let options = Options { throttle, ..Options::of(Interleaving::Logical { latency: 20 }) };
+        simulate_with(&trace, &"pbm-paper".parse().unwrap(), 300, 1, &options).unwrap().logical.unwrap()
+    };
+    let share = 0.2;
+    let (free, slowed) = (run(None), run(Some(Throttle { share, longest: 2000 })));
+    println!("{free:?} {slowed:?}");
+    assert_eq!(free.paused, 0);
+    assert!(slowed.paused > 0 && slowed.paused as f64 <= share * slowed.scan_ticks as f64);
+    assert_eq!(run(Some(Throttle { share: 0.0, longest: 2000 })), free);
+}
+
+/// More requests on their way make misses shorter, and a scan alone has all of them whichever way they are shared out.
+#[test]
+fn reading_ahead_shortens_misses() {
+    let ticks = |streams, read_ahead| {
+        let workload = format!("sequential(streams={streams},queries=2,pages=1000)");
+        let trace = Trace::load(&workload, &mut generate(&workload, 5).unwrap()).unwrap();
+        let options = Options { read_ahead, ..Options::of(Interleaving::Logical { latency: 20 }) };
+        simulate_with(&trace, &"lru".parse().unwrap(), 100, 1, &options).unwrap().logical.unwrap().ticks
+    };
+    let shared = |budget, short_first| Some(ReadAhead { budget, short_first });
+    assert_eq!(ticks(1, None), ticks(1, shared(1, false)));
+    assert!(ticks(1, shared(4, false)) < ticks(1, None));
+    assert_eq!(ticks(1, shared(4, false)), ticks(1, shared(4, true)));
+    assert!(ticks(6, shared(24, false)) < ticks(6, None) && ticks(6, shared(24, true)) < ticks(6, None));
 }
