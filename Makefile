@@ -95,9 +95,9 @@ bench-pool: ## hit path and eviction cost against other caches; writes target/be
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json
 
-bench-prediction: ## hit rates among scans and what an estimate costs; writes target/bench/prediction.json
+bench-prediction: ## hit rates among scans and what an estimate costs; writes target/bench/prediction.json (ARGS='--only costs')
 	@mkdir -p target/bench
-	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json
+	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json $(ARGS)
 
 reproduction: ## the paper's figures that a simulator can show; FIGURES='5 7' for some (docs/reproduction.md)
 	cargo build --release --locked -p pagecast-cli --no-default-features

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagecast_core::ScanId;
+use pagecast_core::{PageId, ScanId};
 
 use crate::cache::Capped;
 use crate::pool::Shared;
@@ -46,6 +46,38 @@ impl Scan {
         if let Some(&worker) = self.workers.get(worker) {
             self.shared.predictor.report(worker, position, self.shared.now());
         }
+    }
+
+    /// Says that this scan, which goes along an index, has come to `page` by `entry`: a page of a relation that stands for the
+    /// index, of which such scans register the entries that they will go through, in the order of keys. A scan that comes to
+    /// that entry later is then known to want the page. Any thread, no lock; up to eight stores.
+    ///
+    /// Nothing happens unless the pool's [`predictor`](crate::PoolOptions::predictor) has room for
+    /// [`marks`](crate::PredictorConfig::marks), which it has not by default.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+    /// # use pagecast::{Pool, PoolOptions, PredictorConfig};
+    /// let files = MemoryFiles::new();
+    /// files.write("table", vec![7u8; 1 << 20]);
+    /// files.write("index", vec![7u8; 1 << 20]);
+    /// let predictor = Some(PredictorConfig { marks: 1024, ..PredictorConfig::default() });
+    /// let device = Device::new(files, None);
+    /// let pool = Pool::new(PoolOptions { memory: 8 << 20, device, predictor, ..Default::default() })?;
+    /// let (table, index) = (pool.open("table".as_ref())?, pool.open("index".as_ref())?);
+    /// // The leaf pages 3 to 9 of the index.
+    /// let runs = [Run { first: 3, blocks: 7, position: 0, span: 7 }];
+    /// let parts = [Part { relation: index.id(), pages: Pages::Runs(&runs) }];
+    /// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: 7, parts: &parts })?;
+    ///
+    /// // Leaf 4 leads to page 11 of the table.
+    /// scan.mark(table.page(11), index.page(4));
+    /// scan.report(1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn mark(&self, page: PageId, entry: PageId) {
+        self.shared.predictor.mark(page, entry);
     }
 
     /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the bound: a scan that reads
@@ -100,5 +132,44 @@ impl Drop for Scan {
 impl std::fmt::Debug for Scan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Scan").field(&self.id).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::storage::{Device, MemoryFiles};
+    use crate::{Pool, PoolOptions, PredictorConfig};
+    use pagecast_core::oracle::Oracle;
+    use pagecast_core::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+
+    /// What a leader's mark tells of a follower: nothing without room for marks, nor once the follower is past the entry.
+    #[test]
+    fn a_marked_page_is_wanted_by_the_scan_behind() {
+        for (marks, known) in [(64, true), (0, false)] {
+            let files = MemoryFiles::new();
+            files.write("table", vec![1u8; 100 * 4096]);
+            files.write("index", vec![1u8; 100 * 4096]);
+            let pool = Pool::new(PoolOptions {
+                memory: 4 << 20,
+                page_size: 4096,
+                device: Device::new(files, None),
+                predictor: Some(PredictorConfig { marks, ..PredictorConfig::default() }),
+                ..PoolOptions::default()
+            })
+            .unwrap();
+            let (table, index) = (pool.open("table".as_ref()).unwrap(), pool.open("index".as_ref()).unwrap());
+            let runs = [Run { first: 0, blocks: 100, position: 0, span: 100 }];
+            let parts = [Part { relation: index.id(), pages: Pages::Runs(&runs) }];
+            let spec = ScanSpec { kind: ScanKind(0), length: 100, parts: &parts };
+            let (leader, follower) = (pool.register(&spec).unwrap(), pool.register(&spec).unwrap());
+            leader.mark(table.page(77), index.page(50));
+            leader.report(51);
+            let wanted = |block| leader.shared.predictor.next_access(table.page(block), leader.shared.now()).is_some();
+            assert_eq!((wanted(77), wanted(78)), (known, false), "{marks} marks");
+            // The follower passes the entry.
+            follower.report(51);
+            assert!(!wanted(77), "{marks} marks");
+        }
     }
 }

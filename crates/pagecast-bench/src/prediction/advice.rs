@@ -48,7 +48,9 @@ pub(crate) struct Advised {
 }
 
 pub(crate) fn measure(seed: u64) -> Result<Vec<Advised>, String> {
-    println!("\n{POLICY}: misses, ticks until all are done, sum of the scans' ticks, share of these that was waited, each over `none`");
+    println!(
+        "\n{POLICY}: misses, ticks until all are done, sum of the scans' ticks, share of these that was waited, each over `none`"
+    );
     let mut all = Vec::new();
     for workload in WORKLOADS {
         let trace = load(workload, seed)?;

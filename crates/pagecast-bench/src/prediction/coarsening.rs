@@ -31,7 +31,8 @@ pub(crate) fn measure(seed: u64) -> Result<Vec<Coarse>, String> {
         for policy in POLICIES {
             for (form, bitsets) in [("runs", false), ("bitset", true)] {
                 let series = series(&trace, (form, bitsets), policy, pool, seed)?;
-                let cells = series.iter().map(|cell| format!("{}: {} ({:.3})", cell.scan_words, cell.misses, cell.of_exact));
+                let cells =
+                    series.iter().map(|cell| format!("{}: {} ({:.3})", cell.scan_words, cell.misses, cell.of_exact));
                 println!("| {policy} | {:.0} % | {form} | {} |", pool * 100.0, cells.collect::<Vec<_>>().join(" | "));
                 all.extend(series);
             }

@@ -54,7 +54,11 @@ fn arguments() -> Result<Arguments, String> {
                 }
             }
             costs::COUNTED => parsed.counted = Some((value()?, number(value()?)?, number(value()?)?)),
-            _ => return Err(format!("unknown flag {flag}; there are --json FILE, --seed N, --only PART,... and --quick")),
+            _ => {
+                return Err(format!(
+                    "unknown flag {flag}; there are --json FILE, --seed N, --only PART,... and --quick"
+                ));
+            }
         }
     }
     Ok(parsed)
@@ -144,9 +148,7 @@ fn costs_json() -> Result<Vec<(&'static str, Value)>, String> {
             "instructions_per_eviction": cost.instructions,
         })
     };
-    let registration = |cost: &costs::Registration| {
-        json!({ "runs": cost.runs, "register_ns": cost.register_ns, "finish_ns": cost.finish_ns })
-    };
+    let registration = |cost: &costs::Registration| json!({ "runs": cost.runs, "register_ns": cost.register_ns, "finish_ns": cost.finish_ns });
     Ok(vec![
         ("costs", costs::evictions()?.iter().map(victim).collect()),
         ("registrations", costs::registrations()?.iter().map(registration).collect()),

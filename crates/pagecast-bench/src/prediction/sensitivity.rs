@@ -44,7 +44,9 @@ pub(crate) struct Sensitivity {
 }
 
 pub(crate) fn measure(seed: u64) -> Result<Vec<Sensitivity>, String> {
-    println!("\nhit rates in per cent, 32 streams in a pool of 30 %; in brackets the share of the way from clock to Belady");
+    println!(
+        "\nhit rates in per cent, 32 streams in a pool of 30 %; in brackets the share of the way from clock to Belady"
+    );
     VARIANTS.iter().map(|variant| measured(variant, seed)).collect()
 }
 

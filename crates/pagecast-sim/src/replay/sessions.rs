@@ -5,12 +5,12 @@
 //! told without threads and to the miss.
 
 use super::{Concurrent, Counts, Driver, MemoryFrames, PageIds, Replay};
-use pagecast_core::{FrameId, PageId, Tick};
 use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{
     Access, Batching, BpWrapper, ConcurrentPolicy, Due, HitNeed, HitQueue, PolicyError, PolicySpec, SequentialPolicy,
     Visitor,
 };
+use pagecast_core::{FrameId, PageId, Tick};
 
 /// Replays `requests`, without scans, through the policy of `spec` in a pool of `frames` frames, as `sessions` (at least
 /// one) sessions that take turns and note their hits as `batching` says.

@@ -191,9 +191,7 @@ impl<'a> Logical<'a> {
 
     /// A scan of `stream` has reported: how long it had better wait. Every page that it reads comes before a report of it.
     fn pause(&mut self, stream: StreamNumber, now: Tick) -> Tick {
-        let (Some(throttle), Some((scan, page))) =
-            (&self.options.throttle, self.streams[stream as usize].read)
-        else {
+        let (Some(throttle), Some((scan, page))) = (&self.options.throttle, self.streams[stream as usize].read) else {
             return 0;
         };
         let page = self.trace.pages()[page as usize];
