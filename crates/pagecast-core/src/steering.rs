@@ -8,9 +8,12 @@
 //! Deviations, and why:
 //! * The sample is the stretch in front of the hand and not drawn at random. It is as good as random, for where a page lies
 //!   says nothing about when it is wanted, and in each round every buffer is looked at once.
+//! * Of pages that are wanted at the same moment the least used go, as they would by the clock. Index scans that keep only roughly to
+//!   the table's order want all pages around their place at any moment; of these those visited most often are wanted most,
+//!   and nothing but [`Uses`] tells which: section 6.4 finds the same.
 //! * A page that a scan has read and nobody wants is given up wherever it is met, also beyond `bulk`: it costs nothing.
 //! * Pages that no scan has read are judged by [`Uses`], what the counts tell from round to round. The paper counts accesses,
-//!   which a guest in another's pool does not see. Of a page that was not seen twice nothing is known, and the clock goes on
+//!   which a guest in another's pool does not see. Counts of pages that stay are kept low, so that a rise is seen. Of a page that was not seen twice nothing is known, and the clock goes on
 //!   with it as if we were not there, also no faster: the hand comes by more often, and most times leaves the count as it was.
 //!
 //! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer looked at and a selection in
@@ -20,6 +23,10 @@ use crate::{PageId, Tick, oracle::Oracle};
 
 /// The most a usage count may be, PostgreSQL's limit.
 pub const MAX_USAGE: u8 = 5;
+
+/// Usage count of a buffer that stays: low, so that the next uses raise it, and not so low that the hand takes it when it comes by
+/// before anybody has looked again.
+const KEEPS: u8 = 2;
 
 /// Ticks (nanoseconds) in a unit of the times in [`Uses`], about a millisecond.
 const UNIT_BITS: u32 = 20;
@@ -34,11 +41,13 @@ const INTERVAL_AT: u32 = TIME_BITS;
 const LEFT_AT: u32 = 2 * TIME_BITS;
 const KEPT: u64 = 1 << 44;
 const SCANNED: u64 = 1 << 45;
+const REVISITED: u64 = 1 << 46;
 const TAG_AT: u32 = 48;
 
 /// What is remembered of one buffer, in 64 bits, 0 at the start: the page that was last seen there (16 bits of a hash), the
 /// usage count that the hand leaves when nobody uses the page, when it was used last and how often it is (20 bits each, in
-/// 2^20 ns, the first modulo 18 minutes), whether a registered scan read it, and whether it is there for our sake.
+/// 2^20 ns, the first modulo 18 minutes), whether a registered scan read it, and whether it will visit it again; and whether
+/// the page is there for our sake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Uses(pub u64);
@@ -52,6 +61,12 @@ impl Uses {
         }
         let counted = self.left().saturating_add(1).min(MAX_USAGE);
         (self.with_left(counted).with(SCANNED).without(KEPT), self.0 & KEPT != 0)
+    }
+
+    /// A registered scan has read `page`, and will come back to it before it is done with it: an index scan that keeps only roughly to
+    /// the table's order. How often tells which of its pages it wants most, so its visits are uses, as long as any scan wants the page.
+    pub fn visited_by_scan(page: PageId, usage: u8, now: Tick) -> Self {
+        Self::of(page, usage, now).with(SCANNED | REVISITED)
     }
 
     fn of(page: PageId, left: u8, now: Tick) -> Self {
@@ -94,6 +109,8 @@ impl Uses {
         let found = (self.idle(now) / rise).clamp(1, TIME_MASK);
         let interval = match self.interval() {
             0 => found,
+            // There may have been more uses than were counted.
+            known if usage == MAX_USAGE => (known / 2).clamp(1, found),
             known => known.midpoint(found),
         };
         Self(self.0 & !(TIME_MASK << INTERVAL_AT) & !TIME_MASK | interval << INTERVAL_AT | time(now))
@@ -181,20 +198,21 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
     let needed = victims.saturating_sub(taken).min(known);
     let cut = cut(buffers, needed);
     let later = buffers.iter().filter(|buffer| buffer.is_known() && buffer.wanted_in > cut).count();
-    // Buffers that are wanted at the cut itself go until there are enough.
-    let mut at_cut = needed.saturating_sub(later);
+    // Of those that are wanted at the cut itself the least used go.
+    let mut at_cut = least_used(buffers, cut, needed.saturating_sub(later));
     choice.given = (taken + needed) as u32;
     for buffer in buffers.iter_mut().filter(|buffer| buffer.is_known()) {
-        let gives = needed > 0 && (buffer.wanted_in > cut || (buffer.wanted_in == cut && at_cut > 0));
+        let gives = needed > 0 && (buffer.wanted_in > cut || (buffer.wanted_in == cut && at_cut.take(buffer.usage)));
         if gives {
-            at_cut -= usize::from(buffer.wanted_in == cut);
             buffer.usage = 0;
             buffer.uses = buffer.uses.without(KEPT);
-        } else if buffer.usage == 0 {
-            buffer.usage = 1;
+            continue;
+        }
+        if buffer.usage == 0 {
             buffer.uses = buffer.uses.with(KEPT);
             choice.kept += 1;
         }
+        buffer.usage = buffer.usage.clamp(1, KEEPS);
     }
     let pace = buffers.len() / victims.max(1);
     for buffer in buffers {
@@ -238,9 +256,15 @@ fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut
     choice.predicted += u32::from(by_scans.is_some());
     choice.by_uses += u32::from(by_uses.is_some());
     buffer.predicted = by_scans.is_some();
-    let sooner = by_scans.unwrap_or(Tick::MAX).min(by_uses.unwrap_or(Tick::MAX));
+    let sooner = match (by_scans, by_uses) {
+        (Some(0), Some(by_uses)) => by_uses,
+        _ => by_scans.unwrap_or(Tick::MAX).min(by_uses.unwrap_or(Tick::MAX)),
+    };
     buffer.wanted_in = sooner;
-    if sooner == Tick::MAX && buffer.uses.0 & SCANNED != 0 {
+    if by_scans.is_none() && buffer.uses.0 & REVISITED != 0 {
+        buffer.wanted_in = Tick::MAX;
+    }
+    if !buffer.is_known() && buffer.uses.0 & SCANNED != 0 {
         buffer.usage = 0;
     }
 }
@@ -250,6 +274,34 @@ fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut
 fn is_spared(page: PageId, pace: usize, now: Tick) -> bool {
     let draw = (tag(PageId::from_raw(page.raw() ^ now)) * pace as u64) >> (64 - TAG_AT);
     draw >= STOCK_PACE
+}
+
+/// Those of the buffers wanted at one moment that go: all that are used less than `usage`, and `of_usage` with just that count.
+struct LeastUsed {
+    usage: u8,
+    of_usage: usize,
+}
+
+impl LeastUsed {
+    /// Whether one with this count goes.
+    fn take(&mut self, usage: u8) -> bool {
+        let last = usage == self.usage && self.of_usage > 0;
+        self.of_usage -= usize::from(last);
+        last || usage < self.usage
+    }
+}
+
+/// The `needed` least used of the buffers that are wanted in `wanted_in`, of which there are as many.
+fn least_used(buffers: &[Candidate], wanted_in: Tick, needed: usize) -> LeastUsed {
+    let mut of_usage = needed;
+    for usage in 0..=MAX_USAGE {
+        let equal = buffers.iter().filter(|buffer| buffer.wanted_in == wanted_in && buffer.usage == usage).count();
+        if equal >= of_usage {
+            return LeastUsed { usage, of_usage };
+        }
+        of_usage -= equal;
+    }
+    LeastUsed { usage: MAX_USAGE, of_usage }
 }
 
 /// The latest moment at or after which at least `needed` of the buffers are wanted of which something is known; 0 if there are

@@ -63,8 +63,8 @@ fn those_wanted_last_go_and_the_rest_stay() {
 fn a_page_of_which_nothing_is_known_is_the_clocks() {
     let mut clock = Clock(vec![buffer(200, 0), buffer(201, 2), buffer(202, 0), buffer(5, 3)]);
     clock.steer(2, &InOrder, 0);
-    // Two go anyhow, and so not the one that a scan wants.
-    assert_eq!(clock.0.iter().map(|buffer| buffer.usage).collect::<Vec<_>>(), [3, 0, 2, 0]);
+    // Two go anyhow, and so not the one that a scan wants, whose count is low so that uses are seen.
+    assert_eq!(clock.0.iter().map(|buffer| buffer.usage).collect::<Vec<_>>(), [2, 0, 2, 0]);
 }
 
 #[test]
@@ -88,6 +88,52 @@ fn pages_that_a_scan_has_read_and_nobody_wants_all_go() {
     clock.0.push(buffer(50, 1));
     clock.steer(1, &InOrder, SECOND);
     assert_eq!(clock.pass(), (100..110).collect::<Vec<_>>());
+}
+
+/// Wants every block at any moment, as a scan does of those that it goes to and fro among.
+struct ByTurns;
+
+impl Oracle for ByTurns {
+    fn next_access(&self, _page: PageId, _now: Tick) -> Option<Tick> {
+        Some(0)
+    }
+}
+
+#[test]
+fn of_pages_wanted_at_one_moment_the_least_used_go() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut buffers: Vec<_> = (0..100).map(|block| buffer(block, random.below(6) as u8)).collect();
+        let mut used: Vec<_> = buffers.iter().map(|buffer| buffer.usage).collect();
+        used.sort_unstable();
+        let before: Vec<_> = buffers.iter().map(|buffer| buffer.usage).collect();
+        assert_eq!(choose(&mut buffers, 30, &ByTurns, 0).given, 30);
+        let mut gone: Vec<_> = (0..100).filter(|&at| buffers[at].usage == 0).map(|at| before[at]).collect();
+        gone.sort_unstable();
+        assert_eq!(gone, used[..30], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_page_that_is_visited_often_outlives_those_seldom_visited_while_a_scan_goes_to_and_fro() {
+    // Block 0 is visited every second round, block 1 once and block 2 seven times in each.
+    let mut clock = Clock((0..3).map(|block| buffer(block, 1)).collect());
+    for buffer in &mut clock.0 {
+        buffer.uses = Uses::visited_by_scan(buffer.page, 1, 0);
+    }
+    for round in 1..12 {
+        for buffer in &mut clock.0 {
+            let visits = [u8::from(round % 2 == 0), 1, 7][buffer.frame as usize];
+            buffer.usage = (buffer.usage + visits).min(MAX_USAGE);
+        }
+        clock.steer(0, &ByTurns, round * SECOND);
+        clock.pass();
+    }
+    let wanted: Vec<_> = clock.0.iter().map(|buffer| buffer.wanted_in).collect();
+    assert!(wanted[0] > wanted[1] && wanted[1] > 4 * wanted[2], "{wanted:?}");
+    // The scan has gone: so do they, visited as they are.
+    clock.steer(0, &NoScans, 12 * SECOND);
+    assert_eq!(clock.pass(), [0, 1, 2]);
 }
 
 #[test]

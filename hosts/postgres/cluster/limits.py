@@ -5,8 +5,10 @@ and on a fast device also its bandwidth. What could not be limited is told in `d
 `counted` is false and the caller counts by process.
 """
 
+import errno
 import os
 import shlex
+import time
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -33,7 +35,7 @@ class Limits:
 
     def __exit__(self, *_) -> None:
         for group in self._groups:
-            group.rmdir()
+            _remove(group)
         self._groups = []
 
     @property
@@ -98,6 +100,18 @@ class Limits:
             self._applied.append(what)
         except OSError as problem:
             self._refused.append(f"{what} ({problem.strerror})")
+
+
+def _remove(group: Path) -> None:
+    # A process that has ended leaves its group a moment later.
+    for _ in range(100):
+        try:
+            return group.rmdir()
+        except OSError as problem:
+            if problem.errno != errno.EBUSY:
+                raise
+        time.sleep(0.05)
+    group.rmdir()
 
 
 def device_of(folder: Path) -> str:

@@ -2,14 +2,18 @@
  * Index scans, and those index-only scans that must look at the table.
  *
  * Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. Where the table follows the index (index_order.c), the scan is registered as almost
- * sequential and is where its blocks are. Elsewhere it registers the entries that it will go through, and marks each page with the
- * entry that led to it: whoever comes through the same entries later, a trailing scan, is then expected there (core's marks.rs says
- * more). Entries are counted in the order of keys, ENTRIES to a unit, from where the histogram has the scan's first key. As the
- * histogram is coarse, a scan that finds another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may
- * be wrong, counts on from there.
+ * sequential. It goes to and fro among the blocks around its place; that is their running mean, moved towards the side on which they lie
+ * further off. How often it visits a block there is told by the block's usage count (core's steering.rs).
  *
- * Deviations: a cursor that is scrolled back is not registered from there on. A table block counts for a correlated scan only when the one after it is no further back, because a row that was moved to
- * the table's end would take the scan there. A trailing scan has to go forward.
+ * Elsewhere it registers the entries that it will go through, and marks each page with the entry that led to it: whoever comes
+ * through the same entries later, a trailing scan, is then expected there (core's marks.rs says more). Entries are counted in
+ * the order of keys, ENTRIES to a unit, from where the histogram has the scan's first key. As the histogram is coarse, a scan that
+ * finds another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may be wrong, counts on from there.
+ *
+ * Deviations: the place of a correlated scan is a mean of blocks, for the last one may be anywhere in between; one far away, of a row
+ * that was moved to the table's end, counts as if it were nearer. A trailing scan has to go forward, and a cursor that is scrolled back is
+ * not registered from there on. What a trailing scan reads is left to the usage counts where no mark says more, because it comes back
+ * to a page by another row.
  * A parallel scan along the table is one registration; when whoever made it has no more entries, the others are at their last.
  *
  * As in bitmap_scan.c a stand-in for the relation leads here, in IndexFetchTableData.rel, put there before the first tuple
@@ -17,14 +21,16 @@
  * instructions for each; those of a few rows are not even observed.
  *
  * Where everything is in the pool a scan across the table would pay for marks and counts with a miss of the processor's cache for each row.
- * So it marks only the PRESSED pages after each one that was read from disk, and a page that it finds is counted as a hit but not as saved.
- * And while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is, by the entries and
- * executions that the server counts of the index.
+ * So it marks only the PRESSED pages after each one that was read from disk, and what an index scan finds is counted as a hit and never as
+ * saved. And while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is, by the
+ * entries and executions that the server counts of the index.
  *
  * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds; nothing while the scan rests.
  * 16 bytes for each mark.
  */
 #include "pg_pagecast.h"
+
+#include <math.h>
 
 #include "access/genam.h"
 #include "access/heapam.h"
@@ -37,6 +43,8 @@
  * rows is often taken for less than it is. */
 #define LEAST_EXPECTED 12
 #define ENTRIES 16
+/* Blocks by which a scan exactly in the table's order comes nearer to where its last entry was. */
+#define FARTHEST_STEP 16
 #define NEIGHBOURS 8
 /* Pages after which nobody in front is looked for any more. */
 #define SEARCHED 1024
@@ -53,6 +61,12 @@ typedef struct ObservedIndexScan
 	Registration registration;
 	IndexOrder	order;
 	BlockNumber block;			/* that the last entry led to */
+	double		place;			/* correlated: mean of the blocks that it came to lately */
+	double		below,			/* correlated: mean distances from there of those in front and behind */
+				above;
+	double		reach;			/* correlated: beyond, a row is taken for one that was moved away */
+	double		averaged;		/* correlated: over how many */
+	double		average_over;	/* correlated: over how many at most */
 	uint32		blocks;			/* come to in this execution, up to LEAST_BLOCKS */
 	uint64		entries;		/* trailing: from the first key of the index, in the order of keys */
 	uint32		unit;			/* trailing: that it was said to be in */
@@ -136,6 +150,15 @@ scrolls_back(const ObservedIndexScan *observed)
 	return ScanDirectionIsBackward(observed->call.node->state->es_direction);
 }
 
+/* Begins the mean of the blocks anew. */
+static void
+start_at(ObservedIndexScan *observed, BlockNumber block)
+{
+	observed->place = block;
+	observed->below = observed->above = 0;
+	observed->averaged = 1;
+}
+
 static bool
 register_correlated_scan(ObservedIndexScan *observed, BlockNumber block)
 {
@@ -158,8 +181,33 @@ register_correlated_scan(ObservedIndexScan *observed, BlockNumber block)
 	run.blocks = Max((BlockNumber) to - run.first, 1);
 	run.position = 0;
 	run.span = run.blocks;
+	start_at(observed, block);
+	observed->reach = FARTHEST_STEP + 4.0 * scatter;
+	observed->average_over = 1 + scatter * Min(8, Max(observed->table->rd_rel->reltuples, 0) / blocks / 2);
 	return register_correlated(&observed->registration, &run, scatter, falls, observed->parallel) &&
 		registration_reach(&observed->registration, block);
+}
+
+/* Of the blocks that the scan reads by turns: these lie around their mean, but not evenly. */
+static BlockNumber
+middle(const ObservedIndexScan *observed)
+{
+	return Max(observed->place + observed->above - observed->below, 0);
+}
+
+/* The scan has come to `block`. Whether it is registered still. */
+static bool
+move_along(ObservedIndexScan *observed, BlockNumber block)
+{
+	BlockNumber before = middle(observed);
+	double		distance = Max(-observed->reach, Min(observed->reach, block - observed->place));
+	double	   *side = distance < 0 ? &observed->below : &observed->above;
+
+	if (observed->averaged < observed->average_over)
+		observed->averaged++;
+	observed->place += distance / observed->averaged;
+	*side += (fabs(distance) - *side) / observed->averaged;
+	return before == middle(observed) || registration_reach(&observed->registration, middle(observed));
 }
 
 /* Of all entries. */
@@ -257,8 +305,6 @@ static bool
 change_block(ObservedIndexScan *observed, BlockNumber block)
 {
 	Registration *registration = &observed->registration;
-	BlockNumber before = observed->block;
-	bool		falls = (observed->order.correlation < 0) != observed->order.keys_fall;
 
 	observed->block = block;
 	if (observed->blocks < LEAST_BLOCKS)
@@ -272,7 +318,7 @@ change_block(ObservedIndexScan *observed, BlockNumber block)
 		registration_finish(registration);
 	else if (registration->kind == SCAN_TRAILING)
 		trail(observed, block);
-	else if (!registration_reach(registration, falls ? Max(block, before) : Min(block, before)) && !observed->parallel)
+	else if (!move_along(observed, block) && !observed->parallel)
 		register_scan(observed, block);
 	return registration->scan != NO_SCAN;
 }
@@ -345,6 +391,8 @@ go_on(ObservedIndexScan *observed)
 		begin_anew(observed);
 	else if (observed->registration.scan == NO_SCAN)
 		observed->blocks = LEAST_BLOCKS - 1;	/* suspended */
+	else
+		start_at(observed, observed->block);
 }
 
 static bool
@@ -362,8 +410,10 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 	if (watched)
 	{
 		read = pgBufferUsage.shared_blks_read - read;
-		if (read > 0 || observed->registration.kind != SCAN_TRAILING)
-			registration_count(&observed->registration, block, ((IndexFetchHeapData *) fetch)->xs_cbuf, read > 0);
+		if (observed->registration.kind != SCAN_TRAILING && read > 0)
+			registration_visit(&observed->registration, block, ((IndexFetchHeapData *) fetch)->xs_cbuf);
+		else if (read > 0)
+			observed->registration.reads++;
 		else
 			observed->registration.hits++;
 		if (read > 0)

@@ -147,6 +147,7 @@ extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
 extern bool registration_sample(const Registration *registration, uint64 position);
 extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read);
+extern void registration_visit(Registration *registration, BlockNumber block, Buffer buffer);
 extern void registration_finish(Registration *registration);
 extern void registration_reset_counts(void);
 extern void registration_suspend_idle(uint64 now);

@@ -387,6 +387,17 @@ registration_count(Registration *registration, BlockNumber block, Buffer buffer,
 		flush_counts(registration);
 }
 
+/* As registration_count() for a block read from the disk to which the scan will come back. */
+void
+registration_visit(Registration *registration, BlockNumber block, Buffer buffer)
+{
+	BufferDesc *header = GetBufferDescriptor(buffer - 1);
+	uint8		usage = BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&header->state));
+
+	pg_atomic_write_u64(&buffer_uses[buffer - 1], predictor_visited_by_scan(registration->name, block, usage, pagecast_now()));
+	registration->reads++;
+}
+
 /* Ends the scan, if it is this process's to end. */
 void
 registration_finish(Registration *registration)

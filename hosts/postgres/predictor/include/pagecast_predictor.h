@@ -131,4 +131,7 @@ extern void predictor_pass(PredictorCandidate *buffers, size_t count);
 extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,
 								   uint64_t now);
 
+/* What to remember of a buffer into which a registered scan has read a block that it will visit again before it is done with it. */
+extern uint64_t predictor_visited_by_scan(uint32_t relation, uint32_t block, uint8_t usage, uint64_t now);
+
 #endif							/* PAGECAST_PREDICTOR_H */

@@ -236,3 +236,9 @@ pub extern "C" fn predictor_read_by_scan(
     (*uses, saved) = uses.read_by_scan(page, usage, came_in, now);
     saved
 }
+
+#[unsafe(no_mangle)]
+/// What to remember of a buffer into which a scan has read a block that it will visit again.
+pub extern "C" fn predictor_visited_by_scan(relation: u32, block: u32, usage: u8, now: u64) -> Uses {
+    Uses::visited_by_scan(PageId::new(RelationId(relation), block), usage, now)
+}
