@@ -42,8 +42,8 @@ use alloc::vec::Vec;
 /// Queues that are emptied in one hold of the lock, beside the session's own.
 const QUEUES_PER_HOLD: usize = 16;
 
-/// Hits without an admission between them after which the order between sessions is let go: of a few batches in each queue.
-const HITS_ONLY: u64 = 4096;
+/// Hits without an admission between them after which the order between sessions is let go.
+const HITS_ONLY: u64 = 1 << 16;
 
 /// A sequential policy as a concurrent one.
 ///
