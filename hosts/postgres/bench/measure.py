@@ -20,8 +20,9 @@ VARIANTS = {
 }
 
 _SETTINGS = {
-    # One process a query: streams are the parallelism under test. The others keep writes out of the measurement.
-    "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off", "max_connections": 100, "work_mem": "32MB",
+    # One process a query: streams are the parallelism under test. Hash tables of all of them have to fit under the memory limit, or
+    # the kernel ends the server. The others keep writes out of the measurement.
+    "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off", "max_connections": 100, "work_mem": "8MB",
     "track_io_timing": "off", "checkpoint_timeout": "1h",
 }
 
