@@ -5,7 +5,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-postgres demo-postgres bench-pool bench-io bench-sim capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-postgres demo-postgres bench-pool bench-io bench-sim bench-prediction capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
