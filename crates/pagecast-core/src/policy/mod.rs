@@ -124,7 +124,8 @@ pub enum HitNeed {
     },
     /// The frame's word becomes the time of the hit; equal to what [`ConcurrentPolicy::hit`] does.
     Time,
-    /// A call of [`ConcurrentPolicy::hit`], which touches only what belongs to the frame and takes no lock.
+    /// A call of [`ConcurrentPolicy::hit`], which touches little beside what belongs to the frame and takes no lock. It may be
+    /// left out within the policy's [`grain`](ConcurrentPolicy::grain).
     Word,
     /// A call of [`SequentialPolicy::hit`], which keeps an order and has no other caller meanwhile.
     Order,
@@ -156,6 +157,12 @@ impl HitNeed {
 pub trait ConcurrentPolicy: Send + Sync {
     /// What a hit costs. Constant.
     fn hit_need(&self) -> HitNeed;
+
+    /// Ticks from the time in a frame's word within which a hit outside scans does nothing and need not be called; they change.
+    /// `None` if it always does something, or the word is no time.
+    fn grain(&self) -> Option<alloc::sync::Arc<AtomicU64>> {
+        None
+    }
 
     /// `access` found its page in `frame`.
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);

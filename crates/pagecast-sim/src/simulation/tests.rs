@@ -174,6 +174,25 @@ fn what_the_trace_tells_is_a_limit() {
     assert!(opt < told && told <= estimated && estimated < paper);
 }
 
+/// Learned reuse has nothing to learn where scans alone read, and costs nothing there. Pools that hold more than what scans
+/// want at once: of that `pbm` takes the least recently used.
+#[test]
+fn on_scans_alone_pbm_chooses_as_without_history() {
+    let workload = "sequential(streams=8,queries=4,pages=1000)";
+    for seed in 1..=2 {
+        let trace = Trace::load(workload, &mut generate(workload, seed).unwrap()).unwrap();
+        for (frames, interleaving) in
+            [(300, Interleaving::Fixed), (600, Interleaving::Fixed), (300, Interleaving::Logical { latency: 20 })]
+        {
+            let misses = |policy: &str| {
+                simulate(&trace, &policy.parse().unwrap(), frames, seed, interleaving).unwrap().counts.misses
+            };
+            let (auto, off) = (misses("pbm(frequency=auto)"), misses("pbm(frequency=off)"));
+            assert_eq!(auto, off, "seed {seed}, {frames} frames, {interleaving:?}");
+        }
+    }
+}
+
 /// Two workers of one scan, each in a stream of its own: their pages are wanted by each at its own pace, and another stream
 /// that reads much else does not drive them out.
 #[test]

@@ -45,7 +45,7 @@ use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::frame_memory::FrameMemory;
 use crate::stats::{Counter, PoolStats, Statistics};
-use crate::sync::{Mutex, unless_mistaken};
+use crate::sync::{Mutex, atomic::AtomicU64, unless_mistaken};
 pub(crate) use ahead::Ahead;
 pub use check::FrameCounts;
 use client::SharedQueues;
@@ -88,6 +88,8 @@ pub(crate) struct Cache {
     free: FreeFrames,
     policy: Box<dyn ConcurrentPolicy>,
     hit_need: HitNeed,
+    /// The policy's.
+    grain: Option<Arc<AtomicU64>>,
     /// Hits of callers without a session.
     queues: SharedQueues,
     loads: AtomicU32,
@@ -176,6 +178,7 @@ impl Cache {
             table: Table::new(most),
             free: FreeFrames::new(frames, most),
             hit_need: policy.hit_need(),
+            grain: policy.grain(),
             policy,
             queues: SharedQueues::new(),
             loads: AtomicU32::new(0),
@@ -311,6 +314,7 @@ impl Cache {
         match need {
             // Relaxed: a time publishes no other memory.
             HitNeed::Time => word.store(access.at, Relaxed),
+            HitNeed::Word if access.scan.is_none() && self.is_same_use(word, access.at) => {}
             HitNeed::Queue { length } => {
                 client.with_queue(self, |queue| match queue.note(length, FrameId(frame), &access) {
                     Due::NotYet => {}
@@ -319,6 +323,13 @@ impl Cache {
             }
             _ => self.policy.hit(&View::new(self), FrameId(frame), &access),
         }
+    }
+
+    /// Whether a hit at `at`, outside scans, is so soon after the one in the frame's `word` that the policy would do nothing.
+    #[inline]
+    fn is_same_use(&self, word: &AtomicU64, at: Tick) -> bool {
+        // Relaxed: the policy looks again, and publishes nothing by either.
+        self.grain.as_ref().is_some_and(|grain| at.saturating_sub(word.load(Relaxed)) < grain.load(Relaxed))
     }
 
     /// Tells the policy of all that the client did, who is about to wait or to go.

@@ -1,17 +1,23 @@
 //! Frames that are worth looking at again: the best of what earlier evictions saw and did not need, and the last to come
 //! in.
 //!
-//! Concurrency: a slot is one atomic. Who looks takes the slots, so that two evictions at once look at different frames;
-//! what they store over each other is lost, and found again by sampling. Relaxed: a slot is a hint, the claim decides.
+//! What is kept remembers the moment at which scans want the page, so that the next eviction asks the oracle only about the one
+//! that would go.
+//!
+//! Concurrency: a slot is four words. Who looks takes the slots, so that two evictions at once look at different frames;
+//! what they store over each other is lost or mixed up, and found again by sampling. Relaxed: a slot is a hint, the claim
+//! decides.
 
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::{FrameId, PageId};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::{FrameId, PageId, Tick};
 
 /// Candidates kept from one eviction to the next.
 const KEPT: usize = 16;
 /// Frames that came in last.
 const LATEST: usize = 4;
 const NONE: u32 = u32::MAX;
+/// As the moment at which a page is wanted: no scan wants it.
+pub(super) const NEVER: Tick = Tick::MAX;
 
 /// A frame, the page that was seen in it, and what holding it costs.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +26,14 @@ pub(super) struct Candidate {
     pub(super) page: PageId,
     /// Ticks per use, finite.
     pub(super) cost: f32,
+    /// When scans want it, or [`NEVER`], and when it was used last.
+    pub(super) wanted_at: Tick,
+    pub(super) last: Tick,
+    /// Whether the oracle was asked in this eviction, and not in an earlier one that kept the page.
+    pub(super) fresh: bool,
 }
 
-/// The candidates that cost most, dearest last.
+/// The candidates that cost most, dearest last, each frame once.
 #[derive(Debug)]
 pub(super) struct Ranked {
     places: [Candidate; KEPT + 1],
@@ -31,25 +42,40 @@ pub(super) struct Ranked {
 
 impl Ranked {
     pub(super) fn new() -> Self {
-        let blank = Candidate { frame: FrameId(0), page: PageId::from_raw(0), cost: 0.0 };
+        let (frame, page) = (FrameId(0), PageId::from_raw(0));
+        let blank = Candidate { frame, page, cost: 0.0, wanted_at: NEVER, last: 0, fresh: true };
         Self { places: [blank; KEPT + 1], len: 0 }
     }
 
-    /// Ranks a candidate, if it is among the dearest and not there yet. Of equals the first stays dearer.
+    fn candidates(&self) -> &[Candidate] {
+        &self.places[..self.len]
+    }
+
+    /// What a candidate must cost more than to be ranked.
+    #[inline]
+    pub(super) fn bar(&self) -> f32 {
+        if self.len == self.places.len() { self.places[0].cost } else { 0.0 }
+    }
+
+    /// Ranks a candidate, if it is among the dearest, in place of an older judgement of the same frame. Of equals the
+    /// first stays dearer.
     #[inline]
     pub(super) fn put(&mut self, candidate: Candidate) {
-        let full = self.len == self.places.len();
-        if full && candidate.cost <= self.places[0].cost || self.frames().any(|frame| frame == candidate.frame) {
-            return;
+        if let Some(older) = self.candidates().iter().position(|other| other.frame == candidate.frame) {
+            if self.places[older].fresh {
+                return;
+            }
+            self.places.copy_within(older + 1..self.len, older);
+            self.len -= 1;
         }
-        let at = self.places[..self.len].partition_point(|place| place.cost < candidate.cost);
-        if full {
-            self.places.copy_within(1..at, 0);
-            self.places[at - 1] = candidate;
-        } else {
+        let at = self.candidates().partition_point(|place| place.cost < candidate.cost);
+        if self.len < self.places.len() {
             self.places.copy_within(at..self.len, at + 1);
             self.places[at] = candidate;
             self.len += 1;
+        } else if at > 0 {
+            self.places.copy_within(1..at, 0);
+            self.places[at - 1] = candidate;
         }
     }
 
@@ -58,16 +84,20 @@ impl Ranked {
         self.len = self.len.checked_sub(1)?;
         Some(self.places[self.len])
     }
+}
 
-    fn frames(&self) -> impl Iterator<Item = FrameId> + '_ {
-        self.places[..self.len].iter().map(|place| place.frame)
-    }
+#[derive(Debug)]
+struct Slot {
+    frame: AtomicU32,
+    page: AtomicU64,
+    wanted_at: AtomicU64,
+    last: AtomicU64,
 }
 
 /// What one eviction leaves to the next.
 #[derive(Debug)]
 pub(super) struct Kept {
-    seen: [AtomicU32; KEPT],
+    seen: [Slot; KEPT],
     latest: [AtomicU32; LATEST],
     cursor: AtomicU32,
 }
@@ -75,8 +105,10 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn new() -> Self {
         let none = || AtomicU32::new(NONE);
+        let word = || AtomicU64::new(0);
+        let slot = || Slot { frame: none(), page: word(), wanted_at: word(), last: word() };
         Self {
-            seen: core::array::from_fn(|_| none()),
+            seen: core::array::from_fn(|_| slot()),
             latest: core::array::from_fn(|_| none()),
             cursor: AtomicU32::new(0),
         }
@@ -88,18 +120,35 @@ impl Kept {
         self.latest[at].store(frame.0, Relaxed);
     }
 
-    /// The frames to look at; each is handed out once.
-    pub(super) fn take(&self) -> impl Iterator<Item = FrameId> + '_ {
-        let seen = self.seen.iter().map(|slot| slot.swap(NONE, Relaxed));
-        let latest = self.latest.iter().map(|slot| slot.load(Relaxed));
-        seen.chain(latest).filter(|&frame| frame != NONE).map(FrameId)
+    /// The frames that came in last.
+    pub(super) fn latest(&self) -> impl Iterator<Item = FrameId> + '_ {
+        self.latest.iter().map(|slot| slot.load(Relaxed)).filter(|&frame| frame != NONE).map(FrameId)
+    }
+
+    /// What was kept, what cost most first, as it was judged then but without its cost; each is handed out once.
+    pub(super) fn take(&self) -> impl Iterator<Item = Candidate> + '_ {
+        // Backwards: of equals the first put is dearer, and so they stay as they were.
+        self.seen.iter().rev().filter_map(|slot| {
+            let frame = slot.frame.swap(NONE, Relaxed);
+            (frame != NONE).then(|| Candidate {
+                frame: FrameId(frame),
+                page: PageId::from_raw(slot.page.load(Relaxed)),
+                cost: 0.0,
+                wanted_at: slot.wanted_at.load(Relaxed),
+                last: slot.last.load(Relaxed),
+                fresh: false,
+            })
+        })
     }
 
     /// Keeps what is left of `ranked`, but for the victim.
     pub(super) fn keep(&self, ranked: &Ranked, victim: Option<FrameId>) {
-        let frames = ranked.frames().filter(|&frame| Some(frame) != victim);
-        for (slot, frame) in self.seen.iter().zip(frames) {
-            slot.store(frame.0, Relaxed);
+        let left = ranked.candidates().iter().filter(|candidate| Some(candidate.frame) != victim);
+        for (slot, candidate) in self.seen.iter().zip(left) {
+            slot.page.store(candidate.page.raw(), Relaxed);
+            slot.wanted_at.store(candidate.wanted_at, Relaxed);
+            slot.last.store(candidate.last, Relaxed);
+            slot.frame.store(candidate.frame.0, Relaxed);
         }
     }
 }
@@ -115,15 +164,32 @@ mod tests {
         let numbers: Vec<u32> = (0..100).map(|i| i * 37 % 100).collect();
         for &number in numbers.iter().chain(&numbers) {
             let page = PageId::from_raw(u64::from(number));
-            ranked.put(Candidate { frame: FrameId(number), page, cost: (number / 2) as f32 });
+            let cost = (number / 2) as f32;
+            ranked.put(Candidate { frame: FrameId(number), page, cost, wanted_at: 7, last: 3, fresh: true });
         }
         let kept = Kept::new();
         let worst = ranked.take_worst().map(|candidate| candidate.cost);
         assert_eq!(worst, Some(49.0));
         kept.keep(&ranked, None);
-        let frames: Vec<u32> = kept.take().map(|frame| frame.0).collect();
+        let frames: Vec<u32> = kept.take().map(|candidate| candidate.frame.0).collect();
         assert_eq!(frames.len(), KEPT);
         assert!(frames.iter().all(|&frame| frame >= 100 - KEPT as u32 - 2), "{frames:?}");
         assert_eq!(kept.take().count(), 0, "each is handed out once");
+    }
+
+    #[test]
+    fn a_new_judgement_takes_the_place_of_an_older_one() {
+        let mut ranked = Ranked::new();
+        let judged = |frame, cost, fresh| {
+            let (frame, page) = (FrameId(frame), PageId::from_raw(0));
+            Candidate { frame, page, cost, wanted_at: NEVER, last: 0, fresh }
+        };
+        ranked.put(judged(1, 30.0, false));
+        ranked.put(judged(2, 20.0, true));
+        ranked.put(judged(1, 10.0, true));
+        ranked.put(judged(2, 40.0, true));
+        assert_eq!(ranked.bar(), 0.0, "there is room for all");
+        let order: Vec<_> = core::iter::from_fn(|| ranked.take_worst()).map(|it| (it.frame.0, it.cost)).collect();
+        assert_eq!(order, [(2, 20.0), (1, 10.0)]);
     }
 }

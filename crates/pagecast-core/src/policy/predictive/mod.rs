@@ -1,30 +1,38 @@
-//! `pbm(samples=64,frequency=auto)`: one estimate for every page, from running scans or from learned reuse.
+//! `pbm(frequency=auto)`: one estimate for every page, from running scans or from learned reuse.
 //!
 //! The frame goes whose page costs most to hold. For a page that a registered scan will read that is the time until it does
 //! (Khalaji et al., PVLDB 18(13) 2025, section 3); for a page with a history of point uses what one of two estimates says; the
-//! smaller of both if there are both. A page with neither is given up at once. Uses by registered scans make no history: the
-//! scan knew of them, and a history made of them would keep pages that no further scan wants (the authors' statistics lose
-//! 17 points of hit rate so).
+//! smaller of both if there are both, so that history never takes from a page what a registration gives it. Pages with neither go
+//! before all others, the least recently used first. Of pages that scans may want at once, as in the window of an index scan,
+//! the least recently used goes first too. Uses by registered scans make no history: the scan knew of them, and a history
+//! made of them would keep pages that no further scan wants (the authors' statistics lose 17 points of hit rate so).
 //!
 //! The two estimates: what pages with like histories turned out to cost ([`reuse`]), and that what came first had better
 //! stay ([`steadfast`]). Two small shadow pools tell which of them misses less here ([`shadow`]), and the pool follows it.
 //!
-//! Beyond the paper, sampling is helped in two ways. The best candidates that were seen and not needed are kept for the next
+//! On scans alone the victims are those of `pbm(frequency=off)`, one by one, unless pages that are wanted at once must go: the same
+//! draws, kept and ranked alike.
+//!
+//! Uses of a page outside scans within a *grain*, the time in which one frame in 65,536 gets another page, are one use. While nothing comes
+//! in the grain grows, so that hits in a pool that holds everything end at a comparison.
+//!
+//! Beyond the paper, sampling is helped in three ways. The best candidates that were seen and not needed are kept for the next
 //! eviction, so that good victims are found by looking now and then and not by luck each time: with 64 samples alone a
-//! loop over more than the pool loses some points even with perfect knowledge. And the pages that came in last are always
-//! looked at, for they are the ones to give up in a loop and in a scan that no one else follows.
+//! loop over more than the pool loses some points even with perfect knowledge. Frames are drawn evenly. And the pages that
+//! came in last outside scans are always looked at, for they are the ones to give up in a loop.
 //!
 //! Suits points, loops, scans and mixes of them. Weak where the better estimate changes faster than the shadows can tell;
 //! docs/prediction-results.md has the figures.
 //!
-//! Cost: a hit outside scans is two relaxed writes to words of the frame's own, and as many shared ones as there are misses
-//! (hits that count for learning are drawn so); of the pages of the shadows, 1 in `frames / 128`, a request there. A hit by a
-//! scan is nothing. An eviction looks at `samples` random frames and at 20 candidates, an admission at 16 frames and 8
-//! ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for arrivals, beside its word; for the
-//! tables 48 up to 1,024 frames and 8.25 KiB, for the shadows 168 up to 128 frames.
+//! Cost: a hit outside scans within the grain is two reads, another one two relaxed writes to words of the frame's own, and
+//! as many shared ones as there are misses (hits that count for learning are drawn so); of the pages of the shadows, 1 in
+//! `frames / 128`, a request there. A hit by a scan writes the time if only scans have used the page. An eviction looks at
+//! `samples` frames, the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an
+//! admission looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for
+//! arrivals, beside its word; for the tables 48 up to 1,024 frames and 8.25 KiB, for the shadows 168 up to 128 frames.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
-//! made anew by one thread at a time, the others go on with the old ones.
+//! made anew by one thread at a time, the others go on with the old ones. The grain is a hint of what may be left out.
 
 mod candidates;
 mod ghosts;
@@ -42,6 +50,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::{FrameId, PageId, Tick, oracle::Oracle};
+use alloc::sync::Arc;
 use ranking::{Judge, Ranking, Reuse, SHADOWED};
 use reuse::ReuseTable;
 use shadow::Shadows;
@@ -49,6 +58,8 @@ use shadow::Shadows;
 /// Frames and ghosts that an admission looks at to learn how long pages go unused.
 const WATCHED_FRAMES: u32 = 16;
 const WATCHED_GHOSTS: u32 = 8;
+/// Uses of a page within the time in which one frame in so many gets another page are one use.
+const GRAINS: u64 = 1 << 16;
 /// Requests after which the sums are halved: so many for each frame, but no fewer than the second.
 const MEMORY: u64 = 4;
 const LEAST_MEMORY: u64 = 2000;
@@ -61,15 +72,18 @@ const LEAST_LAST_PAUSE: u64 = 256;
 /// Invariant (I1): `busy` is true only while some thread makes estimates.
 #[derive(Debug)]
 pub struct Predictive {
-    samples: u32,
+    samples: AtomicU32,
     random: RandomSource,
     reuse: ReuseTable,
     ranking: Ranking,
     shadows: Shadows,
     /// Frames in use.
     frames: AtomicU32,
-    /// When a page came in last.
+    /// When a page came in last, and when the last grain of the pool did.
     last_admission: AtomicU64,
+    last_grain: AtomicU64,
+    /// Ticks from a page's use within which others count for nothing.
+    grain: Arc<AtomicU64>,
     /// Requests that were counted, misses and hits, and the misses alone.
     requests: AtomicU64,
     misses: AtomicU64,
@@ -86,13 +100,15 @@ impl Predictive {
     /// For a pool of `frames` frames; an eviction draws `samples` of them, by `seed`.
     pub fn new(frames: u32, samples: u32, seed: u64) -> Self {
         Self {
-            samples: samples.max(1),
+            samples: AtomicU32::new(samples.max(1)),
             random: RandomSource::new(seed),
             reuse: ReuseTable::new(frames),
-            ranking: Ranking::new(frames),
+            ranking: Ranking::new(frames, Random::new(seed).next() as u32),
             shadows: Shadows::new(frames),
             frames: AtomicU32::new(frames),
             last_admission: AtomicU64::new(0),
+            last_grain: AtomicU64::new(0),
+            grain: Arc::new(AtomicU64::new(0)),
             requests: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             thinning: AtomicU32::new(0),
@@ -105,7 +121,7 @@ impl Predictive {
 
     /// The bytes that it takes for each frame, and for the tables and the shadows beside.
     pub(super) const BYTES_PER_FRAME: f64 = 4.0 + 64.0 + 0.16 + 48.0;
-    pub(super) const BYTES_APART: u32 = 32 << 10;
+    pub(super) const BYTES_APART: u32 = 36 << 10;
 
     /// Counts and learns from a use `age` ticks after the page's last one, if this is one of those that are to count.
     fn learn(&self, page: PageId, Reuse { history, age }: Reuse, at: Tick) {
@@ -134,6 +150,29 @@ impl Predictive {
             if let Some((history, last)) = self.ranking.ghosts.any(random) {
                 self.reuse.unused(history, at.saturating_sub(last), share);
             }
+        }
+    }
+
+    /// How many pages a grain of the pool is, and the ticks of one in which they came in within `passed`.
+    fn grain_of(&self, passed: u64) -> (u64, u64) {
+        let frames = u64::from(self.frames.load(Relaxed));
+        let pages = (frames / GRAINS).max(1);
+        (pages, (passed as f32 * frames as f32 / (pages * GRAINS) as f32) as u64)
+    }
+
+    /// Measures the grain whenever as many pages have come in; `misses` have before.
+    fn measure_grain(&self, misses: u64, at: Tick) {
+        if misses.is_multiple_of(self.grain_of(0).0) {
+            let passed = at.saturating_sub(self.last_grain.swap(at, Relaxed));
+            self.grain.store(self.grain_of(passed).1, Relaxed);
+        }
+    }
+
+    /// While nothing comes in the grain grows: hits in a pool that holds everything write ever less.
+    fn lengthen_grain(&self, at: Tick) {
+        let (_, so_far) = self.grain_of(at.saturating_sub(self.last_grain.load(Relaxed)));
+        if so_far > self.grain.load(Relaxed) {
+            self.grain.store(so_far, Relaxed);
         }
     }
 
@@ -166,11 +205,19 @@ impl ConcurrentPolicy for Predictive {
         HitNeed::Word
     }
 
+    fn grain(&self) -> Option<Arc<AtomicU64>> {
+        Some(Arc::clone(&self.grain))
+    }
+
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         if access.scan.is_some() {
+            return self.ranking.scanned(frames, frame, access.at);
+        }
+        if access.at.saturating_sub(frames.word(frame).load(Relaxed)) < self.grain.load(Relaxed) {
             return;
         }
+        self.lengthen_grain(access.at);
         let (reuse, shadowed) = self.ranking.used(frames, frame, access.at);
         self.learn(access.page, reuse, access.at);
         if shadowed {
@@ -180,14 +227,15 @@ impl ConcurrentPolicy for Predictive {
 
     #[inline]
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        let judge = Judge { reuse: &self.reuse, oracle, estimate: self.shadows.better(), samples: self.samples };
+        let judge =
+            Judge { reuse: &self.reuse, oracle, estimate: self.shadows.better(), samples: self.samples.load(Relaxed) };
         self.ranking.evict(frames, incoming, judge, &mut self.random.fork())
     }
 
     #[inline]
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         let mut random = self.random.fork();
-        self.misses.fetch_add(1, Relaxed);
+        self.measure_grain(self.misses.fetch_add(1, Relaxed), access.at);
         self.requests.fetch_add(1, Relaxed);
         self.watch(frames, access.at, &mut random);
         self.keep_up();
@@ -202,6 +250,11 @@ impl ConcurrentPolicy for Predictive {
     }
 
     fn forget(&self, _frames: &dyn Frames, _frame: FrameId, _page: PageId) {}
+
+    fn set_samples(&self, samples: u32) -> bool {
+        self.samples.store(samples.max(1), Relaxed);
+        true
+    }
 
     fn resize(&self, frames: u32) {
         self.frames.store(frames, Relaxed);

@@ -2,12 +2,12 @@
 //!
 //! The pool and its shadows ([`super::shadow`]) run this same code.
 
-use super::candidates::{Candidate, Kept, Ranked};
+use super::candidates::{Candidate, Kept, NEVER, Ranked};
 use super::ghosts::Ghosts;
 use super::history::History;
 use super::reuse::ReuseTable;
 use super::steadfast::{Front, Steadfast};
-use crate::policy::sampling::{DRAWS_PER_SAMPLE, claim_any};
+use crate::policy::sampling::{DRAWS_PER_SAMPLE, MAX_SAMPLES, claim_any, evenly};
 use crate::policy::{Access, Claim, Frames};
 use crate::random::Random;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -18,6 +18,11 @@ use core::cell::Cell;
 /// Beside a page's packed history: it is hot ([`super::steadfast`]), and it is one of the shadows' pages.
 const HOT: u32 = 1 << 31;
 pub(super) const SHADOWED: u32 = 1 << 30;
+/// A page that neither scans nor history speak for costs its age times this: more than any that a scan wants, and the longest
+/// unused goes first. A power of two, so that no two ages become one cost.
+const UNWANTED: f32 = (1u128 << 66) as f32;
+/// And one that scans may want at any moment, who cannot say which first, its age times this.
+const AT_ONCE: f32 = 1e-6;
 
 /// What pages without a registered future are ranked by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,24 +56,42 @@ struct Seen {
     oldest_hot: Cell<(Tick, Option<FrameId>)>,
 }
 
+/// What an eviction goes by.
+struct Look<'a> {
+    frames: &'a dyn Frames,
+    at: Tick,
+    judge: Judge<'a>,
+    seen: &'a Seen,
+}
+
+/// The cost of a page of this `age` that scans want in `ticks`, if history says `cost`.
+#[inline]
+fn wanted(cost: f32, ticks: Tick, age: f32) -> f32 {
+    cost.min(f32::max(ticks as f32, AT_ONCE * age))
+}
+
 /// What is remembered of the pages in some frames, and of those that left.
 ///
-/// Invariant (I1): a resident page's word holds the time of its last use outside scans, or of its coming in if there
-/// was none, and `histories` its history.
+/// Invariant (I1): a resident page's word holds the time of its last use outside scans, or of its last use if scans
+/// alone have used it, and `histories` its history.
 #[derive(Debug)]
 pub(super) struct Ranking {
     pub(super) ghosts: Ghosts,
     kept: Kept,
+    /// Draws so far along the even sequence.
+    drawn: AtomicU32,
     steadfast: Steadfast,
     /// By frame, packed.
     histories: Vec<AtomicU32>,
 }
 
 impl Ranking {
-    pub(super) fn new(frames: u32) -> Self {
+    /// For `frames` frames, which are looked at from place `start` of the even sequence on.
+    pub(super) fn new(frames: u32, start: u32) -> Self {
         Self {
             ghosts: Ghosts::new(frames),
             kept: Kept::new(),
+            drawn: AtomicU32::new(start),
             steadfast: Steadfast::new(frames),
             histories: (0..frames).map(|_| AtomicU32::new(History::Scanned.pack())).collect(),
         }
@@ -105,6 +128,14 @@ impl Ranking {
         (Reuse { history, age }, packed & SHADOWED != 0)
     }
 
+    /// A scan read the page in `frame`.
+    #[inline]
+    pub(super) fn scanned(&self, frames: &dyn Frames, frame: FrameId, at: Tick) {
+        if self.history(frame) == History::Scanned {
+            frames.word(frame).store(at, Relaxed);
+        }
+    }
+
     /// The page of `access` came into `frame`; with `flags` beside its history. If it had been used before, how.
     pub(super) fn admitted(&self, frames: &dyn Frames, frame: FrameId, access: &Access, flags: u32) -> Option<Reuse> {
         let ghost = self.ghosts.take(access.page);
@@ -136,12 +167,18 @@ impl Ranking {
     ) -> Option<FrameId> {
         let front = self.steadfast.front(frames, |frame| self.is_hot(frame));
         let seen = Seen { front, oldest_hot: Cell::new((Tick::MAX, None)) };
-        let cost = |frame, page| self.cost(frames, frame, page, incoming.at, judge, &seen);
+        let look = Look { frames, at: incoming.at, judge, seen: &seen };
         let mut ranked = Ranked::new();
-        let mut victim = self.look(frames, random, judge.samples, front.cold, &mut ranked, cost);
+        self.look(&look, &mut ranked);
+        let mut victim = None;
         while victim.is_none() {
-            let Some(Candidate { frame, page, .. }) = ranked.take_worst() else { break };
-            victim = self.claim(frames, frame, page);
+            let Some(candidate) = ranked.take_worst() else { break };
+            let Candidate { frame, page, .. } = candidate;
+            if candidate.fresh {
+                victim = self.claim(frames, frame, page);
+            } else if frames.evictable(frame) == Some(page) {
+                ranked.put(self.judge(&look, frame, page, 0.0));
+            }
         }
         if let (None, (last, Some(frame))) = (front.cold, seen.oldest_hot.get()) {
             self.histories[frame.index()].fetch_and(!HOT, Relaxed);
@@ -151,61 +188,75 @@ impl Ranking {
         victim.or_else(|| claim_any(frames, random))
     }
 
-    /// Ticks for which a frame is held per use if it holds this page on.
+    /// What history says that it costs to hold on to the page in `frame`, used at `last`, and its age in ticks.
     #[inline]
-    fn cost(&self, frames: &dyn Frames, frame: FrameId, page: PageId, at: Tick, judge: Judge, seen: &Seen) -> f32 {
-        let (packed, last) = (self.packed(frame), frames.word(frame).load(Relaxed));
+    fn by_history(&self, look: &Look, frame: FrameId, last: Tick) -> (f32, f32) {
+        let packed = self.packed(frame);
         let (history, is_hot) = (History::unpack(packed), packed & HOT != 0);
-        if is_hot && last < seen.oldest_hot.get().0 {
-            seen.oldest_hot.set((last, Some(frame)));
+        if is_hot && last < look.seen.oldest_hot.get().0 {
+            look.seen.oldest_hot.set((last, Some(frame)));
         }
-        let by_history = if judge.estimate == Estimate::Learned || history == History::Scanned {
-            judge.reuse.cost(history, at.saturating_sub(last))
+        let age = look.at.saturating_sub(last);
+        let cost = if look.judge.estimate == Estimate::Learned || history == History::Scanned {
+            look.judge.reuse.cost(history, age)
         } else {
-            Steadfast::cost(&seen.front, frame, is_hot, last, at)
+            Steadfast::cost(&look.seen.front, frame, is_hot, last, look.at)
         };
-        judge.oracle.next_access(page, at).map_or(by_history, |wanted_in| by_history.min(wanted_in as f32))
+        let age = age.max(1) as f32;
+        (if cost < f32::INFINITY { cost } else { UNWANTED * age }, age)
     }
 
-    /// Fills `ranked` with candidates, unless a page is met that nothing speaks for and it could be claimed.
-    fn look(
-        &self,
-        frames: &dyn Frames,
-        random: &mut Random,
-        samples: u32,
-        front: Option<FrameId>,
-        ranked: &mut Ranked,
-        cost: impl Fn(FrameId, PageId) -> f32,
-    ) -> Option<FrameId> {
-        let count = frames.count();
-        let worthless = |ranked: &mut Ranked, frame: FrameId, page: PageId| {
-            let cost = cost(frame, page);
-            if cost < f32::INFINITY {
-                ranked.put(Candidate { frame, page, cost });
-                return None;
-            }
-            self.claim(frames, frame, page)
-        };
-        for frame in front.into_iter().chain(self.kept.take()).filter(|frame| frame.0 < count) {
-            if let Some(page) = frames.evictable(frame)
-                && let Some(frame) = worthless(ranked, frame, page)
-            {
-                return Some(frame);
-            }
+    /// The candidate that `frame` is. The oracle need not be exact about one that costs no more than `bar`.
+    #[inline]
+    fn judge(&self, look: &Look, frame: FrameId, page: PageId, bar: f32) -> Candidate {
+        let last = look.frames.word(frame).load(Relaxed);
+        let (cost, age) = self.by_history(look, frame, last);
+        let mut candidate = Candidate { frame, page, cost, wanted_at: NEVER, last, fresh: true };
+        if cost > bar
+            && let Some(ticks) = look.judge.oracle.next_access_beyond(bar as Tick, page, look.at)
+        {
+            candidate.cost = wanted(cost, ticks, age);
+            candidate.wanted_at = look.at.saturating_add(ticks);
         }
-        let mut drawn = 0;
-        for _ in 0..samples * DRAWS_PER_SAMPLE {
-            if drawn == samples {
+        candidate
+    }
+
+    /// A candidate that an earlier eviction kept, as far as can be told without the oracle.
+    fn judge_again(&self, look: &Look, kept: Candidate) -> Candidate {
+        let only_scanned = self.history(kept.frame) == History::Scanned;
+        let last = if only_scanned { kept.last } else { look.frames.word(kept.frame).load(Relaxed) };
+        let (mut cost, age) = self.by_history(look, kept.frame, last);
+        if kept.wanted_at != NEVER {
+            cost = wanted(cost, kept.wanted_at.saturating_sub(look.at), age);
+        }
+        Candidate { cost, ..kept }
+    }
+
+    /// Ranks the candidates of an eviction: what was kept, the arrivals, and frames drawn evenly.
+    fn look(&self, look: &Look, ranked: &mut Ranked) {
+        let count = look.frames.count();
+        for kept in self.kept.take().filter(|kept| kept.frame.0 < count) {
+            ranked.put(self.judge_again(look, kept));
+        }
+        let mut rank = |frame: FrameId| {
+            let Some(page) = look.frames.evictable(frame) else { return false };
+            let candidate = self.judge(look, frame, page, ranked.bar());
+            ranked.put(candidate);
+            true
+        };
+        // What scans alone have read is the oracle's to judge, and what came in last no more than the rest of it.
+        let arrivals = look.seen.front.cold.into_iter().chain(self.kept.latest());
+        let used = |frame: &FrameId| frame.0 < count && self.history(*frame) != History::Scanned;
+        arrivals.filter(used).for_each(|frame| _ = rank(frame));
+        let samples = look.judge.samples.min(count.max(MAX_SAMPLES));
+        let drawn = self.drawn.fetch_add(samples, Relaxed);
+        let mut ranked = 0;
+        for draw in 0..samples * DRAWS_PER_SAMPLE {
+            if ranked == samples {
                 break;
             }
-            let frame = FrameId(random.below(count));
-            let Some(page) = frames.evictable(frame) else { continue };
-            drawn += 1;
-            if let Some(frame) = worthless(ranked, frame, page) {
-                return Some(frame);
-            }
+            ranked += u32::from(rank(evenly(drawn.wrapping_add(draw), count)));
         }
-        None
     }
 
     /// Claims `frame` and remembers the page that was in it, if somebody had used it.

@@ -84,7 +84,7 @@ impl Shadow {
         let pages = (0..frames).map(|_| AtomicU64::new(0)).collect();
         let words = (0..frames).map(|_| Word::new(0)).collect();
         let (used, in_use) = (AtomicU32::new(0), AtomicU32::new(frames));
-        Self { frames: ShadowFrames { pages, words, used, in_use }, ranking: Ranking::new(frames) }
+        Self { frames: ShadowFrames { pages, words, used, in_use }, ranking: Ranking::new(frames, 0) }
     }
 
     fn resize(&self, frames: u32) -> u32 {

@@ -39,7 +39,7 @@ use super::chosen::Chosen;
 use super::intervals::{Frequency, Intervals};
 use super::pbm::MAX_SAMPLES;
 use super::ranked::{Kept, Rank, Ranked, Sample, is_there};
-use super::{DRAWS_PER_SAMPLE, claim_any};
+use super::{DRAWS_PER_SAMPLE, claim_any, evenly};
 use crate::policy::block_group::BlockGroup;
 use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource};
@@ -106,13 +106,6 @@ pub struct ExtendedSampling {
 
 fn bounded(samples: u32) -> u32 {
     if samples == ALL { ALL } else { samples.clamp(1, MAX_SAMPLES) }
-}
-
-/// The frame of `count` at place `draw` of a sequence that is even in every stretch: multiples of the golden ratio, of which
-/// the part behind the point is taken.
-fn evenly(draw: u32, count: u32) -> FrameId {
-    let part = draw.wrapping_mul(0x9e37_79b1);
-    FrameId(((u64::from(part) * u64::from(count)) >> 32) as u32)
 }
 
 /// Claims the frame for the page that was seen in it.

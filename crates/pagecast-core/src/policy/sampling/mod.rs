@@ -25,6 +25,14 @@ use crate::{FrameId, PageId};
 /// Draws, on average, for one sample that nobody holds.
 pub(super) const DRAWS_PER_SAMPLE: u32 = 4;
 
+/// The frame of `count` at place `draw` of a sequence that is even in every stretch: multiples of the golden ratio, of which
+/// the part behind the point is taken.
+#[inline]
+pub(super) fn evenly(draw: u32, count: u32) -> FrameId {
+    let part = draw.wrapping_mul(0x9e37_79b1);
+    FrameId(((u64::from(part) * u64::from(count)) >> 32) as u32)
+}
+
 /// Takes the first frame that can be had, in one round of all frames from a random start.
 pub(super) fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<FrameId> {
     let count = frames.count();
