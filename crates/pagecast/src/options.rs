@@ -223,14 +223,18 @@ impl MemoryUse {
 /// What a pool of at most `frames` frames needs beside their pages.
 fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
     let [headers, table, inflight] = Cache::metadata_bytes(frames);
-    let queues =
-        Cache::queue_bytes(if keeps_order(&options.policy) { options.batching.within(frames).length() } else { 0 });
     let policy = &options.policy;
+    let batching = if keeps_order(policy) {
+        let pages = u64::from(frames) * Batching::BYTES_PER_FRAME;
+        Cache::queue_bytes(options.batching.within(frames).length()) + pages
+    } else {
+        Cache::queue_bytes(0)
+    };
     let mut memory = MemoryUse {
         frames: 0,
         headers: headers + Region::bytes(options.page_size, frames),
         table,
-        policy: u64::from(frames) * u64::from(policy.bytes_per_frame()) + u64::from(policy.bytes_apart()) + queues,
+        policy: u64::from(frames) * u64::from(policy.bytes_per_frame()) + u64::from(policy.bytes_apart()) + batching,
         predictor: predictor.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),

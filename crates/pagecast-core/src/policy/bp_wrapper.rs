@@ -48,7 +48,7 @@ const HITS_ONLY: u64 = 1 << 16;
 /// A sequential policy as a concurrent one.
 ///
 /// Invariants:
-/// * (I1) Under the lock, `pages` has the page of each frame that the policy holds, and of no other.
+/// * (I1) Under the lock, `pages` has the page of each frame that the policy holds, and of no other, if hits are queued.
 /// * (I2) Whoever waits for the lock holds no other lock that a claim may want.
 ///
 /// ```
@@ -141,6 +141,13 @@ impl<P: SequentialPolicy> BpWrapper<P> {
         }
     }
 
+    /// Keeps (I1), where hits are queued.
+    fn set_page(&self, guarded: &mut Guarded<P>, frames: &dyn Frames, frame: FrameId, page: Option<PageId>) {
+        if self.need == HitNeed::Order {
+            guarded.set_page(frames.count(), frame, page);
+        }
+    }
+
     #[inline]
     fn prefetch(&self, frames: &dyn Frames, frame: FrameId) {
         if let Some(metadata) = self.metadata {
@@ -162,10 +169,12 @@ impl<P: SequentialPolicy> Guarded<P> {
         }
     }
 
-    /// Notes which page, if any, the policy now holds in a frame.
-    fn set_page(&mut self, frame: FrameId, page: Option<PageId>) {
+    /// Notes which page, if any, the policy now holds in one of `count` frames; takes memory for no more than these.
+    fn set_page(&mut self, count: u32, frame: FrameId, page: Option<PageId>) {
+        let places = (count as usize).max(frame.index() + 1);
         if self.pages.len() <= frame.index() {
-            self.pages.resize(frame.index() + 1, None);
+            self.pages.reserve_exact(places - self.pages.len());
+            self.pages.resize(places, None);
         }
         self.pages[frame.index()] = page;
     }
@@ -238,7 +247,7 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         let mut guarded = self.lock();
         guarded.apply_queues(None);
         let victim = guarded.policy.evict(frames, incoming, oracle)?;
-        guarded.set_page(victim, None);
+        self.set_page(&mut guarded, frames, victim, None);
         Some(victim)
     }
 
@@ -247,14 +256,14 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         let mut guarded = self.lock();
         guarded.apply_queues(None);
         guarded.policy.admit(frames, frame, access);
-        guarded.set_page(frame, Some(access.page));
+        self.set_page(&mut guarded, frames, frame, Some(access.page));
         guarded.hits_since_admission = 0;
     }
 
-    fn forget(&self, _frames: &dyn Frames, frame: FrameId, page: PageId) {
+    fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId) {
         let mut guarded = self.lock();
         guarded.policy.forget(frame, page);
-        guarded.set_page(frame, None);
+        self.set_page(&mut guarded, frames, frame, None);
     }
 
     fn cleaned(&self, frame: FrameId, page: PageId) {

@@ -3,7 +3,7 @@
 
 use super::Access;
 use super::hit_ring::HitRing;
-use crate::FrameId;
+use crate::{FrameId, PageId};
 use alloc::sync::Arc;
 
 /// How the hits of sessions reach a policy that one caller at a time may use.
@@ -21,6 +21,9 @@ pub struct Batching {
 impl Batching {
     /// The longest queue. A session's last hits are unknown to the policy; a queue should be short beside the pool.
     pub const MAX_QUEUE: u32 = 4096;
+
+    /// What the adapter keeps of each frame of a policy whose hits are queued: its page.
+    pub const BYTES_PER_FRAME: u64 = size_of::<Option<PageId>>() as u64;
 
     /// Neither batching nor prefetching: a lock for each hit.
     pub const OFF: Self = Self { queue: 1, prefetch: false };
