@@ -2,7 +2,8 @@
  * Index scans, and those index-only scans that must look at the table.
  *
  * Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. Where the table follows the index (index_order.c), the scan is registered as almost
- * sequential. It goes to and fro among the blocks around its place; that is their running mean, moved towards the side on which they lie
+ * sequential if that is asked for (pagecast_ordered_index_scans): by default it is left alone, for the clock keeps such pages better
+ * than what is known of them does (docs/benchmarks.md; the paper finds the same with many streams). It goes to and fro among the blocks around its place; that is their running mean, moved towards the side on which they lie
  * further off. How often it visits a block there is told by the block's usage count (core's steering.rs).
  *
  * Elsewhere it registers the entries that it will go through, and marks each page with the entry that led to it: whoever comes
@@ -160,18 +161,15 @@ start_at(ObservedIndexScan *observed, BlockNumber block)
 }
 
 static bool
-register_correlated_scan(ObservedIndexScan *observed, BlockNumber block)
+register_correlated_scan(ObservedIndexScan *observed, uint64 scatter, BlockNumber block)
 {
 	const IndexOrder *order = &observed->order;
 	double		blocks = RelationGetNumberOfBlocks(observed->table);
-	uint64		scatter = predictor_scatter(order->correlation, blocks);
 	bool		falls = (order->correlation < 0) != order->keys_fall;
 	double		from = order->correlation < 0 ? 1 - order->to : order->from;
 	double		to = order->correlation < 0 ? 1 - order->from : order->to;
 	PredictorRun run;
 
-	if (scatter == UINT64_MAX)
-		return false;
 	/* As far around as its blocks may be from their places. */
 	from = Max(from * blocks - scatter, 0);
 	to = Min(to * blocks + scatter, blocks);
@@ -239,11 +237,14 @@ register_scan(ObservedIndexScan *observed, BlockNumber block)
 {
 	IndexNode	node = index_node(observed->call.node);
 	RelFileLocator locator = relation_locator(observed->table);
+	uint64		scatter;
 
 	observed->registration.kind = SCAN_INDEX;
 	observed->registration.axis = pagecast_relation_name(&locator);
-	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward) ||
-		register_correlated_scan(observed, block))
+	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward))
+		return;
+	scatter = predictor_scatter(observed->order.correlation, RelationGetNumberOfBlocks(observed->table));
+	if (scatter != UINT64_MAX && (!pagecast_ordered_index_scans || register_correlated_scan(observed, scatter, block)))
 		return;
 	observed->entries = (uint64) (observed->order.from * units_of(observed)) * ENTRIES;
 	observed->neighbours = observed->searched = observed->ahead = 0;

@@ -27,6 +27,7 @@ pg_atomic_uint64 *buffer_uses = NULL;
 PredictorMemory predictor;
 
 bool		pagecast_enabled = true;
+bool		pagecast_ordered_index_scans = false;
 int			pagecast_mode = MODE_STEERING;
 int			pagecast_samples = 10;
 int			pagecast_bulk = 10;
@@ -50,6 +51,10 @@ define_settings(void)
 							 "Registers the scans of this session and spares the pages that scans will read.",
 							 "Off, the session does as a server without pg_pagecast does; scans of other sessions go on.",
 							 &pagecast_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("pg_pagecast.ordered_index_scans",
+							 "Registers index scans that go nearly in the table's order.",
+							 "Off by default: a stock server keeps the pages of such scans better when several run at once.",
+							 &pagecast_ordered_index_scans, false, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_pagecast.mode",
 							 "How victims are chosen.",
 							 "steering sets the usage counts ahead of the clock's hand; freelist puts victims on the list of buffers to be taken first.",

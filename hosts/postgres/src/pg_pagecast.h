@@ -105,6 +105,7 @@ extern PredictorMemory predictor;
 
 /* Settings; pg_pagecast.c describes them. */
 extern bool pagecast_enabled;
+extern bool pagecast_ordered_index_scans;
 extern int	pagecast_mode;
 extern int	pagecast_samples;
 extern int	pagecast_bulk;

@@ -219,6 +219,13 @@ class Index(ScanTest):
         session.execute("fetch all from c")
         self.assertEqual([], self.scans(watcher, "index"), "at its end, and not only when it is closed")
 
+    def test_along_the_table_by_default(self) -> None:
+        """Such scans run as on a stock server unless they are asked for."""
+        watcher, session = self.session(), self.session()
+        session.execute("set pg_pagecast.ordered_index_scans = off")
+        session.execute("begin; declare c cursor for select * from events where id between 15000 and 45000; fetch 10000 from c")
+        self.assertEqual([], self.scans(watcher, "index"))
+
     def test_backwards(self) -> None:
         """From the end of the table to its start."""
         watcher = self.session()
