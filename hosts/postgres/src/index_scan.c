@@ -2,8 +2,8 @@
  * Index scans, and those index-only scans that must look at the table.
  *
  * Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. Where the table follows the index (index_order.c), the scan is registered as almost
- * sequential if that is asked for (pagecast_ordered_index_scans): by default it is left alone, for the clock keeps such pages better
- * than what is known of them does (docs/benchmarks.md; the paper finds the same with many streams). It goes to and fro among the blocks around its place; that is their running mean, moved towards the side on which they lie
+ * sequential if that is asked for (pagecast_ordered_index_scans): by default it is left alone, for no gain was seen
+ * (docs/benchmarks.md), and in the paper clock is ahead with many streams. It goes to and fro among the blocks around its place; that is their running mean, moved towards the side on which they lie
  * further off. How often it visits a block there is told by the block's usage count (core's steering.rs).
  *
  * Elsewhere it registers the entries that it will go through, and marks each page with the entry that led to it: whoever comes

@@ -53,7 +53,7 @@ define_settings(void)
 							 &pagecast_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("pg_pagecast.ordered_index_scans",
 							 "Registers index scans that go nearly in the table's order.",
-							 "Off by default: a stock server keeps the pages of such scans better when several run at once.",
+							 "Off by default: with many such scans at once the server's clock is better at them.",
 							 &pagecast_ordered_index_scans, false, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_pagecast.mode",
 							 "How victims are chosen.",
