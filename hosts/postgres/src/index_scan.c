@@ -161,10 +161,9 @@ start_at(ObservedIndexScan *observed, BlockNumber block)
 }
 
 static bool
-register_correlated_scan(ObservedIndexScan *observed, uint64 scatter, BlockNumber block)
+register_correlated_scan(ObservedIndexScan *observed, double blocks, uint64 scatter, BlockNumber block)
 {
 	const IndexOrder *order = &observed->order;
-	double		blocks = RelationGetNumberOfBlocks(observed->table);
 	bool		falls = (order->correlation < 0) != order->keys_fall;
 	double		from = order->correlation < 0 ? 1 - order->to : order->from;
 	double		to = order->correlation < 0 ? 1 - order->from : order->to;
@@ -237,14 +236,16 @@ register_scan(ObservedIndexScan *observed, BlockNumber block)
 {
 	IndexNode	node = index_node(observed->call.node);
 	RelFileLocator locator = relation_locator(observed->table);
+	double		blocks;
 	uint64		scatter;
 
 	observed->registration.kind = SCAN_INDEX;
 	observed->registration.axis = pagecast_relation_name(&locator);
 	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward))
 		return;
-	scatter = predictor_scatter(observed->order.correlation, RelationGetNumberOfBlocks(observed->table));
-	if (scatter != UINT64_MAX && (!pagecast_ordered_index_scans || register_correlated_scan(observed, scatter, block)))
+	blocks = RelationGetNumberOfBlocks(observed->table);
+	scatter = predictor_scatter(observed->order.correlation, blocks);
+	if (scatter != UINT64_MAX && (!pagecast_ordered_index_scans || register_correlated_scan(observed, blocks, scatter, block)))
 		return;
 	observed->entries = (uint64) (observed->order.from * units_of(observed)) * ENTRIES;
 	observed->neighbours = observed->searched = observed->ahead = 0;
