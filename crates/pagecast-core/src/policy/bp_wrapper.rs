@@ -141,13 +141,6 @@ impl<P: SequentialPolicy> BpWrapper<P> {
         }
     }
 
-    /// Keeps (I1), where hits are queued.
-    fn set_page(&self, guarded: &mut Guarded<P>, frames: &dyn Frames, frame: FrameId, page: Option<PageId>) {
-        if self.need == HitNeed::Order {
-            guarded.set_page(frames.count(), frame, page);
-        }
-    }
-
     #[inline]
     fn prefetch(&self, frames: &dyn Frames, frame: FrameId) {
         if let Some(metadata) = self.metadata {
@@ -169,10 +162,13 @@ impl<P: SequentialPolicy> Guarded<P> {
         }
     }
 
-    /// Notes which page, if any, the policy now holds in one of `count` frames; takes memory for no more than these.
-    fn set_page(&mut self, count: u32, frame: FrameId, page: Option<PageId>) {
-        let places = (count as usize).max(frame.index() + 1);
+    /// Notes which page, if any, the policy now holds in a frame (I1); takes memory for no more than there are.
+    fn set_page(&mut self, frames: &dyn Frames, frame: FrameId, page: Option<PageId>) {
+        if self.policy.hit_need() != HitNeed::Order {
+            return;
+        }
         if self.pages.len() <= frame.index() {
+            let places = (frames.count() as usize).max(frame.index() + 1);
             self.pages.reserve_exact(places - self.pages.len());
             self.pages.resize(places, None);
         }
@@ -247,7 +243,7 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         let mut guarded = self.lock();
         guarded.apply_queues(None);
         let victim = guarded.policy.evict(frames, incoming, oracle)?;
-        self.set_page(&mut guarded, frames, victim, None);
+        guarded.set_page(frames, victim, None);
         Some(victim)
     }
 
@@ -256,14 +252,14 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         let mut guarded = self.lock();
         guarded.apply_queues(None);
         guarded.policy.admit(frames, frame, access);
-        self.set_page(&mut guarded, frames, frame, Some(access.page));
+        guarded.set_page(frames, frame, Some(access.page));
         guarded.hits_since_admission = 0;
     }
 
     fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId) {
         let mut guarded = self.lock();
         guarded.policy.forget(frame, page);
-        self.set_page(&mut guarded, frames, frame, None);
+        guarded.set_page(frames, frame, None);
     }
 
     fn cleaned(&self, frame: FrameId, page: PageId) {
