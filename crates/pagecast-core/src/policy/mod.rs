@@ -33,6 +33,7 @@ mod parameters;
 mod pbm_pq;
 mod predictive;
 mod queues;
+mod ranked;
 mod recency;
 mod sampling;
 

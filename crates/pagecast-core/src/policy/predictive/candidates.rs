@@ -8,11 +8,14 @@
 //! what they store over each other is lost or mixed up, and found again by sampling. Relaxed: a slot is a hint, the claim
 //! decides.
 
+use crate::policy::ranked::{self, Looked};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, Tick};
 
 /// Candidates kept from one eviction to the next.
 const KEPT: usize = 16;
+/// Candidates that are ranked in one eviction: those that may be kept, and the victim.
+pub(super) const RANKED: usize = KEPT + 1;
 /// Frames that came in last.
 const LATEST: usize = 4;
 const NONE: u32 = u32::MAX;
@@ -33,58 +36,31 @@ pub(super) struct Candidate {
     pub(super) fresh: bool,
 }
 
-/// The candidates that cost most, dearest last, each frame once.
-#[derive(Debug)]
-pub(super) struct Ranked {
-    places: [Candidate; KEPT + 1],
-    len: usize,
+impl Candidate {
+    pub(super) const BLANK: Self =
+        Self { frame: FrameId(0), page: PageId::from_raw(0), cost: 0.0, wanted_at: NEVER, last: 0, fresh: true };
 }
 
-impl Ranked {
-    pub(super) fn new() -> Self {
-        let (frame, page) = (FrameId(0), PageId::from_raw(0));
-        let blank = Candidate { frame, page, cost: 0.0, wanted_at: NEVER, last: 0, fresh: true };
-        Self { places: [blank; KEPT + 1], len: 0 }
+impl Looked for Candidate {
+    type Rank = f32;
+
+    const LOWEST: f32 = 0.0;
+
+    fn frame(&self) -> FrameId {
+        self.frame
     }
 
-    fn candidates(&self) -> &[Candidate] {
-        &self.places[..self.len]
+    fn rank(&self) -> f32 {
+        self.cost
     }
 
-    /// What a candidate must cost more than to be ranked.
-    #[inline]
-    pub(super) fn bar(&self) -> f32 {
-        if self.len == self.places.len() { self.places[0].cost } else { 0.0 }
-    }
-
-    /// Ranks a candidate, if it is among the dearest, in place of an older judgement of the same frame. Of equals the
-    /// first stays dearer.
-    #[inline]
-    pub(super) fn put(&mut self, candidate: Candidate) {
-        if let Some(older) = self.candidates().iter().position(|other| other.frame == candidate.frame) {
-            if self.places[older].fresh {
-                return;
-            }
-            self.places.copy_within(older + 1..self.len, older);
-            self.len -= 1;
-        }
-        let at = self.candidates().partition_point(|place| place.cost < candidate.cost);
-        if self.len < self.places.len() {
-            self.places.copy_within(at..self.len, at + 1);
-            self.places[at] = candidate;
-            self.len += 1;
-        } else if at > 0 {
-            self.places.copy_within(1..at, 0);
-            self.places[at - 1] = candidate;
-        }
-    }
-
-    /// Takes out the candidate that costs most.
-    pub(super) fn take_worst(&mut self) -> Option<Candidate> {
-        self.len = self.len.checked_sub(1)?;
-        Some(self.places[self.len])
+    fn is_fresh(&self) -> bool {
+        self.fresh
     }
 }
+
+/// The candidates that cost most, dearest last.
+pub(super) type Ranked<'a> = ranked::Ranked<'a, Candidate>;
 
 #[derive(Debug)]
 struct Slot {
@@ -142,8 +118,8 @@ impl Kept {
     }
 
     /// Keeps what is left of `ranked`, but for the victim.
-    pub(super) fn keep(&self, ranked: &Ranked, victim: Option<FrameId>) {
-        let left = ranked.candidates().iter().filter(|candidate| Some(candidate.frame) != victim);
+    pub(super) fn keep(&self, ranked: &Ranked<'_>, victim: Option<FrameId>) {
+        let left = ranked.all().iter().filter(|candidate| Some(candidate.frame) != victim);
         for (slot, candidate) in self.seen.iter().zip(left) {
             slot.page.store(candidate.page.raw(), Relaxed);
             slot.wanted_at.store(candidate.wanted_at, Relaxed);
@@ -160,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_dearest_are_kept_in_order() {
-        let mut ranked = Ranked::new();
+        let mut places = [Candidate::BLANK; RANKED];
+        let mut ranked = Ranked::new(&mut places);
         let numbers: Vec<u32> = (0..100).map(|i| i * 37 % 100).collect();
         for &number in numbers.iter().chain(&numbers) {
             let page = PageId::from_raw(u64::from(number));
@@ -168,7 +145,7 @@ mod tests {
             ranked.put(Candidate { frame: FrameId(number), page, cost, wanted_at: 7, last: 3, fresh: true });
         }
         let kept = Kept::new();
-        let worst = ranked.take_worst().map(|candidate| candidate.cost);
+        let worst = ranked.pop().map(|candidate| candidate.cost);
         assert_eq!(worst, Some(49.0));
         kept.keep(&ranked, None);
         let frames: Vec<u32> = kept.take().map(|candidate| candidate.frame.0).collect();
@@ -179,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_new_judgement_takes_the_place_of_an_older_one() {
-        let mut ranked = Ranked::new();
+        let mut places = [Candidate::BLANK; RANKED];
+        let mut ranked = Ranked::new(&mut places);
         let judged = |frame, cost, fresh| {
             let (frame, page) = (FrameId(frame), PageId::from_raw(0));
             Candidate { frame, page, cost, wanted_at: NEVER, last: 0, fresh }
@@ -188,8 +166,8 @@ mod tests {
         ranked.put(judged(2, 20.0, true));
         ranked.put(judged(1, 10.0, true));
         ranked.put(judged(2, 40.0, true));
-        assert_eq!(ranked.bar(), 0.0, "there is room for all");
-        let order: Vec<_> = core::iter::from_fn(|| ranked.take_worst()).map(|it| (it.frame.0, it.cost)).collect();
+        assert_eq!(ranked.bar(RANKED), 0.0, "there is room for all");
+        let order: Vec<_> = core::iter::from_fn(|| ranked.pop()).map(|it| (it.frame.0, it.cost)).collect();
         assert_eq!(order, [(2, 20.0), (1, 10.0)]);
     }
 }

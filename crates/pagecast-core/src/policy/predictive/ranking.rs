@@ -2,7 +2,7 @@
 //!
 //! The pool and its shadows ([`super::shadow`]) run this same code.
 
-use super::candidates::{Candidate, Kept, NEVER, Ranked};
+use super::candidates::{Candidate, Kept, NEVER, RANKED, Ranked};
 use super::ghosts::Ghosts;
 use super::history::History;
 use super::reuse::ReuseTable;
@@ -168,11 +168,12 @@ impl Ranking {
         let front = self.steadfast.front(frames, |frame| self.is_hot(frame));
         let seen = Seen { front, oldest_hot: Cell::new((Tick::MAX, None)) };
         let look = Look { frames, at: incoming.at, judge, seen: &seen };
-        let mut ranked = Ranked::new();
+        let mut places = [Candidate::BLANK; RANKED];
+        let mut ranked = Ranked::new(&mut places);
         self.look(&look, &mut ranked);
         let mut victim = None;
         while victim.is_none() {
-            let Some(candidate) = ranked.take_worst() else { break };
+            let Some(candidate) = ranked.pop() else { break };
             let Candidate { frame, page, .. } = candidate;
             if candidate.fresh {
                 victim = self.claim(frames, frame, page);
@@ -233,14 +234,14 @@ impl Ranking {
     }
 
     /// Ranks the candidates of an eviction: what was kept, the arrivals, and frames drawn evenly.
-    fn look(&self, look: &Look, ranked: &mut Ranked) {
+    fn look(&self, look: &Look, ranked: &mut Ranked<'_>) {
         let count = look.frames.count();
         for kept in self.kept.take().filter(|kept| kept.frame.0 < count) {
             ranked.put(self.judge_again(look, kept));
         }
         let mut rank = |frame: FrameId| {
             let Some(page) = look.frames.evictable(frame) else { return false };
-            let candidate = self.judge(look, frame, page, ranked.bar());
+            let candidate = self.judge(look, frame, page, ranked.bar(RANKED));
             ranked.put(candidate);
             true
         };

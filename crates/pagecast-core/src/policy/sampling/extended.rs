@@ -37,8 +37,8 @@
 
 use super::chosen::Chosen;
 use super::intervals::{Frequency, Intervals};
+use super::kept::{Kept, Rank, Ranked, Sample, is_there};
 use super::pbm::MAX_SAMPLES;
-use super::ranked::{Kept, Rank, Ranked, Sample, is_there};
 use super::{DRAWS_PER_SAMPLE, claim_any, evenly};
 use crate::policy::block_group::BlockGroup;
 use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};

@@ -4,10 +4,10 @@ mod chosen;
 mod extended;
 mod hyperbolic;
 mod intervals;
+mod kept;
 mod leanevict;
 mod pbm;
 mod random_choice;
-mod ranked;
 mod watt;
 
 pub use extended::{ALL, ExtendedSampling, MAX_BULK, MAX_KEEP, Replacement, SamplingOptions};

@@ -1,6 +1,7 @@
-//! Pages that were looked at, in the order in which they may go, and the best of them kept for the next eviction.
+//! Pages that were looked at, when they may go, and the best of them kept for the next eviction.
 
 use crate::policy::Frames;
+use crate::policy::ranked::{self, Looked};
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -54,58 +55,26 @@ impl Sample {
         Self { frame: FrameId(0), page: PageId::from_raw(0), rank: Rank::LOWEST, fresh: false };
 }
 
-/// Samples by rank, each frame once, as many as there are places: the best.
-pub(super) struct Ranked<'a> {
-    places: &'a mut [Sample],
-    len: usize,
-}
+impl Looked for Sample {
+    type Rank = Rank;
 
-impl<'a> Ranked<'a> {
-    pub(super) fn new(places: &'a mut [Sample]) -> Self {
-        Self { places, len: 0 }
+    const LOWEST: Rank = Rank::LOWEST;
+
+    fn frame(&self) -> FrameId {
+        self.frame
     }
 
-    /// The samples, the one that goes first last.
-    fn samples(&self) -> &[Sample] {
-        &self.places[..self.len]
+    fn rank(&self) -> Rank {
+        self.rank
     }
 
-    /// What a sample must rank above for it to matter, if only `best` are looked for.
-    pub(super) fn bar(&self, best: usize) -> Rank {
-        self.len.checked_sub(best).map_or(Rank::LOWEST, |at| self.places[at].rank)
-    }
-
-    /// Whether `frame` was looked at in this eviction.
-    pub(super) fn has_fresh(&self, frame: FrameId) -> bool {
-        self.samples().iter().any(|sample| sample.fresh && sample.frame == frame)
-    }
-
-    /// Ranks a sample, in place of an older one of the same frame. Of equals the first stays in front.
-    pub(super) fn put(&mut self, sample: Sample) {
-        if let Some(older) = self.samples().iter().position(|other| other.frame == sample.frame) {
-            if self.places[older].fresh {
-                return;
-            }
-            self.places.copy_within(older + 1..self.len, older);
-            self.len -= 1;
-        }
-        let at = self.samples().partition_point(|other| other.rank < sample.rank);
-        if self.len < self.places.len() {
-            self.places.copy_within(at..self.len, at + 1);
-            self.places[at] = sample;
-            self.len += 1;
-        } else if at > 0 {
-            self.places.copy_within(1..at, 0);
-            self.places[at - 1] = sample;
-        }
-    }
-
-    /// Takes out the sample that goes first.
-    pub(super) fn pop(&mut self) -> Option<Sample> {
-        self.len = self.len.checked_sub(1)?;
-        Some(self.places[self.len])
+    fn is_fresh(&self) -> bool {
+        self.fresh
     }
 }
+
+/// Samples by rank.
+pub(super) type Ranked<'a> = ranked::Ranked<'a, Sample>;
 
 /// The best samples of earlier evictions that were not needed. 24 bytes each.
 ///
@@ -139,21 +108,18 @@ impl Kept {
             return false;
         }
         let kept = self.places.iter().take(self.len.load(Relaxed) as usize);
-        for (place, [frame, page, rank]) in ranked.places.iter_mut().zip(kept) {
-            *place = Sample {
-                frame: FrameId(frame.load(Relaxed) as u32),
-                page: PageId::from_raw(page.load(Relaxed)),
-                rank: Rank(rank.load(Relaxed)),
-                fresh: false,
-            };
-            ranked.len += 1;
-        }
+        ranked.fill(kept.map(|[frame, page, rank]| Sample {
+            frame: FrameId(frame.load(Relaxed) as u32),
+            page: PageId::from_raw(page.load(Relaxed)),
+            rank: Rank(rank.load(Relaxed)),
+            fresh: false,
+        }));
         true
     }
 
     /// Keeps the best of what is left; they stand in order already.
     pub(super) fn give_back(&self, ranked: &Ranked<'_>) {
-        let samples = ranked.samples();
+        let samples = ranked.all();
         let best = &samples[samples.len().saturating_sub(self.places.len())..];
         for ([frame, page, rank], sample) in self.places.iter().zip(best) {
             frame.store(sample.frame.0.into(), Relaxed);
