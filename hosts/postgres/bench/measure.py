@@ -56,7 +56,7 @@ class Bench:
         if variant == "stock":
             settings = {name: value for name, value in settings.items() if not name.startswith("pg_pagecast.")}
         lists = [workload.stream(seed, stream, self.scale, length) for stream in range(streams)]
-        with Limits(self.memory, self.read_rate, self.folder) as limits:
+        with Limits(self.folder, self.memory, self.read_rate) as limits:
             forget_cached(self.folder / "data")
             with Cluster(self.installation, settings, folder=self.folder, limits=limits) as cluster:
                 cluster.start()

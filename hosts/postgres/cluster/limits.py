@@ -6,6 +6,7 @@ and on a fast device also its bandwidth. What could not be limited is told in `d
 """
 
 import errno
+import itertools
 import os
 import shlex
 import time
@@ -15,13 +16,16 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class Limits:
-    """A control group with limits; a context manager that removes it. The server's processes must have ended by then."""
+    """A control group with limits, or with none, only to count; a context manager that removes it. The server's processes must have ended by then."""
 
-    def __init__(self, memory: int, read_rate: int, folder: Path, root: Path = ROOT):
+    _made = itertools.count()
+
+    def __init__(self, folder: Path, memory: int | None = None, read_rate: int | None = None, root: Path = ROOT):
         self.memory = memory
         self.read_rate = read_rate
         self.device = device_of(folder)
         self._root = root
+        self._name = f"pagecast-{os.getpid()}-{next(self._made)}"
         self._groups: list[Path] = []
         self._applied: list[str] = []
         self._refused: list[str] = []
@@ -72,31 +76,30 @@ class Limits:
         return (self._root / "cgroup.controllers").is_file()
 
     def _group(self, controller: str) -> Path:
-        return self._root / controller / self._name()
-
-    def _name(self) -> str:
-        return f"pagecast-{os.getpid()}"
+        return self._root / controller / self._name
 
     def _make(self) -> None:
         if self._unified():
             (self._root / "cgroup.subtree_control").write_text("+memory +io +cpu")
-            group = self._root / self._name()
+            group = self._root / self._name
             group.mkdir()
             self._groups.append(group)
-            self._limit(group / "memory.max", str(self.memory), f"memory {_size(self.memory)}")
-            self._limit(group / "io.max", f"{self.device} rbps={self.read_rate}", f"reads {_size(self.read_rate)}/s")
+            self._limit("memory", self.memory, group / "memory.max", "{}")
+            self._limit("reads", self.read_rate, group / "io.max", f"{self.device} rbps={{}}")
             return
         for controller in ("blkio", "memory", "cpuacct"):
             group = self._group(controller)
             group.mkdir()
             self._groups.append(group)
-        self._limit(self._group("memory") / "memory.limit_in_bytes", str(self.memory), f"memory {_size(self.memory)}")
-        throttle = self._group("blkio") / "blkio.throttle.read_bps_device"
-        self._limit(throttle, f"{self.device} {self.read_rate}", f"reads {_size(self.read_rate)}/s")
+        self._limit("memory", self.memory, self._group("memory") / "memory.limit_in_bytes", "{}")
+        self._limit("reads", self.read_rate, self._group("blkio") / "blkio.throttle.read_bps_device", f"{self.device} {{}}")
 
-    def _limit(self, file: Path, value: str, what: str) -> None:
+    def _limit(self, kind: str, value: int | None, file: Path, form: str) -> None:
+        if value is None:
+            return
+        what = f"{kind} {_size(value)}{'/s' if kind == 'reads' else ''}"
         try:
-            file.write_text(value)
+            file.write_text(form.format(value))
             self._applied.append(what)
         except OSError as problem:
             self._refused.append(f"{what} ({problem.strerror})")
@@ -142,10 +145,10 @@ def process_read_bytes(pid: int) -> int:
     return int(fields["read_bytes"])
 
 
-def process_cpu_seconds(pid: int) -> float:
-    """Processor time of a living process."""
+def process_cpu_seconds(pid: int, with_ended: bool = False) -> float:
+    """Processor time of a living process, and if wanted of its children that have ended."""
     after_name = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, after_name[11:15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _field(table: str, device: str, key: str) -> int:

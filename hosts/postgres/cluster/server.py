@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cluster.installation import Installation
 from cluster.libpq import Connection, Lost
-from cluster.limits import Limits
+from cluster.limits import Limits, process_cpu_seconds
 
 _START_SECONDS = 120
 _STOP_SECONDS = 120
@@ -167,6 +167,16 @@ class Cluster:
         listing = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
         return [int(pid) for pid in listing.split()]
 
+    def sessions(self) -> list[int]:
+        """Those of its processes that serve a client."""
+        return [pid for pid in self.children() if b"[local]" in _read(pid, "cmdline")]
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the server's processes have taken so far, those that have ended, too."""
+        if self.limits and self.limits.counted:
+            return self.limits.cpu_seconds()
+        return process_cpu_seconds(self._process.pid, with_ended=True) + sum(map(process_cpu_seconds, self.children()))
+
     def tail(self, lines: int = 15) -> str:
         """The end of the server's log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.is_file() else ""
@@ -186,6 +196,18 @@ def _exit_when_terminated() -> None:
     """Makes SIGTERM an ordinary exit, so that what is open is closed; unless somebody has other plans for it."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+def waits(pid: int) -> bool:
+    """Whether a process sleeps until something happens, or is gone."""
+    return _read(pid, "stat").rpartition(b") ")[2][:1] not in (b"R", b"D")
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def _kill(pid: int) -> None:
