@@ -232,6 +232,8 @@ def in_turns(at: dict[str, Cluster], case: str, clients: int, given: argparse.Na
             for variant in order + order[::-1]:
                 works[variant].turn(given.milliseconds / 1000)
         turns = {variant: [turn for turn in works[variant].turns() if turn.transactions] for variant in at}
+    if not all(turns.values()):
+        raise ServerFailed(f"{case}: not a single transaction was begun in turns of {given.milliseconds} ms; try more --milliseconds or --turns, or a less busy machine")
     return {variant: {"cpu": [turn.cpu / turn.transactions for turn in found], "time": [(turn.drained - turn.begin) / turn.transactions for turn in found]}
             for variant, found in turns.items()}
 
