@@ -133,7 +133,11 @@ impl Oracle for Counting<'_> {
     }
 
     fn next_access_beyond(&self, bound: u64, page: PageId, now: u64) -> Option<u64> {
-        let found = self.predictor.next_access_beyond(bound, page, now);
+        self.next_access_after(0, bound, page, now)
+    }
+
+    fn next_access_after(&self, used: u64, bound: u64, page: PageId, now: u64) -> Option<u64> {
+        let found = self.predictor.next_access_after(used, bound, page, now);
         self.asked.set(self.asked.get() + 1);
         self.unwanted.set(self.unwanted.get() + u32::from(found.is_none()));
         found

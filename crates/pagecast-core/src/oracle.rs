@@ -14,6 +14,13 @@ pub trait Oracle {
         self.next_access(page, now)
     }
 
+    /// As [`next_access_beyond`](Self::next_access_beyond), of a page whose last use was at `used`: it may have been the use that
+    /// somebody is still expected to make of it. 0 for a page of which that is not known.
+    fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+        let _ = used;
+        self.next_access_beyond(bound, page, now)
+    }
+
     /// A number that changes whenever a scan begins or ends: what was learned before may not hold any more.
     fn scan_changes(&self) -> u64 {
         0

@@ -104,6 +104,30 @@ fn a_scan_goes_on_between_reports_but_no_further_than_its_last_step() {
     assert_eq!(predictor.next_access(page(100), 0), Some(800), "an earlier moment is taken for that of the report");
 }
 
+/// What a scan has read since its last report is not wanted at once, as far as its pace and the page's last use bear it out.
+#[test]
+fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
+    let (mut registry, predictor) = new(SMALL);
+    let first = register(&mut registry, &blocks(0, 1000), 1000, 0).unwrap();
+    let second = register(&mut registry, &blocks(0, 1000), 1000, 0).unwrap();
+    predictor.report(first, 120, 1200);
+    predictor.report(second, 20, 1200); // 60 ticks each
+    let after = |used, block, now| predictor.next_access_after(used, 0, page(block), now);
+    // By now the first one should be at 130.
+    assert_eq!(after(1250, 125, 1300), Some(6200), "the second one comes to it");
+    assert_eq!(after(1250, 130, 1300), Some(6500));
+    assert_eq!(after(1250, 131, 1300), Some(10), "used, but the first one cannot be there yet");
+    assert_eq!(after(1200, 125, 1300), Some(0), "not used since the first one's report");
+    assert_eq!(after(0, 125, 1300), Some(0), "nothing is known of its use");
+    // It may stand still: no further than its last step of 120.
+    assert_eq!(after(9000, 239, 9000), Some(11_940));
+    assert_eq!(after(9000, 240, 9000), Some(0));
+    registry.finish(second, 9000);
+    assert_eq!(after(9000, 239, 9000), None);
+    predictor.report(first, 130, 9000);
+    assert_eq!(after(9000, 239, 9000), predictor.next_access(page(239), 9000), "a report says better");
+}
+
 #[test]
 fn the_pace_follows_recent_reports_whatever_their_rhythm() {
     let (mut registry, predictor) = new(SMALL);

@@ -22,13 +22,20 @@ impl BlockGroup {
     }
 
     /// When somebody comes to the group that begins with `first`, if later than `bound`; see
-    /// [`Oracle::next_access_beyond`].
+    /// [`Oracle::next_access_after`]. When a page of several was used says nothing of the others.
     #[inline]
-    pub(super) fn next_access(self, first: PageId, bound: Tick, now: Tick, oracle: &dyn Oracle) -> Option<Tick> {
-        let of_first = oracle.next_access_beyond(bound, first, now);
+    pub(super) fn next_access(
+        self,
+        first: PageId,
+        used: Tick,
+        bound: Tick,
+        now: Tick,
+        oracle: &dyn Oracle,
+    ) -> Option<Tick> {
         if self.0 == 1 {
-            return of_first;
+            return oracle.next_access_after(used, bound, first, now);
         }
+        let of_first = oracle.next_access_beyond(bound, first, now);
         let last = PageId::new(first.relation(), first.block().saturating_add(self.0 - 1));
         of_first.into_iter().chain(oracle.next_access_beyond(bound, last, now)).min()
     }

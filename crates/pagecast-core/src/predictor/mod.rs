@@ -15,6 +15,8 @@
 //!   interval alone, which a scan that reports in bursts turns into noise.
 //! * Between two reports the scan is assumed to go on at its pace, by at most its last step. The sources let it stand
 //!   still, which makes the pages just ahead of a scan look later than they are.
+//! * Who knows when a page was last used can ask with that ([`next_access_after`]): what a scan has read since its last report
+//!   is then not taken for what it wants at once. The sources have nothing like it.
 //! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to 10 s.
 //!
 //! Suits workloads whose queries know what they will read: sequential, bitmap and column scans, alone or many over the
@@ -49,6 +51,8 @@
 //! assert_eq!(predictor.next_access(PageId::new(table, 60), 2000), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`next_access_after`]: crate::oracle::Oracle::next_access_after
 
 mod advice;
 mod arena;

@@ -26,6 +26,15 @@ struct Place {
     origin: (u32, u64),
 }
 
+/// A page that is asked about.
+#[derive(Clone, Copy)]
+struct Asked {
+    page: PageId,
+    /// Its last use; 0 if that is not known.
+    used: Tick,
+    now: Tick,
+}
+
 /// Answers when a page will be wanted next. Cheap to clone if the memory's handle is.
 ///
 /// Everything here is lock-free and bounded, whatever the writer or another process does: links are followed at most as
@@ -179,9 +188,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     }
 
     /// Ticks from `now` until the scan of the part at `at` reaches one of `blocks`, exactly for one block and never too
-    /// many for several; `None` if it does not, or has ended.
+    /// many for several; `None` if it does not, or has ended, or has probably made the use of the block that was at `used`.
     #[inline]
-    fn estimate(&self, at: usize, blocks: Blocks, now: Tick) -> Option<Tick> {
+    fn estimate(&self, at: usize, blocks: Blocks, used: Tick, now: Tick) -> Option<Tick> {
         let words = self.words();
         let record = words.record::<PART_WORDS>(at)?;
         let load = |field: usize| record[field].load(Relaxed);
@@ -194,12 +203,17 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let (slot, generation) = split(load(part::OWNER));
         let scan = self.open(ScanId { slot, generation })?;
         let place = self.place(at, blocks)?;
-        let find = |from: u64| self.find(place, blocks, from);
-        let alone = scan.next_worker().is_none();
-        let ticks = if alone {
-            find(scan.position()).map(|target| scan.ticks_until(target, now))
+        // A block that is wanted as long as a scan is near may be wanted again.
+        let used = if place.form == CORRELATED { 0 } else { used };
+        let ticks_of = |scan: &Scan<'_>| {
+            let target = self.find(place, blocks, scan.position())?;
+            let ticks = scan.ticks_until(target, now);
+            (ticks > 0 || !scan.has_used(target, used, now)).then_some((target, ticks))
+        };
+        let ticks = if scan.next_worker().is_none() {
+            ticks_of(&scan).map(|(_, ticks)| ticks)
         } else {
-            self.workers(scan, find, now)
+            self.workers(scan, ticks_of)
         };
         ticks.filter(|_| scan.unchanged())
     }
@@ -228,14 +242,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     }
 
     /// The least estimate over the workers of a scan, each of which reads what lies on its stretch of the axis.
-    fn workers(&self, leader: Scan<'_>, find: impl Fn(u64) -> Option<u64>, now: Tick) -> Option<Tick> {
+    fn workers(&self, leader: Scan<'_>, ticks_of: impl Fn(&Scan<'_>) -> Option<(u64, Tick)>) -> Option<Tick> {
         let mut nearest = None;
         let mut worker = Some(leader);
         for _ in 0..self.layout.config.scans {
             let Some(scan) = worker else { break };
             let next = scan.next_worker();
-            let target = find(scan.position()).filter(|&target| target < scan.length() || next.is_none());
-            nearest = sooner(nearest, target.map(|target| scan.ticks_until(target, now)));
+            let wanted = ticks_of(&scan).filter(|&(target, _)| target < scan.length() || next.is_none());
+            nearest = sooner(nearest, wanted.map(|(_, ticks)| ticks));
             worker = next.and_then(|next| self.open(next));
         }
         nearest
@@ -244,13 +258,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Asks the scans in `queue`, first come first: the least estimate, and whether no other scan can be nearer or it is not
     /// beyond `bound`.
     #[inline]
-    fn ask(&self, queue: &Queue, bound: Tick, page: PageId, now: Tick) -> (Option<Tick>, bool) {
+    fn ask(&self, queue: &Queue, bound: Tick, asked: Asked) -> (Option<Tick>, bool) {
+        let Asked { page, used, now } = asked;
         let mut nearest: Option<Tick> = None;
         for (part, not_before) in queue.arrivals(now) {
             if nearest.is_some_and(|nearest| nearest <= not_before.max(bound)) {
                 return (nearest, true);
             }
-            let estimate = self.layout.part(part).and_then(|at| self.estimate(at, Blocks::of(page), now));
+            let estimate = self.layout.part(part).and_then(|at| self.estimate(at, Blocks::of(page), used, now));
             nearest = sooner(nearest, estimate);
         }
         (nearest, !queue.leaves_out() || nearest.is_some_and(|nearest| nearest <= bound))
@@ -271,7 +286,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             u32::MAX,
             || Queue::new(now),
             |queue, part, at| {
-                if let Some(ticks) = self.estimate(at, blocks, now) {
+                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -293,7 +308,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             || queue.clone(),
             |queue, part, at| {
                 queue.remove(part);
-                if let Some(ticks) = self.estimate(at, blocks, now) {
+                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -304,10 +319,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// The least estimate over the scans that have registered `page`.
     #[inline]
-    fn nearest(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+    fn nearest(&self, bound: Tick, asked: Asked) -> Option<Tick> {
+        let Asked { page, now, .. } = asked;
         let bucket = self.layout.bucket(page.relation());
         let key = cell::key(page);
-        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, page, now) };
+        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, asked) };
         let cell = Cell { words: self.words(), at };
         let arrived = self.arrived(bucket);
         let known = match cell.read(key, arrived) {
@@ -319,7 +335,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             None => None,
         };
         if let Some(queue) = known {
-            match self.ask(&queue, bound, page, now) {
+            match self.ask(&queue, bound, asked) {
                 (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, now) => return Some(nearest),
                 // Only a new scan can want what none of all the scans wants any more.
                 (None, true) => return None,
@@ -330,27 +346,28 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         if whole {
             cell.write(key, arrived, &queue);
         }
-        match self.ask(&queue, bound, page, now) {
+        match self.ask(&queue, bound, asked) {
             (nearest, true) => nearest,
-            _ => self.nearest_of_all(bucket, page, now),
+            _ => self.nearest_of_all(bucket, asked),
         }
     }
 
-    /// The least of `nearest` and the estimates for the entries that have led to `page`.
-    fn nearest_by_marks(&self, mut nearest: Option<Tick>, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        for entry in self.entries(page) {
+    /// The least of `nearest` and the estimates for the entries that have led to a page.
+    fn nearest_by_marks(&self, mut nearest: Option<Tick>, bound: Tick, asked: Asked) -> Option<Tick> {
+        for entry in self.entries(asked.page) {
             if nearest.is_some_and(|nearest| nearest <= bound) {
                 break;
             }
-            nearest = sooner(nearest, self.nearest(bound, entry, now));
+            nearest = sooner(nearest, self.nearest(bound, Asked { page: entry, ..asked }));
         }
         nearest
     }
 
     /// The least estimate over all scans of the bucket.
-    fn nearest_of_all(&self, bucket: usize, page: PageId, now: Tick) -> Option<Tick> {
-        let visit =
-            |nearest: &mut Option<Tick>, _, at| *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), now));
+    fn nearest_of_all(&self, bucket: usize, Asked { page, used, now }: Asked) -> Option<Tick> {
+        let visit = |nearest: &mut Option<Tick>, _, at| {
+            *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), used, now));
+        };
         self.follow(bucket, u32::MAX, || None, visit).0
     }
 }
@@ -381,8 +398,16 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// when the page's cell was last looked at. Then the entries that led scans to the page are asked for.
     #[inline]
     fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let nearest = self.nearest(bound, page, now);
-        if self.layout.has_marks() { self.nearest_by_marks(nearest, bound, page, now) } else { nearest }
+        self.next_access_after(0, bound, page, now)
+    }
+
+    /// Without the scans that have probably made the use of the page that was at `used`: it was after their last report, and
+    /// they should be past the page by now. With seldom reports and small pools most pages are such.
+    #[inline]
+    fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+        let asked = Asked { page, used, now };
+        let nearest = self.nearest(bound, asked);
+        if self.layout.has_marks() { self.nearest_by_marks(nearest, bound, asked) } else { nearest }
     }
 }
 

@@ -189,6 +189,18 @@ impl<'a> Scan<'a> {
         from_anchor.min(from_position) as Tick
     }
 
+    /// Whether the scan has probably used the page at `target`, which it has not reported as read: the page was used at
+    /// `used`, after the scan's last report, and the scan should have come to it between the two. It is not taken to have gone
+    /// further than its last step, so of a scan that stands still this is said of few pages.
+    #[inline]
+    pub(super) fn has_used(&self, target: u64, used: Tick, now: Tick) -> bool {
+        let Measurement { anchor, time, step, pace } = self.last_measurement();
+        let measured = self.started().saturating_add(time);
+        used > measured
+            && target < anchor.saturating_add(step)
+            && target.saturating_sub(anchor) as f64 * pace <= now.saturating_sub(measured) as f64
+    }
+
     #[inline]
     fn last_measurement(&self) -> Measurement {
         let mut measure = self.record[MEASURE].load(Acquire);

@@ -188,7 +188,7 @@ impl PbmPq {
         }
         while let Some(group) = self.lists[usize::from(self.waiting())].front() {
             let first = self.groups[group].page;
-            let list = match self.block_group.next_access(first, 0, now, oracle) {
+            let list = match self.block_group.next_access(first, 0, 0, now, oracle) {
                 Some(ticks) => self.timeline.queue(ticks, self.slice.max(1)),
                 None => self.unwanted(),
             };

@@ -214,7 +214,7 @@ impl Ranking {
         let (cost, age) = self.by_history(look, frame, last);
         let mut candidate = Candidate { frame, page, cost, wanted_at: NEVER, last, fresh: true };
         if cost > bar
-            && let Some(ticks) = look.judge.oracle.next_access_beyond(bar as Tick, page, look.at)
+            && let Some(ticks) = look.judge.oracle.next_access_after(last, bar as Tick, page, look.at)
         {
             candidate.cost = wanted(cost, ticks, age);
             candidate.wanted_at = look.at.saturating_add(ticks);

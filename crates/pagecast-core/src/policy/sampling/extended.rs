@@ -146,8 +146,8 @@ impl ExtendedSampling {
     /// What is known of the page in `frame`; of ranks up to `look.bar` no more than that.
     fn look_at(&self, frames: &dyn Frames, frame: FrameId, page: PageId, look: &Look<'_>) -> Sample {
         let bound = look.bar.ticks(look.now);
-        let by_scans = self.group.next_access(self.group.first(page), bound, look.now, look.oracle);
         let last_use = if self.keeps_times() { frames.word(frame).load(Relaxed) } else { 0 };
+        let by_scans = self.group.next_access(self.group.first(page), last_use, bound, look.now, look.oracle);
         let by_uses = self.intervals.get(frame.index()).and_then(|intervals| {
             let idle = look.now.saturating_sub(last_use);
             Intervals::unpack(intervals.load(Relaxed)).until_next(idle, self.options.frequency)
