@@ -15,9 +15,8 @@ pub(crate) const LOGICAL: Interleaving = Interleaving::Logical { latency: 20 };
 const EVERY_FRAME: &str = "pbm(samples=all,keep=1,frequency=off)";
 const LIMIT: &str = "every frame, foretold";
 
-const SCANS: &str = "clock,lru,pbm-paper,pbm-pq,pbm(frequency=off),pbm(frequency=auto)";
-const MIXED: &str = "clock,lru,arc,lirs,w-tinylfu,s3-fifo,watt,pbm-pq,pbm-paper,pbm(frequency=off),\
-                     pbm(frequency=auto)";
+const SCANS: &str = "clock,lru,pbm-paper,pbm-pq,pbm(frequency=off),pbm";
+const MIXED: &str = "clock,lru,arc,lirs,w-tinylfu,s3-fifo,watt,pbm-pq,pbm-paper,pbm(frequency=off),pbm";
 const SAMPLES: &str = "pbm-paper(samples=1),pbm-paper(samples=2),pbm-paper(samples=5),pbm-paper(samples=10),\
                        pbm-paper(samples=20),pbm-paper(samples=100),\
                        pbm(samples=100,bulk=10,keep=0,replacement=yes,frequency=off,fallback=off)";

@@ -13,9 +13,8 @@ use pagecast_bench::eviction::{Bench, running_scans};
 use pagecast_core::RelationId;
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 
-/// The paper's, ours with as many samples, ours as it is, and with learned reuse.
-const POLICIES: [&str; 4] =
-    ["pbm-paper(samples=10)", "pbm(samples=10,frequency=off)", "pbm(frequency=off)", "pbm(frequency=auto)"];
+/// The paper's, ours with as many samples, ours without history, and as it is.
+const POLICIES: [&str; 4] = ["pbm-paper(samples=10)", "pbm(samples=10,frequency=off)", "pbm(frequency=off)", "pbm"];
 const SCANS: [u32; 4] = [8, 16, 32, 64];
 const EVICTIONS: u32 = 20_000;
 /// Under callgrind everything takes some fifty times as long.

@@ -54,6 +54,14 @@ struct Entry {
     bytes_per_frame: fn(&PolicySpec) -> f64,
 }
 
+impl Entry {
+    /// Where a parameter stands that the policy declares.
+    fn index(&self, name: &str) -> usize {
+        let at = self.parameters.iter().position(|parameter| parameter.name == name);
+        at.expect("the catalog declares every parameter that it uses")
+    }
+}
+
 const fn count(name: &'static str, default: u64, low: u64, high: u64) -> Parameter {
     Parameter { name, default: default as f64, kind: Kind::Count(low, high) }
 }
@@ -78,8 +86,10 @@ const PBM: &[Parameter] = &[
 
 /// How the statistics of earlier uses are read, in the order of [`frequency`], and our own.
 const FREQUENCY: Kind = Kind::Word(&["off", "max", "min", "mean", "auto"]);
-/// In it: history as we learn it, [`Predictive`], for which `bulk`, `keep`, `replacement`, `fallback` and `group` mean nothing.
+/// In it: history as we learn it, [`Predictive`], for which [`WITHOUT_LEARNING`] mean nothing.
 const AUTO: f64 = 4.0;
+/// Who names one of these parts of the paper's sampling, and no `frequency`, wants it off and not learned.
+const WITHOUT_LEARNING: [&str; 5] = ["bulk", "keep", "replacement", "fallback", "group"];
 
 /// The reading that stands at `index` of [`FREQUENCY`].
 fn frequency(index: f64) -> Frequency {
@@ -91,7 +101,7 @@ const PBM_EXTENDED: &[Parameter] = &[
     count("bulk", 1, 1, MAX_BULK as u64),
     count("keep", 16, 0, MAX_KEEP as u64),
     Parameter { name: "replacement", default: 2.0, kind: Kind::Word(&["yes", "no", "round"]) },
-    Parameter { name: "frequency", default: 0.0, kind: FREQUENCY },
+    Parameter { name: "frequency", default: AUTO, kind: FREQUENCY },
     Parameter { name: "fallback", default: 1.0, kind: Kind::Word(&["off", "lru"]) },
     count("group", 1, 1, MAX_GROUP as u64),
 ];
@@ -282,7 +292,11 @@ impl PolicySpec {
             .iter()
             .find(|entry| entry.name == name)
             .ok_or_else(|| PolicyError::UnknownPolicy { name: name.to_owned(), known: names().collect() })?;
-        let values = resolve(entry.name, entry.parameters, arguments)?;
+        let mut values = resolve(entry.name, entry.parameters, arguments)?;
+        let named = |name| arguments.split(',').any(|argument| argument.split('=').next().map(str::trim) == Some(name));
+        if entry.algorithm == Algorithm::PbmExtended && !named("frequency") && WITHOUT_LEARNING.into_iter().any(named) {
+            values[entry.index("frequency")] = 0.0;
+        }
         Ok(Self { text: text.to_owned(), entry, values })
     }
 
@@ -439,8 +453,7 @@ impl PolicySpec {
 
     /// The value of a parameter that the policy declares.
     fn value(&self, name: &str) -> f64 {
-        let i = self.entry.parameters.iter().position(|parameter| parameter.name == name);
-        self.values[i.expect("the catalog declares every parameter that it uses")]
+        self.values[self.entry.index(name)]
     }
 }
 
@@ -477,6 +490,19 @@ mod tests {
             let resolved = alloc::format!("{name}({})", spec.params());
             assert_eq!(PolicySpec::parse(&resolved).unwrap().params(), spec.params(), "{resolved}");
         }
+    }
+
+    #[test]
+    fn history_is_learned_unless_parts_of_the_papers_sampling_are_named() {
+        let frequency = |text: &str| {
+            let spec = PolicySpec::parse(text).unwrap();
+            spec.params().split(',').find_map(|part| part.strip_prefix("frequency=").map(str::to_owned)).unwrap()
+        };
+        assert_eq!((frequency("pbm"), frequency("pbm(samples=40)")), ("auto".to_owned(), "auto".to_owned()));
+        for named in ["bulk=10", "samples=9, group = 8", "fallback=off", "keep=0", "replacement=no", "frequency=off"] {
+            assert_eq!(frequency(&alloc::format!("pbm({named})")), "off", "{named}");
+        }
+        assert_eq!(frequency("pbm(fallback=lru,frequency=max)"), "max");
     }
 
     #[test]

@@ -12,7 +12,7 @@ const VARIANTS: [&str; 5] = [
     "pbm(samples=100,bulk=10,replacement=no,frequency=max,fallback=lru,group=8)",
     "pbm(samples=4,bulk=4,frequency=mean)",
     "pbm-pq(version=2011,group=8,bulk=3)",
-    "pbm(frequency=auto)",
+    "pbm(frequency=off)",
     "watt(write=0)",
 ];
 

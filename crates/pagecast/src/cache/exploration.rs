@@ -331,8 +331,12 @@ pub(crate) fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Copy
 /// run and change priorities at three random steps, which leaves a thread behind for as long as another needs for a whole
 /// claim, load and publication (Burckhardt et al., ASPLOS 2010).
 fn try_schedules(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
-    shuttle::check_random(scenario, schedules / 2);
-    shuttle::check_pct(scenario, schedules / 2, 3);
+    use shuttle::scheduler::{PctScheduler, RandomScheduler};
+    // A policy that learns is made on the stack, which is 32 KiB unless more is asked for.
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    shuttle::Runner::new(RandomScheduler::new(schedules / 2), config.clone()).run(scenario);
+    shuttle::Runner::new(PctScheduler::new(3, schedules / 2), config).run(scenario);
 }
 
 /// The scenario, which finds nothing otherwise, fails with one of these words once the mistake is made.
