@@ -34,7 +34,7 @@ fn no_policy_takes_more_than_it_says() {
             let mut policy = spec.build(frames, 1).unwrap();
             churn(&mut policy, &pool, frames);
             let taken = counting_unsafe::allocated() - before;
-            let apart = u64::from(spec.bytes_apart());
+            let apart = u64::from(spec.bytes_apart(frames));
             let said = u64::from(spec.bytes_per_frame()) * u64::from(frames) + apart;
             println!(
                 "{:12} {frames:9} {:14.1} {:14}",

@@ -234,7 +234,9 @@ fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> 
         frames: 0,
         headers: headers + Region::bytes(options.page_size, frames),
         table,
-        policy: u64::from(frames) * u64::from(policy.bytes_per_frame()) + u64::from(policy.bytes_apart()) + batching,
+        policy: u64::from(frames) * u64::from(policy.bytes_per_frame())
+            + u64::from(policy.bytes_apart(frames))
+            + batching,
         predictor: predictor.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),

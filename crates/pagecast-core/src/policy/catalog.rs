@@ -351,10 +351,11 @@ impl PolicySpec {
         bytes as u32 + u32::from(f64::from(bytes as u32) < bytes)
     }
 
-    /// An upper bound for the bytes of memory that the policy takes whatever the number of frames.
-    pub fn bytes_apart(&self) -> u32 {
+    /// An upper bound for the bytes of memory that the policy takes beside, in a pool of `frames` frames: what does not grow with
+    /// them, or only so far.
+    pub fn bytes_apart(&self, frames: u32) -> u32 {
         match self.entry.algorithm {
-            Algorithm::PbmExtended if self.value("frequency") == AUTO => Predictive::BYTES_APART,
+            Algorithm::PbmExtended if self.value("frequency") == AUTO => Predictive::bytes_apart(frames),
             _ => 12 << 10,
         }
     }

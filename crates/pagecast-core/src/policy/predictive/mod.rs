@@ -119,9 +119,13 @@ impl Predictive {
         }
     }
 
-    /// The bytes that it takes for each frame, and for the tables and the shadows beside.
-    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + 64.0 + 0.16 + 48.0;
-    pub(super) const BYTES_APART: u32 = 36 << 10;
+    /// The bytes that it takes for each frame: a history, four ghosts and its share of the arrivals.
+    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + 64.0 + 0.16;
+
+    /// The bytes that it takes beside: for itself, the tables and the shadows.
+    pub(super) fn bytes_apart(frames: u32) -> u32 {
+        (4 << 10) + ReuseTable::bytes(frames) + Shadows::bytes(frames)
+    }
 
     /// Counts and learns from a use `age` ticks after the page's last one, if this is one of those that are to count.
     fn learn(&self, page: PageId, Reuse { history, age }: Reuse, at: Tick) {

@@ -89,6 +89,10 @@ fn levels(frames: u32) -> u32 {
     (frames / FRAMES_PER_LEVEL).min(MAX_LEVELS)
 }
 
+fn cells(levels: u32) -> usize {
+    2 * ABSOLUTE_AGES + COUNTS * (1 + levels as usize) * RELATIVE_AGES
+}
+
 /// Where an age of a history stands.
 #[derive(Clone, Copy)]
 struct Place {
@@ -120,8 +124,8 @@ impl ReuseTable {
     /// For a pool of `frames` frames.
     pub(super) fn new(frames: u32) -> Self {
         let room = levels(frames);
-        let cells = 2 * ABSOLUTE_AGES + COUNTS * (1 + room as usize) * RELATIVE_AGES;
-        let table = Self { cells: (0..cells).map(|_| Cell::default()).collect(), room, levels: AtomicU32::new(room) };
+        let table =
+            Self { cells: (0..cells(room)).map(|_| Cell::default()).collect(), room, levels: AtomicU32::new(room) };
         table.estimate();
         table
     }
@@ -129,6 +133,11 @@ impl ReuseTable {
     /// Tells as many levels apart as are worth it for `frames` frames.
     pub(super) fn resize(&self, frames: u32) {
         self.levels.store(levels(frames).min(self.room), Relaxed);
+    }
+
+    /// What it takes for a pool of `frames` frames.
+    pub(super) fn bytes(frames: u32) -> u32 {
+        (cells(levels(frames)) * size_of::<Cell>()) as u32
     }
 
     fn general(count: usize) -> usize {

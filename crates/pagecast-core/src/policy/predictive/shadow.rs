@@ -29,6 +29,8 @@ use core::sync::atomic::{
 
 /// Frames of a shadow, at most.
 const FRAMES: u32 = 128;
+/// For each of them a page, a word, a history and four ghosts.
+const BYTES_PER_FRAME: u32 = 8 + 8 + 4 + 64;
 /// Frames that an eviction there draws.
 const SAMPLES: u32 = 32;
 /// Standard deviations that a lead must have, as if the two had differed on so many requests more.
@@ -146,6 +148,11 @@ impl Shadows {
             ahead: AtomicI32::new(0),
             learned_leads: AtomicBool::new(false),
         }
+    }
+
+    /// What they take beside a pool of `frames` frames.
+    pub(super) fn bytes(frames: u32) -> u32 {
+        2 * frames.min(FRAMES) * BYTES_PER_FRAME
     }
 
     pub(super) fn resize(&self, frames: u32) {
