@@ -13,7 +13,8 @@ use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry
 use pagecast_core::random::Random;
 use pagecast_core::{FrameId, PageId, RelationId};
 
-const FRAMES: u32 = 16_384;
+/// Frames of the pool that evicts.
+pub const FRAMES: u32 = 16_384;
 /// Blocks of the relation: the pool holds an eighth of it.
 const BLOCKS: u32 = 8 * FRAMES;
 const ROWS_PER_BLOCK: u64 = 1_000;

@@ -6,7 +6,7 @@ use pagecast_core::predictor::Throttle;
 use pagecast_sim::simulation::{Interleaving, LogicalOutcome, Options, ReadAhead, simulate_with};
 use pagecast_sim::trace::Trace;
 
-use super::cells::{LOGICAL, frames, load};
+use super::row::{LOGICAL, frames, load};
 
 /// A miss is slow, so that waiting for it weighs; or as in the other tables.
 const SLOW: Interleaving = Interleaving::Logical { latency: 80 };
@@ -48,9 +48,11 @@ pub(crate) struct Advised {
 }
 
 pub(crate) fn measure(seed: u64) -> Result<Vec<Advised>, String> {
+    println!("\n`{POLICY}` in logical time; in brackets and after over `none`\n");
     println!(
-        "\n{POLICY}: misses, ticks until all are done, sum of the scans' ticks, share of these that was waited, each over `none`"
+        "| scans | a miss takes | pool | advice | misses | ticks until all are done | scans' ticks | of these waited |"
     );
+    println!("|---|---|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for workload in WORKLOADS {
         let trace = load(workload, seed)?;
@@ -72,7 +74,6 @@ fn rows(
 ) -> Result<Vec<Advised>, String> {
     let Interleaving::Logical { latency } = interleaving else { return Err("advice needs time".into()) };
     let spec = PolicySpec::parse(POLICY).map_err(|e| e.to_string())?;
-    println!("{workload}, a miss takes {latency}, pool {:.0} %", pool * 100.0);
     let mut rows: Vec<Advised> = Vec::new();
     for &(advice, throttle, read_ahead) in ADVICE {
         let options = Options { throttle, read_ahead, ..Options::of(interleaving) };
@@ -82,7 +83,8 @@ fn rows(
         let base = rows.first().unwrap_or(&row);
         let of = |value: u64, base: u64| value as f64 / base as f64;
         println!(
-            "| {advice} | {} ({:.3}) | {:.3} | {:.3} | {:.3} |",
+            "| `{workload}` | {latency} | {:.0} % | {advice} | {} ({:.3}) | {:.3} | {:.3} | {:.3} |",
+            pool * 100.0,
             row.misses,
             of(row.misses, base.misses),
             of(logical.ticks, base.outcome.ticks),

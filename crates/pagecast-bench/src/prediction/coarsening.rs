@@ -4,7 +4,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_sim::simulation::{Interleaving, Options, simulate_with};
 use pagecast_sim::trace::Trace;
 
-use super::cells::{frames, load};
+use super::row::{frames, load};
 
 /// Some 960 blocks of 4,800 in 240 stretches: 720 words as runs, 85 as bits.
 const WORKLOAD: &str = "bitmap(streams=32,queries=6,pages=16000,range=0.3,share=0.2,run=4)";
@@ -24,16 +24,18 @@ pub(crate) struct Coarse {
 }
 
 pub(crate) fn measure(seed: u64) -> Result<Vec<Coarse>, String> {
-    println!("\n{WORKLOAD}: misses by the words that a scan may have (0: any)");
+    println!("\n`{WORKLOAD}`: misses by the words that a scan may have, over those with no bound\n");
+    let words: String = WORDS[1..].iter().map(|words| format!(" {words} |")).collect();
+    println!("| policy | pool | kept as | any |{words}\n|---|---|---|{}", "---|".repeat(WORDS.len()));
     let trace = load(WORKLOAD, seed)?;
     let mut all = Vec::new();
     for pool in POOLS {
         for policy in POLICIES {
             for (form, bitsets) in [("runs", false), ("bitset", true)] {
                 let series = series(&trace, (form, bitsets), policy, pool, seed)?;
-                let cells =
-                    series.iter().map(|cell| format!("{}: {} ({:.3})", cell.scan_words, cell.misses, cell.of_exact));
-                println!("| {policy} | {:.0} % | {form} | {} |", pool * 100.0, cells.collect::<Vec<_>>().join(" | "));
+                let exact = series.first().map_or(0, |exact| exact.misses);
+                let coarse: String = series.iter().skip(1).map(|cell| format!(" {:.3} |", cell.of_exact)).collect();
+                println!("| `{policy}` | {:.0} % | {form} | {exact} |{coarse}", pool * 100.0);
                 all.extend(series);
             }
         }

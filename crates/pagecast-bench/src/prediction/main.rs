@@ -1,17 +1,37 @@
 //! `bench-prediction`: how much the policies read where scans are known, and what a victim costs among many scans.
 //!
 //! Prints its tables; `--json FILE` writes them as JSON, `--seed N` makes other workloads (1), `--quick` takes a few cells, and
-//! `--only PART,...` some of the parts: cells, sensitivity, coarsening, advice, costs.
+//! `--only PART,...` some of the parts:
+//!
+//! | part | |
+//! |---|---|
+//! | `cells` | scans alone, in the order of the trace and in logical time |
+//! | `points` | points beside scans and without: all online policies |
+//! | `index` | index scans: all online policies |
+//! | `sampling` | the paper's sampling by the number of samples and victims |
+//! | `sensitivity` | scans alone with each free choice of the simulation varied |
+//! | `coarsening` | bitmap scans that are kept in fewer words than they need |
+//! | `advice` | scans that wait, and read ahead |
+//! | `costs` | a victim, a registration, the memory of many scans |
+//!
+//! What must hold of them is checked cell by cell; the last table says where it does not, and by how much.
 
 mod advice;
 mod cells;
 mod coarsening;
 mod costs;
+mod goals;
+mod online;
+mod row;
+mod sampling;
 mod sensitivity;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
+use goals::Check;
+use row::Row;
 use serde_json::{Value, json};
 
 fn main() -> ExitCode {
@@ -24,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-const PARTS: [&str; 5] = ["cells", "sensitivity", "coarsening", "advice", "costs"];
+const PARTS: [&str; 8] = ["cells", "points", "index", "sampling", "sensitivity", "coarsening", "advice", "costs"];
 
 #[derive(Default)]
 struct Arguments {
@@ -70,50 +90,55 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         return Ok(());
     }
     println!("seed {}", arguments.seed);
-    let mut tables = serde_json::Map::new();
+    let (mut tables, mut cells, mut checks) = (serde_json::Map::new(), Vec::new(), Vec::new());
     for part in PARTS {
         if arguments.only.is_empty() || arguments.only.iter().any(|only| only == part) {
-            tables.extend(measured(part, arguments)?);
+            let started = Instant::now();
+            tables.extend(measured(part, arguments, &mut cells, &mut checks)?);
+            println!("\n`{part}` took {:.0} s", started.elapsed().as_secs_f64());
         }
     }
+    goals::print(&checks);
+    tables.insert("cells".to_owned(), cells.into());
+    tables.insert("goals".to_owned(), goals::json(&checks));
     let Some(path) = &arguments.json else { return Ok(()) };
     let text = serde_json::to_string_pretty(&tables).map_err(|e| e.to_string())?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The tables of a part, by name.
-fn measured(part: &str, arguments: &Arguments) -> Result<Vec<(String, Value)>, String> {
-    let seed = arguments.seed;
+/// The tables of a part, by name; hit rates by workload, pool and policy go to `cells`, what must hold to `checks`.
+fn measured(
+    part: &str,
+    arguments: &Arguments,
+    cells: &mut Vec<Value>,
+    checks: &mut Vec<Check>,
+) -> Result<Vec<(String, Value)>, String> {
+    let (seed, quick) = (arguments.seed, arguments.quick);
+    let mut add = |rows: Vec<Row>| {
+        cells.extend(rows.iter().flat_map(|row| row.json(seed)));
+        vec![]
+    };
     let tables = match part {
-        "cells" => vec![("cells", cells_json(seed, arguments.quick)?)],
-        "sensitivity" if !arguments.quick => vec![("sensitivity", sensitivity_json(seed)?)],
-        "coarsening" if !arguments.quick => vec![("coarsening", coarsening_json(seed)?)],
-        "advice" if !arguments.quick => vec![("advice", advice_json(seed)?)],
-        "costs" => costs_json()?,
+        "cells" => add(cells::measure(seed, quick, checks)?),
+        "points" => add(online::points(seed, quick, checks)?),
+        "index" => add(online::index(seed, quick, checks)?),
+        "sampling" => vec![("sampling", sampling::measure(seed, quick, checks)?)],
+        "sensitivity" if !quick => vec![("sensitivity", sensitivity_json(seed)?)],
+        "coarsening" if !quick => vec![("coarsening", coarsening_json(seed)?)],
+        "advice" if !quick => vec![("advice", advice_json(seed)?)],
+        "costs" => costs_json(checks)?,
         _ => vec![],
     };
     Ok(tables.into_iter().map(|(name, table)| (name.to_owned(), table)).collect())
 }
 
-fn cells_json(seed: u64, quick: bool) -> Result<Value, String> {
-    let cells = cells::measure(seed, quick)?;
-    let row = |cell: &cells::Cell| {
-        json!({
-            "workload": cell.workload, "streams": cell.streams, "pool": cell.pool, "policy": cell.policy,
-            "hit_rate": cell.hit_rate, "bytes_read": cell.bytes_read, "order": cell.order, "of_belady": cell.of_belady,
-            "gap_closed": cell.gap_closed, "seed": seed,
-        })
-    };
-    Ok(cells.iter().map(row).collect())
-}
-
 fn sensitivity_json(seed: u64) -> Result<Value, String> {
     let mut rows = Vec::new();
     for variant in sensitivity::measure(seed)? {
-        for counted in &variant.row {
+        for counted in &variant.row.counted {
             rows.push(json!({
-                "choice": variant.choice, "workload": variant.workload, "policy": counted.policy, "seed": seed,
-                "hit_rate": 1.0 - counted.misses as f64 / variant.requests as f64, "gap_closed": counted.gap,
+                "choice": variant.choice, "workload": variant.row.workload, "policy": counted.policy, "seed": seed,
+                "hit_rate": counted.hit_rate, "gap_closed": counted.gap,
             }));
         }
     }
@@ -141,7 +166,7 @@ fn advice_json(seed: u64) -> Result<Value, String> {
     Ok(advice::measure(seed)?.iter().map(row).collect())
 }
 
-fn costs_json() -> Result<Vec<(&'static str, Value)>, String> {
+fn costs_json(checks: &mut Vec<Check>) -> Result<Vec<(&'static str, Value)>, String> {
     let victim = |cost: &costs::Cost| {
         json!({
             "policy": cost.policy, "scans": cost.scans, "ns_per_eviction": cost.ns,
@@ -149,9 +174,12 @@ fn costs_json() -> Result<Vec<(&'static str, Value)>, String> {
         })
     };
     let registration = |cost: &costs::Registration| json!({ "runs": cost.runs, "register_ns": cost.register_ns, "finish_ns": cost.finish_ns });
+    let (evictions, registrations) = (costs::evictions()?, costs::registrations()?);
+    let metadata = costs::metadata_bytes(1_000, 30)?;
+    costs::check(&evictions, &registrations, metadata, checks);
     Ok(vec![
-        ("costs", costs::evictions()?.iter().map(victim).collect()),
-        ("registrations", costs::registrations()?.iter().map(registration).collect()),
-        ("metadata_bytes", costs::metadata_bytes(1_000, 30)?.into()),
+        ("costs", evictions.iter().map(victim).collect()),
+        ("registrations", registrations.iter().map(registration).collect()),
+        ("metadata_bytes", metadata.into()),
     ])
 }

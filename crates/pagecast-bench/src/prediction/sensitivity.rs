@@ -3,9 +3,9 @@
 
 use pagecast_sim::simulation::Interleaving;
 
-use super::cells::{Counted, LOGICAL, load, row};
+use super::row::{BELADY, LIMIT, LOGICAL, Row, add_foretold, load, row, specs};
 
-const POLICIES: &str = "clock,pbm-paper,pbm-pq,pbm(frequency=off),pbm(frequency=auto)";
+const POLICIES: &str = "clock,pbm-paper,pbm-pq,pbm(frequency=off),pbm";
 const POOL: f64 = 0.3;
 
 /// A choice, the workload's parameters beside 32 streams, the order of requests, and what is added to the seed.
@@ -38,29 +38,28 @@ const VARIANTS: &[Variant] = &[
 
 pub(crate) struct Sensitivity {
     pub(crate) choice: &'static str,
-    pub(crate) workload: String,
-    pub(crate) requests: u64,
-    pub(crate) row: Vec<Counted>,
+    pub(crate) row: Row,
 }
 
 pub(crate) fn measure(seed: u64) -> Result<Vec<Sensitivity>, String> {
     println!(
-        "\nhit rates in per cent, 32 streams in a pool of 30 %; in brackets the share of the way from clock to Belady"
+        "\n32 streams in a pool of 30 %: hit rates in per cent, in brackets the share of the way from clock to Belady\n"
     );
+    let names: String = specs(POLICIES)?.iter().map(|policy| format!(" `{}` |", policy.name())).collect();
+    println!("| varied |{names} {LIMIT} |\n|---|---|---|---|---|---|---|");
     VARIANTS.iter().map(|variant| measured(variant, seed)).collect()
 }
 
 fn measured(&(choice, parameters, interleaving, more): &Variant, seed: u64) -> Result<Sensitivity, String> {
-    let workload = format!("sequential(streams=32,{parameters})");
-    let trace = load(&workload, seed + more)?;
-    let foretold = interleaving == Interleaving::Fixed;
-    let row = row(&trace, POLICIES, (interleaving, foretold), POOL, seed)?;
-    let requests = trace.requests().len() as u64;
+    let trace = load(&format!("sequential(streams=32,{parameters})"), seed + more)?;
+    let mut row = row(&trace, &specs(POLICIES)?, interleaving, (32, POOL), seed)?;
+    if interleaving == Interleaving::Fixed {
+        add_foretold(&mut row, &trace, seed)?;
+    }
     print!("| {choice} |");
-    for counted in &row {
-        let hit_rate = 100.0 * (1.0 - counted.misses as f64 / requests as f64);
-        print!(" {}: {hit_rate:.1} ({:.2}) |", counted.policy, counted.gap);
+    for counted in row.counted.iter().filter(|counted| counted.policy != BELADY) {
+        print!(" {:.1} ({:.2}) |", 100.0 * counted.hit_rate, counted.gap);
     }
     println!();
-    Ok(Sensitivity { choice, workload, requests, row })
+    Ok(Sensitivity { choice, row })
 }
