@@ -22,8 +22,8 @@ simulate() {
 # The paper's sampling: nothing is kept, draws are with replacement, and no fallback unless one is named.
 plain=keep=0,replacement=yes,frequency=off,fallback=off
 history=samples=10,keep=0,replacement=yes
-all="clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,$plain),pbm(frequency=off)"
-mixed="clock,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm(frequency=auto)"
+all="clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,$plain),pbm(frequency=off),pbm"
+mixed="clock,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm"
 table='pages=8000'
 
 for figure in $figures; do
@@ -31,7 +31,7 @@ for figure in $figures; do
     3)
         for workload in dynzipf-like dynzipf-like-cs; do
             simulate "3-$workload" "$workload(reads=400000,pages=8000)" \
-                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm(frequency=auto),opt" 10%,30%,50%,70%
+                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm,opt" 10%,30%,50%,70%
         done
         ;;
     5)
@@ -51,12 +51,14 @@ for figure in $figures; do
         ;;
     8)
         for streams in 8 16 32 64; do
-            simulate "8-$streams" "trailing-index(streams=$streams,$table)" "$mixed" 30%
+            simulate "8-$streams" "trailing-index(streams=$streams,$table)" "$mixed,opt" 30%
         done
         ;;
     9)
         for streams in 8 16 32 64; do
             simulate "9-$streams" "sequential-index(streams=$streams,queries=4,$table)" "$mixed" 30%
+            # As far as the days of TPC-H's dates lead.
+            simulate "9-$streams-days" "sequential-index(streams=$streams,queries=4,stray=96,$table)" "$mixed,opt" 30%
         done
         ;;
     11)
