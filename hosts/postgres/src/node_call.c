@@ -7,18 +7,42 @@
  */
 #include "pg_pagecast.h"
 
+#include "common/hashfn.h"
 #include "executor/executor.h"
+#include "utils/memutils.h"
 
-/* Of all queries of this process that run or wait; seldom more than a few. */
-static NodeCall *node_calls = NULL;
+/* Of all queries of this process that run or wait, by their nodes: a plan over partitions has thousands. */
+typedef struct CallOfNode
+{
+	PlanState  *node;
+	NodeCall   *call;
+	char		status;			/* the table's own */
+} CallOfNode;
+
+static inline uint32
+hash_of_node(const PlanState *node)
+{
+	return murmurhash32((uint32) ((uintptr_t) node >> 3));
+}
+
+#define SH_PREFIX calls
+#define SH_ELEMENT_TYPE CallOfNode
+#define SH_KEY_TYPE PlanState *
+#define SH_KEY node
+#define SH_HASH_KEY(table, key) hash_of_node(key)
+#define SH_EQUAL(table, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+static calls_hash *node_calls = NULL;
 
 static TupleTableSlot *
 before_tuple(PlanState *node)
 {
-	NodeCall   *call = node_calls;
+	NodeCall   *call = calls_lookup(node_calls, node)->call;
 
-	while (call->node != node)
-		call = call->next;
 	if (call->armed)
 	{
 		call->armed = false;
@@ -48,11 +72,14 @@ node_call_arm(NodeCall *call)
 void
 node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *))
 {
+	bool		found;
+
 	call->node = node;
 	call->original = node->ExecProcNodeReal;
 	call->function = function;
-	call->next = node_calls;
-	node_calls = call;
+	if (node_calls == NULL)
+		node_calls = calls_create(TopMemoryContext, 64, NULL);
+	calls_insert(node_calls, node, &found)->call = call;
 	node_call_arm(call);
 }
 
@@ -60,12 +87,8 @@ node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *))
 void
 node_call_remove(NodeCall *call)
 {
-	for (NodeCall **at = &node_calls; *at != NULL; at = &(*at)->next)
-	{
-		if (*at == call)
-		{
-			*at = call->next;
-			return;
-		}
-	}
+	CallOfNode *entry = calls_lookup(node_calls, call->node);
+
+	if (entry != NULL && entry->call == call)
+		calls_delete_item(node_calls, entry);
 }

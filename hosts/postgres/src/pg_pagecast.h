@@ -160,7 +160,6 @@ extern bool reads_blocks(const Plan *plan, uint32 blocks);
 /* node_call.c */
 typedef struct NodeCall
 {
-	struct NodeCall *next;
 	PlanState  *node;
 	ExecProcNodeMtd original;
 	void		(*function) (struct NodeCall *call);

@@ -52,6 +52,20 @@ class Resting(ScanTest):
                 self.assertTrue(_CALM / 2 < counted <= _CALM + 1, f"{counted} of {blocks}")
                 self.assertEqual(0, self.counter(watcher, "active"))
 
+    def test_without_the_counts_of_the_server(self) -> None:
+        """Where `track_counts` is off nothing tells where a resting index scan would be, so it does not rest; a bitmap scan does."""
+        watcher = self.session()
+        for kind, rests in (("index", False), ("bitmap", True)):
+            with self.subTest(kind):
+                session = self.calm_session(kind)
+                expected = session.value("select sum(amount) from events where id > 0")
+                session.execute("set track_counts = off")
+                blocks, before = self.blocks(watcher), self.counted(watcher)
+                self.assertEqual(expected, session.value("select sum(amount) from events where id > 0"))
+                counted = self.counted(watcher) - before
+                self.assertTrue(counted <= _CALM + 1 if rests else counted > blocks * 0.9, f"{counted} of {blocks}")
+                self.assertEqual(0, self.counter(watcher, "active"))
+
     def test_position(self) -> None:
         """A resting cursor is where its rows are."""
         watcher = self.session()
