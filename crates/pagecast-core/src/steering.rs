@@ -16,6 +16,9 @@
 //!   which a guest in another's pool does not see. Counts of pages that stay are kept low, so that a rise is seen. Of a page that was not seen twice nothing is known, and the clock goes on
 //!   with it as if we were not there, also no faster: the hand comes by more often, and most times leaves the count as it was.
 //!
+//! * Of a page that has not been seen twice the host may know more: its table is read whole again and again ([`Uses::read_every`]). The
+//!   paper has no such history; its scans are forgotten when they end.
+//!
 //! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer looked at and a selection in
 //! linear time, 64 short steps each; 8 bytes per buffer. No allocation, no panic.
 
@@ -69,6 +72,13 @@ impl Uses {
         Self::of(page, usage, now).with(SCANNED | REVISITED)
     }
 
+    /// `page` is of a table that is read whole every `interval` ticks, the last time at `last`. What the page's own uses have told goes
+    /// before that; else it is taken to be used once by each reading.
+    pub fn read_every(self, page: PageId, usage: u8, interval: Tick, last: Tick) -> Self {
+        let known = if self.is_of(page) { self } else { Self::of(page, usage, last) };
+        if known.interval() > 0 { known } else { known.with_interval(interval >> UNIT_BITS) }
+    }
+
     fn of(page: PageId, left: u8, now: Tick) -> Self {
         Self(tag(page) << TAG_AT | time(now)).with_left(left)
     }
@@ -93,6 +103,10 @@ impl Uses {
         Self(self.0 & !bit)
     }
 
+    fn with_interval(self, interval: u64) -> Self {
+        Self(self.0 & !(TIME_MASK << INTERVAL_AT) | interval.clamp(1, TIME_MASK) << INTERVAL_AT)
+    }
+
     fn interval(self) -> u64 {
         self.0 >> INTERVAL_AT & TIME_MASK
     }
@@ -113,7 +127,7 @@ impl Uses {
             known if usage == MAX_USAGE => (known / 2).clamp(1, found),
             known => known.midpoint(found),
         };
-        Self(self.0 & !(TIME_MASK << INTERVAL_AT) & !TIME_MASK | interval << INTERVAL_AT | time(now))
+        Self(self.0 & !TIME_MASK | time(now)).with_interval(interval)
     }
 
     /// Since the last use, in units.

@@ -157,6 +157,35 @@ fn a_page_in_use_outlives_pages_that_are_wanted_later_and_goes_when_it_rests() {
 }
 
 #[test]
+fn a_page_of_a_table_that_is_read_again_and_again_stays_until_its_time_is_long_over() {
+    let expected = |block: u32, last: Tick| {
+        let mut expected = buffer(block, 0);
+        expected.uses = Uses::default().read_every(expected.page, 0, 2 * SECOND, last);
+        expected
+    };
+    // Blocks 3 and 1 of the oracle's are wanted in three seconds and in one, that of the table in two.
+    let mut clock = Clock(vec![buffer(3, 0), expected(200, 0), buffer(1, 0)]);
+    clock.steer(1, &InOrder, SECOND);
+    assert_eq!(clock.pass(), [3]);
+    let mut clock = Clock(vec![buffer(3, 0), expected(200, 0), buffer(1, 0)]);
+    clock.steer(1, &InOrder, 20 * SECOND);
+    assert_eq!(clock.pass(), [200]);
+}
+
+#[test]
+fn what_a_page_has_told_goes_before_what_its_table_tells() {
+    let mut clock = Clock(vec![buffer(200, 1)]);
+    clock.steer(0, &NoScans, 0);
+    clock.0[0].usage = MAX_USAGE;
+    clock.steer(0, &NoScans, 10 * SECOND);
+    let uses = clock.0[0].uses;
+    let page = clock.0[0].page;
+    assert_eq!(uses.read_every(page, 1, SECOND, 0), uses);
+    let other = PageId::new(TABLE, 201);
+    assert_ne!(uses.read_every(other, 1, SECOND, 0), uses);
+}
+
+#[test]
 fn reads_by_scans_are_no_uses() {
     let mut clock = Clock(vec![buffer(300, 1)]);
     for round in 0..10 {

@@ -134,6 +134,11 @@ format_shared_memory(void)
 	pg_atomic_init_u32(&shared->active, 0);
 	for (int i = 0; i < COUNTERS; i++)
 		pg_atomic_init_u64(&shared->counters[i], 0);
+	for (int i = 0; i < lengthof(shared->recurrences); i++)
+	{
+		pg_atomic_init_u64(&shared->recurrences[i].table, 0);
+		pg_atomic_init_u64(&shared->recurrences[i].last, 0);
+	}
 	pg_atomic_init_u64(&shared->counted_since, (uint64) GetCurrentTimestamp());
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{

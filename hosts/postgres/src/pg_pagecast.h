@@ -61,6 +61,15 @@ typedef struct RelationCounts
 
 #define COUNTED_RELATIONS 512
 
+/* A table that is read whole now and then. */
+typedef struct Recurrence
+{
+	pg_atomic_uint64 table;		/* to the predictor, and behind it the time between two scans; 0 while there is none */
+	pg_atomic_uint64 last;		/* when a scan began */
+} Recurrence;
+
+#define RECURRENCE_BITS 6
+
 /* The order is that of pg_pagecast_stats; a new one needs a new version of the SQL. */
 typedef enum Counter
 {
@@ -91,6 +100,7 @@ typedef struct SharedState
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
+	Recurrence	recurrences[1 << RECURRENCE_BITS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
 	RelationCounts relations[COUNTED_RELATIONS + 1];	/* the last one for those that found no place */
 } SharedState;
@@ -219,6 +229,10 @@ extern void observe_bitmap_scan(BitmapHeapScanState *node);
 
 /* explain.c */
 extern void explain_install_hook(void);
+
+/* recurrence.c */
+extern void recurrence_note(uint32 table, uint64 now);
+extern uint64 recurrence_expect(uint64 uses, uint32 table, BlockNumber block, uint8 usage);
 
 /* steering.c */
 extern void make_room(void);

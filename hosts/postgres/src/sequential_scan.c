@@ -86,6 +86,7 @@ register_scan(SequentialScan *observed)
 	BlockNumber behind;
 	PredictorRun runs[2];
 	size_t		count = 0;
+	bool		registered;
 
 	observed->blocks = scan->rs_nblocks;
 	observed->parallel = scan->rs_base.rs_parallel != NULL;
@@ -98,7 +99,10 @@ register_scan(SequentialScan *observed)
 	if (observed->start > 0)
 		runs[count++] = (PredictorRun) {0, observed->start, behind, observed->start};
 	runs[count++] = (PredictorRun) {observed->start, behind, 0, behind};
-	return register_shared_runs(&observed->registration, runs, count, observed->blocks, observed->parallel);
+	registered = register_shared_runs(&observed->registration, runs, count, observed->blocks, observed->parallel);
+	if (registered && observed->registration.owner && scan->rs_strategy == NULL)
+		recurrence_note(observed->registration.name, pagecast_now());
+	return registered;
 }
 
 static const PgStat_TableStatus *

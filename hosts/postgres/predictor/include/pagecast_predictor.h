@@ -134,4 +134,9 @@ extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t b
 /* What to remember of a buffer into which a registered scan has read a block that it will visit again before it is done with it. */
 extern uint64_t predictor_visited_by_scan(uint32_t relation, uint32_t block, uint8_t usage, uint64_t now);
 
+/* What to think of a buffer whose usage count is `usage` and whose block is of a table that is read whole every `interval`, the last
+ * time at `last`. */
+extern uint64_t predictor_read_every(uint64_t uses, uint32_t relation, uint32_t block, uint8_t usage, uint64_t interval,
+									 uint64_t last);
+
 #endif							/* PAGECAST_PREDICTOR_H */

@@ -242,3 +242,16 @@ pub extern "C" fn predictor_read_by_scan(
 pub extern "C" fn predictor_visited_by_scan(relation: u32, block: u32, usage: u8, now: u64) -> Uses {
     Uses::visited_by_scan(PageId::new(RelationId(relation), block), usage, now)
 }
+
+#[unsafe(no_mangle)]
+/// What to think of a buffer with a block of a table that is read whole every `interval`, the last time at `last`.
+pub extern "C" fn predictor_read_every(
+    uses: Uses,
+    relation: u32,
+    block: u32,
+    usage: u8,
+    interval: u64,
+    last: u64,
+) -> Uses {
+    uses.read_every(PageId::new(RelationId(relation), block), usage, interval, last)
+}
