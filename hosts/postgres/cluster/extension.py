@@ -32,13 +32,20 @@ def install_server() -> Installation:
     if not majors:
         raise ServerFailed(f"apt knows none of {', '.join(f'postgresql-{major}' for major in _PACKAGED)}")
     print(f"installing PostgreSQL {majors[0]} by apt", file=sys.stderr)
-    # Named together, both come in the same minor version.
-    _apt("install", "-y", "--no-install-recommends", f"postgresql-{majors[0]}", f"postgresql-server-dev-{majors[0]}")
+    # Named together, both come in the same minor version. The headers' package brings no compiler.
+    _apt("install", "-y", "--no-install-recommends", f"postgresql-{majors[0]}", f"postgresql-server-dev-{majors[0]}", "gcc", "libc6-dev")
     return find(majors[0])
+
+
+def require_rust() -> None:
+    """Says what is missing before anything is fetched: Debian's own Rust may be too old, so it is not installed by apt."""
+    if not shutil.which("cargo"):
+        raise ServerFailed("cargo is not in PATH, and pg_pagecast's predictor is built by it; install Rust first (https://rustup.rs)")
 
 
 def install_extension(installation: Installation) -> None:
     """Builds pg_pagecast for this server and installs it."""
+    require_rust()
     # Objects of another version's headers may lie there.
     for target in ("clean", "all", "install"):
         command = ["make", "-s", "-C", str(_HERE), f"PG_CONFIG={installation.pg_config}", target]

@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 
 from cluster import ServerFailed
-from cluster.extension import install_extension, install_server, modes
+from cluster.extension import install_extension, install_server, modes, require_rust
 
 _REPORT = Path("target/demo-postgres")
 
 
 def main() -> int:
     try:
+        require_rust()
         installation = install_server()
         print(f"PostgreSQL {installation.version}: building pg_pagecast", flush=True)
         install_extension(installation)
