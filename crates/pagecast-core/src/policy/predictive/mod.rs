@@ -26,10 +26,11 @@
 //!
 //! Cost: a hit outside scans within the grain is two reads, another one two relaxed writes to words of the frame's own, and
 //! as many shared ones as there are misses (hits that count for learning are drawn so); of the pages of the shadows, 1 in
-//! `frames / 128`, a request there. A hit by a scan writes the time if only scans have used the page. An eviction looks at
+//! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page. An eviction looks at
 //! `samples` frames, the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an
 //! admission looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for
-//! arrivals, beside its word; for the tables 48 up to 1,024 frames and 8.25 KiB, for the shadows 168 up to 128 frames.
+//! arrivals, beside its word; for the tables 48 up to 1,024 frames and 8.25 KiB, for the shadows
+//! 168 up to 128 frames and 2.6 from 8,192 to 65,536.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
 //! made anew by one thread at a time, the others go on with the old ones. The grain is a hint of what may be left out.
@@ -60,8 +61,9 @@ const WATCHED_FRAMES: u32 = 16;
 const WATCHED_GHOSTS: u32 = 8;
 /// Uses of a page within the time in which one frame in so many gets another page are one use.
 const GRAINS: u64 = 1 << 16;
-/// Requests after which the sums are halved: so many for each frame, but no fewer than the second.
-const MEMORY: u64 = 4;
+/// Requests after which the sums are halved: so many for each frame, but no fewer than the second. Of 4 and more, large pools of
+/// traces whose habits change lose 1 to 6 points.
+const MEMORY: u64 = 2;
 const LEAST_MEMORY: u64 = 2000;
 /// Requests to the first estimate; the pauses double from there to an eighth of the memory.
 const FIRST_PAUSE: u64 = 16;

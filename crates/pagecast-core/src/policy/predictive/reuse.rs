@@ -20,10 +20,10 @@
 //!   these are seen to go unused: what remains of a loop or a scan that does not fit stays, and new pages make room.
 //! * Pages that only scans have read get no prior: they are worth nothing until uses prove otherwise. This is the gate that
 //!   keeps history out of scan-only work.
-//! * Sums are halved every `MEMORY` turnovers, so old habits fade.
+//! * Sums are halved after two requests a frame, so old habits fade.
 //!
 //! Cost: an event is two reads and writes; a new estimate of everything takes some 64 operations a kind, at intervals
-//! that grow to half a turnover. Bytes: 8.25 KiB, and 48
+//! that grow to a quarter of a request a frame. Bytes: 8.25 KiB, and 48
 //! a frame up to 1,024 frames.
 //!
 //! Concurrency: sums are read and written relaxed, a load and a store apart; what a race loses is an observation of many. A

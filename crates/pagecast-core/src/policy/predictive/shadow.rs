@@ -8,8 +8,12 @@
 //! by more requests than chance explains: `Z` standard deviations of a fair coin tossed for each request on which the two
 //! differ. Old requests fade. Scans' requests are not shown to them: who ranks pages without a registered future is the question.
 //!
-//! Cost: a request for one of the shadows' pages, 1 in `frames / 128`, two searches of 128 words; a miss in a shadow an
-//! eviction there. Bytes: 84 for each frame of each shadow, 21 KiB at most.
+//! Shadows grow with the pool: 128 frames see so few requests of a pool of 40,000 that a lead of one point stays within
+//! chance to the end of a million requests. Larger ones in small pools would believe what the first pages tell.
+//!
+//! Cost: a request for one of the shadows' pages, 1 in 64 of a large pool's, two searches of as many words as a shadow has
+//! frames; a miss in a shadow an eviction there. Bytes: 84 for each frame of each shadow, 21 KiB up to 8,192 frames of the
+//! pool, then 2.6 a frame and 168 KiB at most.
 //!
 //! Concurrency: one thread at a time goes through the shadows, who comes meanwhile lets it be. Acquire and Release on
 //! `busy`: it sees what the one before left. No lock: nobody waits.
@@ -27,8 +31,10 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Frames of a shadow, at most.
-const FRAMES: u32 = 128;
+/// One frame of a shadow for so many of the pool, but no fewer and no more than these.
+const SCALE: u32 = 64;
+const LEAST: u32 = 128;
+const MOST: u32 = 1024;
 /// For each of them a page, a word, a history and four ghosts.
 const BYTES_PER_FRAME: u32 = 8 + 8 + 4 + 64;
 /// Frames that an eviction there draws.
@@ -132,13 +138,18 @@ pub(super) struct Shadows {
     learned_leads: AtomicBool,
 }
 
+/// Frames of each shadow of a pool of `frames`.
+fn shadow_frames(frames: u32) -> u32 {
+    (frames / SCALE).clamp(LEAST, MOST).min(frames)
+}
+
 fn share(frames: u32, shadow: u32) -> u64 {
     (u64::from(shadow) << 32) / u64::from(frames.max(shadow))
 }
 
 impl Shadows {
     pub(super) fn new(frames: u32) -> Self {
-        let shadow = frames.min(FRAMES);
+        let shadow = shadow_frames(frames);
         Self {
             learned: Shadow::new(shadow),
             steadfast: Shadow::new(shadow),
@@ -152,11 +163,12 @@ impl Shadows {
 
     /// What they take beside a pool of `frames` frames.
     pub(super) fn bytes(frames: u32) -> u32 {
-        2 * frames.min(FRAMES) * BYTES_PER_FRAME
+        2 * shadow_frames(frames) * BYTES_PER_FRAME
     }
 
     pub(super) fn resize(&self, frames: u32) {
-        let shadow = self.learned.resize(frames).min(self.steadfast.resize(frames));
+        let shadow = shadow_frames(frames);
+        let shadow = self.learned.resize(shadow).min(self.steadfast.resize(shadow));
         self.share.store(share(frames, shadow), Relaxed);
     }
 
