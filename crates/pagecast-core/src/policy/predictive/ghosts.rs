@@ -57,22 +57,21 @@ impl Ghosts {
         (&self.sets[set], (hash & 0xffff_ffff).max(1) << 32)
     }
 
-    /// Remembers a page that left.
-    pub(super) fn insert(&self, page: PageId, history: History, last: Tick) {
+    /// Remembers a page that left, with its packed history.
+    pub(super) fn insert(&self, page: PageId, packed: u32, last: Tick) {
         let (set, tag) = self.place(page);
         let age = |ghost: &&Ghost| if ghost.who.load(Relaxed) == EMPTY { 0 } else { ghost.last.load(Relaxed).max(1) };
         if let Some(ghost) = set.iter().min_by_key(age) {
-            ghost.who.store(tag | u64::from(history.pack()), Relaxed);
+            ghost.who.store(tag | u64::from(packed), Relaxed);
             ghost.last.store(last, Relaxed);
         }
     }
 
     /// Takes out what is remembered of `page`, and when it was used last.
-    pub(super) fn take(&self, page: PageId) -> Option<(History, Tick)> {
+    pub(super) fn take(&self, page: PageId) -> Option<(u32, Tick)> {
         let (set, tag) = self.place(page);
         let ghost = set.iter().find(|ghost| ghost.who.load(Relaxed) >> 32 == tag >> 32)?;
-        let history = History::unpack(ghost.who.swap(EMPTY, Relaxed) as u32);
-        Some((history, ghost.last.load(Relaxed)))
+        Some((ghost.who.swap(EMPTY, Relaxed) as u32, ghost.last.load(Relaxed)))
     }
 
     /// A random place: its ghost, if there is one.
@@ -93,9 +92,9 @@ mod tests {
         let ghosts = Ghosts::new(16);
         assert_eq!(ghosts.room(), 64);
         for page in 0..1000 {
-            ghosts.insert(PageId::from_raw(page), History::Once, page + 1);
+            ghosts.insert(PageId::from_raw(page), History::Once.pack(), page + 1);
         }
-        assert_eq!(ghosts.take(PageId::from_raw(999)), Some((History::Once, 1000)));
+        assert_eq!(ghosts.take(PageId::from_raw(999)), Some((History::Once.pack(), 1000)));
         assert_eq!(ghosts.take(PageId::from_raw(999)), None, "taken is taken");
         let left = (0..1000).filter(|&page| ghosts.take(PageId::from_raw(page)).is_some());
         let oldest = left.min();

@@ -15,7 +15,7 @@ use crate::{FrameId, PageId, Tick, oracle::Oracle};
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-/// Beside a page's packed history: it is hot ([`super::steadfast`]), and it is one of the shadows' pages.
+/// Beside a page's packed history: it is hot ([`super::steadfast`]), also as a ghost, and it is one of the shadows' pages.
 const HOT: u32 = 1 << 31;
 pub(super) const SHADOWED: u32 = 1 << 30;
 /// A page that neither scans nor history speak for costs its age times this: more than any that a scan wants, and the longest
@@ -141,11 +141,13 @@ impl Ranking {
         let ghost = self.ghosts.take(access.page);
         let mut reuse = None;
         let (history, last, hot) = match (ghost, access.scan) {
-            (Some((history, last)), Some(_)) => (history, last, false),
-            (Some((history, last)), None) => {
-                let age = access.at.saturating_sub(last);
+            (Some((packed, last)), Some(_)) => (History::unpack(packed), last, packed & HOT != 0),
+            (Some((packed, last)), None) => {
+                let (history, age) = (History::unpack(packed), access.at.saturating_sub(last));
                 reuse = Some(Reuse { history, age });
-                (history.used_after(age), access.at, self.steadfast.is_hot_after(last))
+                // The learned estimate may have given up a hot page, which is as hot when it comes back.
+                let hot = packed & HOT != 0 || self.steadfast.is_hot_after(last);
+                (history.used_after(age), access.at, hot)
             }
             (None, Some(_)) => (History::Scanned, access.at, false),
             (None, None) => (History::Once, access.at, self.steadfast.has_room()),
@@ -171,6 +173,11 @@ impl Ranking {
         let mut places = [Candidate::BLANK; RANKED];
         let mut ranked = Ranked::new(&mut places);
         self.look(&look, &mut ranked);
+        // Before it may be the victim, whose ghost must not be hot.
+        if let (None, (last, Some(frame))) = (front.cold, seen.oldest_hot.get()) {
+            self.histories[frame.index()].fetch_and(!HOT, Relaxed);
+            self.steadfast.demoted(last);
+        }
         let mut victim = None;
         while victim.is_none() {
             let Some(candidate) = ranked.pop() else { break };
@@ -180,10 +187,6 @@ impl Ranking {
             } else if frames.evictable(frame) == Some(page) {
                 ranked.put(self.judge(&look, frame, page, 0.0));
             }
-        }
-        if let (None, (last, Some(frame))) = (front.cold, seen.oldest_hot.get()) {
-            self.histories[frame.index()].fetch_and(!HOT, Relaxed);
-            self.steadfast.demoted(last);
         }
         self.kept.keep(&ranked, victim);
         victim.or_else(|| claim_any(frames, random))
@@ -262,12 +265,12 @@ impl Ranking {
 
     /// Claims `frame` and remembers the page that was in it, if somebody had used it.
     fn claim(&self, frames: &dyn Frames, frame: FrameId, page: PageId) -> Option<FrameId> {
-        let (history, last) = (self.history(frame), frames.word(frame).load(Relaxed));
+        let (packed, last) = (self.packed(frame), frames.word(frame).load(Relaxed));
         if frames.claim(frame, page) != Claim::Taken {
             return None;
         }
-        if history != History::Scanned {
-            self.ghosts.insert(page, history, last);
+        if History::unpack(packed) != History::Scanned {
+            self.ghosts.insert(page, packed & !SHADOWED, last);
         }
         Some(frame)
     }
