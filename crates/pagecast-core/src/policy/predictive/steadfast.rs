@@ -6,7 +6,7 @@
 //!
 //! Deviations: the oldest hot page is the oldest of an eviction's candidates. `bottom` is learned when one loses its rank,
 //! and not lowered when the page at the bottom is used. Who becomes hot is counted nowhere: the queue of arrivals tells. If
-//! the page at its front has become hot, an older one must go. Pages that the learned estimate brought in, while it led, go before the queue's.
+//! the page at its front has become hot, an older one must go.
 //!
 //! Suits what is over before reuse can be learned, and loops. Weak where pages die young or the working set moves.
 //!
@@ -26,8 +26,6 @@ const FRAMES_PER_ARRIVAL: u32 = 100;
 /// Arrivals at the front that are looked at, in case their pages have left already.
 const FRONT: u64 = 8;
 const NOBODY: u64 = u64::MAX;
-/// In ticks; its product with an age is finite.
-const MORE_THAN_ANY_AGE: f32 = 1e19;
 
 #[derive(Debug)]
 struct Arrival {
@@ -58,7 +56,7 @@ pub(super) struct Steadfast {
 pub(super) struct Front {
     /// Its frame, if it is not hot: the victim.
     pub(super) cold: Option<FrameId>,
-    /// When it came in. Pages that are not hot and not used since are none of the queue's: what the learned estimate left goes first.
+    /// When it came in. Pages that are not hot and not used since are none of the queue's, and one too many.
     pub(super) since: Tick,
 }
 
@@ -124,10 +122,10 @@ impl Steadfast {
     pub(super) fn cost(front: &Front, frame: FrameId, is_hot: bool, last: Tick, at: Tick) -> f32 {
         let age = at.saturating_sub(last).max(1) as f32;
         match is_hot {
+            _ if front.cold == Some(frame) => f32::MAX,
             true => age,
-            // None of the queue's: more than its front, and still finite.
-            false if last < front.since => age * MORE_THAN_ANY_AGE,
-            false if front.cold == Some(frame) => MORE_THAN_ANY_AGE,
+            // More than any hot page, and still finite.
+            false if last < front.since => age * 1e18,
             false => 0.0,
         }
     }
