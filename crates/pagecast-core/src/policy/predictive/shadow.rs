@@ -43,7 +43,7 @@ const SAMPLES: u32 = 32;
 const Z: u32 = 3;
 const INERTIA: u32 = 40;
 /// Differing requests after which all before weigh half.
-const MEMORY: u32 = 512;
+const MEMORY: u32 = 1024;
 /// Keeps the choice of pages apart from other uses of the same hash.
 const SALT: u64 = 0x5bd1_e995_7b93_a4d1;
 
