@@ -102,7 +102,10 @@ class Deaths(ServerTest):
                 except (Lost, SqlError):
                     pids = []
                 if pids:
-                    os.kill(self.random.choice(pids), signal.SIGKILL)
+                    try:
+                        os.kill(self.random.choice(pids), signal.SIGKILL)
+                    except ProcessLookupError:
+                        continue  # a parallel worker that has ended since
                     Run.count("backends killed by signal 9")
                     time.sleep(0.1)
                 self.cluster.wait()
