@@ -137,14 +137,6 @@ def warm(cluster: Cluster, settings: dict, cases: Iterable[str]) -> None:
             work.turn(0.1)
 
 
-def transactions_of(cluster: Cluster, case: str, clients: int, seconds: float) -> int:
-    """As many of each client as take about so long."""
-    transactions = 1
-    while (took := transactions * clients * take(cluster, case, clients, transactions, 1)[1]) < seconds / 4:
-        transactions *= 4
-    return max(1, round(transactions * seconds / took))
-
-
 @dataclass
 class Turn:
     """From when to when a pgbench was to begin transactions, and what its server took for these."""
