@@ -15,6 +15,8 @@
 //! * `replacement=round`: frames are drawn along a sequence that spreads evenly over the pool, so that in a round of as many
 //!   draws as there are frames each comes about once. Independent draws leave out 37 % of the frames in a round.
 //! * `samples=all`: every frame, the limit of what estimates can tell; for simulations.
+//! * Where times of use are kept (`fallback` or `frequency`) estimates are told of them: what a scan has read since its last
+//!   report is then not taken for wanted at once ([`Oracle::next_access_after`]). The sources keep no such time.
 //!
 //! With `replacement=yes`, `keep=0` and all other switches off it chooses as [`super::PbmSampling`] does, victim by victim, and
 //! what that deviates in stands there. Beyond it:
