@@ -105,6 +105,41 @@ fn an_almost_sequential_scan_keeps_a_window_around_its_place() {
     );
 }
 
+/// Almost sequential scans are expected where others have read the page, each from where it stands and at its own pace, and
+/// the first of them counts. Who does not say when the page was used last hears of the window, as the paper has it.
+#[test]
+fn an_almost_sequential_scan_is_expected_where_others_came_to_the_page() {
+    let (mut registry, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
+    let run = Run { first: 100, blocks: 1000, position: 0, span: 1000 };
+    let mut scan = |descending| register(&mut registry, Pages::Correlated { run, scatter: 30, descending }, 1000);
+    let (leader, near, far, falling) = (scan(false), scan(false), scan(false), scan(true));
+    let at = |block, now| predictor.next_access_after(1, 0, page(block), now);
+    predictor.visit(leader, page(600), 0);
+    predictor.report(leader, 480, 480);
+    assert_eq!(at(600, 480), Some(0), "nothing is left by a scan that is nowhere yet");
+    predictor.visit(leader, page(600), 480);
+    predictor.report(leader, 510, 510);
+    predictor.visit(leader, page(600), 510);
+    registry.finish(leader, 510);
+    predictor.report(near, 475, 950);
+    assert_eq!(at(600, 950), Some(5 * 2), "to 480");
+    assert_eq!(predictor.next_access(page(600), 950), Some(0));
+    assert_eq!(at(604, 950), Some(0), "of other pages nothing is known");
+    predictor.report(near, 490, 980);
+    assert_eq!(at(600, 980), Some(20 * 2), "to 510");
+    registry.finish(near, 980);
+    predictor.report(far, 400, 1200);
+    assert_eq!(at(600, 1200), Some(80 * 3), "the next one comes to 480");
+    registry.finish(far, 1200);
+    // In falling order the page's place is 499, and the keys are met from the other end: a step early, as steps are mirrored.
+    predictor.report(falling, 485, 970);
+    assert_eq!(at(600, 970), Some(3 * 2));
+    predictor.report(falling, 495, 990);
+    assert_eq!(at(600, 990), Some(23 * 2));
+    registry.finish(falling, 1000);
+    assert_eq!(at(600, 1000), None);
+}
+
 /// Accesses with the error that a correlation stands for: the window that is derived from it holds nearly all of them.
 #[test]
 fn the_window_of_a_correlation_holds_the_accesses() {

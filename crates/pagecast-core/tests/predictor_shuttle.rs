@@ -216,6 +216,40 @@ fn marks_are_whole() {
     }
 }
 
+/// Two almost sequential scans leave their visits in one set while a reader looks: it expects a third one at a page where
+/// somebody came to that page.
+fn visits_are_of_their_page() {
+    let config = PredictorConfig { scans: 3, parts: 3, runs: 6, marks: 4, ..PredictorConfig::EMPTY };
+    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    let mut registry = Registry::format(memory, config).unwrap();
+    let predictor = registry.predictor();
+    let run = Run { first: 0, blocks: 400, position: 0, span: 400 };
+    let parts = [Part { relation: TABLE, pages: Pages::Correlated { run, scatter: 30, descending: false } }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 400, parts: &parts };
+    let [one, other, behind] = [0; 3].map(|now| registry.register(&spec, now).unwrap());
+    let left = [(one, 200, [195, 210]), (other, 201, [190, 205])];
+    let from = 180;
+    predictor.report(behind, from, from);
+    let scans = left.map(|(scan, block, places)| {
+        let predictor = predictor.clone();
+        thread::spawn(move || {
+            for place in places {
+                predictor.report(scan, place, place);
+                predictor.visit(scan, PageId::new(TABLE, block), place);
+            }
+        })
+    });
+    for (_, block, places) in left {
+        let found = predictor.next_access_after(1, 0, PageId::new(TABLE, block), from).unwrap();
+        // At once where nothing is left yet, half a window on past what is; else from the place of any of the three.
+        let comes = |at: u64| places.iter().any(|&place| place == at + found);
+        assert!(found == 0 || found == 30 || [from, 190, 195, 205].into_iter().any(comes), "{block}: {found}");
+    }
+    for scan in scans {
+        scan.join().unwrap();
+    }
+}
+
 /// Explores `protocol` with `left_out`. One at a time: what is left out is left out everywhere.
 fn explore(protocol: fn(), left_out: Option<Mistake>) {
     explore_times(FEW_SWITCHES, protocol, left_out);
@@ -277,4 +311,6 @@ fn workers_need_no_lock() {
 fn marks_need_no_version() {
     explore(marks_are_whole, None);
     explore(marks_are_whole, Some(Mistake::UnmixedMark));
+    explore(visits_are_of_their_page, None);
+    explore(visits_are_of_their_page, Some(Mistake::UnmixedMark));
 }

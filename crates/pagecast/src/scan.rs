@@ -80,6 +80,14 @@ impl Scan {
         self.shared.predictor.mark(page, entry);
     }
 
+    /// Says that this scan, which reads a table nearly in its order (registered as
+    /// [`Pages::Correlated`](crate::predictor::Pages::Correlated)), has come to `page`: scans behind it are then expected to come to
+    /// the page at the same place. Any thread, no lock; mostly a read, and up to eight stores. Without room for
+    /// [`marks`](crate::PredictorConfig::marks) nothing happens.
+    pub fn visit(&self, page: PageId) {
+        self.shared.predictor.visit(self.id, page, self.shared.now());
+    }
+
     /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the bound: a scan that reads
     /// everything once then leaves the rest of the pool alone, whatever the policy. When it has as many, each further load
     /// takes the frame of its oldest page that nobody holds. Pinned pages and those on their way come on top.

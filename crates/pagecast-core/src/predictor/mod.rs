@@ -68,6 +68,7 @@ mod pages;
 mod reader;
 mod registry;
 mod scan;
+mod visits;
 mod words;
 
 pub use advice::Throttle;

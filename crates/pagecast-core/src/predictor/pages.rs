@@ -5,7 +5,7 @@
 
 use super::registry::{BITSET, CORRELATED};
 use super::words::{Words, join, split};
-use super::{PagesFault, Run, layout::Layout};
+use super::{MAX_LENGTH, PagesFault, Run, layout::Layout};
 use crate::PageId;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -98,23 +98,46 @@ pub(super) fn space(form: u32, count: u32) -> u32 {
     }
 }
 
-/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only keeps roughly to the
-/// order of blocks. A block may be wanted from `scatter` positions in front of its place to as many behind it, and while the
-/// scan is there it may be wanted at any moment.
+/// The positions between which a scan that only keeps roughly to the order of blocks may read some of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// The place that the first of them to be read would have in perfect order.
+    pub(super) place: u64,
+    /// How far in front of its place and behind it a block may be read.
+    pub(super) scatter: u64,
+    pub(super) descending: bool,
+}
+
+/// The window of `blocks` in an almost sequential scan whose pages are at `at`.
 #[inline]
-pub(super) fn find_correlated(words: Words<'_>, at: u32, blocks: Blocks, from: u64) -> Option<u64> {
+pub(super) fn window(words: Words<'_>, at: u32, blocks: Blocks) -> Option<Window> {
     let record = words.record::<{ RUN_WORDS + 1 }>(at as usize)?;
     let (run, count) = split(record[0].load(Relaxed));
     let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
-    let (scatter, descending) = (record[3].load(Relaxed) >> 1, record[3].load(Relaxed) & 1 == 1);
+    let straying = record[3].load(Relaxed);
+    // No axis is longer.
+    let (scatter, descending) = ((straying >> 1).min(MAX_LENGTH), straying & 1 == 1);
     let last = run.saturating_add(count.checked_sub(1)?);
     let (low, high) = (blocks.first.max(run), blocks.last.min(last));
     if low > high {
         return None;
     }
     let (nearest, furthest) = if descending { (last - high, last - low) } else { (low - run, high - run) };
-    let place = |offset: u32| position.saturating_add(share(span, offset, count));
-    (place(furthest).saturating_add(scatter) >= from).then(|| place(nearest).saturating_sub(scatter).max(from))
+    let place_of = |offset: u32| position.saturating_add(share(span, offset, count));
+    let place = place_of(nearest);
+    let end = place_of(furthest).saturating_add(scatter);
+    Some(Window { begin: place.saturating_sub(scatter), end, place, scatter, descending })
+}
+
+/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only keeps roughly to the
+/// order of blocks. A block may be wanted from `scatter` positions in front of its place to as many behind it, and while the
+/// scan is there it may be wanted at any moment.
+#[inline]
+pub(super) fn find_correlated(words: Words<'_>, at: u32, blocks: Blocks, from: u64) -> Option<u64> {
+    let window = window(words, at, blocks)?;
+    (window.end >= from).then(|| window.begin.max(from))
 }
 
 /// Neighbouring blocks of one relation: one page that is asked for, or a cell of them.

@@ -5,6 +5,7 @@ use super::layout::{Layout, PART_WORDS, bucket, header};
 use super::pages::{self, Blocks, Stretch};
 use super::registry::{BITSET, CORRELATED, part};
 use super::scan::Scan;
+use super::visits::Visits;
 use super::words::{Words, split};
 use super::{FormatError, PredictorConfig, ScanView};
 use crate::oracle::Oracle;
@@ -20,9 +21,9 @@ const TRIES: u32 = 8;
 
 /// Where a part keeps its pages, and how they are searched.
 #[derive(Clone, Copy)]
-struct Place {
-    form: u32,
-    stretch: Stretch,
+pub(super) struct Place {
+    pub(super) form: u32,
+    pub(super) stretch: Stretch,
     origin: (u32, u64),
 }
 
@@ -33,6 +34,8 @@ struct Asked {
     /// Its last use; 0 if that is not known.
     used: Tick,
     now: Tick,
+    /// Where in their windows almost sequential scans have come to it, if that is known and matters.
+    visits: Option<Visits>,
 }
 
 /// Answers when a page will be wanted next. Cheap to clone if the memory's handle is.
@@ -81,15 +84,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     pub fn reach(&self, scan: ScanId, page: PageId, now: Tick) -> bool {
         let Some(record) = self.open(scan) else { return false };
         let (blocks, from) = (Blocks::of(page), record.position());
-        let mut part = record.first_part();
-        for _ in 0..record.parts().min(self.layout.config.parts) {
-            let Some(at) = self.layout.part(part) else { break };
-            let position = self.place(at, blocks).and_then(|place| self.find(place, blocks, from));
-            if let Some(position) = position.filter(|_| record.unchanged()) {
-                record.report(position, now);
-                break;
-            }
-            part = self.words().load(at + part::SIBLING, Relaxed) as u32;
+        let position = self.first_part(&record, blocks, |place| self.find(place, blocks, from));
+        if let Some(position) = position.filter(|_| record.unchanged()) {
+            record.report(position, now);
         }
         record.unchanged()
     }
@@ -126,6 +123,24 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
                 visit(view);
             }
         }
+    }
+
+    /// The first answer of `find` for the parts of the scan that are of the relation of `blocks`.
+    pub(super) fn first_part<T>(
+        &self,
+        scan: &Scan<'_>,
+        blocks: Blocks,
+        find: impl Fn(Place) -> Option<T>,
+    ) -> Option<T> {
+        let mut part = scan.first_part();
+        for _ in 0..scan.parts().min(self.layout.config.parts) {
+            let at = self.layout.part(part)?;
+            if let Some(found) = self.place(at, blocks).and_then(&find) {
+                return Some(found);
+            }
+            part = self.words().load(at + part::SIBLING, Relaxed) as u32;
+        }
+        None
     }
 
     /// Calls `visit` for the record of each running scan.
@@ -190,7 +205,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Ticks from `now` until the scan of the part at `at` reaches one of `blocks`, exactly for one block and never too
     /// many for several; `None` if it does not, or has ended, or has probably made the use of the block that was at `used`.
     #[inline]
-    fn estimate(&self, at: usize, blocks: Blocks, used: Tick, now: Tick) -> Option<Tick> {
+    fn estimate(&self, at: usize, blocks: Blocks, used: Tick, now: Tick, visits: Option<Visits>) -> Option<Tick> {
         let words = self.words();
         let record = words.record::<PART_WORDS>(at)?;
         let load = |field: usize| record[field].load(Relaxed);
@@ -206,6 +221,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         // A block that is wanted as long as a scan is near may be wanted again.
         let used = if place.form == CORRELATED { 0 } else { used };
         let ticks_of = |scan: &Scan<'_>| {
+            if let Some(visits) = visits
+                && place.form == CORRELATED
+            {
+                return self.next_visit(place.stretch.at, blocks, visits, (scan, now));
+            }
             let target = self.find(place, blocks, scan.position())?;
             let ticks = scan.ticks_until(target, now);
             (ticks > 0 || !scan.has_used(target, used, now)).then_some((target, ticks))
@@ -259,13 +279,13 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// beyond `bound`.
     #[inline]
     fn ask(&self, queue: &Queue, bound: Tick, asked: Asked) -> (Option<Tick>, bool) {
-        let Asked { page, used, now } = asked;
+        let Asked { page, used, now, visits } = asked;
         let mut nearest: Option<Tick> = None;
         for (part, not_before) in queue.arrivals(now) {
             if nearest.is_some_and(|nearest| nearest <= not_before.max(bound)) {
                 return (nearest, true);
             }
-            let estimate = self.layout.part(part).and_then(|at| self.estimate(at, Blocks::of(page), used, now));
+            let estimate = self.layout.part(part).and_then(|at| self.estimate(at, Blocks::of(page), used, now, visits));
             nearest = sooner(nearest, estimate);
         }
         (nearest, !queue.leaves_out() || nearest.is_some_and(|nearest| nearest <= bound))
@@ -286,7 +306,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             u32::MAX,
             || Queue::new(now),
             |queue, part, at| {
-                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
+                if let Some(ticks) = self.estimate(at, blocks, 0, now, None) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -308,7 +328,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             || queue.clone(),
             |queue, part, at| {
                 queue.remove(part);
-                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
+                if let Some(ticks) = self.estimate(at, blocks, 0, now, None) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -323,7 +343,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let Asked { page, now, .. } = asked;
         let bucket = self.layout.bucket(page.relation());
         let key = cell::key(page);
-        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, asked) };
+        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, bound, asked) };
         let cell = Cell { words: self.words(), at };
         let arrived = self.arrived(bucket);
         let known = match cell.read(key, arrived) {
@@ -339,6 +359,10 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
                 (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, now) => return Some(nearest),
                 // Only a new scan can want what none of all the scans wants any more.
                 (None, true) => return None,
+                // Windows begin long before the visits that matter, so that many scans may be first.
+                _ if asked.visits.is_some() && queue.is_fresh(bound, now) => {
+                    return self.nearest_of_all(bucket, bound, asked);
+                }
                 _ => {}
             }
         }
@@ -348,7 +372,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
         match self.ask(&queue, bound, asked) {
             (nearest, true) => nearest,
-            _ => self.nearest_of_all(bucket, asked),
+            _ => self.nearest_of_all(bucket, bound, asked),
         }
     }
 
@@ -364,9 +388,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     }
 
     /// The least estimate over all scans of the bucket.
-    fn nearest_of_all(&self, bucket: usize, Asked { page, used, now }: Asked) -> Option<Tick> {
+    fn nearest_of_all(&self, bucket: usize, bound: Tick, Asked { page, used, now, visits }: Asked) -> Option<Tick> {
         let visit = |nearest: &mut Option<Tick>, _, at| {
-            *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), used, now));
+            if nearest.is_none_or(|nearest| nearest > bound) {
+                *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), used, now, visits));
+            }
         };
         self.follow(bucket, u32::MAX, || None, visit).0
     }
@@ -402,10 +428,12 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     }
 
     /// Without the scans that have probably made the use of the page that was at `used`: it was after their last report, and
-    /// they should be past the page by now. With seldom reports and small pools most pages are such.
+    /// they should be past the page by now. With seldom reports and small pools most pages are such. Almost sequential scans are expected by
+    /// the visits that others have made ([`visit`](Self::visit)).
     #[inline]
     fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let asked = Asked { page, used, now };
+        let visits = if used > 0 && self.layout.has_marks() { self.visits(page) } else { None };
+        let asked = Asked { page, used, now, visits };
         let nearest = self.nearest(bound, asked);
         if self.layout.has_marks() { self.nearest_by_marks(nearest, bound, asked) } else { nearest }
     }

@@ -189,6 +189,16 @@ impl<'a> Scan<'a> {
         from_anchor.min(from_position) as Tick
     }
 
+    /// Where the scan probably is at `now`, and its pace: on from its last measurement, but no further than its last step; `None` if
+    /// nothing has been measured yet.
+    #[inline]
+    pub(super) fn place(&self, now: Tick) -> Option<(u64, f64)> {
+        let Measurement { anchor, time, step, pace } = self.last_measurement();
+        let elapsed = now.saturating_sub(self.started()).saturating_sub(time) as f64;
+        let gone = ((elapsed / pace) as u64).min(step);
+        (step > 0).then(|| (anchor.saturating_add(gone).max(self.position()), pace))
+    }
+
     /// Whether the scan has probably used the page at `target`, which it has not reported as read: the page was used at
     /// `used`, after the scan's last report, and the scan should have come to it between the two. It is not taken to have gone
     /// further than its last step, so of a scan that stands still this is said of few pages.

@@ -69,7 +69,7 @@ impl Iterator for Fixed<'_> {
 /// Request `at` of the trace, made at `now`.
 fn access(trace: &Trace, scans: &Scans, at: usize, now: Tick) -> Option<Access> {
     let page: PageId = trace.pages()[*trace.requests().get(at)? as usize];
-    let scan = trace.scan(at).and_then(|scan| scans.request(scan, page));
+    let scan = trace.scan(at).and_then(|scan| scans.request(scan, page, now));
     Some(Access { page, scan, write: trace.is_write(at), at: now })
 }
 
@@ -260,7 +260,7 @@ impl Iterator for Logical<'_> {
                     self.order.push(step.page());
                     let page = self.trace.pages()[step.page() as usize];
                     self.streams[stream as usize].read = step.scan().map(|scan| (scan, step.page()));
-                    let scan = step.scan().and_then(|scan| self.scans.borrow().request(scan, page));
+                    let scan = step.scan().and_then(|scan| self.scans.borrow().request(scan, page, now));
                     return Some(Access { page, scan, write: step.writes(), at: now });
                 }
                 Err(Some(later)) => waiting = Some((later, stream)),

@@ -17,6 +17,8 @@ struct Running {
     /// position names the entry that leads to the page.
     entries: Option<(RelationId, Run)>,
     position: u64,
+    /// Whether it goes almost in the order of its blocks.
+    correlated: bool,
     /// Whether it is the first worker of its scan, or the only one: the scan ends with it.
     leads: bool,
 }
@@ -48,14 +50,17 @@ impl Scans {
         self.predictor.clone()
     }
 
-    /// A scan of the trace asks for `page`: the predictor's name for the scan. An index scan leaves a mark for those behind it.
-    pub(super) fn request(&self, scan: ScanNumber, page: PageId) -> Option<ScanId> {
+    /// A scan of the trace asks for `page`: the predictor's name for the scan. An index scan leaves a mark or a visit for those behind it.
+    pub(super) fn request(&self, scan: ScanNumber, page: PageId, now: Tick) -> Option<ScanId> {
         let running = self.running.get(scan as usize)?.as_ref()?;
         if let Some((index, run)) = running.entries
             && index != page.relation()
             && let Some(entry) = entry_at(&run, running.position)
         {
             self.predictor.mark(page, PageId::new(index, entry));
+        }
+        if running.correlated {
+            self.predictor.visit(running.id, page, now);
         }
         Some(running.id)
     }
@@ -120,8 +125,9 @@ impl Scans {
                 let first = registration.scan as usize;
                 self.running.resize(self.running.len().max(first + workers.len()), None);
                 let entries = entries(registration);
+                let correlated = is_correlated(registration);
                 for (i, (&id, &position)) in workers.iter().zip(starts).enumerate() {
-                    self.running[first + i] = Some(Running { id, entries, position, leads: i == 0 });
+                    self.running[first + i] = Some(Running { id, entries, position, correlated, leads: i == 0 });
                 }
                 true
             }
@@ -196,6 +202,11 @@ fn pages(extent: &Extent) -> Pages<'_> {
     }
 }
 
+/// Whether it is a scan that goes almost in the order of its blocks.
+fn is_correlated(registration: &Registration) -> bool {
+    registration.parts.iter().any(|(_, extent)| matches!(extent, Extent::Correlated { .. }))
+}
+
 /// What a scan goes through, if that is one run of one relation.
 fn entries(registration: &Registration) -> Option<(RelationId, Run)> {
     match &registration.parts[..] {
@@ -214,11 +225,12 @@ fn entry_at(run: &Run, position: u64) -> Option<u32> {
     (offset < run.blocks).then(|| run.first + offset)
 }
 
-/// Marks for four times the pages that scans were led to by an index; none where there are no such scans.
+/// Marks for four times the pages where scans were led to some by an index, or come almost in order; none where there are no such scans.
 fn marks_for(trace: &Trace) -> u32 {
-    let mut relations = Vec::new();
+    let (mut relations, mut visits) = (Vec::new(), false);
     for event in trace.events() {
         if let LoadedEvent::Register(registration) = &event.event {
+            visits |= is_correlated(registration);
             let at = registration.scan as usize;
             let end = at + registration.numbers();
             relations.resize(relations.len().max(end), None);
@@ -229,7 +241,8 @@ fn marks_for(trace: &Trace) -> u32 {
         let index = trace.scan(*at).and_then(|scan| relations.get(scan as usize).copied().flatten());
         index.is_some_and(|index| index != trace.pages()[trace.requests()[*at] as usize].relation())
     };
-    if (0..trace.requests().len()).any(|at| led(&at)) { trace.unique().saturating_mul(4).min(MOST_MARKS) } else { 0 }
+    let index_scans = visits || (0..trace.requests().len()).any(|at| led(&at));
+    if index_scans { trace.unique().saturating_mul(4).min(MOST_MARKS) } else { 0 }
 }
 
 /// 64 MiB of marks.

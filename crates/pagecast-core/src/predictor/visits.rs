@@ -1,0 +1,231 @@
+//! Visits: at which places of almost sequential index scans a page was read, so that the scans behind are known to come there.
+//!
+//! Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. An almost sequential scan is estimated by the physical distance there, and
+//! scans that trail another one by what it left on the pages. Here the two are one: the order of an index is the same for all of its scans, so
+//! that the places at which one of them read a page are those at which the next one will. Without visits a page counts as
+//! wanted at any moment of its window ([`super::pages::find_correlated`]), and in a pool that is smaller than the windows of the
+//! scans that run that says nothing.
+//!
+//! A page's visits are a word: of the window's 64 steps those in which some scan has read the page. It has a mark's place in
+//! the table of marks ([`super::marks`]).
+//!
+//! * Where a scan is between two reports is taken from its pace, when it leaves a visit as when it is asked about. What is off in both is
+//!   off by the same.
+//! * Past the last step that is known the page may be wanted again, if no scan has been there before. It is then taken to be wanted in half a
+//!   window. (Sooner, never, and in what is left of the window were tried: docs/prediction-results.md.)
+//! * Rows move. Every [`FORGETTING`]th visit that tells nothing new, by lot, forgets the page's others: the next scan leaves them again.
+//! * Scans of several indexes over one table leave theirs in one word; a page is then wanted sooner than it will be read.
+//!
+//! Suits pages of few rows, as far as the places at which they are read differ. A page of more rows than steps is wanted at once, as without.
+//!
+//! Cost: a visit that is known reads one cache line, a new one writes it; an estimate reads it, and then asks all scans of the
+//! relation until one is found that wants the page too soon (cells only know when windows begin). 16 bytes a page.
+//!
+//! Concurrency: as of marks (M1). Of two visits of a page at once one may be lost, and is left by the next scan.
+
+use super::pages::{self, Blocks, Window};
+use super::reader::Predictor;
+use super::registry::CORRELATED;
+use super::scan::Scan;
+use crate::random::hash;
+use crate::sync::atomic::AtomicU64;
+use crate::{PageId, ScanId, Tick};
+
+/// Steps of a window.
+const STEPS: u32 = 64;
+/// So many visits of a page stand for what has become of its rows.
+const FORGETTING: u64 = 256;
+
+/// In which steps of their windows scans have read a page, in the order of keys: bit by bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Visits(pub(super) u64);
+
+/// A window divided into steps. Whatever is in memory, none of it overflows: `scatter` and with it a step is bounded.
+struct Steps {
+    /// Where the first begins, less than 0 where a window begins in front of the scan.
+    begin: i64,
+    /// A step has 2^this positions.
+    shift: u32,
+    descending: bool,
+}
+
+impl Steps {
+    /// A power of two of positions each, from the page's own place on to both sides: windows that differ a little, as by a new
+    /// sample of the planner's, mostly have the same steps.
+    #[inline]
+    fn of(window: &Window) -> Self {
+        let shift = (2 * window.scatter + 1).div_ceil(STEPS.into()).next_power_of_two().ilog2();
+        let begin = (window.place as i64).saturating_sub(i64::from(STEPS / 2) << shift);
+        Self { begin, shift, descending: window.descending }
+    }
+
+    /// The step at `position`, as the scan counts; 64 and more beyond the last.
+    #[inline]
+    fn at(&self, position: u64) -> u64 {
+        (position as i64).saturating_sub(self.begin).max(0) as u64 >> self.shift
+    }
+
+    /// The position in the middle of a step.
+    #[inline]
+    fn middle(&self, step: u32) -> u64 {
+        let from_begin = (i64::from(step) << self.shift) + (1 << self.shift >> 1);
+        self.begin.saturating_add(from_begin).max(0) as u64
+    }
+}
+
+impl Visits {
+    /// With a visit at `position`; `None` if that changes nothing. `lot` is any number, another one each time.
+    pub(super) fn with(known: Option<Self>, window: &Window, position: u64, lot: u64) -> Option<Self> {
+        let steps = Steps::of(window);
+        let step = Some(steps.at(position)).filter(|&step| step < STEPS.into())?;
+        let visit = if steps.descending { 1 << 63 >> step } else { 1 << step };
+        match known {
+            Some(Self(visits)) if visits & visit != 0 => lot.is_multiple_of(FORGETTING).then_some(Self(visit)),
+            known => Some(Self(known.map_or(0, |visits| visits.0) | visit)),
+        }
+    }
+
+    /// The position at which a scan that is at `position` reads the page next, and the ticks until then, at `pace` ticks per
+    /// position. What it would have read in this step it has read if it is past the middle.
+    #[inline]
+    pub(super) fn next(self, window: &Window, position: u64, pace: f64) -> (u64, Tick) {
+        let steps = Steps::of(window);
+        let visits = if steps.descending { self.0.reverse_bits() } else { self.0 };
+        let from = steps.at(position.saturating_add(1 << steps.shift >> 1));
+        let ahead = if from < STEPS.into() { visits >> from << from } else { 0 };
+        let next = match ahead {
+            0 => position.saturating_add(window.scatter),
+            _ => steps.middle(ahead.trailing_zeros()).max(position),
+        };
+        (next, ((next - position) as f64 * pace) as Tick)
+    }
+}
+
+impl<M: AsRef<[AtomicU64]>> Predictor<M> {
+    /// Says that `scan`, which reads a table nearly in its order ([`Pages::Correlated`](super::Pages::Correlated)), reads `page`.
+    ///
+    /// From then on scans that have the page before them are expected to read it at the same distance from its place, where
+    /// [`next_access_after`](crate::oracle::Oracle::next_access_after) is asked. A scan that has reported nothing yet, and so is
+    /// not known to be anywhere, leaves nothing. Other pages and scans, and memory without
+    /// [`marks`](super::PredictorConfig::marks), change nothing.
+    ///
+    /// ```
+    /// use pagecast_core::oracle::Oracle;
+    /// use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+    /// use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+    /// use std::sync::Arc;
+    ///
+    /// let config = PredictorConfig { scans: 8, parts: 8, runs: 16, marks: 4096, ..PredictorConfig::EMPTY };
+    /// let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    /// let mut registry = Registry::format(memory, config)?;
+    /// let predictor = registry.predictor();
+    ///
+    /// // Two scans of 1000 blocks, each of which may be read 30 blocks before its place or after it.
+    /// let run = Run { first: 0, blocks: 1000, position: 0, span: 1000 };
+    /// let pages = Pages::Correlated { run, scatter: 30, descending: false };
+    /// let parts = [Part { relation: RelationId(1), pages }];
+    /// let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
+    /// let (leader, follower) = (registry.register(&spec, 0)?, registry.register(&spec, 0)?);
+    ///
+    /// // The first one reads block 477 at place 500; 20 ticks a block.
+    /// let page = PageId::new(RelationId(1), 477);
+    /// predictor.report(leader, 500, 10_000);
+    /// predictor.visit(leader, page, 10_000);
+    /// registry.finish(leader, 10_000);
+    /// // The other one is in the page's window at place 450, and comes to it at place 500.
+    /// predictor.report(follower, 450, 9_000);
+    /// assert_eq!(predictor.next_access_after(8_000, 0, page, 9_000), Some(50 * 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn visit(&self, scan: ScanId, page: PageId, now: Tick) {
+        let (Some(scan), Some(set)) = (self.open(scan), self.marks_of(page)) else { return };
+        let blocks = Blocks::of(page);
+        let window = self.first_part(&scan, blocks, |place| match place.form {
+            CORRELATED => pages::window(self.words(), place.stretch.at, blocks),
+            _ => None,
+        });
+        if let (Some(window), Some((position, _))) = (window, scan.place(now))
+            && scan.unchanged()
+        {
+            let known = set.visits(page);
+            let visits = Visits::with(known.map(|(_, visits)| visits), &window, position, hash(page.raw() ^ now));
+            if let Some(visits) = visits {
+                set.put_visits(page, known.map(|(way, _)| way), visits);
+            }
+        }
+    }
+
+    /// Which visits to `page` are known.
+    #[inline]
+    pub(super) fn visits(&self, page: PageId) -> Option<Visits> {
+        self.marks_of(page)?.visits(page).map(|(_, visits)| visits)
+    }
+
+    /// When a scan whose pages at `at` it reads nearly in order next comes to `blocks`, by what is known of visits there.
+    #[inline]
+    pub(super) fn next_visit(
+        &self,
+        at: u32,
+        blocks: Blocks,
+        visits: Visits,
+        (scan, now): (&Scan<'_>, Tick),
+    ) -> Option<(u64, Tick)> {
+        let window = pages::window(self.words(), at, blocks).filter(|window| window.end >= scan.position())?;
+        let (position, pace) = scan.place(now).unwrap_or_else(|| (scan.position(), scan.pace()));
+        Some(visits.next(&window, position, pace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window { begin: 450, end: 550, place: 500, scatter: 50, descending: false };
+
+    fn visits(window: &Window, positions: &[u64]) -> Visits {
+        let leave = |known, &position: &u64| Visits::with(known, window, position, 1).or(known);
+        positions.iter().fold(None, leave).expect("at least one lies in the window")
+    }
+
+    #[test]
+    fn what_is_ahead_is_next_and_past_the_last_half_a_window_goes_by() {
+        let known = visits(&WINDOW, &[460, 480, 481, 530, 900]);
+        let next = |position| known.next(&WINDOW, position, 10.0);
+        // Steps of two positions, from an even one on; past its middle a step is done.
+        assert_eq!([440, 460, 461].map(next), [(461, 210), (461, 10), (481, 200)]);
+        assert_eq!([481, 529, 531, 545].map(next), [(531, 500), (531, 20), (581, 500), (595, 500)]);
+    }
+
+    #[test]
+    fn the_order_of_keys_counts_and_not_that_of_the_scan() {
+        // Of 1000 blocks in falling order block 499 has place 500; keys that lie behind the page come first.
+        let falling = Window { descending: true, ..WINDOW };
+        let known = visits(&falling, &[460, 480]);
+        let next = |position| known.next(&falling, position, 1.0).0;
+        assert_eq!([440, 470].map(next), [461, 481]);
+        assert_eq!([500, 530].map(|position| known.next(&WINDOW, position, 1.0).0), [519, 539]);
+    }
+
+    #[test]
+    fn what_is_known_is_forgotten_now_and_then() {
+        let known = visits(&WINDOW, &[460, 480]);
+        assert_eq!(Visits::with(Some(known), &WINDOW, 480, 7), None, "nothing new");
+        let left = Visits::with(Some(known), &WINDOW, 480, 7 * FORGETTING);
+        assert_eq!(left, Some(visits(&WINDOW, &[480])));
+        assert_eq!(Visits::with(Some(known), &WINDOW, 700, 0), None, "not in the window");
+    }
+
+    #[test]
+    fn no_window_is_too_wide_or_too_far_out() {
+        for scatter in [0, 1, 31, 32, 1 << 40, super::super::MAX_LENGTH] {
+            for place in [0, 7, super::super::MAX_LENGTH, u64::MAX] {
+                let window = Window { begin: 0, end: u64::MAX, place, scatter, descending: true };
+                for position in [0, place, u64::MAX] {
+                    let known = Visits::with(None, &window, position, 0).unwrap_or(Visits(u64::MAX));
+                    let (next, _) = known.next(&window, position, f64::MAX);
+                    assert!(next >= position, "{window:?} at {position}: {next}");
+                }
+            }
+        }
+    }
+}
