@@ -27,7 +27,6 @@ use super::pages::{self, Blocks, Window};
 use super::reader::Predictor;
 use super::registry::CORRELATED;
 use super::scan::Scan;
-use crate::random::hash;
 use crate::sync::atomic::AtomicU64;
 use crate::{PageId, ScanId, Tick};
 
@@ -148,7 +147,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             && scan.unchanged()
         {
             let known = set.visits(page);
-            let visits = Visits::with(known.map(|(_, visits)| visits), &window, position, hash(page.raw() ^ now));
+            // The upper half of a product: every bit of page and moment has its part in it.
+            let lot = (page.raw() ^ now.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let visits = Visits::with(known.map(|(_, visits)| visits), &window, position, lot);
             if let Some(visits) = visits {
                 set.put_visits(page, known.map(|(way, _)| way), visits);
             }
