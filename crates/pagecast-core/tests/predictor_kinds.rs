@@ -140,6 +140,36 @@ fn an_almost_sequential_scan_is_expected_where_others_came_to_the_page() {
     assert_eq!(at(600, 1000), None);
 }
 
+/// Between two reports the visits of a scan say where it is, whatever time they take.
+#[test]
+fn the_visits_of_a_scan_say_how_far_it_is() {
+    let (mut registry, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
+    let run = Run { first: 0, blocks: 1000, position: 0, span: 1000 };
+    let mut scan = || register(&mut registry, Pages::Correlated { run, scatter: 30, descending: false }, 1000);
+    let (leader, follower) = (scan(), scan());
+    predictor.report(follower, 110, 1100);
+    predictor.report(leader, 100, 0);
+    let visit = |blocks: &[u32]| blocks.iter().for_each(|&block| predictor.visit(leader, page(block), 5000));
+    // Five visits in ten positions.
+    visit(&[101, 99, 120, 98, 107]);
+    predictor.report(leader, 110, 9000);
+    let expected = |block| predictor.next_access_after(1, 0, page(block), 1100);
+    assert_eq!(expected(120), Some(0), "nobody knew how far apart the visits are");
+    visit(&[300, 301, 302, 120]);
+    assert_eq!(expected(120), Some(6 * 10), "three visits after 110");
+    // The follower's own count as well.
+    for (block, now) in [(90, 1100), (91, 1200)] {
+        predictor.visit(follower, page(block), now);
+    }
+    predictor.report(follower, 112, 1300);
+    assert_eq!(predictor.next_access_after(1, 0, page(120), 1300), Some(4 * 100));
+    predictor.visit(follower, page(92), 1300);
+    assert_eq!(predictor.next_access_after(1, 0, page(120), 1300), Some(3 * 100));
+    // Past the last that is known half a window goes by.
+    (0..4).for_each(|_| predictor.visit(follower, page(92), 1300));
+    assert_eq!(predictor.next_access_after(1, 0, page(120), 1300), Some(30 * 100));
+}
+
 /// Accesses with the error that a correlation stands for: the window that is derived from it holds nearly all of them.
 #[test]
 fn the_window_of_a_correlation_holds_the_accesses() {

@@ -230,6 +230,10 @@ fn visits_are_of_their_page() {
     let left = [(one, 200, [195, 210]), (other, 201, [190, 205])];
     let from = 180;
     predictor.report(behind, from, from);
+    // Visits are left from the first report after one on.
+    for scan in [one, other] {
+        predictor.visit(scan, PageId::new(TABLE, 0), 0);
+    }
     let scans = left.map(|(scan, block, places)| {
         let predictor = predictor.clone();
         thread::spawn(move || {

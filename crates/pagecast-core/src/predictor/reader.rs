@@ -224,7 +224,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             if let Some(visits) = visits
                 && place.form == CORRELATED
             {
-                return self.next_visit(place.stretch.at, blocks, visits, (scan, now));
+                return self.next_visit(place.stretch.at, blocks, visits, scan);
             }
             let target = self.find(place, blocks, scan.position())?;
             let ticks = scan.ticks_until(target, now);

@@ -33,9 +33,9 @@ const TRIES: u32 = 4;
 
 /// How much of the past a report keeps: of 1, 8 reports back, 0.34 are left. Few enough to follow a scan that turns
 /// from memory to disk, and enough to make one rate of the uneven reports of several workers.
-const KEEP: f64 = 0.875;
+pub(super) const KEEP: f64 = 0.875;
 
-// Words of a record; those from 16 on only fill it up to three cache lines.
+// Words of a record; those from 21 on only fill it up to three cache lines.
 const VERSION: usize = 0;
 const STARTED: usize = 1;
 const LENGTH: usize = 2;
@@ -56,6 +56,14 @@ const NEXT_WORKER: usize = 13;
 const FROM: usize = 14;
 /// Ticks that it was advised to wait so far.
 const PAUSED: usize = 15;
+/// Of a scan that leaves visits (visits.rs): how many since its last report.
+pub(super) const VISITED: usize = 16;
+/// Where it was at the first of these, a position, and when, in ticks after its start.
+pub(super) const VISITED_FROM: usize = 17;
+pub(super) const VISITED_SINCE: usize = 18;
+/// Positions per visit, and ticks per position; 0 before the first measurement.
+pub(super) const VISIT_STRIDE: usize = 19;
+pub(super) const VISIT_PACE: usize = 20;
 
 const NO_WORKER: u64 = join(NIL, 0);
 
@@ -189,16 +197,6 @@ impl<'a> Scan<'a> {
         from_anchor.min(from_position) as Tick
     }
 
-    /// Where the scan probably is at `now`, and its pace: on from its last measurement, but no further than its last step; `None` if
-    /// nothing has been measured yet.
-    #[inline]
-    pub(super) fn place(&self, now: Tick) -> Option<(u64, f64)> {
-        let Measurement { anchor, time, step, pace } = self.last_measurement();
-        let elapsed = now.saturating_sub(self.started()).saturating_sub(time) as f64;
-        let gone = ((elapsed / pace) as u64).min(step);
-        (step > 0).then(|| (anchor.saturating_add(gone).max(self.position()), pace))
-    }
-
     /// Whether the scan has probably used the page at `target`, which it has not reported as read: the page was used at
     /// `used`, after the scan's last report, and the scan should have come to it between the two. It is not taken to have gone
     /// further than its last step, so of a scan that stands still this is said of few pages.
@@ -236,7 +234,9 @@ impl<'a> Scan<'a> {
     /// Moves the scan to `position` if that is further than it was, and measures its pace.
     pub(super) fn report(&self, position: u64, now: Tick) {
         if self.advance(position.min(self.length())) {
-            self.measure(now.saturating_sub(self.started()).min(MAX_LENGTH));
+            let elapsed = now.saturating_sub(self.started()).min(MAX_LENGTH);
+            self.measure(elapsed);
+            self.measure_visits(elapsed);
         }
     }
 
@@ -293,7 +293,7 @@ impl<'a> Scan<'a> {
     }
 
     #[inline]
-    fn get(&self, field: usize) -> u64 {
+    pub(super) fn get(&self, field: usize) -> u64 {
         self.record[field].load(Relaxed)
     }
 
@@ -303,7 +303,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Stores what is measured, unless the word belongs to another registration (I2).
-    fn set(&self, field: usize, new: u64) {
+    pub(super) fn set(&self, field: usize, new: u64) {
         let found = self.get(field);
         if self.is_ours(found) {
             self.exchange(field, found, self.tagged(new), Relaxed);
@@ -327,16 +327,16 @@ const fn tag(generation: u32) -> u64 {
     (generation as u64) << VALUE_BITS
 }
 
-const fn value(word: u64) -> u64 {
+pub(super) const fn value(word: u64) -> u64 {
     word & MAX_LENGTH
 }
 
 /// A number in 52 bits: an `f64` without the last 12 bits of its fraction, right to one part in 2^40.
-const fn bits(number: f64) -> u64 {
+pub(super) const fn bits(number: f64) -> u64 {
     number.to_bits() >> (64 - VALUE_BITS)
 }
 
-const fn real(word: u64) -> f64 {
+pub(super) const fn real(word: u64) -> f64 {
     f64::from_bits(value(word) << (64 - VALUE_BITS))
 }
 
@@ -380,7 +380,8 @@ impl Slot<'_> {
         for field in [POSITION, ANCHOR] {
             store(field, tag(generation) | worker.from);
         }
-        for field in [ANCHOR_TIME, STEP, WEIGHT, PAUSED] {
+        let of_visits = [VISITED, VISITED_FROM, VISITED_SINCE, VISIT_STRIDE, VISIT_PACE];
+        for field in [ANCHOR_TIME, STEP, WEIGHT, PAUSED].into_iter().chain(of_visits) {
             store(field, tag(generation));
         }
         store(PACE, tag(generation) | bits(pace));

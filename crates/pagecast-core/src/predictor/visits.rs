@@ -9,8 +9,9 @@
 //! A page's visits are a word: of the window's 64 steps those in which some scan has read the page. It has a mark's place in
 //! the table of marks ([`super::marks`]).
 //!
-//! * Where a scan is between two reports is taken from its pace, when it leaves a visit as when it is asked about. What is off in both is
-//!   off by the same.
+//! * Where a scan is between two reports its own visits tell: pages are as far apart as they were between the reports before. By time,
+//!   as other scans are estimated, it is off by a few positions, and with many scans half of what is gained is lost
+//!   (docs/prediction-results.md).
 //! * Past the last step that is known the page may be wanted again, if no scan has been there before. It is then taken to be wanted in half a
 //!   window. (Sooner, never, and in what is left of the window were tried: docs/prediction-results.md.)
 //! * Rows move. Every [`FORGETTING`]th visit that tells nothing new, by lot, forgets the page's others: the next scan leaves them again.
@@ -26,7 +27,7 @@
 use super::pages::{self, Blocks, Window};
 use super::reader::Predictor;
 use super::registry::CORRELATED;
-use super::scan::Scan;
+use super::scan::{KEEP, Scan, VISIT_PACE, VISIT_STRIDE, VISITED, VISITED_FROM, VISITED_SINCE, bits, real, value};
 use crate::sync::atomic::AtomicU64;
 use crate::{PageId, ScanId, Tick};
 
@@ -100,13 +101,60 @@ impl Visits {
     }
 }
 
+/// Where a scan that leaves visits is between two reports.
+///
+/// Each of its pages is about as far on its way as any other, while the time for one differs, by who else is served and what is
+/// missed. So its visits are counted, and not the time. All words bear the generation (I2), and are written without a lock: of two threads
+/// of one scan one may take the other's visit for its own, which is a page's share off until the next report.
+impl Scan<'_> {
+    /// Its position and its pace, in ticks per position; `None` before the first report after a visit.
+    #[inline]
+    fn place(&self) -> Option<(u64, f64)> {
+        let (stride, pace) = (real(self.get(VISIT_STRIDE)), real(self.get(VISIT_PACE)));
+        let gone = match value(self.get(VISITED)) {
+            0 => 0,
+            visits => value(self.get(VISITED_FROM)).saturating_add((visits as f64 * stride) as u64),
+        };
+        (stride > 0.0).then(|| (gone.max(self.position()).min(self.length()), pace))
+    }
+
+    /// Counts a visit.
+    fn count_visit(&self, now: Tick) {
+        let visits = value(self.get(VISITED));
+        if visits == 0 {
+            self.set(VISITED_FROM, self.position());
+            self.set(VISITED_SINCE, now.saturating_sub(self.started()));
+        }
+        self.set(VISITED, visits + 1);
+    }
+
+    /// Takes what the visits since the last report have brought into the means, `elapsed` ticks after the start.
+    #[inline]
+    pub(super) fn measure_visits(&self, elapsed: Tick) {
+        let visits = value(self.get(VISITED));
+        if visits == 0 {
+            return;
+        }
+        let positions = self.position().saturating_sub(value(self.get(VISITED_FROM))) as f64;
+        let ticks = elapsed.saturating_sub(value(self.get(VISITED_SINCE))) as f64;
+        for (field, new) in [(VISIT_STRIDE, positions / visits as f64), (VISIT_PACE, ticks / positions)] {
+            let old = real(self.get(field));
+            let mean = if old > 0.0 { old * KEEP + new * (1.0 - KEEP) } else { new };
+            if mean.is_finite() {
+                self.set(field, bits(mean));
+            }
+        }
+        self.set(VISITED, 0);
+    }
+}
+
 impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Says that `scan`, which reads a table nearly in its order ([`Pages::Correlated`](super::Pages::Correlated)), reads `page`.
     ///
     /// From then on scans that have the page before them are expected to read it at the same distance from its place, where
-    /// [`next_access_after`](crate::oracle::Oracle::next_access_after) is asked. A scan that has reported nothing yet, and so is
-    /// not known to be anywhere, leaves nothing. Other pages and scans, and memory without
-    /// [`marks`](super::PredictorConfig::marks), change nothing.
+    /// [`next_access_after`](crate::oracle::Oracle::next_access_after) is asked. To be said of each page in turn, and once where rows
+    /// that follow each other lie on one page: visits tell where the scan is between two reports, and until it has reported after some of them they leave nothing. Other pages and
+    /// scans, and memory without [`marks`](super::PredictorConfig::marks), change nothing.
     ///
     /// ```
     /// use pagecast_core::oracle::Oracle;
@@ -126,12 +174,13 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
     /// let (leader, follower) = (registry.register(&spec, 0)?, registry.register(&spec, 0)?);
     ///
-    /// // The first one reads block 477 at place 500; 20 ticks a block.
+    /// // The first one reads block 3, and then block 477 at place 500.
     /// let page = PageId::new(RelationId(1), 477);
+    /// predictor.visit(leader, PageId::new(RelationId(1), 3), 0);
     /// predictor.report(leader, 500, 10_000);
     /// predictor.visit(leader, page, 10_000);
     /// registry.finish(leader, 10_000);
-    /// // The other one is in the page's window at place 450, and comes to it at place 500.
+    /// // The other one is in the page's window at place 450, and comes to it at place 500; 20 ticks a block.
     /// predictor.report(follower, 450, 9_000);
     /// assert_eq!(predictor.next_access_after(8_000, 0, page, 9_000), Some(50 * 20));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -143,7 +192,12 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             CORRELATED => pages::window(self.words(), place.stretch.at, blocks),
             _ => None,
         });
-        if let (Some(window), Some((position, _))) = (window, scan.place(now))
+        if window.is_none() {
+            return;
+        }
+        let place = scan.place();
+        scan.count_visit(now);
+        if let (Some(window), Some((position, _))) = (window, place)
             && scan.unchanged()
         {
             let known = set.visits(page);
@@ -164,15 +218,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// When a scan whose pages at `at` it reads nearly in order next comes to `blocks`, by what is known of visits there.
     #[inline]
-    pub(super) fn next_visit(
-        &self,
-        at: u32,
-        blocks: Blocks,
-        visits: Visits,
-        (scan, now): (&Scan<'_>, Tick),
-    ) -> Option<(u64, Tick)> {
+    pub(super) fn next_visit(&self, at: u32, blocks: Blocks, visits: Visits, scan: &Scan<'_>) -> Option<(u64, Tick)> {
         let window = pages::window(self.words(), at, blocks).filter(|window| window.end >= scan.position())?;
-        let (position, pace) = scan.place(now).unwrap_or_else(|| (scan.position(), scan.pace()));
+        let (position, pace) = scan.place().unwrap_or_else(|| (scan.position(), scan.pace()));
         Some(visits.next(&window, position, pace))
     }
 }
