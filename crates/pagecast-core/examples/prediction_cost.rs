@@ -1,8 +1,9 @@
-//! What a prediction costs: victims among 10 samples while 1 to 1000 scans read one relation, and scans that come and go.
+//! What a prediction costs: victims of a policy while 1 to 1000 scans read one relation, and scans that come and go.
 //!
 //! ```text
 //! cargo run --release -p pagecast-core --example prediction_cost                          # all, in nanoseconds
 //! valgrind --tool=callgrind --toggle-collect='*counted*' .../prediction_cost whole 64     # instructions of one row
+//! ... prediction_cost whole 64 'pbm(frequency=off)'                                       # of another policy
 //! ```
 //!
 //! The frames are plain memory that nobody else uses, so that the figures are the policy's and the predictor's alone. Two
@@ -12,7 +13,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, PbmSampling};
+use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, Policy, PolicySpec};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::random::Random;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
@@ -26,7 +27,8 @@ const FRAMES: u32 = 16_384;
 /// The pool holds an eighth of the relation.
 const BLOCKS: u32 = 8 * FRAMES;
 const RELATION: RelationId = RelationId(1);
-const SAMPLES: u32 = 10;
+/// What the table is of, and a single row if it names no other.
+const POLICIES: [&str; 2] = ["pbm-paper(samples=10)", "pbm(frequency=off)"];
 const EVICTIONS: u32 = 20_000;
 const ROUNDS: usize = 7;
 const CHUNKS: u32 = 224;
@@ -146,7 +148,7 @@ impl Oracle for Counting<'_> {
 
 /// A policy over frames that are always full, a cache line each as in the pool.
 struct Bench {
-    policy: PbmSampling,
+    policy: Box<dyn ConcurrentPolicy>,
     frames: FullFrames,
 }
 
@@ -181,9 +183,19 @@ impl Frames for FullFrames {
 }
 
 impl Bench {
-    fn new() -> Self {
+    fn new(policy: &str, now: u64) -> Self {
+        let Ok(Policy::Concurrent(policy)) = PolicySpec::parse(policy).unwrap().build(FRAMES, 42) else {
+            panic!("{policy} keeps an order")
+        };
         let line = |i| Line { page: AtomicU64::new(PageId::new(RELATION, 8 * i).raw()), word: AtomicU64::new(0) };
-        Self { policy: PbmSampling::new(SAMPLES, 42), frames: FullFrames((0..FRAMES).map(line).collect()) }
+        let bench = Self { policy, frames: FullFrames((0..FRAMES).map(line).collect()) };
+        (0..FRAMES).for_each(|frame| bench.fill(FrameId(frame), PageId::new(RELATION, 8 * frame), now));
+        bench
+    }
+
+    fn fill(&self, frame: FrameId, page: PageId, now: u64) {
+        self.frames.0[frame.index()].page.store(page.raw(), Relaxed);
+        self.policy.admit(&self.frames, frame, &Access { page, scan: None, write: false, at: now });
     }
 
     /// Nanoseconds per eviction. The scans go on after each hundred, outside the time.
@@ -223,7 +235,7 @@ impl Bench {
             let page = PageId::new(RELATION, block);
             let incoming = Access { page, scan: None, write: false, at: now };
             let victim = black_box(self.policy.evict(&self.frames, &incoming, oracle)).unwrap();
-            self.frames.0[victim.index()].page.store(page.raw(), Relaxed);
+            self.fill(victim, page, now);
         }
     }
 }
@@ -257,12 +269,13 @@ fn coming_and_going(count: u32, ranges: bool) -> (f64, f64) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [workload, count] = &arguments[..] {
+    if let [workload, count, policy @ ..] = &arguments[..] {
         let mut scans = Scans::new(count.parse().unwrap(), workload == "ranges");
-        let bench = Bench::new();
+        let policy = policy.first().map_or(POLICIES[0], String::as_str);
+        let bench = Bench::new(policy, scans.now);
         bench.evictions(&mut scans);
         bench.evictions(&mut scans);
-        println!("{workload}, {count} scans: divide by {} evictions of {SAMPLES} samples", 2 * EVICTIONS);
+        println!("{workload}, {count} scans, {policy}: divide by {} evictions", 2 * EVICTIONS);
         let (samples, unwanted) = bench.samples(&mut scans);
         println!("{samples:.2} estimates per eviction; {unwanted:.2} evictions met a page that nobody wants");
         return;
@@ -275,14 +288,19 @@ fn main() {
         "two looks at the clock, which are in the figures of registration: {} ns",
         start.elapsed().as_nanos() / 50_000
     );
-    println!("{:8} {:>6} {:>12} {:>12} {:>12}", "workload", "scans", "ns/eviction", "ns/register", "ns/finish");
-    for (workload, ranges) in [("whole", false), ("ranges", true)] {
-        for count in [1, 8, 16, 32, 64, 128, 1000] {
-            let mut scans = Scans::new(count, ranges);
-            let bench = Bench::new();
-            let eviction = median((0..ROUNDS).map(|_| bench.evictions(&mut scans)).collect());
-            let (register, finish) = coming_and_going(count, ranges);
-            println!("{workload:8} {count:>6} {eviction:>12.0} {register:>12.0} {finish:>12.0}");
+    println!(
+        "{:22} {:8} {:>6} {:>12} {:>12} {:>12}",
+        "policy", "workload", "scans", "ns/eviction", "ns/register", "ns/finish"
+    );
+    for policy in POLICIES {
+        for (workload, ranges) in [("whole", false), ("ranges", true)] {
+            for count in [1, 8, 16, 32, 64, 128, 1000] {
+                let mut scans = Scans::new(count, ranges);
+                let bench = Bench::new(policy, scans.now);
+                let eviction = median((0..ROUNDS).map(|_| bench.evictions(&mut scans)).collect());
+                let (register, finish) = coming_and_going(count, ranges);
+                println!("{policy:22} {workload:8} {count:>6} {eviction:>12.0} {register:>12.0} {finish:>12.0}");
+            }
         }
     }
 }

@@ -64,6 +64,28 @@ fn never_a_mixture_of_two_scans() {
     assert!(predictor.scan(first).is_none() && predictor.scan(second).is_some());
 }
 
+/// The same while the cell has the first one's way: that of another is not taken for it.
+fn never_the_way_of_another_scan() {
+    let (mut registry, predictor) = new(1, 1);
+    let page = PageId::new(TABLE, 4);
+    let first = register(&mut registry, 0, &[TABLE], 0, 1);
+    predictor.report(first, 2, 0);
+    assert_eq!(predictor.next_access(page, 0), Some(4 - 2));
+    let writer = thread::spawn(move || {
+        registry.finish(first, 0);
+        let second = register(&mut registry, 0, &[TABLE], 1000, 10_000);
+        (registry, second)
+    });
+    let estimate = predictor.next_access(page, 0);
+    assert!([None, Some(4 - 2), Some(41_000)].contains(&estimate), "{estimate:?}");
+    let (mut registry, second) = writer.join().unwrap();
+    assert_eq!(predictor.next_access(page, 0), Some(41_000));
+    // Nobody counts it where it comes to another chain.
+    registry.finish(second, 0);
+    register(&mut registry, 0, &[OTHER], 0, 1);
+    assert_eq!(predictor.next_access(page, 0), None);
+}
+
 /// A reader stands on a part that moves to another chain: the scan behind it, which runs all the time, is not missed.
 fn a_running_scan_is_never_missed() {
     let (mut registry, predictor) = new(2, 4);
@@ -278,6 +300,8 @@ fn explore_times(few_switches: usize, protocol: fn(), left_out: Option<Mistake>)
 fn an_estimate_is_of_one_registration() {
     explore(never_a_mixture_of_two_scans, None);
     explore(never_a_mixture_of_two_scans, Some(Mistake::NoVersionCheck));
+    explore(never_the_way_of_another_scan, None);
+    explore(never_the_way_of_another_scan, Some(Mistake::StaleWay));
 }
 
 #[test]

@@ -18,7 +18,8 @@ impl BlockGroup {
     /// The first page of the group of `page`.
     #[inline]
     pub(super) fn first(self, page: PageId) -> PageId {
-        PageId::new(page.relation(), page.block() - page.block() % self.0)
+        // Without groups no division, in what each sample of an eviction takes.
+        if self.0 == 1 { page } else { PageId::new(page.relation(), page.block() - page.block() % self.0) }
     }
 
     /// When somebody comes to the group that begins with `first`, if later than `bound`; see

@@ -56,9 +56,13 @@ impl<'a, L: Looked> Ranked<'a, L> {
         }
     }
 
-    /// Ranks a frame, in place of an older judgement of it. Of equals the first goes first.
+    /// Ranks a frame, in place of an older judgement of it. Of equals the first goes first. One that ranks below all of so many as
+    /// there are places is left out at once; an older judgement of it stays, and is made anew if the frame is to go.
     #[inline]
     pub(super) fn put(&mut self, looked: L) {
+        if self.len == self.places.len() && self.all().first().is_some_and(|last| looked.rank() <= last.rank()) {
+            return;
+        }
         if let Some(older) = self.all().iter().position(|other| other.frame() == looked.frame()) {
             if self.places[older].is_fresh() {
                 return;

@@ -5,33 +5,39 @@
 //! chain leaves the first [`QUEUE`] of them, with a time before which they cannot be there, and later estimates of the
 //! cell look at these alone, in that order, until the next in the queue cannot be earlier than what was found.
 //!
-//! What is kept is who to ask and never the answer: each estimate is computed from where the scan asked stands now. Only
+//! What is kept is who to ask and never the answer: each estimate is computed from where the scan asked stands now. Beside each
+//! part lies how its scan goes through the cell, see way.rs. Only
 //! a scan that was not among the first, and has meanwhile become so much faster that it would overtake them, can be
-//! missed. That is bounded by the queue's age: see [`Queue::is_fresh`].
+//! missed. That is bounded by the queue's age: see [`Arrivals::is_fresh`].
 //!
 //! Invariants:
 //! * (C1) A queue bears the bucket's `ARRIVED` from before it was built. When that has risen since, the parts that arrived
 //!   are taken into the queue first, or it does not count: a scan that was registered later is not missed.
 //! * (C2) A reader that finds the same even `STATE` before and after has read one queue. Nobody waits for an odd one:
 //!   without a queue the chain is followed.
+//! * (C3) A way is true of the part's scan as long as `ARRIVED` is what the queue bears, and the part is of the cell's relation: a
+//!   scan that has the part next is counted before it is live (R4).
 //!
-//! Cost: one cache line to read. The chain is followed when nothing is known of a cell and when its queue has grown old;
-//! after a registration, in each cell once and only its new parts. 64 bytes a cell; the number of cells is the host's choice, and cells that meet in one place
-//! push each other out.
+//! Cost: two cache lines to read. The chain is followed when nothing is known of a cell and when its queue has grown old;
+//! after a registration, in each cell once and only its new parts. 128 bytes a cell; the number of cells is the host's choice, and cells that
+//! meet in one place push each other out.
 
 use super::pages::Blocks;
+use super::way::Way;
 use super::words::{Words, join, split};
 use crate::sync::atomic::{
+    AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
 use crate::{PageId, Tick};
 
-pub(super) const CELL_WORDS: usize = 8;
+pub(super) const CELL_WORDS: usize = 16;
 /// Blocks of a cell: 2^8. Fewer, and the chain is followed more often; more, and the times before which a scan cannot
 /// come there say less about one of its pages, so that more scans are asked. 64 take a third more instructions.
 const CELL_BITS: u32 = 8;
-/// What a cache line has room for. The first scans reach the cell, and leave the queue by it, one after the other.
+const BLOCK_MASK: u32 = (1 << CELL_BITS) - 1;
+/// What a cache line has room for, and another for their ways. The first scans reach the cell, and leave the queue by it, one after the other.
 pub(super) const QUEUE: usize = 5;
 
 /// The cell in the upper 56 bits, whether there were more than [`QUEUE`] scans, and how many are in the queue.
@@ -40,6 +46,9 @@ const KEY: usize = 0;
 const STATE: usize = 1;
 const BUILT: usize = 2;
 const ARRIVALS: usize = 3;
+/// Of each way a word, and half a word.
+const WAYS: usize = ARRIVALS + QUEUE;
+const HALVES: usize = WAYS + QUEUE;
 
 const MORE: u64 = 8;
 
@@ -52,6 +61,11 @@ pub(super) struct Arrival {
     pub(super) part: u32,
     /// Ticks after the queue was built, an `f32`: rounded down.
     ticks: f32,
+    pub(super) way: Way,
+}
+
+impl Arrival {
+    const NONE: Self = Self { part: 0, ticks: 0.0, way: Way::Unknown };
 }
 
 /// The first parts to come to a cell, in order.
@@ -70,15 +84,21 @@ pub(super) fn key(page: PageId) -> u64 {
     page.raw() >> CELL_BITS
 }
 
+/// Which block of its cell `page` is.
+#[inline]
+pub(super) fn place(page: PageId) -> u8 {
+    (page.block() & BLOCK_MASK) as u8
+}
+
 /// The blocks of the cell of `page`.
 pub(super) fn blocks(page: PageId) -> Blocks {
-    let first = page.block() & (u32::MAX << CELL_BITS);
-    Blocks { relation: page.relation().0, first, last: first | !(u32::MAX << CELL_BITS) }
+    let first = page.block() & !BLOCK_MASK;
+    Blocks { relation: page.relation().0, first, last: first | BLOCK_MASK }
 }
 
 impl Queue {
     pub(super) fn new(built: Tick) -> Self {
-        Self { arrivals: [Arrival { part: 0, ticks: 0.0 }; QUEUE], count: 0, more: false, built }
+        Self { arrivals: [Arrival::NONE; QUEUE], count: 0, more: false, built }
     }
 
     /// Takes in a part whose scan cannot be at the cell before `ticks` have passed from `now` on.
@@ -86,7 +106,11 @@ impl Queue {
         let ticks = now.saturating_sub(self.built).saturating_add(ticks);
         // Down, by more than the rounding of an `f32` can have been up.
         let ticks = (ticks as f64 * (1.0 - 2e-7)) as f32;
-        let mut arriving = Arrival { part, ticks };
+        let mut arriving = Arrival { part, ticks, way: Way::Unknown };
+        if self.count == QUEUE && self.arrivals[QUEUE - 1].ticks <= ticks {
+            self.more = true;
+            return;
+        }
         for place in self.arrivals.iter_mut().take(self.count) {
             if arriving.ticks < place.ticks {
                 core::mem::swap(place, &mut arriving);
@@ -108,24 +132,112 @@ impl Queue {
         self.count = self.arrivals.iter_mut().zip(others).map(|(place, arrival)| *place = *arrival).count();
     }
 
-    /// Who comes, first come first, and the ticks from `now` on before which nobody of those after them comes.
-    #[inline]
-    pub(super) fn arrivals(&self, now: Tick) -> impl Iterator<Item = (u32, Tick)> + '_ {
-        let parts = self.arrivals.iter().take(self.count);
-        parts.map(move |arrival| (arrival.part, self.built.saturating_add(arrival.ticks as u64).saturating_sub(now)))
+    /// Notes the ways that are not known yet; `way` tells that of a part.
+    pub(super) fn find_ways(&mut self, way: impl Fn(u32) -> Way) {
+        for arrival in self.arrivals.iter_mut().take(self.count) {
+            if arrival.way == Way::Unknown {
+                arrival.way = way(arrival.part);
+            }
+        }
     }
+}
+
+/// Who comes to a cell, first come first.
+pub(super) trait Arrivals {
+    fn arrivals(&self) -> impl Iterator<Item = Arrival>;
+
+    fn built(&self) -> Tick;
 
     /// Whether scans that are not in the queue exist, none of which come before those who are.
+    fn leaves_out(&self) -> bool;
+
+    /// Whether `arrival` and all after it come to the cell no sooner than `nearest` ticks from `now` on.
     #[inline]
-    pub(super) fn leaves_out(&self) -> bool {
-        self.more
+    fn come_later(&self, arrival: &Arrival, nearest: Tick, now: Tick) -> bool {
+        arrival.ticks as u64 >= nearest.saturating_add(now.saturating_sub(self.built()))
     }
 
-    /// Whether it is young enough for an estimate of `nearest` ticks from `now` on: not more time has passed since than is
-    /// still to come. A scan that has become twice as fast meanwhile is noticed in time.
+    /// Whether the queue is young enough for an estimate of `nearest` ticks from `now` on: not more time has passed since it was
+    /// built than is still to come. A scan that has become twice as fast meanwhile is noticed in time.
     #[inline]
-    pub(super) fn is_fresh(&self, nearest: Tick, now: Tick) -> bool {
-        now.abs_diff(self.built) <= nearest
+    fn is_fresh(&self, nearest: Tick, now: Tick) -> bool {
+        now.abs_diff(self.built()) <= nearest
+    }
+}
+
+impl Arrivals for Queue {
+    fn arrivals(&self) -> impl Iterator<Item = Arrival> {
+        self.arrivals.iter().take(self.count).copied()
+    }
+
+    fn built(&self) -> Tick {
+        self.built
+    }
+
+    fn leaves_out(&self) -> bool {
+        self.more
+    }
+}
+
+/// A queue that lies in memory, of which only what is needed is read. What it says holds if it [`is_whole`](Self::is_whole)
+/// afterwards.
+#[derive(Clone, Copy)]
+pub(super) struct Lying<'a> {
+    record: &'a [AtomicU64; CELL_WORDS],
+    state: u64,
+    head: u64,
+}
+
+impl Arrivals for Lying<'_> {
+    #[inline]
+    fn arrivals(&self) -> impl Iterator<Item = Arrival> {
+        (0..QUEUE).take(self.count()).map(|index| {
+            let (part, ticks) = split(self.record[ARRIVALS + index].load(Relaxed));
+            let (way, halves) =
+                (self.record[WAYS + index].load(Relaxed), self.record[HALVES + index / 2].load(Relaxed));
+            let half = (halves >> (index % 2 * 32)) as u32;
+            Arrival { part, ticks: f32::from_bits(ticks), way: Way::unpack(way, half) }
+        })
+    }
+
+    #[inline]
+    fn built(&self) -> Tick {
+        self.record[BUILT].load(Relaxed)
+    }
+
+    #[inline]
+    fn leaves_out(&self) -> bool {
+        self.head & MORE != 0
+    }
+}
+
+impl Lying<'_> {
+    #[inline]
+    fn count(&self) -> usize {
+        ((self.head % MORE) as usize).min(QUEUE)
+    }
+
+    /// Whether all that was read is of one queue (C2).
+    #[inline]
+    pub(super) fn is_whole(&self) -> bool {
+        // Pairs with the fence in `write`.
+        fence(Acquire);
+        self.record[STATE].load(Relaxed) == self.state || self.torn_is_taken()
+    }
+
+    /// All of it.
+    pub(super) fn queue(&self) -> Option<Queue> {
+        let mut queue = Queue { more: self.leaves_out(), ..Queue::new(self.built()) };
+        queue.count = queue.arrivals.iter_mut().zip(self.arrivals()).map(|(place, arrival)| *place = arrival).count();
+        self.is_whole().then_some(queue)
+    }
+
+    #[inline]
+    fn torn_is_taken(&self) -> bool {
+        #[cfg(pagecast_shuttle)]
+        return super::mistake::made(super::mistake::Mistake::TornCell);
+        #[cfg(not(pagecast_shuttle))]
+        false
     }
 }
 
@@ -136,29 +248,18 @@ pub(super) struct Cell<'a> {
     pub(super) at: usize,
 }
 
-impl Cell<'_> {
-    /// The queue of cell `key`, if it is here, and how many of the `arrived` parts came after it (C1, C2).
+impl<'a> Cell<'a> {
+    /// The queue of cell `key`, if it is here, and how many of the `arrived` parts came after it (C1).
     #[inline]
-    pub(super) fn read(self, key: u64, arrived: u32) -> Option<(Queue, u32)> {
+    pub(super) fn read(self, key: u64, arrived: u32) -> Option<(Lying<'a>, u32)> {
         let record = self.words.record::<CELL_WORDS>(self.at)?;
         // Acquire: pairs with the Release at the end of `write`.
         let state = record[STATE].load(Acquire);
         let (known, count) = split(state);
         let head = record[KEY].load(Relaxed);
         let since = self.since(arrived, known);
-        if since > FEW || count % 2 == 1 || head >> CELL_BITS != key {
-            return None;
-        }
-        let mut queue = Queue::new(record[BUILT].load(Relaxed));
-        queue.count = ((head % MORE) as usize).min(QUEUE);
-        queue.more = head & MORE != 0;
-        for (arrival, word) in queue.arrivals.iter_mut().zip(record.iter().skip(ARRIVALS)) {
-            let (part, ticks) = split(word.load(Relaxed));
-            *arrival = Arrival { part, ticks: f32::from_bits(ticks) };
-        }
-        // Pairs with the fence in `write` (C2).
-        fence(Acquire);
-        (record[STATE].load(Relaxed) == state || self.torn_is_taken()).then_some((queue, since))
+        let here = since <= FEW && count.is_multiple_of(2) && head >> CELL_BITS == key;
+        here.then_some((Lying { record, state, head }, since))
     }
 
     /// Leaves the queue of cell `key`, which has all of the `arrived` parts, unless somebody else writes here.
@@ -175,18 +276,17 @@ impl Cell<'_> {
         let more = if queue.more { MORE } else { 0 };
         self.words.store(self.at + KEY, key << CELL_BITS | more | queue.count as u64, Relaxed);
         self.words.store(self.at + BUILT, queue.built, Relaxed);
+        let mut halves = [0; CELL_WORDS - HALVES];
         for (index, arrival) in queue.arrivals.iter().enumerate() {
+            let (way, half) = arrival.way.pack();
             self.words.store(self.at + ARRIVALS + index, join(arrival.part, arrival.ticks.to_bits()), Relaxed);
+            self.words.store(self.at + WAYS + index, way, Relaxed);
+            halves[index / 2] |= u64::from(half) << (index % 2 * 32);
+        }
+        for (index, half) in halves.into_iter().enumerate() {
+            self.words.store(self.at + HALVES + index, half, Relaxed);
         }
         self.words.store(self.at + STATE, join(arrived, count.wrapping_add(2)), Release);
-    }
-
-    #[inline]
-    fn torn_is_taken(self) -> bool {
-        #[cfg(pagecast_shuttle)]
-        return super::mistake::made(super::mistake::Mistake::TornCell);
-        #[cfg(not(pagecast_shuttle))]
-        false
     }
 
     #[inline]

@@ -64,11 +64,13 @@ mod layout;
 mod marks;
 #[cfg(pagecast_shuttle)]
 pub mod mistake;
+mod nearest;
 mod pages;
 mod reader;
 mod registry;
 mod scan;
 mod visits;
+mod way;
 mod words;
 
 pub use advice::Throttle;

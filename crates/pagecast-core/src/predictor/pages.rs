@@ -4,6 +4,7 @@
 //! each eight of them, one word with the number of bits in front, so that a rank is one load and at most eight counts.
 
 use super::registry::{BITSET, CORRELATED};
+use super::way::Way;
 use super::words::{Words, join, split};
 use super::{MAX_LENGTH, PagesFault, Run, layout::Layout};
 use crate::PageId;
@@ -170,14 +171,11 @@ pub(super) fn find_in_runs(
     blocks: Blocks,
     from: u64,
 ) -> Option<u64> {
-    let run_at = |index: u32| runs.at as usize + index as usize * RUN_WORDS;
-    let guess = u64::from(blocks.last.saturating_sub(first)).saturating_mul(scale) >> 32;
-    let begins_by_then = |index: u32| split(words.load(run_at(index), Relaxed)).0 <= blocks.last;
-    let mut end = partition_near(runs.count, guess.min(u64::from(u32::MAX)) as u32, begins_by_then);
+    let mut end = begun_by(words, runs, (first, scale), blocks.last);
     // Of these the ones that hold one of the blocks are the last ones, because ends never fall.
     let mut nearest: Option<u64> = None;
     while let Some(index) = end.checked_sub(1) {
-        let Some(record) = words.record::<RUN_WORDS>(run_at(index)) else { break };
+        let Some(record) = words.record::<RUN_WORDS>(runs.at_run(index)) else { break };
         let (run, count) = split(record[0].load(Relaxed));
         let run_last = run.saturating_add(count.saturating_sub(1));
         if count == 0 || run_last < blocks.first {
@@ -198,6 +196,70 @@ pub(super) fn find_in_runs(
             nearest = Some(wanted);
         }
         end = index;
+    }
+    nearest
+}
+
+/// How many of the runs begin at `block` or before; the pair is that of [`find_in_runs`].
+#[inline]
+fn begun_by(words: Words<'_>, runs: Stretch, (first, scale): (u32, u64), block: u32) -> u32 {
+    let guess = u64::from(block.saturating_sub(first)).saturating_mul(scale) >> 32;
+    let guess = guess.min(u64::from(runs.count.saturating_sub(1))) as u32;
+    let has_begun = |index: u32| split(words.load(runs.at_run(index), Relaxed)).0 <= block;
+    let next = guess + 1;
+    // Mostly it is right, and then this is all.
+    if has_begun(guess) && (next >= runs.count || !has_begun(next)) {
+        return next.min(runs.count);
+    }
+    partition_near(runs.count, guess, has_begun)
+}
+
+/// How a scan of these runs goes through the blocks of `cell`; the pair is that of [`find_in_runs`].
+pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), cell: Blocks) -> Way {
+    let end = begun_by(words, runs, origin, cell.last);
+    let (mut count, mut highest, mut even) = (0_u32, 0, Way::Unknown);
+    for index in (0..end).rev() {
+        let Some(record) = words.record::<RUN_WORDS>(runs.at_run(index)) else { return Way::Unknown };
+        let (run, blocks) = split(record[0].load(Relaxed));
+        let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
+        let run_last = run.saturating_add(blocks.saturating_sub(1));
+        if blocks == 0 || run > cell.last || run_last < cell.first {
+            break;
+        }
+        let (low, high) = (run.max(cell.first), run_last.min(cell.last));
+        let position_of = |block: u32| position.saturating_add(share(span, block - run, blocks));
+        let place = |block: u32| (block - cell.first) as u8;
+        if let Ok(step) = u16::try_from(span / u64::from(blocks))
+            && span % u64::from(blocks) == 0
+        {
+            even = Way::Even { position: position_of(low), first: place(low), last: place(high), step };
+        }
+        highest = highest.max(position_of(high));
+        count += 1;
+    }
+    match (u8::try_from(count), even) {
+        (Ok(1), Way::Even { .. }) => even,
+        (Ok(count @ 1..), _) => Way::Runs { highest, at: runs.at_run(end - 1) as u32, count },
+        _ => Way::Unknown,
+    }
+}
+
+/// The lowest position, not below `from`, of `block` in the last of `count` runs, which is at word `at`, or in those in front
+/// of it.
+#[inline]
+pub(super) fn find_in_last_runs(words: Words<'_>, (at, count): (u32, u8), block: u32, from: u64) -> Option<u64> {
+    let mut nearest: Option<u64> = None;
+    for index in 0..usize::from(count) {
+        let record = words.record::<RUN_WORDS>((at as usize).checked_sub(index * RUN_WORDS)?)?;
+        let (run, blocks) = split(record[0].load(Relaxed));
+        let Some(offset) = block.checked_sub(run) else { continue };
+        if offset >= blocks {
+            break;
+        }
+        let position = record[1].load(Relaxed).saturating_add(share(record[2].load(Relaxed), offset, blocks));
+        if position >= from && nearest.is_none_or(|nearest| position < nearest) {
+            nearest = Some(position);
+        }
     }
     nearest
 }
@@ -286,6 +348,12 @@ fn share(span: u64, offset: u32, blocks: u32) -> u64 {
 }
 
 impl Stretch {
+    /// The first word of a run.
+    #[inline]
+    fn at_run(self, index: u32) -> usize {
+        self.at as usize + index as usize * RUN_WORDS
+    }
+
     /// The stretch if it can lie in the arena at all.
     #[inline]
     pub(super) fn checked(self, layout: &Layout) -> Option<Self> {

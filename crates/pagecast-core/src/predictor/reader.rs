@@ -1,6 +1,5 @@
 //! The readers' side: estimates and reports, by any number of threads and processes at once, without a lock.
 
-use super::cell::{self, Cell, Queue};
 use super::layout::{Layout, PART_WORDS, bucket, header};
 use super::pages::{self, Blocks, Stretch};
 use super::registry::{BITSET, CORRELATED, part};
@@ -24,18 +23,18 @@ const TRIES: u32 = 8;
 pub(super) struct Place {
     pub(super) form: u32,
     pub(super) stretch: Stretch,
-    origin: (u32, u64),
+    pub(super) origin: (u32, u64),
 }
 
 /// A page that is asked about.
 #[derive(Clone, Copy)]
-struct Asked {
-    page: PageId,
+pub(super) struct Asked {
+    pub(super) page: PageId,
     /// Its last use; 0 if that is not known.
-    used: Tick,
-    now: Tick,
+    pub(super) used: Tick,
+    pub(super) now: Tick,
     /// Where in their windows almost sequential scans have come to it, if that is known and matters.
-    visits: Option<Visits>,
+    pub(super) visits: Option<Visits>,
 }
 
 /// Answers when a page will be wanted next. Cheap to clone if the memory's handle is.
@@ -155,21 +154,24 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         })
     }
 
+    #[inline]
     pub(super) fn layout(&self) -> &Layout {
         &self.layout
     }
 
+    #[inline]
     pub(super) fn words(&self) -> Words<'_> {
         Words(self.memory.as_ref())
     }
 
+    #[inline]
     pub(super) fn open(&self, scan: ScanId) -> Option<Scan<'_>> {
         Scan::open(self.words(), self.layout.scan(scan.slot)?, scan)
     }
 
     /// Calls `visit` with each of the first `limit` parts of the chain of `bucket`, and again with a new state from `start`
     /// if the chain changed meanwhile. The last state, and whether no running scan was missed.
-    fn follow<S>(
+    pub(super) fn follow<S>(
         &self,
         bucket: usize,
         limit: u32,
@@ -205,7 +207,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Ticks from `now` until the scan of the part at `at` reaches one of `blocks`, exactly for one block and never too
     /// many for several; `None` if it does not, or has ended, or has probably made the use of the block that was at `used`.
     #[inline]
-    fn estimate(&self, at: usize, blocks: Blocks, used: Tick, now: Tick, visits: Option<Visits>) -> Option<Tick> {
+    pub(super) fn estimate(
+        &self,
+        at: usize,
+        blocks: Blocks,
+        used: Tick,
+        now: Tick,
+        visits: Option<Visits>,
+    ) -> Option<Tick> {
         let words = self.words();
         let record = words.record::<PART_WORDS>(at)?;
         let load = |field: usize| record[field].load(Relaxed);
@@ -217,7 +226,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
         let (slot, generation) = split(load(part::OWNER));
         let scan = self.open(ScanId { slot, generation })?;
-        let place = self.place(at, blocks)?;
+        let place = self.place_in(record, blocks)?;
         // A block that is wanted as long as a scan is near may be wanted again.
         let used = if place.form == CORRELATED { 0 } else { used };
         let ticks_of = |scan: &Scan<'_>| {
@@ -241,8 +250,12 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Where the pages of the part at `at` are kept, if they are of the relation of `blocks`. True as long as the part's scan
     /// is unchanged since before the call.
     #[inline]
-    fn place(&self, at: usize, blocks: Blocks) -> Option<Place> {
-        let record = self.words().record::<PART_WORDS>(at)?;
+    pub(super) fn place(&self, at: usize, blocks: Blocks) -> Option<Place> {
+        self.place_in(self.words().record(at)?, blocks)
+    }
+
+    #[inline]
+    fn place_in(&self, record: &[AtomicU64; PART_WORDS], blocks: Blocks) -> Option<Place> {
         let load = |field: usize| record[field].load(Relaxed);
         let (relation, form) = split(load(part::RELATION_FORM));
         let (first, _) = split(load(part::BLOCKS));
@@ -253,7 +266,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// The lowest position, not below `from`, of one of `blocks`.
     #[inline]
-    fn find(&self, Place { form, stretch, origin }: Place, blocks: Blocks, from: u64) -> Option<u64> {
+    pub(super) fn find(&self, Place { form, stretch, origin }: Place, blocks: Blocks, from: u64) -> Option<u64> {
         match form {
             BITSET => pages::find_in_bitset(self.words(), stretch, origin, blocks, from),
             CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
@@ -275,107 +288,6 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         nearest
     }
 
-    /// Asks the scans in `queue`, first come first: the least estimate, and whether no other scan can be nearer or it is not
-    /// beyond `bound`.
-    #[inline]
-    fn ask(&self, queue: &Queue, bound: Tick, asked: Asked) -> (Option<Tick>, bool) {
-        let Asked { page, used, now, visits } = asked;
-        let mut nearest: Option<Tick> = None;
-        for (part, not_before) in queue.arrivals(now) {
-            if nearest.is_some_and(|nearest| nearest <= not_before.max(bound)) {
-                return (nearest, true);
-            }
-            let estimate = self.layout.part(part).and_then(|at| self.estimate(at, Blocks::of(page), used, now, visits));
-            nearest = sooner(nearest, estimate);
-        }
-        (nearest, !queue.leaves_out() || nearest.is_some_and(|nearest| nearest <= bound))
-    }
-
-    /// How many parts have arrived in the bucket (R4).
-    #[inline]
-    fn arrived(&self, bucket: usize) -> u32 {
-        // Acquire: pairs with the registry's Release; all scans that were counted as live are seen to be.
-        self.words().load(bucket + bucket::ARRIVED, Acquire) as u32
-    }
-
-    /// The queue of the cell of `page`, from all scans of the bucket; whether none was missed.
-    fn gather(&self, bucket: usize, page: PageId, now: Tick) -> (Queue, bool) {
-        let blocks = cell::blocks(page);
-        self.follow(
-            bucket,
-            u32::MAX,
-            || Queue::new(now),
-            |queue, part, at| {
-                if let Some(ticks) = self.estimate(at, blocks, 0, now, None) {
-                    queue.insert(part, ticks, now);
-                }
-            },
-        )
-    }
-
-    /// Takes into `queue` the `count` parts that were the last to arrive at `arrived`; `None` if others have since (C1).
-    fn catch_up(
-        &self,
-        (queue, count): (&Queue, u32),
-        (bucket, arrived): (usize, u32),
-        page: PageId,
-        now: Tick,
-    ) -> Option<Queue> {
-        let blocks = cell::blocks(page);
-        let (queue, whole) = self.follow(
-            bucket,
-            count,
-            || queue.clone(),
-            |queue, part, at| {
-                queue.remove(part);
-                if let Some(ticks) = self.estimate(at, blocks, 0, now, None) {
-                    queue.insert(part, ticks, now);
-                }
-            },
-        );
-        // A part that was linked meanwhile has put another one off the first `count` (R4).
-        (whole && (self.arrived(bucket) == arrived || self.arrival_check_left_out())).then_some(queue)
-    }
-
-    /// The least estimate over the scans that have registered `page`.
-    #[inline]
-    fn nearest(&self, bound: Tick, asked: Asked) -> Option<Tick> {
-        let Asked { page, now, .. } = asked;
-        let bucket = self.layout.bucket(page.relation());
-        let key = cell::key(page);
-        let Some(at) = self.layout.cell(key) else { return self.nearest_of_all(bucket, bound, asked) };
-        let cell = Cell { words: self.words(), at };
-        let arrived = self.arrived(bucket);
-        let known = match cell.read(key, arrived) {
-            Some((queue, 0)) => Some(queue),
-            Some((queue, since)) => {
-                let queue = self.catch_up((&queue, since), (bucket, arrived), page, now);
-                queue.inspect(|queue| cell.write(key, arrived, queue))
-            }
-            None => None,
-        };
-        if let Some(queue) = known {
-            match self.ask(&queue, bound, asked) {
-                (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, now) => return Some(nearest),
-                // Only a new scan can want what none of all the scans wants any more.
-                (None, true) => return None,
-                // Windows begin long before the visits that matter, so that many scans may be first.
-                _ if asked.visits.is_some() && queue.is_fresh(bound, now) => {
-                    return self.nearest_of_all(bucket, bound, asked);
-                }
-                _ => {}
-            }
-        }
-        let (queue, whole) = self.gather(bucket, page, now);
-        if whole {
-            cell.write(key, arrived, &queue);
-        }
-        match self.ask(&queue, bound, asked) {
-            (nearest, true) => nearest,
-            _ => self.nearest_of_all(bucket, bound, asked),
-        }
-    }
-
     /// The least of `nearest` and the estimates for the entries that have led to a page.
     fn nearest_by_marks(&self, mut nearest: Option<Tick>, bound: Tick, asked: Asked) -> Option<Tick> {
         for entry in self.entries(asked.page) {
@@ -386,21 +298,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
         nearest
     }
-
-    /// The least estimate over all scans of the bucket.
-    fn nearest_of_all(&self, bucket: usize, bound: Tick, Asked { page, used, now, visits }: Asked) -> Option<Tick> {
-        let visit = |nearest: &mut Option<Tick>, _, at| {
-            if nearest.is_none_or(|nearest| nearest > bound) {
-                *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), used, now, visits));
-            }
-        };
-        self.follow(bucket, u32::MAX, || None, visit).0
-    }
 }
 
 /// The smaller of those that are.
 #[inline]
-fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
+pub(super) fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
@@ -440,14 +342,6 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
 }
 
 impl<M> Predictor<M> {
-    #[inline]
-    fn arrival_check_left_out(&self) -> bool {
-        #[cfg(pagecast_shuttle)]
-        return super::mistake::made(super::mistake::Mistake::NoArrivalCheck);
-        #[cfg(not(pagecast_shuttle))]
-        false
-    }
-
     #[inline]
     fn chain_check_left_out(&self) -> bool {
         #[cfg(pagecast_shuttle)]
