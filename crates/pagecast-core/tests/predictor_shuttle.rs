@@ -339,6 +339,6 @@ fn workers_need_no_lock() {
 fn marks_need_no_version() {
     explore(marks_are_whole, None);
     explore(marks_are_whole, Some(Mistake::UnmixedMark));
-    explore(visits_are_of_their_page, None);
+    explore_times(OF_A_LONG_ONE, visits_are_of_their_page, None);
     explore(visits_are_of_their_page, Some(Mistake::UnmixedMark));
 }

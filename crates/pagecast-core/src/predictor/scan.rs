@@ -33,7 +33,7 @@ const TRIES: u32 = 4;
 
 /// How much of the past a report keeps: of 1, 8 reports back, 0.34 are left. Few enough to follow a scan that turns
 /// from memory to disk, and enough to make one rate of the uneven reports of several workers.
-pub(super) const KEEP: f64 = 0.875;
+const KEEP: f64 = 0.875;
 
 // Words of a record; those from 21 on only fill it up to three cache lines.
 const VERSION: usize = 0;

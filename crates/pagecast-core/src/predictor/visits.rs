@@ -27,7 +27,7 @@
 use super::pages::{self, Blocks, Window};
 use super::reader::Predictor;
 use super::registry::CORRELATED;
-use super::scan::{KEEP, Scan, VISIT_PACE, VISIT_STRIDE, VISITED, VISITED_FROM, VISITED_SINCE, bits, real, value};
+use super::scan::{Scan, VISIT_PACE, VISIT_STRIDE, VISITED, VISITED_FROM, VISITED_SINCE, bits, real, value};
 use crate::sync::atomic::AtomicU64;
 use crate::{PageId, ScanId, Tick};
 
@@ -35,6 +35,9 @@ use crate::{PageId, ScanId, Tick};
 const STEPS: u32 = 64;
 /// So many visits of a page stand for what has become of its rows.
 const FORGETTING: u64 = 256;
+/// What the mean distance between visits was before a report weighs as much as so many visits. Few, as a scan that has not said where it
+/// began is taken to have gone further at first than it has.
+const REMEMBERED: f64 = 32.0;
 
 /// In which steps of their windows scans have read a page, in the order of keys: bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,15 +134,15 @@ impl Scan<'_> {
     /// Takes what the visits since the last report have brought into the means, `elapsed` ticks after the start.
     #[inline]
     pub(super) fn measure_visits(&self, elapsed: Tick) {
-        let visits = value(self.get(VISITED));
-        if visits == 0 {
+        let visits = value(self.get(VISITED)) as f64;
+        if visits == 0.0 {
             return;
         }
         let positions = self.position().saturating_sub(value(self.get(VISITED_FROM))) as f64;
         let ticks = elapsed.saturating_sub(value(self.get(VISITED_SINCE))) as f64;
-        for (field, new) in [(VISIT_STRIDE, positions / visits as f64), (VISIT_PACE, ticks / positions)] {
+        for (field, new) in [(VISIT_STRIDE, positions / visits), (VISIT_PACE, ticks / positions)] {
             let old = real(self.get(field));
-            let mean = if old > 0.0 { old * KEEP + new * (1.0 - KEEP) } else { new };
+            let mean = if old > 0.0 { (old * REMEMBERED + new * visits) / (REMEMBERED + visits) } else { new };
             if mean.is_finite() {
                 self.set(field, bits(mean));
             }
