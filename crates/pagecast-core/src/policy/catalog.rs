@@ -339,6 +339,7 @@ impl PolicySpec {
     }
 
     /// Whether the policy looks at how page ids lie to each other, so that a replay must not number the pages anew.
+    /// `pbm` does so for pages that scans read, and a replay of scans keeps their ids for every policy.
     pub fn needs_page_ids(&self) -> bool {
         matches!(self.entry.algorithm, Algorithm::Cfdc | Algorithm::PbmPq | Algorithm::TwoPriorityLru)
     }

@@ -190,22 +190,43 @@ fn what_the_trace_tells_is_a_limit() {
     assert!(opt < told && told <= estimated && estimated < paper);
 }
 
-/// Learned reuse has nothing to learn where scans alone read, and costs nothing there. Pools that hold more than what scans
-/// want at once: of that `pbm` takes the least recently used.
+/// On scans alone `pbm` knows what `pbm(frequency=off)` does, and of pages that nobody wants how often scans read where they
+/// lie: no more than a point behind in any of these pools, and ahead in all of them together. In the order of the trace: in
+/// logical time other draws alone make more difference.
 #[test]
-fn on_scans_alone_pbm_chooses_as_without_history() {
-    let workload = "sequential(streams=8,queries=4,pages=1000)";
-    for seed in 1..=2 {
+fn on_scans_alone_pbm_loses_nothing_by_what_it_learns() {
+    let workload = "sequential(streams=8,queries=8,pages=2000)";
+    let mut sums = (0, 0);
+    for seed in 1..=3 {
         let trace = Trace::load(workload, &mut generate(workload, seed).unwrap()).unwrap();
-        for (frames, interleaving) in
-            [(300, Interleaving::Fixed), (600, Interleaving::Fixed), (300, Interleaving::Logical { latency: 20 })]
-        {
+        for frames in [300, 600, 900, 1200, 1600] {
             let misses = |policy: &str| {
-                simulate(&trace, &policy.parse().unwrap(), frames, seed, interleaving).unwrap().counts.misses
+                simulate(&trace, &policy.parse().unwrap(), frames, seed, Interleaving::Fixed).unwrap().counts.misses
             };
             let (auto, off) = (misses("pbm(frequency=auto)"), misses("pbm(frequency=off)"));
-            assert_eq!(auto, off, "seed {seed}, {frames} frames, {interleaving:?}");
+            println!("seed {seed}, {frames} frames: {auto} misses, {off} without");
+            let bound = off + trace.requests().len() as u64 / 100;
+            assert!(auto <= bound, "seed {seed}, {frames} frames: {auto} misses, {off} without");
+            sums = (sums.0 + auto, sums.1 + off);
         }
+    }
+    assert!(sums.0 < sums.1, "{sums:?}");
+}
+
+/// Where scans ask for the same part again and again, pages of it are kept for the next that nobody has registered yet.
+#[test]
+fn what_scans_read_often_stays_for_the_next() {
+    for (workload, frames, saved) in [
+        ("sequential(streams=8,queries=8,pages=2000,recent=0.8)", 500, 5),
+        ("sequential(streams=32,queries=4,pages=800,tables=4)", 1100, 3),
+    ] {
+        let trace = Trace::load(workload, &mut generate(workload, 1).unwrap()).unwrap();
+        let misses = |policy: &str| {
+            simulate(&trace, &policy.parse().unwrap(), frames, 1, Interleaving::Fixed).unwrap().counts.misses
+        };
+        let (auto, off) = (misses("pbm"), misses("pbm(frequency=off)"));
+        println!("{workload}: {auto} misses, {off} without");
+        assert!(auto * 100 < off * (100 - saved), "{workload}: {auto} misses, {off} without");
     }
 }
 

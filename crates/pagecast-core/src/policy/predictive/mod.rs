@@ -3,15 +3,16 @@
 //! The frame goes whose page costs most to hold. For a page that a registered scan will read that is the time until it does
 //! (Khalaji et al., PVLDB 18(13) 2025, section 3); for a page with a history of point uses what one of two estimates says; the
 //! smaller of both if there are both, so that history never takes from a page what a registration gives it. Pages with neither go
-//! before all others, the least recently used first. Of pages that scans may want at once, as in the window of an index scan,
-//! the least recently used goes first too. Uses by registered scans make no history: the scan knew of them, and a history
-//! made of them would keep pages that no further scan wants (the authors' statistics lose 17 points of hit rate so).
+//! before all others, by their last use and by how often scans read in their region ([`regions`]). Of pages that scans may want
+//! at once, as in the window of an index scan, the least recently used goes first. Uses by registered scans make no history of a
+//! page: the scan knew of them, and such a history would keep pages that no further scan wants (the authors' statistics lose 17
+//! points of hit rate so).
 //!
 //! The two estimates: what pages with like histories turned out to cost ([`reuse`]), and that what came first had better
 //! stay ([`steadfast`]). Two small shadow pools tell which of them misses less here ([`shadow`]), and the pool follows it.
 //!
-//! On scans alone the victims are those of `pbm(frequency=off)`, one by one, unless pages that are wanted at once must go: the same
-//! draws, kept and ranked alike.
+//! On scans alone the draws are those of `pbm(frequency=off)`, kept and ranked alike but for the order of pages that nobody wants, or
+//! that are wanted at once.
 //!
 //! Uses of a page outside scans within a *grain*, the time in which one frame in 65,536 gets another page, are one use. While nothing comes
 //! in the grain grows, so that hits in a pool that holds everything end at a comparison.
@@ -26,10 +27,11 @@
 //!
 //! Cost: a hit outside scans within the grain is two reads, another one two relaxed writes to words of the frame's own, and
 //! as many shared ones as there are misses (hits that count for learning are drawn so); of the pages of the shadows, 1 in
-//! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page. An eviction looks at
+//! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page, and
+//! seldom counts for its region. An eviction looks at
 //! `samples` frames, the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an
 //! admission looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for
-//! arrivals, beside its word; for the tables 48 up to 1,024 frames and 8.25 KiB, for the shadows
+//! arrivals, beside its word; for the tables 48 up to 1,024 frames and 12.25 KiB, for the shadows
 //! 168 up to 128 frames and 2.6 from 8,192 to 65,536.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
@@ -40,6 +42,7 @@ mod ghosts;
 mod history;
 mod logarithm;
 mod ranking;
+mod regions;
 mod reuse;
 mod shadow;
 mod steadfast;
@@ -53,6 +56,7 @@ use crate::sync::atomic::{
 use crate::{FrameId, PageId, Tick, oracle::Oracle};
 use alloc::sync::Arc;
 use ranking::{Judge, Ranking, Reuse, SHADOWED};
+use regions::Regions;
 use reuse::ReuseTable;
 use shadow::Shadows;
 
@@ -77,6 +81,7 @@ pub struct Predictive {
     samples: AtomicU32,
     random: RandomSource,
     reuse: ReuseTable,
+    regions: Regions,
     ranking: Ranking,
     shadows: Shadows,
     /// Frames in use.
@@ -105,6 +110,7 @@ impl Predictive {
             samples: AtomicU32::new(samples.max(1)),
             random: RandomSource::new(seed),
             reuse: ReuseTable::new(frames),
+            regions: Regions::new(frames),
             ranking: Ranking::new(frames, Random::new(seed).next() as u32),
             shadows: Shadows::new(frames),
             frames: AtomicU32::new(frames),
@@ -126,7 +132,7 @@ impl Predictive {
 
     /// The bytes that it takes beside: for itself, the tables and the shadows.
     pub(super) fn bytes_apart(frames: u32) -> u32 {
-        (4 << 10) + ReuseTable::bytes(frames) + Shadows::bytes(frames)
+        (4 << 10) + ReuseTable::bytes(frames) + Regions::BYTES + Shadows::bytes(frames)
     }
 
     /// Counts and learns from a use `age` ticks after the page's last one, if this is one of those that are to count.
@@ -183,7 +189,7 @@ impl Predictive {
     }
 
     /// Makes the costs anew when it is time.
-    fn keep_up(&self) {
+    fn keep_up(&self, at: Tick) {
         let requests = self.requests.load(Relaxed);
         // Acquire and Release: who makes estimates sees the turns that the one before planned.
         if requests < self.next_estimate.load(Relaxed) || self.busy.swap(true, Acquire) {
@@ -194,6 +200,7 @@ impl Predictive {
             if self.next_fade.swap(requests + memory, Relaxed) > 0 {
                 self.reuse.fade();
             }
+            self.regions.fade(at);
             // Shared sums are to change about as often as pages come in: with a miss in 64 requests, every 16th hit counts.
             let misses = self.misses.swap(0, Relaxed).max(1);
             self.thinning.store((memory / misses / 4).max(1).ilog2().min(16), Relaxed);
@@ -218,6 +225,7 @@ impl ConcurrentPolicy for Predictive {
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         if access.scan.is_some() {
+            self.regions.used(access.page);
             return self.ranking.scanned(frames, frame, access.at);
         }
         if access.at.saturating_sub(frames.word(frame).load(Relaxed)) < self.grain.load(Relaxed) {
@@ -233,18 +241,26 @@ impl ConcurrentPolicy for Predictive {
 
     #[inline]
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        let judge =
-            Judge { reuse: &self.reuse, oracle, estimate: self.shadows.better(), samples: self.samples.load(Relaxed) };
+        let judge = Judge {
+            reuse: &self.reuse,
+            regions: Some(&self.regions),
+            oracle,
+            estimate: self.shadows.better(),
+            samples: self.samples.load(Relaxed),
+        };
         self.ranking.evict(frames, incoming, judge, &mut self.random.fork())
     }
 
     #[inline]
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
+        if access.scan.is_some() {
+            self.regions.used(access.page);
+        }
         let mut random = self.random.fork();
         self.measure_grain(self.misses.fetch_add(1, Relaxed), access.at);
         self.requests.fetch_add(1, Relaxed);
         self.watch(frames, access.at, &mut random);
-        self.keep_up();
+        self.keep_up(access.at);
         let shadowed = self.shadows.have(access.page);
         let reuse = self.ranking.admitted(frames, frame, access, if shadowed { SHADOWED } else { 0 });
         if let Some(Reuse { history, age }) = reuse {
@@ -267,5 +283,6 @@ impl ConcurrentPolicy for Predictive {
         self.ranking.resize(frames);
         self.shadows.resize(frames);
         self.reuse.resize(frames);
+        self.regions.resize(frames);
     }
 }

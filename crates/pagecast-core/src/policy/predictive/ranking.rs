@@ -5,6 +5,7 @@
 use super::candidates::{Candidate, Kept, NEVER, RANKED, Ranked};
 use super::ghosts::Ghosts;
 use super::history::History;
+use super::regions::Regions;
 use super::reuse::ReuseTable;
 use super::steadfast::{Front, Steadfast};
 use crate::policy::sampling::{DRAWS_PER_SAMPLE, MAX_SAMPLES, claim_any, evenly};
@@ -37,6 +38,8 @@ pub(super) enum Estimate {
 #[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     pub(super) reuse: &'a ReuseTable,
+    /// What orders pages that only scans have read; none are shown to a shadow.
+    pub(super) regions: Option<&'a Regions>,
     pub(super) oracle: &'a dyn Oracle,
     pub(super) estimate: Estimate,
     pub(super) samples: u32,
@@ -194,7 +197,7 @@ impl Ranking {
 
     /// What history says that it costs to hold on to the page in `frame`, used at `last`, and its age in ticks.
     #[inline]
-    fn by_history(&self, look: &Look, frame: FrameId, last: Tick) -> (f32, f32) {
+    fn by_history(&self, look: &Look, frame: FrameId, page: PageId, last: Tick) -> (f32, f32) {
         let packed = self.packed(frame);
         let (history, is_hot) = (History::unpack(packed), packed & HOT != 0);
         if is_hot && last < look.seen.oldest_hot.get().0 {
@@ -207,14 +210,18 @@ impl Ranking {
             Steadfast::cost(&look.seen.front, frame, is_hot, last, look.at)
         };
         let age = age.max(1) as f32;
-        (if cost < f32::INFINITY { cost } else { UNWANTED * age }, age)
+        if cost < f32::INFINITY {
+            return (cost, age);
+        }
+        let expected = look.judge.regions.map_or(age, |regions| regions.expected(page, age, look.at));
+        (UNWANTED * expected, age)
     }
 
     /// The candidate that `frame` is. The oracle need not be exact about one that costs no more than `bar`.
     #[inline]
     fn judge(&self, look: &Look, frame: FrameId, page: PageId, bar: f32) -> Candidate {
         let last = look.frames.word(frame).load(Relaxed);
-        let (cost, age) = self.by_history(look, frame, last);
+        let (cost, age) = self.by_history(look, frame, page, last);
         let mut candidate = Candidate { frame, page, cost, wanted_at: NEVER, last, fresh: true };
         if cost > bar
             && let Some(ticks) = look.judge.oracle.next_access_after(last, bar as Tick, page, look.at)
@@ -229,7 +236,7 @@ impl Ranking {
     fn judge_again(&self, look: &Look, kept: Candidate) -> Candidate {
         let only_scanned = self.history(kept.frame) == History::Scanned;
         let last = if only_scanned { kept.last } else { look.frames.word(kept.frame).load(Relaxed) };
-        let (mut cost, age) = self.by_history(look, kept.frame, last);
+        let (mut cost, age) = self.by_history(look, kept.frame, kept.page, last);
         if kept.wanted_at != NEVER {
             cost = wanted(cost, kept.wanted_at.saturating_sub(look.at), age);
         }

@@ -187,7 +187,7 @@ impl Shadows {
         if self.busy.swap(true, Acquire) {
             return;
         }
-        let judge = |estimate| Judge { reuse, oracle: &NoScans, estimate, samples: SAMPLES };
+        let judge = |estimate| Judge { reuse, regions: None, oracle: &NoScans, estimate, samples: SAMPLES };
         let learned = self.learned.request(access, judge(Estimate::Learned), random);
         let steadfast = self.steadfast.request(access, judge(Estimate::Steadfast), random);
         if learned != steadfast {
