@@ -1,13 +1,17 @@
 //! What is remembered of one page's uses: when the last one was, how many intervals between uses were seen, and their
-//! mean on a logarithmic scale, the later ones weighing more.
+//! mean, the later ones weighing more.
+//!
+//! The mean is of times, not of their logarithms, though it is kept as one: where uses come at random that tells their rate best, and one
+//! long interval outweighs the short ones of requests that come in pairs.
 //!
 //! 4 bytes beside the time of the last use. A page that only scans have read has no uses: what a registered scan reads is
 //! the scan's business, which knows better when it comes back.
 
-use super::logarithm::{Log, log};
+use super::logarithm::{Log, log, ticks};
 
-/// Intervals that weigh alike in the mean; after that, a new one has an eighth.
-const WEIGHED: u32 = 8;
+/// Intervals that weigh alike in the mean; after that, a new one has a 32nd. Of 8, pages that are used at random are mistaken for
+/// others with half or twice their rate; 64 bring nothing more.
+const WEIGHED: u32 = 32;
 /// A mean has 14 bits at most; 8 bits above stay free for who keeps a history.
 const MEAN: u32 = 0xffff;
 
@@ -18,11 +22,11 @@ pub(super) enum History {
     Scanned,
     /// One use, or none before it that is remembered.
     Once,
-    /// Intervals, at least one and at most 8 of them counted, and their mean.
+    /// Intervals, at least one and at most 32 of them counted, and their mean.
     Intervals {
-        /// How many, up to 8.
+        /// How many, up to 32.
         count: u32,
-        /// Their mean.
+        /// The logarithm of their mean.
         mean: Log,
     },
 }
@@ -31,13 +35,14 @@ impl History {
     /// With one use more, `age` ticks after the last one.
     #[inline]
     pub(super) fn used_after(self, age: u64) -> Self {
-        let (count, mean) = match self {
-            History::Scanned => return History::Once,
-            History::Once => (0, 0),
-            History::Intervals { count, mean } => (count, mean),
-        };
-        let count = (count + 1).min(WEIGHED);
-        History::Intervals { count, mean: mean + (log(age) - mean) / count as Log }
+        match self {
+            History::Scanned => History::Once,
+            History::Once => History::Intervals { count: 1, mean: log(age) },
+            History::Intervals { count, mean } => {
+                let (count, mean) = ((count + 1).min(WEIGHED), ticks(mean));
+                History::Intervals { count, mean: log((mean + (age as f32 - mean) / count as f32) as u64) }
+            }
+        }
     }
 
     /// Packed; [`History::Scanned`] is 0.
@@ -64,7 +69,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::predictive::logarithm::{OCTAVE, ticks};
+    use crate::policy::predictive::logarithm::OCTAVE;
 
     #[test]
     fn the_mean_follows_the_intervals() {
@@ -74,11 +79,13 @@ mod tests {
             history = history.used_after(1000);
         }
         assert_eq!(history, History::Intervals { count: 3, mean: log(1000) });
-        for _ in 0..40 {
+        for _ in 0..200 {
             history = history.used_after(64_000);
         }
-        let History::Intervals { count: 8, mean } = history else { panic!("{history:?}") };
+        let History::Intervals { count: 32, mean } = history else { panic!("{history:?}") };
         assert!(log(64_000) - mean < OCTAVE / 8, "{} ticks", ticks(mean));
+        let mixed = History::Once.used_after(2).used_after(2000);
+        assert_eq!(mixed, History::Intervals { count: 2, mean: log(1001) }, "a mean of times, not of logarithms");
         for history in [History::Scanned, History::Once, history] {
             assert_eq!(History::unpack(history.pack()), history);
         }

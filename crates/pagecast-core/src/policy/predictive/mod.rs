@@ -31,7 +31,7 @@
 //! seldom counts for its region. An eviction looks at
 //! `samples` frames, the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an
 //! admission looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for
-//! arrivals, beside its word; for the tables 48 up to 1,024 frames and 12.25 KiB, for the shadows
+//! arrivals, beside its word; for the tables 72 up to 1,024 frames and 13.75 KiB, for the shadows
 //! 168 up to 128 frames and 2.6 from 8,192 to 65,536.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
@@ -144,6 +144,13 @@ impl Predictive {
         }
     }
 
+    /// Shows `access` to the shadows, and settles if they say so.
+    fn show(&self, access: &Access, random: &mut Random) {
+        if self.shadows.request(access, &self.reuse, random) {
+            self.ranking.settle(access.at);
+        }
+    }
+
     /// Learns from a few random frames and ghosts that time went by for pages like them.
     fn watch(&self, frames: &dyn Frames, at: Tick, random: &mut Random) {
         // Each admission accounts for the time since the one before, whichever thread made it.
@@ -235,7 +242,7 @@ impl ConcurrentPolicy for Predictive {
         let (reuse, shadowed) = self.ranking.used(frames, frame, access.at);
         self.learn(access.page, reuse, access.at);
         if shadowed {
-            self.shadows.request(access, &self.reuse, &mut self.random.fork());
+            self.show(access, &mut self.random.fork());
         }
     }
 
@@ -267,7 +274,7 @@ impl ConcurrentPolicy for Predictive {
             self.reuse.used(history, age, 1.0);
         }
         if shadowed && access.scan.is_none() {
-            self.shadows.request(access, &self.reuse, &mut random);
+            self.show(access, &mut random);
         }
     }
 

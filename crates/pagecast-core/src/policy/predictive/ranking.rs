@@ -114,8 +114,14 @@ impl Ranking {
         History::unpack(self.packed(frame))
     }
 
-    fn is_hot(&self, frame: FrameId) -> bool {
-        self.packed(frame) & HOT != 0
+    #[inline]
+    fn is_hot(&self, packed: u32, last: Tick) -> bool {
+        packed & HOT != 0 || History::unpack(packed) != History::Scanned && self.steadfast.was_there(last)
+    }
+
+    /// From now on the steadfast estimate rules, which did not before.
+    pub(super) fn settle(&self, at: Tick) {
+        self.steadfast.settle(at);
     }
 
     /// The page of `access`, which no scan makes, is in `frame` and used; also whether it is one of the shadows' pages.
@@ -125,7 +131,7 @@ impl Ranking {
         let (last, history) = (word.load(Relaxed), History::unpack(packed));
         let age = at.saturating_sub(last);
         word.store(at, Relaxed);
-        let hot = packed & HOT != 0 || history != History::Scanned && self.steadfast.is_hot_after(last);
+        let hot = self.is_hot(packed, last) || history != History::Scanned && self.steadfast.is_hot_after(last);
         let flags = packed & SHADOWED | if hot { HOT } else { 0 };
         self.histories[frame.index()].store(history.used_after(age).pack() | flags, Relaxed);
         (Reuse { history, age }, packed & SHADOWED != 0)
@@ -170,7 +176,8 @@ impl Ranking {
         judge: Judge,
         random: &mut Random,
     ) -> Option<FrameId> {
-        let front = self.steadfast.front(frames, |frame| self.is_hot(frame));
+        let front =
+            self.steadfast.front(frames, |frame| self.is_hot(self.packed(frame), frames.word(frame).load(Relaxed)));
         let seen = Seen { front, oldest_hot: Cell::new((Tick::MAX, None)) };
         let look = Look { frames, at: incoming.at, judge, seen: &seen };
         let mut places = [Candidate::BLANK; RANKED];
@@ -199,7 +206,7 @@ impl Ranking {
     #[inline]
     fn by_history(&self, look: &Look, frame: FrameId, page: PageId, last: Tick) -> (f32, f32) {
         let packed = self.packed(frame);
-        let (history, is_hot) = (History::unpack(packed), packed & HOT != 0);
+        let (history, is_hot) = (History::unpack(packed), self.is_hot(packed, last));
         if is_hot && last < look.seen.oldest_hot.get().0 {
             look.seen.oldest_hot.set((last, Some(frame)));
         }

@@ -12,8 +12,8 @@
 //! is what the cache happens to give.
 //!
 //! Where that leaves room:
-//! * Kinds: never used but by scans; used once; by the number of known intervals (1, 2 to 3, 4 to 7, 8) and their mean, in
-//!   octaves. For pages with intervals ages count relative to their mean, which lets kinds learn from each other: what few
+//! * Kinds: never used but by scans; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and so on to 32) and
+//!   their mean, in octaves. For pages with intervals ages count relative to their mean, which lets kinds learn from each other: what few
 //!   observations leave open is filled in from all means, then from all numbers of intervals, then from a prior.
 //! * The prior says that a page is used again in about the time for which it was not (hazard `OPTIMISM` / age). It speaks
 //!   only where nothing was seen yet. So pages older than any that were observed look better than young ones once
@@ -23,7 +23,7 @@
 //! * Sums are halved after two requests a frame, so old habits fade.
 //!
 //! Cost: an event is two reads and writes; a new estimate of everything takes some 64 operations a kind, at intervals
-//! that grow to a quarter of a request a frame. Bytes: 8.25 KiB, and 48
+//! that grow to a quarter of a request a frame. Bytes: 9.75 KiB, and 72
 //! a frame up to 1,024 frames.
 //!
 //! Concurrency: sums are read and written relaxed, a load and a store apart; what a race loses is an observation of many. A
@@ -42,8 +42,8 @@ const RELATIVE_AGES: usize = 64;
 const ABSOLUTE_AGES: usize = 224;
 const STEP: Log = OCTAVE / 4;
 
-/// The kinds by number of intervals: 1, 2 to 3, 4 to 7, 8.
-const COUNTS: usize = 4;
+/// The kinds by number of intervals: 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32.
+const COUNTS: usize = 6;
 /// At most so many kinds by mean for each of them, an octave each; means further apart share kinds.
 const MAX_LEVELS: u32 = 16;
 /// A level is worth its memory from so many frames on.
@@ -75,7 +75,7 @@ fn set(value: &AtomicU32, to: f32) {
 
 /// The sums and costs of all kinds.
 ///
-/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the four counts over all means, then for each
+/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the six counts over all means, then for each
 /// count those of its levels.
 #[derive(Debug)]
 pub(super) struct ReuseTable {

@@ -182,29 +182,30 @@ impl Shadows {
         if self.learned_leads.load(Relaxed) { Estimate::Learned } else { Estimate::Steadfast }
     }
 
-    /// Both shadows see `access` to one of their pages, outside scans.
-    pub(super) fn request(&self, access: &Access, reuse: &ReuseTable, random: &mut Random) {
+    /// Both shadows see `access` to one of their pages, outside scans; whether the pool has to come back to the steadfast
+    /// estimate now.
+    pub(super) fn request(&self, access: &Access, reuse: &ReuseTable, random: &mut Random) -> bool {
         if self.busy.swap(true, Acquire) {
-            return;
+            return false;
         }
         let judge = |estimate| Judge { reuse, regions: None, oracle: &NoScans, estimate, samples: SAMPLES };
         let learned = self.learned.request(access, judge(Estimate::Learned), random);
         let steadfast = self.steadfast.request(access, judge(Estimate::Steadfast), random);
-        if learned != steadfast {
-            self.compare(if learned { 1 } else { -1 });
-        }
+        let comes_back = learned != steadfast && self.compare(if learned { 1 } else { -1 });
         self.busy.store(false, Release);
+        comes_back
     }
 
-    /// Counts a request that one of them had and the other had not: 1 if the learned estimate had, else -1.
-    fn compare(&self, outcome: i32) {
+    /// Counts a request that one of them had and the other had not: 1 if the learned estimate had, else -1. Whether it lost its
+    /// lead by that.
+    fn compare(&self, outcome: i32) -> bool {
         let (differed, ahead) = (self.differed.load(Relaxed) + 1, self.ahead.load(Relaxed) + outcome);
-        if ahead.pow(2) as u32 > Z * Z * (differed + INERTIA) {
-            self.learned_leads.store(ahead > 0, Relaxed);
-        }
+        let beyond_chance = ahead.pow(2) as u32 > Z * Z * (differed + INERTIA);
+        let lost = beyond_chance && self.learned_leads.swap(ahead > 0, Relaxed) && ahead < 0;
         let faded = if differed >= MEMORY { 2 } else { 1 };
         self.differed.store(differed / faded, Relaxed);
         self.ahead.store(ahead / faded as i32, Relaxed);
+        lost
     }
 }
 
@@ -230,14 +231,14 @@ mod tests {
     #[test]
     fn a_lead_beyond_chance_changes_sides_and_back() {
         let shadows = Shadows::new(64);
-        (0..18).for_each(|_| shadows.compare(1));
+        (0..18).for_each(|_| _ = shadows.compare(1));
         assert_eq!(shadows.better(), Estimate::Steadfast, "18 squared is less than 9 times 58");
-        (0..10).for_each(|_| shadows.compare(1));
+        (0..10).for_each(|_| _ = shadows.compare(1));
         assert_eq!(shadows.better(), Estimate::Learned, "28 squared is more than 9 times 68");
-        (0..20).for_each(|at| shadows.compare(if at % 2 == 0 { 1 } else { -1 }));
+        (0..20).for_each(|at| _ = shadows.compare(if at % 2 == 0 { 1 } else { -1 }));
         assert_eq!(shadows.better(), Estimate::Learned, "a draw changes nothing");
-        (0..120).for_each(|_| shadows.compare(-1));
-        assert_eq!(shadows.better(), Estimate::Steadfast);
+        let lost = (0..120).filter(|_| shadows.compare(-1)).count();
+        assert_eq!((shadows.better(), lost), (Estimate::Steadfast, 1), "it comes back once");
     }
 
     #[test]
