@@ -151,21 +151,26 @@ mod tests {
     use pagecast_core::oracle::Oracle;
     use pagecast_core::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 
+    /// With a table and an index of 100 pages each.
+    fn pool(marks: u32) -> Pool {
+        let files = MemoryFiles::new();
+        files.write("table", vec![1u8; 100 * 4096]);
+        files.write("index", vec![1u8; 100 * 4096]);
+        Pool::new(PoolOptions {
+            memory: 4 << 20,
+            page_size: 4096,
+            device: Device::new(files, None),
+            predictor: Some(PredictorConfig { marks, ..PredictorConfig::default() }),
+            ..PoolOptions::default()
+        })
+        .unwrap()
+    }
+
     /// What a leader's mark tells of a follower: nothing without room for marks, nor once the follower is past the entry.
     #[test]
     fn a_marked_page_is_wanted_by_the_scan_behind() {
         for (marks, known) in [(64, true), (0, false)] {
-            let files = MemoryFiles::new();
-            files.write("table", vec![1u8; 100 * 4096]);
-            files.write("index", vec![1u8; 100 * 4096]);
-            let pool = Pool::new(PoolOptions {
-                memory: 4 << 20,
-                page_size: 4096,
-                device: Device::new(files, None),
-                predictor: Some(PredictorConfig { marks, ..PredictorConfig::default() }),
-                ..PoolOptions::default()
-            })
-            .unwrap();
+            let pool = pool(marks);
             let (table, index) = (pool.open("table".as_ref()).unwrap(), pool.open("index".as_ref()).unwrap());
             let runs = [Run { first: 0, blocks: 100, position: 0, span: 100 }];
             let parts = [Part { relation: index.id(), pages: Pages::Runs(&runs) }];
@@ -178,6 +183,28 @@ mod tests {
             // The follower passes the entry.
             follower.report(51);
             assert!(!wanted(77), "{marks} marks");
+        }
+    }
+    /// What a leader's visit tells of a follower: that it comes later than at once, as it may to any page of the window.
+    #[test]
+    fn a_visited_page_is_wanted_where_it_was_read() {
+        for (marks, known) in [(64, true), (0, false)] {
+            let pool = pool(marks);
+            let table = pool.open("table".as_ref()).unwrap();
+            let run = Run { first: 0, blocks: 100, position: 0, span: 100 };
+            let pages = Pages::Correlated { run, scatter: 20, descending: false };
+            let parts = [Part { relation: table.id(), pages }];
+            let spec = ScanSpec { kind: ScanKind(0), length: 100, parts: &parts };
+            let (leader, follower) = (pool.register(&spec).unwrap(), pool.register(&spec).unwrap());
+            leader.visit(table.page(3));
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            leader.report(60);
+            leader.visit(table.page(50));
+            drop(leader);
+            follower.report(35);
+            let predictor = &follower.shared.predictor;
+            let later = predictor.next_access_after(1, 0, table.page(50), follower.shared.now());
+            assert_eq!(later.is_some_and(|ticks| ticks > 0), known, "{marks} marks: {later:?}");
         }
     }
 }

@@ -19,8 +19,8 @@
 //!
 //! Suits pages of few rows, as far as the places at which they are read differ. A page of more rows than steps is wanted at once, as without.
 //!
-//! Cost: a visit that is known reads one cache line, a new one writes it; an estimate reads it, and then asks all scans of the
-//! relation until one is found that wants the page too soon (cells only know when windows begin). 16 bytes a page.
+//! Cost: a visit that is known reads one cache line, a new one writes it; an estimate reads it. Cells only know when windows begin, so that an
+//! estimate that their first scans do not settle asks all of the relation, until one of them wants the page too soon. 16 bytes a page.
 //!
 //! Concurrency: as of marks (M1). Of two visits of a page at once one may be lost, and is left by the next scan.
 
