@@ -97,7 +97,7 @@ fn frequency(index: f64) -> Frequency {
 }
 
 const PBM_EXTENDED: &[Parameter] = &[
-    Parameter { name: "samples", default: 20.0, kind: Kind::CountOrAll(1, MAX_SAMPLES) },
+    Parameter { name: "samples", default: 64.0, kind: Kind::CountOrAll(1, MAX_SAMPLES) },
     count("bulk", 1, 1, MAX_BULK as u64),
     count("keep", 16, 0, MAX_KEEP as u64),
     Parameter { name: "replacement", default: 2.0, kind: Kind::Word(&["yes", "no", "round"]) },
