@@ -42,8 +42,8 @@ fn check(pool: &Pool, table: &Arc<Relation>, block: u32) {
 }
 
 fn memory(frames: u32) -> u64 {
-    // What goes with the frames takes far less than one of them here.
-    u64::from(frames + 8) * u64::from(PAGE)
+    // What goes with the frames, most of it the predictor, takes less than 16 of them here.
+    u64::from(frames + 16) * u64::from(PAGE)
 }
 
 /// With a pool of `chunks` chunks of frames.
