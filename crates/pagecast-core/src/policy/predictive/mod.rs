@@ -28,11 +28,11 @@
 //! Cost: a hit outside scans within the grain is two reads, another one two relaxed writes to words of the frame's own, and
 //! as many shared ones as there are misses (hits that count for learning are drawn so); of the pages of the shadows, 1 in
 //! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page, and
-//! seldom counts for its region. An eviction looks at
-//! `samples` frames, the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an
-//! admission looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for
-//! arrivals, beside its word; for the tables 72 up to 1,024 frames and 13.75 KiB, for the shadows
-//! 168 up to 128 frames and 2.6 from 8,192 to 65,536.
+//! seldom counts for its region. An eviction looks at `samples` frames, or a third of these where it meets pages of points
+//! alone, at the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an admission
+//! looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for arrivals, beside
+//! its word; for the tables 72 up to 1,024 frames and 13.75 KiB, for the shadows 168 up to 128 frames and 2.6 from 8,192 to
+//! 65,536.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
 //! made anew by one thread at a time, the others go on with the old ones. The grain is a hint of what may be left out.

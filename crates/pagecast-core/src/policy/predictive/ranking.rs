@@ -25,6 +25,10 @@ const UNWANTED: f32 = (1u128 << 66) as f32;
 /// And one that scans may want at any moment, who cannot say which first, its age times this.
 const AT_ONCE: f32 = 1e-6;
 
+/// One sample in so many is drawn where pages of points alone are met. What is known of these is too rough for more looks to find much: 200
+/// for 20 gain 0.2 points of hit rate. But when a scan comes to a page is known well, and the last one is worth looking for.
+const OF_POINTS: u32 = 3;
+
 /// What pages without a registered future are ranked by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Estimate {
@@ -256,9 +260,13 @@ impl Ranking {
         for kept in self.kept.take().filter(|kept| kept.frame.0 < count) {
             ranked.put(self.judge_again(look, kept));
         }
+        let by_scans = Cell::new(false);
         let mut rank = |frame: FrameId| {
             let Some(page) = look.frames.evictable(frame) else { return false };
             let candidate = self.judge(look, frame, page, ranked.bar(RANKED));
+            if candidate.wanted_at != NEVER || self.history(frame) == History::Scanned {
+                by_scans.set(true);
+            }
             ranked.put(candidate);
             true
         };
@@ -267,6 +275,16 @@ impl Ranking {
         let used = |frame: &FrameId| frame.0 < count && self.history(*frame) != History::Scanned;
         arrivals.filter(used).for_each(|frame| _ = rank(frame));
         let samples = look.judge.samples.min(count.max(MAX_SAMPLES));
+        // Who asks for all is to have all.
+        let few = if samples < count { samples.div_ceil(OF_POINTS) } else { samples };
+        self.draw(few, count, &mut rank);
+        if by_scans.get() {
+            self.draw(samples - few, count, &mut rank);
+        }
+    }
+
+    /// Ranks so many of `count` frames, the next of the even sequence.
+    fn draw(&self, samples: u32, count: u32, rank: &mut impl FnMut(FrameId) -> bool) {
         let drawn = self.drawn.fetch_add(samples, Relaxed);
         let mut ranked = 0;
         for draw in 0..samples * DRAWS_PER_SAMPLE {
