@@ -28,6 +28,7 @@
 //! mixes up is the order of pages that nobody waits for. One thread at a time fades them, under its caller's `busy`. The schedule
 //! explorer does not see these counts: they protect nothing.
 
+use super::reuse::{get, set};
 use crate::random::hash;
 use crate::{PageId, Tick};
 use alloc::vec::Vec;
@@ -53,14 +54,6 @@ pub(super) struct Regions {
     /// When the counts faded last, 0 if never, and the ticks before that for which they stand.
     faded: AtomicU64,
     before: AtomicU32,
-}
-
-fn get(value: &AtomicU32) -> f32 {
-    f32::from_bits(value.load(Relaxed))
-}
-
-fn set(value: &AtomicU32, to: f32) {
-    value.store(to.to_bits(), Relaxed);
 }
 
 fn shift(frames: u32) -> u32 {

@@ -65,11 +65,13 @@ struct Cell {
     cost: AtomicU32,
 }
 
-fn get(value: &AtomicU32) -> f32 {
+/// A sum, kept as the bits of an `f32`.
+pub(super) fn get(value: &AtomicU32) -> f32 {
     f32::from_bits(value.load(Relaxed))
 }
 
-fn set(value: &AtomicU32, to: f32) {
+/// Who adds does so by a load and this: of two at once one may be lost.
+pub(super) fn set(value: &AtomicU32, to: f32) {
     value.store(to.to_bits(), Relaxed);
 }
 
