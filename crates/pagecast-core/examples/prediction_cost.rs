@@ -131,11 +131,7 @@ struct Counting<'a> {
 
 impl Oracle for Counting<'_> {
     fn next_access(&self, page: PageId, now: u64) -> Option<u64> {
-        self.next_access_beyond(0, page, now)
-    }
-
-    fn next_access_beyond(&self, bound: u64, page: PageId, now: u64) -> Option<u64> {
-        self.next_access_after(0, bound, page, now)
+        self.next_access_after(0, 0, page, now)
     }
 
     fn next_access_after(&self, used: u64, bound: u64, page: PageId, now: u64) -> Option<u64> {

@@ -7,18 +7,14 @@ pub trait Oracle {
     /// Ticks from `now` until `page` is next accessed; `None` when nobody is known to want it.
     fn next_access(&self, page: PageId, now: Tick) -> Option<Tick>;
 
-    /// As [`next_access`](Self::next_access), when only an answer above `bound` matters: one that is not above it may be
-    /// given too high, but not above `bound`. A search for the page that is wanted last gives the latest found so far.
-    fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let _ = bound;
-        self.next_access(page, now)
-    }
-
-    /// As [`next_access_beyond`](Self::next_access_beyond), of a page whose last use was at `used`: it may have been the use that
-    /// somebody is still expected to make of it. 0 for a page of which that is not known.
+    /// As [`next_access`](Self::next_access), for who chooses among pages.
+    ///
+    /// Only an answer above `bound` matters: one that is not above it may be given too high, but not above `bound`. A search for the page that is
+    /// wanted last gives the latest found so far. The page's last use was at `used`: it may have been the use that somebody is
+    /// still expected to make of it. 0 if that is not known.
     fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let _ = used;
-        self.next_access_beyond(bound, page, now)
+        let _ = (used, bound);
+        self.next_access(page, now)
     }
 
     /// A number that changes whenever a scan begins or ends: what was learned before may not hold any more.

@@ -150,7 +150,7 @@ impl WithCells {
             let wanted = exact.next_access(page, later);
             prop_assert_eq!(self.predictor.next_access(page, later), wanted);
             for bound in [wanted.unwrap_or(0), 1000] {
-                let found = self.predictor.next_access_beyond(bound, page, later);
+                let found = self.predictor.next_access_after(0, bound, page, later);
                 prop_assert_eq!(found.map(|found| found.max(bound)), wanted.map(|wanted| wanted.max(bound)));
             }
         }

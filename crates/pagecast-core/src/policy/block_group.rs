@@ -36,8 +36,8 @@ impl BlockGroup {
         if self.0 == 1 {
             return oracle.next_access_after(used, bound, first, now);
         }
-        let of_first = oracle.next_access_beyond(bound, first, now);
+        let of_first = oracle.next_access_after(0, bound, first, now);
         let last = PageId::new(first.relation(), first.block().saturating_add(self.0 - 1));
-        of_first.into_iter().chain(oracle.next_access_beyond(bound, last, now)).min()
+        of_first.into_iter().chain(oracle.next_access_after(0, bound, last, now)).min()
     }
 }

@@ -36,12 +36,13 @@ mod queues;
 mod ranked;
 mod recency;
 mod sampling;
+mod spec;
 
 pub use adaptive::{Arc, Lirs, TwoQueue};
 pub use belady::{Belady, NextUses};
 #[cfg(feature = "std")]
 pub use bp_wrapper::BpWrapper;
-pub use catalog::{PolicySpec, Visitor, names};
+pub use catalog::names;
 pub use clock::{Car, ClockPro, ClockSweep, SecondTouchClock};
 pub use flash::{Cfdc, Cflru};
 pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
@@ -55,6 +56,7 @@ pub use sampling::{
     ALL, ExtendedSampling, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_KEEP, MAX_SAMPLES, PbmSampling,
     RandomChoice, Replacement, SamplingOptions, Watt,
 };
+pub use spec::{PolicySpec, Visitor};
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, ScanId, Tick, oracle::Oracle};

@@ -6,7 +6,7 @@
 use super::registry::{BITSET, CORRELATED};
 use super::way::Way;
 use super::words::{Words, join, split};
-use super::{MAX_LENGTH, PagesFault, Run, layout::Layout};
+use super::{MAX_LENGTH, PagesFault, Run, layout::Layout, reader::sooner};
 use crate::PageId;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -171,33 +171,44 @@ pub(super) fn find_in_runs(
     blocks: Blocks,
     from: u64,
 ) -> Option<u64> {
-    let mut end = begun_by(words, runs, (first, scale), blocks.last);
-    // Of these the ones that hold one of the blocks are the last ones, because ends never fall.
+    let begun = begun_by(words, runs, (first, scale), blocks.last);
     let mut nearest: Option<u64> = None;
-    while let Some(index) = end.checked_sub(1) {
-        let Some(record) = words.record::<RUN_WORDS>(runs.at_run(index)) else { break };
-        let (run, count) = split(record[0].load(Relaxed));
-        let run_last = run.saturating_add(count.saturating_sub(1));
-        if count == 0 || run_last < blocks.first {
-            break;
-        }
-        let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
-        let position_of = |block: u32| position.saturating_add(share(span, block.saturating_sub(run), count));
-        let low = position_of(blocks.first.max(run));
+    for run in back_from(words, runs.at_run(begun.checked_sub(1)?), begun, blocks.first) {
+        let low = run.position_of(blocks.first);
         // Of several blocks the first may be done and a later one not; then it is nowhere below `from`.
         let wanted = if low >= from {
             Some(low)
         } else {
-            (blocks.first < blocks.last && position_of(blocks.last.min(run_last)) >= from).then_some(from)
+            (blocks.first < blocks.last && run.position_of(blocks.last.min(run.last())) >= from).then_some(from)
         };
-        if let Some(wanted) = wanted
-            && nearest.is_none_or(|best| wanted < best)
-        {
-            nearest = Some(wanted);
-        }
-        end = index;
+        nearest = sooner(nearest, wanted);
     }
     nearest
+}
+
+impl Run {
+    #[inline]
+    fn last(&self) -> u32 {
+        self.first.saturating_add(self.blocks.saturating_sub(1))
+    }
+
+    /// Of `block`, which is not behind the run; of one in front of it, the run's.
+    #[inline]
+    fn position_of(&self, block: u32) -> u64 {
+        self.position.saturating_add(share(self.span, block.saturating_sub(self.first), self.blocks))
+    }
+}
+
+/// The last of `count` runs, which is at word `at`, and those in front of it, as far as they hold `block` or a later one: these
+/// stand together, because ends never fall.
+#[inline]
+fn back_from(words: Words<'_>, at: usize, count: u32, block: u32) -> impl Iterator<Item = Run> {
+    let records = (0..count as usize).map_while(move |index| {
+        let record = words.record::<RUN_WORDS>(at.checked_sub(index * RUN_WORDS)?)?;
+        let (first, blocks) = split(record[0].load(Relaxed));
+        Some(Run { first, blocks, position: record[1].load(Relaxed), span: record[2].load(Relaxed) })
+    });
+    records.take_while(move |run| run.blocks > 0 && run.last() >= block)
 }
 
 /// How many of the runs begin at `block` or before; the pair is that of [`find_in_runs`].
@@ -216,30 +227,23 @@ fn begun_by(words: Words<'_>, runs: Stretch, (first, scale): (u32, u64), block: 
 
 /// How a scan of these runs goes through the blocks of `cell`; the pair is that of [`find_in_runs`].
 pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), cell: Blocks) -> Way {
-    let end = begun_by(words, runs, origin, cell.last);
+    let begun = begun_by(words, runs, origin, cell.last);
+    let Some(last) = begun.checked_sub(1).map(|last| runs.at_run(last)) else { return Way::Unknown };
     let (mut count, mut highest, mut even) = (0_u32, 0, Way::Unknown);
-    for index in (0..end).rev() {
-        let Some(record) = words.record::<RUN_WORDS>(runs.at_run(index)) else { return Way::Unknown };
-        let (run, blocks) = split(record[0].load(Relaxed));
-        let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
-        let run_last = run.saturating_add(blocks.saturating_sub(1));
-        if blocks == 0 || run > cell.last || run_last < cell.first {
-            break;
-        }
-        let (low, high) = (run.max(cell.first), run_last.min(cell.last));
-        let position_of = |block: u32| position.saturating_add(share(span, block - run, blocks));
+    for run in back_from(words, last, begun, cell.first).take_while(|run| run.first <= cell.last) {
+        let (low, high) = (run.first.max(cell.first), run.last().min(cell.last));
         let place = |block: u32| (block - cell.first) as u8;
-        if let Ok(step) = u16::try_from(span / u64::from(blocks))
-            && span % u64::from(blocks) == 0
+        if let Ok(step) = u16::try_from(run.span / u64::from(run.blocks))
+            && run.span.is_multiple_of(u64::from(run.blocks))
         {
-            even = Way::Even { position: position_of(low), first: place(low), last: place(high), step };
+            even = Way::Even { position: run.position_of(low), first: place(low), last: place(high), step };
         }
-        highest = highest.max(position_of(high));
+        highest = highest.max(run.position_of(high));
         count += 1;
     }
     match (u8::try_from(count), even) {
         (Ok(1), Way::Even { .. }) => even,
-        (Ok(count @ 1..), _) => Way::Runs { highest, at: runs.at_run(end - 1) as u32, count },
+        (Ok(count @ 1..), _) => Way::Runs { highest, at: last as u32, count },
         _ => Way::Unknown,
     }
 }
@@ -248,20 +252,8 @@ pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), c
 /// of it.
 #[inline]
 pub(super) fn find_in_last_runs(words: Words<'_>, (at, count): (u32, u8), block: u32, from: u64) -> Option<u64> {
-    let mut nearest: Option<u64> = None;
-    for index in 0..usize::from(count) {
-        let record = words.record::<RUN_WORDS>((at as usize).checked_sub(index * RUN_WORDS)?)?;
-        let (run, blocks) = split(record[0].load(Relaxed));
-        let Some(offset) = block.checked_sub(run) else { continue };
-        if offset >= blocks {
-            break;
-        }
-        let position = record[1].load(Relaxed).saturating_add(share(record[2].load(Relaxed), offset, blocks));
-        if position >= from && nearest.is_none_or(|nearest| position < nearest) {
-            nearest = Some(position);
-        }
-    }
-    nearest
+    let holding = back_from(words, at as usize, count.into(), block).filter(|run| run.first <= block);
+    holding.map(|run| run.position_of(block)).filter(|&position| position >= from).min()
 }
 
 /// The first index below `count` at which `before` is false, when it is true for all in front and false from there on;

@@ -319,16 +319,12 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// A page counts while its position is not below what the scan has reported. The distance is from where the scan
     /// probably is by now: on from its last report at its pace, at most as far as the last report went.
     fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
-        self.next_access_beyond(0, page, now)
+        self.next_access_after(0, 0, page, now)
     }
 
     /// See [`next_access`](Self::next_access). What is not beyond `bound` is found out from the scans that were nearest
     /// when the page's cell was last looked at. Then the entries that led scans to the page are asked for.
-    #[inline]
-    fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        self.next_access_after(0, bound, page, now)
-    }
-
+    ///
     /// Without the scans that have probably made the use of the page that was at `used`: it was after their last report, and
     /// they should be past the page by now. With seldom reports and small pools most pages are such. Almost sequential scans are expected by
     /// the visits that others have made ([`visit`](Self::visit)).

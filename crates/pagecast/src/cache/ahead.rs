@@ -210,11 +210,6 @@ impl Oracle for Spare<'_> {
         self.oracle.next_access(page, now)
     }
 
-    fn next_access_beyond(&self, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        self.asked.set(true);
-        self.oracle.next_access_beyond(bound, page, now)
-    }
-
     fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
         self.asked.set(true);
         self.oracle.next_access_after(used, bound, page, now)

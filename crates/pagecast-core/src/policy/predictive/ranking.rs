@@ -56,9 +56,11 @@ pub(super) struct Reuse {
     pub(super) age: u64,
 }
 
-/// What an eviction knows and sees of the hot pages on its way.
+/// What an eviction knows of the hot pages, and what it sees on its way.
 struct Seen {
     front: Front,
+    /// Whether it drew a page that scans want, or that they alone have read.
+    by_scans: Cell<bool>,
     /// When the oldest hot page was used last, and its frame.
     oldest_hot: Cell<(Tick, Option<FrameId>)>,
 }
@@ -69,6 +71,24 @@ struct Look<'a> {
     at: Tick,
     judge: Judge<'a>,
     seen: &'a Seen,
+}
+
+impl Look<'_> {
+    /// Ticks since `last`, 1 at least.
+    #[inline]
+    fn age(&self, last: Tick) -> f32 {
+        self.at.saturating_sub(last).max(1) as f32
+    }
+
+    /// The cost of a page, last used at `last`, that no scan wants: what history says of it, or, if that is nothing, what orders such pages.
+    #[inline]
+    fn unless_wanted(&self, by_history: f32, page: PageId, last: Tick) -> f32 {
+        if by_history < f32::INFINITY {
+            return by_history;
+        }
+        let age = self.age(last);
+        UNWANTED * self.judge.regions.map_or(age, |regions| regions.expected(page, age, self.at))
+    }
 }
 
 /// The cost of a page of this `age` that scans want in `ticks`, if history says `cost`.
@@ -182,7 +202,7 @@ impl Ranking {
     ) -> Option<FrameId> {
         let front =
             self.steadfast.front(frames, |frame| self.is_hot(self.packed(frame), frames.word(frame).load(Relaxed)));
-        let seen = Seen { front, oldest_hot: Cell::new((Tick::MAX, None)) };
+        let seen = Seen { front, by_scans: Cell::new(false), oldest_hot: Cell::new((Tick::MAX, None)) };
         let look = Look { frames, at: incoming.at, judge, seen: &seen };
         let mut places = [Candidate::BLANK; RANKED];
         let mut ranked = Ranked::new(&mut places);
@@ -206,51 +226,56 @@ impl Ranking {
         victim.or_else(|| claim_any(frames, random))
     }
 
-    /// What history says that it costs to hold on to the page in `frame`, used at `last`, and its age in ticks.
+    /// What history says that it costs to hold on to the page in `frame`, used at `last`; infinite if it says nothing.
     #[inline]
-    fn by_history(&self, look: &Look, frame: FrameId, page: PageId, last: Tick) -> (f32, f32) {
-        let packed = self.packed(frame);
+    fn by_history(&self, look: &Look, frame: FrameId, packed: u32, last: Tick) -> f32 {
         let (history, is_hot) = (History::unpack(packed), self.is_hot(packed, last));
         if is_hot && last < look.seen.oldest_hot.get().0 {
             look.seen.oldest_hot.set((last, Some(frame)));
         }
-        let age = look.at.saturating_sub(last);
-        let cost = if look.judge.estimate == Estimate::Learned || history == History::Scanned {
-            look.judge.reuse.cost(history, age)
+        if look.judge.estimate == Estimate::Learned || history == History::Scanned {
+            look.judge.reuse.cost(history, look.at.saturating_sub(last))
         } else {
             Steadfast::cost(&look.seen.front, frame, is_hot, last, look.at)
-        };
-        let age = age.max(1) as f32;
-        if cost < f32::INFINITY {
-            return (cost, age);
         }
-        let expected = look.judge.regions.map_or(age, |regions| regions.expected(page, age, look.at));
-        (UNWANTED * expected, age)
     }
 
     /// The candidate that `frame` is. The oracle need not be exact about one that costs no more than `bar`.
     #[inline]
     fn judge(&self, look: &Look, frame: FrameId, page: PageId, bar: f32) -> Candidate {
-        let last = look.frames.word(frame).load(Relaxed);
-        let (cost, age) = self.by_history(look, frame, page, last);
-        let mut candidate = Candidate { frame, page, cost, wanted_at: NEVER, last, fresh: true };
-        if cost > bar
-            && let Some(ticks) = look.judge.oracle.next_access_after(last, bar as Tick, page, look.at)
-        {
-            candidate.cost = wanted(cost, ticks, age);
-            candidate.wanted_at = look.at.saturating_add(ticks);
+        let (packed, last) = (self.packed(frame), look.frames.word(frame).load(Relaxed));
+        let by_history = self.by_history(look, frame, packed, last);
+        let mut candidate = Candidate { frame, page, cost: by_history, wanted_at: NEVER, last, fresh: true };
+        // What nobody wants is above any bar of pages that somebody does, and how far matters once nobody does.
+        if bar >= UNWANTED {
+            candidate.cost = look.unless_wanted(by_history, page, last);
+        }
+        if History::unpack(packed) == History::Scanned {
+            look.seen.by_scans.set(true);
+        }
+        if candidate.cost > bar {
+            match look.judge.oracle.next_access_after(last, bar as Tick, page, look.at) {
+                Some(ticks) => {
+                    candidate.cost = wanted(by_history, ticks, look.age(last));
+                    candidate.wanted_at = look.at.saturating_add(ticks);
+                    look.seen.by_scans.set(true);
+                }
+                None => candidate.cost = look.unless_wanted(candidate.cost, page, last),
+            }
         }
         candidate
     }
 
     /// A candidate that an earlier eviction kept, as far as can be told without the oracle.
     fn judge_again(&self, look: &Look, kept: Candidate) -> Candidate {
-        let only_scanned = self.history(kept.frame) == History::Scanned;
+        let packed = self.packed(kept.frame);
+        let only_scanned = History::unpack(packed) == History::Scanned;
         let last = if only_scanned { kept.last } else { look.frames.word(kept.frame).load(Relaxed) };
-        let (mut cost, age) = self.by_history(look, kept.frame, kept.page, last);
-        if kept.wanted_at != NEVER {
-            cost = wanted(cost, kept.wanted_at.saturating_sub(look.at), age);
-        }
+        let by_history = self.by_history(look, kept.frame, packed, last);
+        let cost = match kept.wanted_at {
+            NEVER => look.unless_wanted(by_history, kept.page, last),
+            wanted_at => wanted(by_history, wanted_at.saturating_sub(look.at), look.age(last)),
+        };
         Candidate { cost, ..kept }
     }
 
@@ -260,14 +285,9 @@ impl Ranking {
         for kept in self.kept.take().filter(|kept| kept.frame.0 < count) {
             ranked.put(self.judge_again(look, kept));
         }
-        let by_scans = Cell::new(false);
         let mut rank = |frame: FrameId| {
             let Some(page) = look.frames.evictable(frame) else { return false };
-            let candidate = self.judge(look, frame, page, ranked.bar(RANKED));
-            if candidate.wanted_at != NEVER || self.history(frame) == History::Scanned {
-                by_scans.set(true);
-            }
-            ranked.put(candidate);
+            ranked.put(self.judge(look, frame, page, ranked.bar(RANKED)));
             true
         };
         // What scans alone have read is the oracle's to judge, and what came in last no more than the rest of it.
@@ -278,7 +298,7 @@ impl Ranking {
         // Who asks for all is to have all.
         let few = if samples < count { samples.div_ceil(OF_POINTS) } else { samples };
         self.draw(few, count, &mut rank);
-        if by_scans.get() {
+        if look.seen.by_scans.get() {
             self.draw(samples - few, count, &mut rank);
         }
     }

@@ -122,7 +122,7 @@ impl ConcurrentPolicy for PbmSampling {
             &mut many[..samples]
         };
         match self
-            .draw(frames, &mut random, samples, |latest, page| oracle.next_access_beyond(latest, page, incoming.at))
+            .draw(frames, &mut random, samples, |latest, page| oracle.next_access_after(0, latest, page, incoming.at))
         {
             Ok(frame) => Some(frame),
             Err(kept) => claim_last_wanted(frames, &mut samples[..kept]).or_else(|| claim_any(frames, &mut random)),
