@@ -128,6 +128,29 @@ fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
     assert_eq!(after(9000, 239, 9000), predictor.next_access(page(239), 9000), "a report says better");
 }
 
+/// Row groups: a scan asks for all pages of one together and reports that it is past it; nothing of the next has been read then.
+#[test]
+fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
+    let (mut registry, predictor) = new(SMALL);
+    let groups: Vec<Run> =
+        (0..10).map(|i| Run { first: 10 * i, blocks: 10, position: u64::from(i) * 100, span: 0 }).collect();
+    let scan = register(&mut registry, &groups, 1000, 0).unwrap();
+    predictor.report(scan, 100, 1000); // 10 ticks each
+    let after = |used, block, now| predictor.next_access_after(used, 0, page(block), now);
+    assert_eq!(after(1100, 15, 1200), Some(0), "another scan has used it; this one comes to it at its next stroke");
+    assert_eq!(after(1100, 25, 1200), Some(800));
+    assert_eq!(after(9000, 15, 9000), Some(0), "however late it is");
+    predictor.report(scan, 200, 9000);
+    assert_eq!(after(9000, 15, 9000), None);
+    registry.finish(scan, 9000);
+    // One run of many positions is enough to be a scan that goes on between two reports.
+    let mut mixed = groups;
+    mixed[9].span = 100;
+    let scan = register(&mut registry, &mixed, 1000, 0).unwrap();
+    predictor.report(scan, 100, 1000);
+    assert_eq!(after(1100, 15, 1200), None);
+}
+
 #[test]
 fn the_pace_follows_recent_reports_whatever_their_rhythm() {
     let (mut registry, predictor) = new(SMALL);

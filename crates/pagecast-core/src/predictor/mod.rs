@@ -16,7 +16,7 @@
 //! * Between two reports the scan is assumed to go on at its pace, by at most its last step. The sources let it stand
 //!   still, which makes the pages just ahead of a scan look later than they are.
 //! * Who knows when a page was last used can ask with that ([`next_access_after`]): what a scan has read since its last report
-//!   is then not taken for what it wants at once. The sources have nothing like it.
+//!   is then not taken for what it wants at once, unless it reads all pages of a position at a stroke and says so before. The sources have nothing like it.
 //! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to 10 s.
 //!
 //! Suits workloads whose queries know what they will read: sequential, bitmap and column scans, alone or many over the
@@ -100,7 +100,8 @@ pub struct Run {
     pub blocks: u32,
     /// The position of the first block.
     pub position: u64,
-    /// How many positions the blocks cover; 0 when all are read at once. `position + span` is within the axis.
+    /// How many positions the blocks cover; 0 when all are read at once. `position + span` is within the axis. Of a scan all of whose
+    /// runs are read at once, what it has not reported is taken for unread, however much time has passed.
     pub span: u64,
 }
 
@@ -162,6 +163,15 @@ pub struct ScanSpec<'a> {
     pub length: u64,
     /// What it reads. None is allowed: a scan whose pages were all pruned.
     pub parts: &'a [Part<'a>],
+}
+
+impl ScanSpec<'_> {
+    /// Whether no run has more positions than one, as with row groups whose pages are asked for together. Such a scan reports that it is
+    /// past a position when it asks for its pages.
+    fn reads_at_strokes(&self) -> bool {
+        let at_once = |part: &Part<'_>| matches!(part.pages, Pages::Runs(runs) if runs.iter().all(|run| run.span == 0));
+        !self.parts.is_empty() && self.parts.iter().all(at_once)
+    }
 }
 
 /// A running scan, as seen at one moment.

@@ -167,7 +167,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             record.retract();
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        let worker = Worker { from, to, first_part, parts: count, next };
+        let worker = Worker { from, to, first_part, parts: count, next, at_strokes: scan.reads_at_strokes() };
         record.fill(scan.kind, &worker, self.kind_pace(scan), now);
         for part in self.siblings(first_part) {
             self.link(part);

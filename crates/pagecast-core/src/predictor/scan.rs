@@ -66,6 +66,8 @@ pub(super) const VISIT_STRIDE: usize = 19;
 pub(super) const VISIT_PACE: usize = 20;
 
 const NO_WORKER: u64 = join(NIL, 0);
+/// Beside the kind: see [`Worker::at_strokes`].
+const AT_STROKES: u32 = 1 << 8;
 
 /// What of an axis a record is about, and what belongs to it.
 pub(super) struct Worker {
@@ -74,6 +76,8 @@ pub(super) struct Worker {
     pub(super) first_part: u32,
     pub(super) parts: u32,
     pub(super) next: Option<ScanId>,
+    /// It reads all pages of a position at once, and says that it is past them when it does.
+    pub(super) at_strokes: bool,
 }
 
 /// The last measurement of a scan: where it stood, when, what its last step was and how fast it goes.
@@ -199,7 +203,8 @@ impl<'a> Scan<'a> {
 
     /// Whether the scan has probably used the page at `target`, which it has not reported as read: the page was used at
     /// `used`, after the scan's last report, and the scan should have come to it between the two. It is not taken to have gone
-    /// further than its last step, so of a scan that stands still this is said of few pages.
+    /// further than its last step, so of a scan that stands still this is said of few pages. A scan that reads at strokes has used none
+    /// of what it has not reported: between two reports it only works.
     #[inline]
     pub(super) fn has_used(&self, target: u64, used: Tick, now: Tick) -> bool {
         let Measurement { anchor, time, step, pace } = self.last_measurement();
@@ -207,6 +212,7 @@ impl<'a> Scan<'a> {
         used > measured
             && target < anchor.saturating_add(step)
             && target.saturating_sub(anchor) as f64 * pace <= now.saturating_sub(measured) as f64
+            && split(self.get(KIND_PART)).0 & AT_STROKES == 0
     }
 
     #[inline]
@@ -373,7 +379,8 @@ impl Slot<'_> {
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);
         store(LENGTH, worker.to);
-        store(KIND_PART, join(u32::from(kind.0), worker.first_part));
+        let at_strokes = if worker.at_strokes { AT_STROKES } else { 0 };
+        store(KIND_PART, join(u32::from(kind.0) | at_strokes, worker.first_part));
         store(PARTS, u64::from(worker.parts));
         store(NEXT_WORKER, worker.next.map_or(NO_WORKER, |next| join(next.slot, next.generation)));
         store(FROM, worker.from);
