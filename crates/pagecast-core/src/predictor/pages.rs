@@ -252,8 +252,13 @@ pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), c
 /// of it.
 #[inline]
 pub(super) fn find_in_last_runs(words: Words<'_>, (at, count): (u32, u8), block: u32, from: u64) -> Option<u64> {
-    let holding = back_from(words, at as usize, count.into(), block).filter(|run| run.first <= block);
-    holding.map(|run| run.position_of(block)).filter(|&position| position >= from).min()
+    let mut nearest = None;
+    for run in back_from(words, at as usize, count.into(), block) {
+        if run.first <= block {
+            nearest = sooner(nearest, Some(run.position_of(block)).filter(|&position| position >= from));
+        }
+    }
+    nearest
 }
 
 /// The first index below `count` at which `before` is false, when it is true for all in front and false from there on;
