@@ -143,6 +143,14 @@ fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
     predictor.report(scan, 200, 9000);
     assert_eq!(after(9000, 15, 9000), None);
     registry.finish(scan, 9000);
+    // Its workers, too.
+    let parts = [Part { relation: TABLE, pages: Pages::Runs(&groups) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
+    let mut workers = [scan; 2];
+    registry.register_workers(&spec, &[0, 500], &mut workers, 0).unwrap();
+    predictor.report(workers[1], 600, 1000);
+    assert_eq!(after(1100, 65, 1200), Some(0));
+    registry.finish(workers[0], 1200);
     // One run of many positions is enough to be a scan that goes on between two reports.
     let mut mixed = groups;
     mixed[9].span = 100;

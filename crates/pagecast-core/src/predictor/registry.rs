@@ -126,7 +126,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        let found = self.register_stretch(scan, (0, scan.length), None, now);
+        let worker = Worker { from: 0, to: scan.length, next: None, at_strokes: scan.reads_at_strokes() };
+        let found = self.register_worker(scan, &worker, now);
         found.inspect_err(|error| self.count_refusal(error))
     }
 
@@ -139,14 +140,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
     }
 
-    /// Registers the worker on a stretch of the axis, in front of the worker `next`.
-    fn register_stretch(
-        &mut self,
-        scan: &ScanSpec<'_>,
-        (from, to): (u64, u64),
-        next: Option<ScanId>,
-        now: Tick,
-    ) -> Result<ScanId, RegisterError> {
+    /// Registers the worker on a stretch of the axis.
+    fn register_worker(&mut self, scan: &ScanSpec<'_>, worker: &Worker, now: Tick) -> Result<ScanId, RegisterError> {
         if scan.kind.0 >= KINDS {
             return Err(RegisterError::BadKind { kind: scan.kind.0 });
         }
@@ -161,19 +156,18 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let id = ScanId { slot, generation: record.generation() };
         // What was freed under another registry's `retract` is written below; see `Scan::unchanged`.
         fence(Release);
-        let (first_part, count) = self.place_parts(scan, id).inspect_err(|_| {
+        let parts = self.place_parts(scan, id).inspect_err(|_| {
             // Parts that were given back bear the id already. Nobody may get it any more: a reader that still stands on
             // such a part from its use before would take it for one of that scan.
             record.retract();
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        let worker = Worker { from, to, first_part, parts: count, next, at_strokes: scan.reads_at_strokes() };
-        record.fill(scan.kind, &worker, self.kind_pace(scan), now);
-        for part in self.siblings(first_part) {
+        record.fill(scan.kind, worker, parts, self.kind_pace(scan), now);
+        for part in self.siblings(parts.0) {
             self.link(part);
         }
         record.publish();
-        for part in self.siblings(first_part) {
+        for part in self.siblings(parts.0) {
             self.count_arrival(part);
         }
         self.count_change();
@@ -203,12 +197,12 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             return Err(RegisterError::BadWorkers);
         }
         // Worker by worker from the last, each linked to the one behind it: nobody sees them before the leader is live.
-        let nothing = ScanSpec { parts: &[], ..*scan };
+        let (nothing, at_strokes) = (ScanSpec { parts: &[], ..*scan }, scan.reads_at_strokes());
         let mut next = None;
         let mut to = scan.length;
-        for (worker, &from) in others.iter_mut().zip(starts.iter().skip(1)).rev() {
-            match self.register_stretch(&nothing, (from, to), next, now) {
-                Ok(id) => (*worker, next, to) = (id, Some(id), from),
+        for (name, &from) in others.iter_mut().zip(starts.iter().skip(1)).rev() {
+            match self.register_worker(&nothing, &Worker { from, to, next, at_strokes }, now) {
+                Ok(id) => (*name, next, to) = (id, Some(id), from),
                 Err(error) => {
                     self.count_refusal(&error);
                     self.finish_workers(next);
@@ -216,7 +210,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
                 }
             }
         }
-        *leader = self.register_stretch(scan, (0, to), next, now).inspect_err(|error| {
+        let worker = Worker { from: 0, to, next, at_strokes };
+        *leader = self.register_worker(scan, &worker, now).inspect_err(|error| {
             self.count_refusal(error);
             self.finish_workers(next);
         })?;

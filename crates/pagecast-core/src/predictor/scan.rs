@@ -69,12 +69,10 @@ const NO_WORKER: u64 = join(NIL, 0);
 /// Beside the kind: see [`Worker::at_strokes`].
 const AT_STROKES: u32 = 1 << 8;
 
-/// What of an axis a record is about, and what belongs to it.
+/// What of an axis a record is about, and who goes on behind it.
 pub(super) struct Worker {
     pub(super) from: u64,
     pub(super) to: u64,
-    pub(super) first_part: u32,
-    pub(super) parts: u32,
     pub(super) next: Option<ScanId>,
     /// It reads all pages of a position at once, and says that it is past them when it does.
     pub(super) at_strokes: bool,
@@ -373,15 +371,15 @@ impl Slot<'_> {
         (self.words.load(self.at + VERSION, Relaxed) >> 1) as u32
     }
 
-    /// Writes all of a new scan's record but that it is live.
-    pub(super) fn fill(self, kind: ScanKind, worker: &Worker, pace: f64, now: Tick) {
+    /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many they are.
+    pub(super) fn fill(self, kind: ScanKind, worker: &Worker, (first_part, parts): (u32, u32), pace: f64, now: Tick) {
         let generation = self.generation();
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);
         store(LENGTH, worker.to);
         let at_strokes = if worker.at_strokes { AT_STROKES } else { 0 };
-        store(KIND_PART, join(u32::from(kind.0) | at_strokes, worker.first_part));
-        store(PARTS, u64::from(worker.parts));
+        store(KIND_PART, join(u32::from(kind.0) | at_strokes, first_part));
+        store(PARTS, u64::from(parts));
         store(NEXT_WORKER, worker.next.map_or(NO_WORKER, |next| join(next.slot, next.generation)));
         store(FROM, worker.from);
         for field in [POSITION, ANCHOR] {
