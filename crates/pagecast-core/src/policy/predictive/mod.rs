@@ -30,8 +30,8 @@
 //! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page, and
 //! seldom counts for its region. An eviction looks at `samples` frames, or a third of these where it meets pages of points
 //! alone, at the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an admission
-//! looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 64 for four ghosts and a sixth of one for arrivals, beside
-//! its word; for the tables 72 up to 1,024 frames and 13.75 KiB, for the shadows 168 up to 128 frames and 2.6 from 8,192 to
+//! looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 128 for 16 ghosts and a sixth of one for arrivals, beside
+//! its word; for the tables 132 up to 1,024 frames and 17.5 KiB, for the shadows 296 up to 128 frames and 4.6 from 8,192 to
 //! 65,536.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
@@ -127,8 +127,8 @@ impl Predictive {
         }
     }
 
-    /// The bytes that it takes for each frame: a history, four ghosts and its share of the arrivals.
-    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + 64.0 + 0.16;
+    /// The bytes that it takes for each frame: a history, the ghosts and its share of the arrivals.
+    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + ghosts::BYTES_PER_FRAME as f64 + 0.16;
 
     /// The bytes that it takes beside: for itself, the tables and the shadows.
     pub(super) fn bytes_apart(frames: u32) -> u32 {

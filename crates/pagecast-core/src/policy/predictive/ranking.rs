@@ -4,7 +4,7 @@
 
 use super::candidates::{Candidate, Kept, NEVER, RANKED, Ranked};
 use super::ghosts::Ghosts;
-use super::history::History;
+use super::history::{History, PACKED_BITS};
 use super::regions::Regions;
 use super::reuse::ReuseTable;
 use super::steadfast::{Front, Steadfast};
@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 /// Beside a page's packed history: it is hot ([`super::steadfast`]), also as a ghost, and it is one of the shadows' pages.
-const HOT: u32 = 1 << 31;
-pub(super) const SHADOWED: u32 = 1 << 30;
+const HOT: u32 = 1 << PACKED_BITS;
+pub(super) const SHADOWED: u32 = HOT << 1;
 /// A page that neither scans nor history speak for costs its age times this: more than any that a scan wants, and the longest
 /// unused goes first. A power of two, so that no two ages become one cost.
 const UNWANTED: f32 = (1u128 << 66) as f32;
@@ -322,7 +322,7 @@ impl Ranking {
             return None;
         }
         if History::unpack(packed) != History::Scanned {
-            self.ghosts.insert(page, packed & !SHADOWED, last);
+            self.ghosts.insert(page, packed, last);
         }
         Some(frame)
     }

@@ -12,9 +12,9 @@
 //! is what the cache happens to give.
 //!
 //! Where that leaves room:
-//! * Kinds: never used but by scans; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and so on to 32) and
-//!   their mean, in octaves. For pages with intervals ages count relative to their mean, which lets kinds learn from each other: what few
-//!   observations leave open is filled in from all means, then from all numbers of intervals, then from a prior.
+//! * Kinds: never used but by scans; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and so on to 32), by
+//!   whether the last of them was brief, and by their mean, in octaves. For pages with intervals ages count relative to their mean, which lets kinds learn from each other: what few
+//!   observations leave open is filled in from all means, then from all such kinds, then from a prior.
 //! * The prior says that a page is used again in about the time for which it was not (hazard `OPTIMISM` / age). It speaks
 //!   only where nothing was seen yet. So pages older than any that were observed look better than young ones once
 //!   these are seen to go unused: what remains of a loop or a scan that does not fit stays, and new pages make room.
@@ -23,7 +23,7 @@
 //! * Sums are halved after two requests a frame, so old habits fade.
 //!
 //! Cost: an event is two reads and writes; a new estimate of everything takes some 64 operations a kind, at intervals
-//! that grow to a quarter of a request a frame. Bytes: 9.75 KiB, and 72
+//! that grow to a quarter of a request a frame. Bytes: 13.5 KiB, and 132
 //! a frame up to 1,024 frames.
 //!
 //! Concurrency: sums are read and written relaxed, a load and a store apart; what a race loses is an observation of many. A
@@ -42,8 +42,8 @@ const RELATIVE_AGES: usize = 64;
 const ABSOLUTE_AGES: usize = 224;
 const STEP: Log = OCTAVE / 4;
 
-/// The kinds by number of intervals: 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32.
-const COUNTS: usize = 6;
+/// The kinds by number of intervals: 1; 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32, each of these with a brief last one or without.
+const KINDS: usize = 11;
 /// At most so many kinds by mean for each of them, an octave each; means further apart share kinds.
 const MAX_LEVELS: u32 = 16;
 /// A level is worth its memory from so many frames on.
@@ -77,8 +77,8 @@ pub(super) fn set(value: &AtomicU32, to: f32) {
 
 /// The sums and costs of all kinds.
 ///
-/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the six counts over all means, then for each
-/// count those of its levels.
+/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the eleven kinds over all means, then for each
+/// of them those of its levels.
 #[derive(Debug)]
 pub(super) struct ReuseTable {
     cells: Vec<Cell>,
@@ -87,12 +87,16 @@ pub(super) struct ReuseTable {
     levels: AtomicU32,
 }
 
+fn kind(count: u32, brief: bool) -> usize {
+    (2 * count.max(1).ilog2() as usize + usize::from(brief)).saturating_sub(1).min(KINDS - 1)
+}
+
 fn levels(frames: u32) -> u32 {
     (frames / FRAMES_PER_LEVEL).min(MAX_LEVELS)
 }
 
 fn cells(levels: u32) -> usize {
-    2 * ABSOLUTE_AGES + COUNTS * (1 + levels as usize) * RELATIVE_AGES
+    2 * ABSOLUTE_AGES + KINDS * (1 + levels as usize) * RELATIVE_AGES
 }
 
 /// Where an age of a history stands.
@@ -142,28 +146,28 @@ impl ReuseTable {
         (cells(levels(frames)) * size_of::<Cell>()) as u32
     }
 
-    fn general(count: usize) -> usize {
-        2 * ABSOLUTE_AGES + count * RELATIVE_AGES
+    fn general(kind: usize) -> usize {
+        2 * ABSOLUTE_AGES + kind * RELATIVE_AGES
     }
 
-    fn level(&self, count: usize, level: u32) -> usize {
-        Self::general(COUNTS) + (count * self.room as usize + level as usize) * RELATIVE_AGES
+    fn level(&self, kind: usize, level: u32) -> usize {
+        Self::general(KINDS) + (kind * self.room as usize + level as usize) * RELATIVE_AGES
     }
 
     #[inline]
     fn place(&self, history: History, age: u64) -> Place {
         let age = log(age);
         let own = |row| Place { row, general: None, age, ages: ABSOLUTE_AGES, unit: 0 };
-        let (count, mean) = match history {
+        let (kind, mean) = match history {
             History::Scanned => return own(0),
             History::Once => return own(ABSOLUTE_AGES),
-            History::Intervals { count, mean } => (count.max(1).ilog2() as usize, mean),
+            History::Intervals { count, mean, brief } => (kind(count, brief), mean),
         };
-        let general = Self::general(count.min(COUNTS - 1));
+        let general = Self::general(kind);
         let octave = (mean + OCTAVE / 2) / OCTAVE;
         let (row, general) = match self.levels.load(Relaxed) {
             0 => (general, None),
-            levels => (self.level(count.min(COUNTS - 1), octave as u32 % levels), Some(general)),
+            levels => (self.level(kind, octave as u32 % levels), Some(general)),
         };
         Place { row, general, age: age - mean + BELOW_MEAN, ages: RELATIVE_AGES, unit: mean }
     }
@@ -222,18 +226,18 @@ impl ReuseTable {
         let mut all = [0.0; RELATIVE_AGES];
         for (age, hazard) in all.iter_mut().enumerate() {
             let sum = |value: fn(&Cell) -> &AtomicU32| -> f32 {
-                (0..COUNTS).map(|count| get(value(&self.cells[Self::general(count) + age]))).sum()
+                (0..KINDS).map(|kind| get(value(&self.cells[Self::general(kind) + age]))).sum()
             };
             *hazard = blend(sum(|cell| &cell.uses), sum(|cell| &cell.time), PRIOR, prior(age, RELATIVE_AGES));
         }
-        for count in 0..COUNTS {
+        for kind in 0..KINDS {
             let mut own = [0.0; RELATIVE_AGES];
-            self.price(Self::general(count), RELATIVE_AGES, |age, uses, time| {
+            self.price(Self::general(kind), RELATIVE_AGES, |age, uses, time| {
                 own[age] = blend(uses, time, BORROWED, all[age]);
                 own[age]
             });
             for level in 0..self.room {
-                self.price(self.level(count, level), RELATIVE_AGES, |age, uses, time| {
+                self.price(self.level(kind, level), RELATIVE_AGES, |age, uses, time| {
                     blend(uses, time, BORROWED, own[age])
                 });
             }

@@ -12,12 +12,13 @@
 //! chance to the end of a million requests. Larger ones in small pools would believe what the first pages tell.
 //!
 //! Cost: a request for one of the shadows' pages, 1 in 64 of a large pool's, two searches of as many words as a shadow has
-//! frames; a miss in a shadow an eviction there. Bytes: 84 for each frame of each shadow, 21 KiB up to 8,192 frames of the
-//! pool, then 2.6 a frame and 168 KiB at most.
+//! frames; a miss in a shadow an eviction there. Bytes: 148 for each frame of each shadow, 37 KiB up to 8,192 frames of the
+//! pool, then 4.6 a frame and 296 KiB at most.
 //!
 //! Concurrency: one thread at a time goes through the shadows, who comes meanwhile lets it be. Acquire and Release on
 //! `busy`: it sees what the one before left. No lock: nobody waits.
 
+use super::ghosts;
 use super::ranking::{Estimate, Judge, Ranking};
 use super::reuse::ReuseTable;
 use crate::oracle::NoScans;
@@ -35,8 +36,8 @@ use core::sync::atomic::{
 const SCALE: u32 = 64;
 const LEAST: u32 = 128;
 const MOST: u32 = 1024;
-/// For each of them a page, a word, a history and four ghosts.
-const BYTES_PER_FRAME: u32 = 8 + 8 + 4 + 64;
+/// For each of them a page, a word, a history and the ghosts.
+const BYTES_PER_FRAME: u32 = 8 + 8 + 4 + ghosts::BYTES_PER_FRAME;
 /// Frames that an eviction there draws.
 const SAMPLES: u32 = 32;
 /// Standard deviations that a lead must have, as if the two had differed on so many requests more.
