@@ -6,7 +6,10 @@
 //!
 //! The pool follows the steadfast estimate at first, which needs nothing learned, and changes sides when the other is ahead
 //! by more requests than chance explains: `Z` standard deviations of a fair coin tossed for each request on which the two
-//! differ. Old requests fade. Scans' requests are not shown to them: who ranks pages without a registered future is the question.
+//! differ. To come back it must be ahead by a share of a shadow's frames, too: what the pool holds by then is the other's choice, and
+//! to settle on it costs about as much. Going over costs little, for the learned estimate can rank any pages.
+//!
+//! Old requests fade. Scans' requests are not shown to them: who ranks pages without a registered future is the question.
 //!
 //! Shadows grow with the pool: 128 frames see so few requests of a pool of 40,000 that a lead of one point stays within
 //! chance to the end of a million requests. Larger ones in small pools would believe what the first pages tell.
@@ -43,8 +46,11 @@ const SAMPLES: u32 = 32;
 /// Standard deviations that a lead must have, as if the two had differed on so many requests more.
 const Z: u32 = 3;
 const INERTIA: u32 = 40;
-/// Differing requests after which all before weigh half.
-const MEMORY: u32 = 1024;
+/// The steadfast estimate's lead in percent of a shadow's frames, to come back.
+const RETURN: u32 = 30;
+/// Differing requests after which all before weigh half: so many for each frame of a shadow, but no fewer than the second.
+const MEMORY: u32 = 2;
+const LEAST_MEMORY: u32 = 1024;
 /// Keeps the choice of pages apart from other uses of the same hash.
 const SALT: u64 = 0x5bd1_e995_7b93_a4d1;
 
@@ -201,9 +207,11 @@ impl Shadows {
     /// lead by that.
     fn compare(&self, outcome: i32) -> bool {
         let (differed, ahead) = (self.differed.load(Relaxed) + 1, self.ahead.load(Relaxed) + outcome);
+        let frames = self.learned.frames.count();
         let beyond_chance = ahead.pow(2) as u32 > Z * Z * (differed + INERTIA);
-        let lost = beyond_chance && self.learned_leads.swap(ahead > 0, Relaxed) && ahead < 0;
-        let faded = if differed >= MEMORY { 2 } else { 1 };
+        let worth_it = ahead > 0 || ahead.unsigned_abs() * 100 > RETURN * frames;
+        let lost = beyond_chance && worth_it && self.learned_leads.swap(ahead > 0, Relaxed) && ahead < 0;
+        let faded = if differed >= (MEMORY * frames).max(LEAST_MEMORY) { 2 } else { 1 };
         self.differed.store(differed / faded, Relaxed);
         self.ahead.store(ahead / faded as i32, Relaxed);
         lost
@@ -240,6 +248,16 @@ mod tests {
         assert_eq!(shadows.better(), Estimate::Learned, "a draw changes nothing");
         let lost = (0..120).filter(|_| shadows.compare(-1)).count();
         assert_eq!((shadows.better(), lost), (Estimate::Steadfast, 1), "it comes back once");
+    }
+
+    #[test]
+    fn a_large_pool_comes_back_for_a_large_lead_alone() {
+        let shadows = Shadows::new(1 << 16);
+        (0..30).for_each(|_| _ = shadows.compare(1));
+        assert_eq!(shadows.better(), Estimate::Learned);
+        (0..337).for_each(|_| assert!(!shadows.compare(-1)));
+        assert_eq!(shadows.better(), Estimate::Learned, "307 of 1,024 frames are 30 %");
+        assert!(shadows.compare(-1) && shadows.better() == Estimate::Steadfast);
     }
 
     #[test]
