@@ -44,7 +44,7 @@ const BYTES_PER_FRAME: u32 = 8 + 8 + 4 + ghosts::BYTES_PER_FRAME;
 /// Frames that an eviction there draws.
 const SAMPLES: u32 = 32;
 /// Standard deviations that a lead must have, as if the two had differed on so many requests more.
-const Z: u32 = 3;
+const Z: u32 = 2;
 const INERTIA: u32 = 40;
 /// The steadfast estimate's lead in percent of a shadow's frames, to come back.
 const RETURN: u32 = 30;
@@ -240,10 +240,10 @@ mod tests {
     #[test]
     fn a_lead_beyond_chance_changes_sides_and_back() {
         let shadows = Shadows::new(64);
-        (0..18).for_each(|_| _ = shadows.compare(1));
-        assert_eq!(shadows.better(), Estimate::Steadfast, "18 squared is less than 9 times 58");
-        (0..10).for_each(|_| _ = shadows.compare(1));
-        assert_eq!(shadows.better(), Estimate::Learned, "28 squared is more than 9 times 68");
+        (0..14).for_each(|_| _ = shadows.compare(1));
+        assert_eq!(shadows.better(), Estimate::Steadfast, "14 squared is less than 4 times 54");
+        shadows.compare(1);
+        assert_eq!(shadows.better(), Estimate::Learned, "15 squared is more than 4 times 55");
         (0..20).for_each(|at| _ = shadows.compare(if at % 2 == 0 { 1 } else { -1 }));
         assert_eq!(shadows.better(), Estimate::Learned, "a draw changes nothing");
         let lost = (0..120).filter(|_| shadows.compare(-1)).count();
