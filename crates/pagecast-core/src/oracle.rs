@@ -1,6 +1,6 @@
 //! What a policy may ask about the future.
 
-use crate::{PageId, Tick};
+use crate::{PageId, ScanId, Tick};
 
 /// Knows, exactly or by estimate, when a page will be wanted next.
 pub trait Oracle {
@@ -15,6 +15,12 @@ pub trait Oracle {
     fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
         let _ = (used, bound);
         self.next_access(page, now)
+    }
+
+    /// `scan` asks for `page`, which is not there: so far it has come. To be said before a victim is looked for; whoever knows of scans
+    /// may take it for a report.
+    fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
+        let _ = (scan, page, now);
     }
 
     /// A number that changes whenever a scan begins or ends: what was learned before may not hold any more.

@@ -128,6 +128,42 @@ fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
     assert_eq!(after(9000, 239, 9000), predictor.next_access(page(239), 9000), "a report says better");
 }
 
+/// A miss says where the scan is between two reports; its pace stays that of as many reports, and it is not taken to go further than to the next.
+#[test]
+fn a_scan_has_come_to_the_page_that_it_misses() {
+    let (mut registry, predictor) = new(SMALL);
+    let scan = register(&mut registry, &blocks(0, 1000), 1000, 0).unwrap();
+    predictor.report(scan, 20, 200);
+    predictor.missed(scan, page(30), 600); // 20 ticks each, so far
+    let after = |used, block, now| predictor.next_access_after(used, 0, page(block), now);
+    assert_eq!(after(0, 29, 600), None, "it is past what comes before");
+    assert_eq!((after(0, 30, 600), after(0, 40, 600)), (Some(0), Some(200)), "600 ticks for 30 positions");
+    assert_eq!(after(0, 140, 9000), Some(2000), "the next report is due at 40");
+    predictor.missed(scan, page(25), 700);
+    assert_eq!(predictor.scan(scan).unwrap().position, 30, "it does not go back");
+    predictor.missed(scan, page(5000), 700);
+    assert_eq!(predictor.scan(scan).unwrap().position, 30, "not its page");
+    predictor.missed(ScanId::NOBODY, page(31), 700);
+    predictor.report(scan, 40, 700);
+    assert_eq!(
+        after(0, 140, 9000),
+        Some(1379),
+        "reports forget an eighth: 625 ticks for 36.25 positions; the next one is due at 60"
+    );
+    registry.finish(scan, 9000);
+    // Who may ask for pages of many positions together has not come to where it asks.
+    for (span, length) in [(0, 1000), (2000, 2000), (1000, 3000)] {
+        let scan = register(&mut registry, &[Run { first: 0, blocks: 1000, position: 0, span }], length, 0).unwrap();
+        predictor.missed(scan, page(30), 600);
+        assert_eq!(predictor.scan(scan).unwrap().position, 0, "{span} of {length}");
+        registry.finish(scan, 600);
+    }
+    let bits = [Part { relation: TABLE, pages: Pages::Bitset { first: 64, words: &[u64::MAX], position: 0 } }];
+    let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 64, parts: &bits }, 0).unwrap();
+    predictor.missed(scan, page(70), 600);
+    assert_eq!(predictor.scan(scan).unwrap().position, 6);
+}
+
 /// Row groups: a scan asks for all pages of one together and reports that it is past it; nothing of the next has been read then.
 #[test]
 fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {

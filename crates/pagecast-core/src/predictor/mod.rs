@@ -15,6 +15,8 @@
 //!   interval alone, which a scan that reports in bursts turns into noise.
 //! * Between two reports the scan is assumed to go on at its pace, by at most its last step. The sources let it stand
 //!   still, which makes the pages just ahead of a scan look later than they are.
+//! * A scan that reads page by page has come to the page that it misses, whenever it reports ([`missed`]). In the sources only
+//!   reports tell.
 //! * Who knows when a page was last used can ask with that ([`next_access_after`]): what a scan has read since its last report
 //!   is then not taken for what it wants at once, unless it reads all pages of a position at a stroke and says so before. The sources have nothing like it.
 //! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to 10 s.
@@ -52,6 +54,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`missed`]: crate::oracle::Oracle::missed
 //! [`next_access_after`]: crate::oracle::Oracle::next_access_after
 
 mod advice;
@@ -166,6 +169,20 @@ pub struct ScanSpec<'a> {
 }
 
 impl ScanSpec<'_> {
+    /// Whether each of the positions is that of one page: such a scan asks for its pages in their order, one by one, and from which it
+    /// asks for can be told where it is.
+    fn reads_page_by_page(&self) -> bool {
+        let [part] = self.parts else { return false };
+        match part.pages {
+            Pages::Runs(runs) => {
+                let pages = |run: &Run| (u64::from(run.blocks) == run.span).then_some(run.span);
+                runs.iter().try_fold(0, |sum: u64, run| sum.checked_add(pages(run)?)) == Some(self.length)
+            }
+            Pages::Bitset { .. } => true,
+            Pages::Correlated { .. } => false,
+        }
+    }
+
     /// Whether no run has more positions than one, as with row groups whose pages are asked for together. Such a scan reports that it is
     /// past a position when it asks for its pages.
     fn reads_at_strokes(&self) -> bool {

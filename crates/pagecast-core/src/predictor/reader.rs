@@ -82,12 +82,17 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// scan has not registered, or has behind it, changes nothing. Whether the scan still runs.
     pub fn reach(&self, scan: ScanId, page: PageId, now: Tick) -> bool {
         let Some(record) = self.open(scan) else { return false };
-        let (blocks, from) = (Blocks::of(page), record.position());
-        let position = self.first_part(&record, blocks, |place| self.find(place, blocks, from));
-        if let Some(position) = position.filter(|_| record.unchanged()) {
+        if let Some(position) = self.ahead(&record, page) {
             record.report(position, now);
         }
         record.unchanged()
+    }
+
+    /// Where the scan comes to `page`, if it has not reported to be past it.
+    fn ahead(&self, scan: &Scan<'_>, page: PageId) -> Option<u64> {
+        let (blocks, from) = (Blocks::of(page), scan.position());
+        let position = self.first_part(scan, blocks, |place| self.find(place, blocks, from));
+        position.filter(|_| scan.unchanged())
     }
 
     /// How `scan` stands; `None` if it has finished.
@@ -310,6 +315,15 @@ pub(super) fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
 }
 
 impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
+    /// Of a scan whose positions are those of single pages; of another, which may ask for pages of many positions together, it says nothing.
+    fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
+        if let Some(record) = self.open(scan).filter(Scan::reads_page_by_page)
+            && let Some(position) = self.ahead(&record, page)
+        {
+            record.missed(position, now);
+        }
+    }
+
     fn scan_changes(&self) -> u64 {
         self.words().load(header::CHANGES, Acquire)
     }

@@ -126,7 +126,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        let worker = Worker { from: 0, to: scan.length, next: None, at_strokes: scan.reads_at_strokes() };
+        let (at_strokes, page_by_page) = (scan.reads_at_strokes(), scan.reads_page_by_page());
+        let worker = Worker { from: 0, to: scan.length, next: None, at_strokes, page_by_page };
         let found = self.register_worker(scan, &worker, now);
         found.inspect_err(|error| self.count_refusal(error))
     }
@@ -201,7 +202,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let mut next = None;
         let mut to = scan.length;
         for (name, &from) in others.iter_mut().zip(starts.iter().skip(1)).rev() {
-            match self.register_worker(&nothing, &Worker { from, to, next, at_strokes }, now) {
+            match self.register_worker(&nothing, &Worker { from, to, next, at_strokes, page_by_page: false }, now) {
                 Ok(id) => (*name, next, to) = (id, Some(id), from),
                 Err(error) => {
                     self.count_refusal(&error);
@@ -210,7 +211,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
                 }
             }
         }
-        let worker = Worker { from: 0, to, next, at_strokes };
+        let worker = Worker { from: 0, to, next, at_strokes, page_by_page: scan.reads_page_by_page() };
         *leader = self.register_worker(scan, &worker, now).inspect_err(|error| {
             self.count_refusal(error);
             self.finish_workers(next);

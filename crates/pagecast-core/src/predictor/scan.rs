@@ -8,7 +8,7 @@
 //!   was taken again finds other bits and changes nothing. (It would have to sleep through a multiple of 4096 uses of
 //!   the slot, and find the very value it had read, to do harm.)
 //! * (I3) The position never falls while the scan lives.
-//! * (I4) `ANCHOR`, `ANCHOR_TIME`, `STEP`, `PACE` and `WEIGHT` are changed only by who made `MEASURE` odd, and a reader
+//! * (I4) `ANCHOR`, `ANCHOR_TIME`, `STEP`, `PACE`, `WEIGHT` and `REPORTED` are changed only by who made `MEASURE` odd, and a reader
 //!   that finds the same even `MEASURE` before and after has read one measurement. Nobody waits for an odd one: other
 //!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
 //!   them a true value of this scan.
@@ -35,7 +35,7 @@ const TRIES: u32 = 4;
 /// from memory to disk, and enough to make one rate of the uneven reports of several workers.
 const KEEP: f64 = 0.875;
 
-// Words of a record; those from 21 on only fill it up to three cache lines.
+// Words of a record; those from 22 on only fill it up to three cache lines.
 const VERSION: usize = 0;
 const STARTED: usize = 1;
 const LENGTH: usize = 2;
@@ -66,8 +66,11 @@ pub(super) const VISIT_STRIDE: usize = 19;
 pub(super) const VISIT_PACE: usize = 20;
 
 const NO_WORKER: u64 = join(NIL, 0);
-/// Beside the kind: see [`Worker::at_strokes`].
+/// Up to where it has reported; a position.
+const REPORTED: usize = 21;
+/// Beside the kind: see [`Worker::at_strokes`] and [`Worker::page_by_page`].
 const AT_STROKES: u32 = 1 << 8;
+const PAGE_BY_PAGE: u32 = 1 << 9;
 
 /// What of an axis a record is about, and who goes on behind it.
 pub(super) struct Worker {
@@ -76,9 +79,18 @@ pub(super) struct Worker {
     pub(super) next: Option<ScanId>,
     /// It reads all pages of a position at once, and says that it is past them when it does.
     pub(super) at_strokes: bool,
+    /// It asks for one page at each position, in their order.
+    pub(super) page_by_page: bool,
 }
 
-/// The last measurement of a scan: where it stood, when, what its last step was and how fast it goes.
+/// How it was learned where a scan is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Reported,
+    Missed,
+}
+
+/// The last measurement of a scan: where it stood, when, how far from there its next report is expected and how fast it goes.
 #[derive(Clone, Copy)]
 struct Measurement {
     /// A position.
@@ -199,17 +211,20 @@ impl<'a> Scan<'a> {
         from_anchor.min(from_position) as Tick
     }
 
-    /// Whether the scan has probably used the page at `target`, which it has not reported as read: the page was used at
-    /// `used`, after the scan's last report, and the scan should have come to it between the two. It is not taken to have gone
-    /// further than its last step, so of a scan that stands still this is said of few pages. A scan that reads at strokes has used none
-    /// of what it has not reported: between two reports it only works.
+    /// Whether the scan has probably used the page at `target`, which it has not reported as read: it should have come to it by
+    /// now, and the page was used at `used`, when it should have been there or later; half of the way's time counts, for scans
+    /// go faster where they miss nothing. It is not taken to have gone further than to where its next report is expected, so of a scan that
+    /// stands still this is said of few pages. A scan that reads at strokes has used none of what it has not reported: between two
+    /// reports it only works.
     #[inline]
     pub(super) fn has_used(&self, target: u64, used: Tick, now: Tick) -> bool {
         let Measurement { anchor, time, step, pace } = self.last_measurement();
         let measured = self.started().saturating_add(time);
+        let way = target.saturating_sub(anchor) as f64 * pace;
         used > measured
+            && (used - measured) as f64 >= way * 0.5
             && target < anchor.saturating_add(step)
-            && target.saturating_sub(anchor) as f64 * pace <= now.saturating_sub(measured) as f64
+            && way <= now.saturating_sub(measured) as f64
             && split(self.get(KIND_PART)).0 & AT_STROKES == 0
     }
 
@@ -238,10 +253,26 @@ impl<'a> Scan<'a> {
     /// Moves the scan to `position` if that is further than it was, and measures its pace.
     pub(super) fn report(&self, position: u64, now: Tick) {
         if self.advance(position.min(self.length())) {
-            let elapsed = now.saturating_sub(self.started()).min(MAX_LENGTH);
-            self.measure(elapsed);
+            let elapsed = self.elapsed(now);
+            self.measure(elapsed, Told::Reported);
             self.measure_visits(elapsed);
         }
+    }
+
+    /// The scan, which reads page by page, has missed the page at `position`.
+    pub(super) fn missed(&self, position: u64, now: Tick) {
+        if self.advance(position.min(self.length())) {
+            self.measure(self.elapsed(now), Told::Missed);
+        }
+    }
+
+    /// Whether it asks for one page at each position, in their order.
+    pub(super) fn reads_page_by_page(&self) -> bool {
+        split(self.get(KIND_PART)).0 & PAGE_BY_PAGE != 0
+    }
+
+    fn elapsed(&self, now: Tick) -> u64 {
+        now.saturating_sub(self.started()).min(MAX_LENGTH)
     }
 
     /// Whether the position rose (I2, I3). Lock-free: a try fails only when another reporter moved the position.
@@ -260,8 +291,8 @@ impl<'a> Scan<'a> {
 
     /// Takes the positions and ticks since the last measurement into the pace: the quotient of two sums in which each
     /// report weighs [`KEEP`] of the one after it. The sums miss nothing of what several workers report in bursts, in any
-    /// order, and at a clock that stands still, which the mean of quotients would.
-    fn measure(&self, now: u64) {
+    /// order, and at a clock that stands still, which the mean of quotients would. What misses tell between two reports weighs as if the second had told it.
+    fn measure(&self, now: u64, told: Told) {
         let measure = self.get(MEASURE);
         let (generation, count) = split(measure);
         let odd = join(generation, count.wrapping_add(1));
@@ -275,12 +306,19 @@ impl<'a> Scan<'a> {
         // Readers that see a word written below see the odd count, too (I4).
         fence(Release);
         let (position, anchor) = (self.position(), value(self.get(ANCHOR)));
-        let (step, ticks) = (position.saturating_sub(anchor), now.saturating_sub(value(self.get(ANCHOR_TIME))));
+        let (went, ticks) = (position.saturating_sub(anchor), now.saturating_sub(value(self.get(ANCHOR_TIME))));
         // While the clock stands still the anchor stays, and a later report has the sum of the steps.
-        if step > 0 && ticks > 0 {
-            let (weight, pace) = (real(self.get(WEIGHT)) * KEEP, real(self.get(PACE)));
-            let sum = weight + step as f64;
+        if went > 0 && ticks > 0 {
+            let (keep, step) = match told {
+                Told::Reported => (KEEP, position.saturating_sub(value(self.get(REPORTED)))),
+                Told::Missed => (1.0, anchor.saturating_add(value(self.get(STEP))).saturating_sub(position)),
+            };
+            let (weight, pace) = (real(self.get(WEIGHT)) * keep, real(self.get(PACE)));
+            let sum = weight + went as f64;
             let pace = (weight * pace + ticks as f64) / sum;
+            if told == Told::Reported {
+                self.set(REPORTED, position);
+            }
             self.set(ANCHOR, position);
             self.set(ANCHOR_TIME, now);
             self.set(STEP, step);
@@ -378,11 +416,12 @@ impl Slot<'_> {
         store(STARTED, now);
         store(LENGTH, worker.to);
         let at_strokes = if worker.at_strokes { AT_STROKES } else { 0 };
-        store(KIND_PART, join(u32::from(kind.0) | at_strokes, first_part));
+        let page_by_page = if worker.page_by_page { PAGE_BY_PAGE } else { 0 };
+        store(KIND_PART, join(u32::from(kind.0) | at_strokes | page_by_page, first_part));
         store(PARTS, u64::from(parts));
         store(NEXT_WORKER, worker.next.map_or(NO_WORKER, |next| join(next.slot, next.generation)));
         store(FROM, worker.from);
-        for field in [POSITION, ANCHOR] {
+        for field in [POSITION, ANCHOR, REPORTED] {
             store(field, tag(generation) | worker.from);
         }
         let of_visits = [VISITED, VISITED_FROM, VISITED_SINCE, VISIT_STRIDE, VISIT_PACE];

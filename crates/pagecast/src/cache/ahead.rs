@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::Access;
-use pagecast_core::{PageId, Tick};
+use pagecast_core::{PageId, ScanId, Tick};
 
 use super::frame::{Header, Owned};
 use super::load::{Load, Loading, Waiter};
@@ -213,6 +213,13 @@ impl Oracle for Spare<'_> {
     fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
         self.asked.set(true);
         self.oracle.next_access_after(used, bound, page, now)
+    }
+
+    fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
+        // What is brought ahead the scan has not come to.
+        if !self.is_ahead {
+            self.oracle.missed(scan, page, now);
+        }
     }
 
     fn scan_changes(&self) -> u64 {

@@ -248,6 +248,9 @@ impl ConcurrentPolicy for Predictive {
 
     #[inline]
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        if let Some(scan) = incoming.scan {
+            oracle.missed(scan, incoming.page, incoming.at);
+        }
         let judge = Judge {
             reuse: &self.reuse,
             regions: Some(&self.regions),

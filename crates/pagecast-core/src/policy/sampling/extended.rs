@@ -16,7 +16,8 @@
 //!   draws as there are frames each comes about once. Independent draws leave out 37 % of the frames in a round.
 //! * `samples=all`: every frame, the limit of what estimates can tell; for simulations.
 //! * Where times of use are kept (`fallback` or `frequency`) estimates are told of them: what a scan has read since its last
-//!   report is then not taken for wanted at once ([`Oracle::next_access_after`]). The sources keep no such time.
+//!   report is then not taken for wanted at once ([`Oracle::next_access_after`]). So they are of misses, which tell where a scan is
+//!   between two reports ([`Oracle::missed`]). The sources keep no such time, and know of reports alone.
 //!
 //! With `replacement=yes`, `keep=0` and all other switches off it chooses as [`super::PbmSampling`] does, victim by victim, and
 //! what that deviates in stands there. Beyond it:
@@ -295,6 +296,9 @@ impl ConcurrentPolicy for ExtendedSampling {
     }
 
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+        if let Some(scan) = incoming.scan.filter(|_| self.keeps_times()) {
+            oracle.missed(scan, incoming.page, incoming.at);
+        }
         if let Some(frame) = self.chosen.claim(frames) {
             return Some(frame);
         }
