@@ -43,9 +43,11 @@ const MOST: u32 = 1024;
 const BYTES_PER_FRAME: u32 = 8 + 8 + 4 + ghosts::BYTES_PER_FRAME;
 /// Frames that an eviction there draws.
 const SAMPLES: u32 = 32;
-/// Standard deviations that a lead must have, as if the two had differed on so many requests more.
+/// Standard deviations that a lead must have, as if the two had differed on so many requests more: one for so many of a shadow's frames, but no
+/// fewer than the second. The larger they are, the longer the first requests tell only how they fill.
 const Z: u32 = 2;
-const INERTIA: u32 = 40;
+const INERTIA: u32 = 5;
+const LEAST_INERTIA: u32 = 40;
 /// The steadfast estimate's lead in percent of a shadow's frames, to come back.
 const RETURN: u32 = 30;
 /// Differing requests after which all before weigh half: so many for each frame of a shadow, but no fewer than the second.
@@ -208,7 +210,8 @@ impl Shadows {
     fn compare(&self, outcome: i32) -> bool {
         let (differed, ahead) = (self.differed.load(Relaxed) + 1, self.ahead.load(Relaxed) + outcome);
         let frames = self.learned.frames.count();
-        let beyond_chance = ahead.pow(2) as u32 > Z * Z * (differed + INERTIA);
+        let inertia = (frames / INERTIA).max(LEAST_INERTIA);
+        let beyond_chance = ahead.pow(2) as u32 > Z * Z * (differed + inertia);
         let worth_it = ahead > 0 || ahead.unsigned_abs() * 100 > RETURN * frames;
         let lost = beyond_chance && worth_it && self.learned_leads.swap(ahead > 0, Relaxed) && ahead < 0;
         let faded = if differed >= (MEMORY * frames).max(LEAST_MEMORY) { 2 } else { 1 };
