@@ -254,11 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn a_large_pool_comes_back_for_a_large_lead_alone() {
+    fn a_large_pool_goes_over_later_and_comes_back_for_a_large_lead_alone() {
         let shadows = Shadows::new(1 << 16);
         (0..30).for_each(|_| _ = shadows.compare(1));
-        assert_eq!(shadows.better(), Estimate::Learned);
-        (0..337).for_each(|_| assert!(!shadows.compare(-1)));
+        assert_eq!(shadows.better(), Estimate::Steadfast, "30 squared is less than 4 times 234");
+        shadows.compare(1);
+        assert_eq!(shadows.better(), Estimate::Learned, "31 squared is more than 4 times 235");
+        (0..338).for_each(|_| assert!(!shadows.compare(-1)));
         assert_eq!(shadows.better(), Estimate::Learned, "307 of 1,024 frames are 30 %");
         assert!(shadows.compare(-1) && shadows.better() == Estimate::Steadfast);
     }
