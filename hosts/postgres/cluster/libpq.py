@@ -108,7 +108,8 @@ class Connection:
         state = self._pq.PQresultErrorField(result, _SQLSTATE)
         message = self._pq.PQresultErrorField(result, _MESSAGE)
         message = message.decode(errors="replace") if message else self._message()
-        lost = self._pq.PQstatus(self._connection) != _CONNECTION_OK
+        # An error without a code is libpq's own: of a connection that breaks while a statement is sent it may say so before its status does.
+        lost = state is None or self._pq.PQstatus(self._connection) != _CONNECTION_OK
         return (Lost if lost else SqlError)(message, state.decode() if state else None)
 
     def _message(self) -> str:
