@@ -211,7 +211,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
                 }
             }
         }
-        let worker = Worker { from: 0, to, next, at_strokes, page_by_page: scan.reads_page_by_page() };
+        let worker = Worker { from: 0, to, next, at_strokes, page_by_page: false };
         *leader = self.register_worker(scan, &worker, now).inspect_err(|error| {
             self.count_refusal(error);
             self.finish_workers(next);

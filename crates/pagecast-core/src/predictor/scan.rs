@@ -65,9 +65,10 @@ pub(super) const VISITED_SINCE: usize = 18;
 pub(super) const VISIT_STRIDE: usize = 19;
 pub(super) const VISIT_PACE: usize = 20;
 
-const NO_WORKER: u64 = join(NIL, 0);
 /// Up to where it has reported; a position.
 const REPORTED: usize = 21;
+
+const NO_WORKER: u64 = join(NIL, 0);
 /// Beside the kind: see [`Worker::at_strokes`] and [`Worker::page_by_page`].
 const AT_STROKES: u32 = 1 << 8;
 const PAGE_BY_PAGE: u32 = 1 << 9;
@@ -79,7 +80,8 @@ pub(super) struct Worker {
     pub(super) next: Option<ScanId>,
     /// It reads all pages of a position at once, and says that it is past them when it does.
     pub(super) at_strokes: bool,
-    /// It asks for one page at each position, in their order.
+    /// It asks for one page at each position, in their order. Of several workers none: all requests bear the name of the first, so that
+    /// a miss does not tell which of them has come there.
     pub(super) page_by_page: bool,
 }
 
