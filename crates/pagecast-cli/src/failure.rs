@@ -1,7 +1,10 @@
-//! How the command fails: one line on stderr and the exit status, 2 when the user's words were wrong, 1 otherwise.
+//! How the command fails: one line on stderr and the exit status, 2 when the user's words were wrong, 130 when Ctrl-C ended
+//! it, 1 otherwise.
 
 use std::fmt;
 use std::process::ExitCode;
+
+use crate::interrupt::Interrupted;
 
 /// The command line asks for something that cannot be done; names the flag and what to write instead.
 #[derive(Debug)]
@@ -28,7 +31,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("pagecast: {}", one_line(&format!("{error:#}")));
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    ExitCode::from(match error {
+        error if error.is::<Usage>() => 2,
+        error if error.is::<Interrupted>() => Interrupted::STATUS,
+        _ => 1,
+    })
 }
 
 /// Prints what clap found wrong (status 2), or the help or version that was asked for (status 0).

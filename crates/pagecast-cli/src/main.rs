@@ -3,6 +3,7 @@
 #[cfg(feature = "sql")]
 mod bench;
 mod failure;
+mod interrupt;
 mod output;
 mod simulate;
 #[cfg(feature = "sql")]
