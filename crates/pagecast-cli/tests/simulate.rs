@@ -391,3 +391,30 @@ fn trace_tools_name_their_faults() {
     assert_eq!(info.status, 0, "{}", info.err);
     assert_eq!(json(&folder.path("i.json"))["traces"][0]["unique"], 52);
 }
+
+/// The first trace is short. The second is a pipe that nobody ever writes to, so that the work on it never ends.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_is_done() {
+    use std::io::Read;
+    let folder = Folder::new();
+    let (good, endless, out) = (folder.text("good.txt"), folder.text("endless.txt"), folder.text("out.json"));
+    assert!(Command::new("mkfifo").arg(&endless).status().unwrap().success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagecast"));
+    command.args(["simulate", &good, &endless, "--policies", "lru,opt", "--sizes", "10,20", "--jobs", "1"]);
+    command.args(["--json", &out, "--html", &folder.text("out.html")]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // Opened for writing only when the command has opened it for reading, which one job does after the first trace.
+    let _writer = std::fs::File::options().write(true).open(&endless).unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let (mut table, mut error) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut table).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{error}");
+    assert_eq!(error, "pagecast: interrupted: the results are partial\n");
+    assert_eq!(table.matches("good.txt").count(), 4, "{table}");
+    let result = json(&folder.path("out.json"));
+    assert_eq!(result["partial"], true);
+    assert_eq!(result["rows"].as_array().unwrap().len(), 4);
+    assert!(std::fs::read_to_string(folder.path("out.html")).unwrap().contains("the results are partial"));
+}

@@ -6,6 +6,7 @@ mod work;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use pagecast_core::policy::PolicySpec;
@@ -13,6 +14,7 @@ use pagecast_sim::simulation::Interleaving;
 use pagecast_sim::trace::Format;
 
 use crate::failure::{report, usage};
+use crate::interrupt::Interrupted;
 use crate::output::{OutputArgs, check_folder, write_whole};
 use crate::units::{Size, share, split_list};
 use rows::Results;
@@ -85,9 +87,9 @@ pub(crate) struct Plan {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
     check_folder("--csv", args.csv.as_deref())?;
-    let plan = plan(&args)?;
+    let plan = Arc::new(plan(&args)?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from));
+    let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from))?;
     results.measure_errors();
     // All that could be computed is written and shown, whatever of it fails; then every fault has its line, and the exit
     // status says so. The files come first: a reader of the table may be gone.
@@ -96,6 +98,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if let Err(error) = show(&plan, &results) {
         // First, since a closed pipe is no failure and the last error makes the exit status.
         errors.insert(0, error);
+    }
+    if results.partial {
+        errors.push(Interrupted.into());
     }
     let last = errors.pop();
     for error in &errors {

@@ -15,6 +15,9 @@ pub(super) fn render(plan: &Plan, results: &Results) -> String {
     page.fact("Order", time_text(plan.interleaving));
     page.fact("Seed", plan.seed.to_string());
     page.fact("pagecast", env!("CARGO_PKG_VERSION"));
+    if results.partial {
+        page.fact("Interrupted", "the results are partial".to_owned());
+    }
     add_curves(&mut page, results);
     add_errors(&mut page, results);
     add_differences(&mut page, plan, results);

@@ -53,6 +53,8 @@ pub(crate) struct Curve {
 /// All that a command computed.
 #[derive(Default)]
 pub(crate) struct Results {
+    /// Whether Ctrl-C ended the command before all was done.
+    pub(crate) partial: bool,
     pub(crate) rows: Vec<Row>,
     pub(crate) curves: Vec<Curve>,
     /// By trace: its name, and the chart of its accesses.
@@ -140,6 +142,9 @@ pub(crate) fn json(plan: &Plan, results: &Results, errors: &[String]) -> Value {
         "page_size": plan.page_size,
     });
     let mut json = json!({"schema": 1, "config": config, "rows": results.rows});
+    if results.partial {
+        json["partial"] = json!(true);
+    }
     if !results.curves.is_empty() {
         json["curves"] = json!(results.curves);
     }

@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use pagecast_sim::charts;
 use pagecast_sim::curve::{curve, sizes};
@@ -12,6 +13,7 @@ use pagecast_sim::trace::{Trace, open};
 
 use super::Plan;
 use super::rows::{Curve, Results, Row};
+use crate::interrupt::unless_pressed;
 use crate::units::Size;
 
 /// A trace, and the sample of it that curves are made from.
@@ -49,8 +51,8 @@ struct State {
     errors: Vec<(usize, anyhow::Error)>,
 }
 
-/// All results in the order of the command line, and what went wrong.
-pub(super) fn replay_all(plan: &Plan, jobs: usize) -> (Results, Vec<anyhow::Error>) {
+/// All results in the order of the command line, and what went wrong. Ctrl-C ends the work; what is done until then is kept.
+pub(super) fn replay_all(plan: &Arc<Plan>, jobs: usize) -> anyhow::Result<(Results, Vec<anyhow::Error>)> {
     fn empty<T>(length: usize) -> Vec<Option<T>> {
         (0..length).map(|_| None).collect()
     }
@@ -65,43 +67,72 @@ pub(super) fn replay_all(plan: &Plan, jobs: usize) -> (Results, Vec<anyhow::Erro
         errors: Vec::new(),
     };
     let all = state.rows.len() + state.curves.len() + state.pictures.len();
-    let work = Work {
-        plan,
+    let work = Arc::new(Work {
+        plan: Arc::clone(plan),
         per_trace: all / traces,
         state: Mutex::new(state),
         changed: Condvar::new(),
         bar: ProgressBar::new(all as u64),
-    };
+    });
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} replays, {eta} left {wide_msg}");
     work.bar.set_style(style.expect("the template is well-formed"));
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.min(all.max(1)) {
-            scope.spawn(|| work.run());
-        }
-    });
+    let complete = work.perform_all(jobs.min(all.max(1)))?;
     work.bar.finish_and_clear();
-    let mut state = work.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    state.errors.sort_by_key(|&(number, _)| number);
+    let mut state = work.lock();
+    let mut errors = std::mem::take(&mut state.errors);
+    errors.sort_by_key(|&(number, _)| number);
     // What is wrong with a trace may be wrong at every size; it is said once.
     let mut said = HashSet::new();
-    state.errors.retain(|(_, error)| said.insert(format!("{error:#}")));
+    errors.retain(|(_, error)| said.insert(format!("{error:#}")));
+    // Copies: after Ctrl-C there may be threads that still have something to put here.
     let results = Results {
-        rows: state.rows.into_iter().flatten().collect(),
-        curves: state.curves.into_iter().flatten().collect(),
-        pictures: state.pictures.into_iter().flatten().collect(),
+        partial: !complete,
+        rows: state.rows.iter().flatten().cloned().collect(),
+        curves: state.curves.iter().flatten().cloned().collect(),
+        pictures: state.pictures.iter().flatten().cloned().collect(),
     };
-    (results, state.errors.into_iter().map(|(_, error)| error).collect())
+    Ok((results, errors.into_iter().map(|(_, error)| error).collect()))
 }
 
-struct Work<'a> {
-    plan: &'a Plan,
+struct Work {
+    plan: Arc<Plan>,
     per_trace: usize,
     state: Mutex<State>,
     changed: Condvar,
     bar: ProgressBar,
 }
 
-impl Work<'_> {
+impl Work {
+    /// Whether all was done by `threads` threads. After Ctrl-C they take nothing new, and nobody waits for them.
+    fn perform_all(self: &Arc<Self>, threads: usize) -> anyhow::Result<bool> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+        let work = async {
+            // Each thread has a sender until it ends, so that there is nothing more to receive when all have ended.
+            let (sender, mut ended) = tokio::sync::mpsc::channel::<()>(1);
+            let start = |sender: tokio::sync::mpsc::Sender<()>| {
+                let work = Arc::clone(self);
+                std::thread::spawn(move || {
+                    work.run();
+                    drop(sender);
+                })
+            };
+            let threads: Vec<_> = (0..threads).map(|_| start(sender.clone())).collect();
+            drop(sender);
+            ended.recv().await;
+            threads
+        };
+        let Some(threads) = runtime.block_on(unless_pressed(work)) else {
+            let mut state = self.lock();
+            state.next_trace = self.plan.traces.len();
+            state.ready.clear();
+            return Ok(false);
+        };
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        Ok(true)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
