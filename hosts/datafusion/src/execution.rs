@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::Host;
-use crate::metrics::add_planned;
+use crate::metrics::ScanMetrics;
 use crate::progress::{Progress, Ticket};
-use crate::read_plan::plan_reads;
+use crate::read_plan::{PlannedRowGroup, ReadPlan, plan_reads, total};
 
 /// What the partitions of one plan node share: the execution that is under way.
 ///
@@ -24,22 +24,23 @@ use crate::read_plan::plan_reads;
 pub(crate) struct Siblings {
     config: FileScanConfig,
     host: Arc<Host>,
+    metrics: Arc<ScanMetrics>,
     current: Mutex<(Arc<Execution>, Vec<bool>)>,
 }
 
 impl Siblings {
-    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>) -> Self {
+    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, metrics: Arc<ScanMetrics>) -> Self {
         let unopened = vec![false; config.file_groups.len()];
-        Self { config, host, current: Mutex::new((Arc::default(), unopened)) }
+        Self { config, host, metrics, current: Mutex::new((Arc::default(), unopened)) }
     }
 
     pub(crate) fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let execution = self.join(partition);
         let attendance = Attendance::new(execution);
-        let (config, host) = (self.config.clone(), Arc::clone(&self.host));
+        let (config, host, metrics) = (self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics));
         let schema = config.projected_schema()?;
         let opened = stream::once(async move {
-            let queue = attendance.0.queue(config, host, &context).await?;
+            let queue = attendance.0.queue(config, host, &context, &metrics).await?;
             let batches = queue.open(partition, context)?;
             // The stream carries its attendance to its end or its drop, whichever comes first.
             Ok::<_, DataFusionError>(batches.inspect(move |_| _ = &attendance))
@@ -66,8 +67,14 @@ struct Execution {
 }
 
 impl Execution {
-    async fn queue(&self, config: FileScanConfig, host: Arc<Host>, context: &Arc<TaskContext>) -> Result<&Queue> {
-        let queue = self.queue.get_or_try_init(|| Queue::fill(config, host, context)).await?;
+    async fn queue(
+        &self,
+        config: FileScanConfig,
+        host: Arc<Host>,
+        context: &Arc<TaskContext>,
+        metrics: &ScanMetrics,
+    ) -> Result<&Queue> {
+        let queue = self.queue.get_or_try_init(|| Queue::fill(config, host, context, metrics)).await?;
         // Under the lock, so that the last stream of a group that just left cannot end what this one registers.
         let _streams = self.streams.lock();
         queue.progress.register();
@@ -98,7 +105,7 @@ impl Drop for Attendance {
     }
 }
 
-/// Row groups in file order, as one-row-group files in DataFusion's own shared work queue.
+/// Strokes in file order, as files of their own in DataFusion's shared work queue.
 struct Queue {
     /// The scan with as many partitions as the plan has and no files: the work comes from `work`.
     config: FileScanConfig,
@@ -108,16 +115,24 @@ struct Queue {
 }
 
 impl Queue {
-    async fn fill(config: FileScanConfig, host: Arc<Host>, context: &Arc<TaskContext>) -> Result<Self> {
-        let plan = plan_reads(&config, &host, context).await?;
-        add_planned(&config.metrics(), &plan);
-        let progress = Arc::new(Progress::new(&host, &plan.row_groups));
+    async fn fill(
+        config: FileScanConfig,
+        host: Arc<Host>,
+        context: &Arc<TaskContext>,
+        metrics: &ScanMetrics,
+    ) -> Result<Self> {
+        let plan = plan_reads(&config, &host, context, metrics.planned()).await?;
+        metrics.add_planned(plan.bytes());
+        let progress = Arc::new(Progress::new(&host, &plan));
         host.watch(&progress);
-        let files = plan.row_groups.into_iter().enumerate().map(|(index, row_group)| {
-            let ticket = Ticket::new(Arc::clone(&progress), index, &row_group.bytes);
-            row_group.file.with_extension(ticket)
-        });
-        let full = with_groups(&config, vec![FileGroup::new(files.collect())]);
+        let (enough, mut first, mut files) = (stroke_work(&plan, config.file_groups.len()), 0, Vec::new());
+        for file in &plan.files {
+            for stroke in strokes(&file.row_groups, enough) {
+                files.push(file.with(stroke).with_extension(Ticket::new(Arc::clone(&progress), first, stroke)));
+                first += stroke.len();
+            }
+        }
+        let full = with_groups(&config, vec![FileGroup::new(files)]);
         // Sharing work is what this source is for, whatever the session says about stock scans.
         let mut options = ConfigOptions::default();
         options.execution.enable_file_stream_work_stealing = true;
@@ -133,4 +148,36 @@ impl Queue {
 
 fn with_groups(config: &FileScanConfig, groups: Vec<FileGroup>) -> FileScanConfig {
     FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build()
+}
+
+/// The work of opening a stroke, as bytes that are decoded meanwhile.
+const OPENING: u64 = 4 << 10;
+/// A stroke of this much work is opened for next to nothing. Larger ones would keep more row groups from other partitions.
+const STROKE: u64 = 1 << 20;
+/// Each partition is to get about this many strokes, if there are so many row groups.
+const STROKES_EACH: u64 = 16;
+
+fn work(row_group: &PlannedRowGroup) -> u64 {
+    OPENING + total(&row_group.bytes)
+}
+
+/// How much work makes a stroke: so much that opening does not count, and so little that no partition goes without.
+fn stroke_work(plan: &ReadPlan, partitions: usize) -> u64 {
+    let all: u64 = plan.row_groups().map(|(_, row_group)| work(row_group)).sum();
+    (all / (STROKES_EACH * partitions.max(1) as u64)).min(STROKE)
+}
+
+/// The row groups of a file in strokes: one each, or as many small ones as make enough work.
+fn strokes(row_groups: &[PlannedRowGroup], enough: u64) -> impl Iterator<Item = &[PlannedRowGroup]> {
+    let mut rest = row_groups;
+    std::iter::from_fn(move || {
+        let mut done = 0;
+        let last = rest.iter().position(|row_group| {
+            done += work(row_group);
+            done >= enough
+        });
+        let (stroke, left) = rest.split_at(last.map_or(rest.len(), |last| last + 1));
+        rest = left;
+        Some(stroke).filter(|stroke| !stroke.is_empty())
+    })
 }

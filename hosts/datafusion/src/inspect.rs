@@ -9,11 +9,12 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
-use pagecast::ScanId;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use pagecast::{Relation, ScanId};
 
 use crate::Host;
 use crate::progress::Progress;
-use crate::read_plan::plan_reads;
+use crate::read_plan::{PlannedRowGroup, plan_reads};
 use crate::source::InOrderScan;
 
 /// What the scans of a plan will read of one row group, after pruning.
@@ -57,10 +58,12 @@ impl Host {
             let in_order = source.downcast_ref::<InOrderScan>().map(InOrderScan::config);
             let Some(config) = in_order.or_else(|| source.downcast_ref::<FileScanConfig>()) else { continue };
             if crate::rule::is_local(config) {
-                let row_groups = plan_reads(config, self, context).await?.row_groups.into_iter();
-                reads.extend(
-                    row_groups.map(|group| PlannedRead { path: group.relation.path().into(), bytes: group.bytes }),
-                );
+                let plan = plan_reads(config, self, context, &ExecutionPlanMetricsSet::new()).await?;
+                let read = |(relation, group): (&Arc<Relation>, &PlannedRowGroup)| PlannedRead {
+                    path: relation.path().into(),
+                    bytes: group.bytes.clone(),
+                };
+                reads.extend(plan.row_groups().map(read));
             }
         }
         Ok(reads)

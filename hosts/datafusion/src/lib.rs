@@ -47,6 +47,7 @@ mod metrics;
 mod progress;
 mod read_plan;
 mod reader;
+mod row_groups;
 mod rule;
 mod source;
 mod store;

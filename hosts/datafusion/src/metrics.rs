@@ -1,9 +1,10 @@
 //! What EXPLAIN ANALYZE shows of the pool on a scan node.
 
+use std::sync::Arc;
+
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricType};
 use pagecast::ReadStats;
-
-use crate::read_plan::ReadPlan;
+use parking_lot::Mutex;
 
 /// Counters of one partition of one scan.
 #[derive(Clone, Debug)]
@@ -38,11 +39,38 @@ impl PoolMetrics {
     }
 }
 
-/// Adds the bytes that an execution planned to read, to compare with those it then asked for, and the row groups that
-/// the plan left out, which DataFusion's own counts of pruning do not get to see.
-pub(crate) fn add_planned(metrics: &ExecutionPlanMetricsSet, plan: &ReadPlan) {
-    let summary = || MetricBuilder::new(metrics).with_type(MetricType::Summary);
-    let bytes = summary().with_category(MetricCategory::Bytes).global_counter("pool_bytes_planned");
-    bytes.add(plan.bytes() as usize);
-    summary().pruning_metrics("row_groups_pruned_statistics", 0).add_pruned(plan.pruned);
+/// The metrics of an in-order scan: those of its plan, and those of its readers as they come.
+///
+/// What a reader counts of ranges of files is left out: it opens strokes, and the plan has counted the ranges.
+#[derive(Debug, Default)]
+pub(crate) struct ScanMetrics {
+    shown: ExecutionPlanMetricsSet,
+    /// How many of the readers' metrics were looked at.
+    seen: Mutex<usize>,
+}
+
+impl ScanMetrics {
+    /// Of the plan alone.
+    pub(crate) fn planned(&self) -> &ExecutionPlanMetricsSet {
+        &self.shown
+    }
+
+    /// All of them, so far.
+    pub(crate) fn with(&self, readers: &ExecutionPlanMetricsSet) -> ExecutionPlanMetricsSet {
+        let mut seen = self.seen.lock();
+        let readers = readers.clone_inner();
+        for metric in readers.iter().skip(*seen) {
+            *seen += 1;
+            if metric.value().name() != "files_ranges_pruned_statistics" {
+                self.shown.register(Arc::clone(metric));
+            }
+        }
+        self.shown.clone()
+    }
+
+    /// Adds the bytes that an execution planned to read, to compare with those it then asked for.
+    pub(crate) fn add_planned(&self, bytes: u64) {
+        let planned = MetricBuilder::new(&self.shown).with_type(MetricType::Summary);
+        planned.with_category(MetricCategory::Bytes).global_counter("pool_bytes_planned").add(bytes as usize);
+    }
 }

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::{Relation, RelationId, Scan, ScanId};
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::Host;
 use crate::inspect::ScanPlace;
-use crate::read_plan::{PlannedRowGroup, total};
+use crate::read_plan::{PlannedRowGroup, ReadPlan, total};
 
 /// All Parquet scans are of one kind: a position is a row.
 const PARQUET_SCAN: ScanKind = ScanKind(0);
@@ -45,17 +45,16 @@ struct State {
 }
 
 impl Progress {
-    pub(crate) fn new(host: &Arc<Host>, row_groups: &[PlannedRowGroup]) -> Self {
+    pub(crate) fn new(host: &Arc<Host>, plan: &ReadPlan) -> Self {
         let page_size = u64::from(host.pool.page_size());
-        let mut starts = vec![0];
-        let mut expected = Vec::with_capacity(row_groups.len());
-        for row_group in row_groups {
+        let (mut starts, mut expected, mut files) = (vec![0], Vec::new(), Vec::new());
+        for (relation, row_group) in plan.row_groups() {
             let start = starts[starts.len() - 1];
-            expected.push((row_group.relation.id(), runs(&row_group.bytes, page_size, start)));
+            expected.push((relation.id(), runs(&row_group.bytes, page_size, start)));
+            files.push(Arc::clone(relation));
             starts.push(start + row_group.rows);
         }
-        let state = State { done: vec![false; row_groups.len()], frontier: 0, scan: None, refused: false };
-        let files = row_groups.iter().map(|row_group| Arc::clone(&row_group.relation)).collect();
+        let state = State { done: vec![false; files.len()], frontier: 0, scan: None, refused: false };
         Self { host: Arc::clone(host), expected, files, starts, state: Mutex::new(state) }
     }
 
@@ -113,9 +112,9 @@ impl Progress {
             .flat_map(move |(relation, runs)| runs.into_iter().flat_map(blocks).map(page(relation)))
     }
 
-    fn done(&self, index: usize) {
+    fn done(&self, row_groups: Range<usize>) {
         let mut state = self.state.lock();
-        state.done[index] = true;
+        state.done[row_groups].fill(true);
         let before = state.frontier;
         while state.done.get(state.frontier) == Some(&true) {
             state.frontier += 1;
@@ -130,39 +129,58 @@ impl Progress {
     }
 }
 
-/// A row group's place in its scan. Rides on the row group's file through DataFusion to the reader; when the last copy
-/// goes, the row group has ended or never will be read, and what was planned for it is released.
+/// The place in its scan of a stroke: neighbouring row groups of a file that are opened together. Rides on the file
+/// through DataFusion to the reader; when the last copy goes, the stroke has ended or never will be read, and what was
+/// planned for it is released.
 pub(crate) struct Ticket {
     progress: Arc<Progress>,
-    index: usize,
-    /// Planned bytes that were not asked for yet.
-    outstanding: AtomicU64,
+    first: usize,
+    stroke: Mutex<Stroke>,
+}
+
+/// Where a stroke is. Its row groups come in their order, and some may be left out.
+struct Stroke {
+    /// What is planned of each.
+    planned: Vec<Vec<Range<u64>>>,
+    /// The one that is being asked for, and what of it was not asked for yet.
+    at: usize,
+    outstanding: u64,
 }
 
 impl Ticket {
-    pub(crate) fn new(progress: Arc<Progress>, index: usize, planned: &[Range<u64>]) -> Self {
-        Self { progress, index, outstanding: AtomicU64::new(total(planned)) }
+    /// For these row groups, of which the first one is the scan's row group `first`.
+    pub(crate) fn new(progress: Arc<Progress>, first: usize, row_groups: &[PlannedRowGroup]) -> Self {
+        let planned: Vec<_> = row_groups.iter().map(|row_group| row_group.bytes.clone()).collect();
+        let outstanding = planned.first().map_or(0, |bytes| total(bytes));
+        Self { progress, first, stroke: Mutex::new(Stroke { planned, at: 0, outstanding }) }
     }
 
-    /// The scan that the row group is part of, while it is registered.
+    /// The scan that the row groups are part of, while it is registered.
     pub(crate) fn scan(&self) -> Option<ScanId> {
         self.progress.scan()
     }
 
-    /// These ranges are about to be read. With the last planned one the scan needs nothing to be kept of this row group,
-    /// though its bytes are yet to come. Relaxed: one reader at a time has the ticket's row group.
+    /// These ranges of one row group are about to be read. With the last planned one the scan needs nothing to be kept
+    /// of it, though its bytes are yet to come.
     pub(crate) fn asked(&self, ranges: &[Range<u64>]) {
-        let left = self.outstanding.load(Relaxed).saturating_sub(total(ranges));
-        self.outstanding.store(left, Relaxed);
-        if left == 0 {
-            self.progress.done(self.index);
+        let Some(asked) = ranges.first() else { return };
+        let mut stroke = self.stroke.lock();
+        let holds = |planned: &Vec<Range<u64>>| planned.iter().any(|range| range.contains(&asked.start));
+        if let Some(ahead) = stroke.planned[stroke.at..].iter().position(holds).filter(|&ahead| ahead > 0) {
+            stroke.at += ahead;
+            stroke.outstanding = total(&stroke.planned[stroke.at]);
         }
+        stroke.outstanding = stroke.outstanding.saturating_sub(total(ranges));
+        let ended = if stroke.outstanding == 0 { stroke.at + 1 } else { stroke.at };
+        drop(stroke);
+        self.progress.done(self.first..self.first + ended);
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.progress.done(self.index);
+        let row_groups = self.stroke.get_mut().planned.len();
+        self.progress.done(self.first..self.first + row_groups);
     }
 }
 

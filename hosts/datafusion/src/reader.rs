@@ -19,6 +19,7 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::Host;
 use crate::metrics::PoolMetrics;
 use crate::progress::Ticket;
+use crate::row_groups::RowGroups;
 
 /// Makes readers over the pool for a `ParquetSource`, in stock and in in-order delivery alike.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
         Ok(Box::new(PoolReader {
             relation: self.host.open(&file)?,
+            row_groups: file.extension::<RowGroups>().cloned(),
             ticket: file.extensions.get_arc::<Ticket>(),
             file_metrics: ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics),
             pool_metrics: PoolMetrics::new(metrics, partition),
@@ -50,11 +52,12 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
     }
 }
 
-/// Reads one file, or one row group of it if it came with a ticket.
+/// Reads one file, or some row groups of it if it came with a ticket.
 struct PoolReader {
     host: Arc<Host>,
     relation: Arc<Relation>,
-    /// The row group's place in its scan. Dropped with the reader, which ends what was planned for the row group.
+    row_groups: Option<RowGroups>,
+    /// The row groups' place in their scan. Dropped with the reader, which ends what was planned for them.
     ticket: Option<Arc<Ticket>>,
     file_metrics: ParquetFileMetrics,
     pool_metrics: PoolMetrics,
@@ -100,7 +103,11 @@ impl AsyncFileReader for PoolReader {
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         async {
             let _timer = self.file_metrics.metadata_load_time.timer();
-            Ok(self.host.footers.load(&self.relation).await?)
+            let footer = self.host.footers.load(&self.relation).await?;
+            Ok(match &self.row_groups {
+                Some(row_groups) => row_groups.of(footer),
+                None => footer,
+            })
         }
         .boxed()
     }

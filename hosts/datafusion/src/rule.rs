@@ -113,5 +113,7 @@ fn may_move_rows(config: &FileScanConfig) -> bool {
         .iter()
         .flat_map(|group| group.iter())
         .any(|f| f.extension::<ParquetRowSelection>().is_some());
-    config.output_partitioning.is_none() && !sorted_limit && !selects_rows
+    // The number of a row in its file is counted over all row groups of the file, and a stroke has a few of them.
+    let counts_rows = !config.file_source().table_schema().virtual_columns().is_empty();
+    config.output_partitioning.is_none() && !sorted_limit && !selects_rows && !counts_rows
 }

@@ -18,21 +18,23 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use crate::Host;
 use crate::execution::Siblings;
+use crate::metrics::ScanMetrics;
 
 /// In-order delivery: the data source that replaces a `FileScanConfig` of local Parquet files.
 ///
 /// It decodes, filters and projects nothing itself. The wrapped configuration answers every question about the plan;
-/// at execution its own stream is opened over a work queue of single row groups (see [`Siblings`]).
+/// at execution its own stream is opened over a work queue of strokes, a row group each or several small ones (see [`Siblings`]).
 #[derive(Clone, Debug)]
 pub(crate) struct InOrderScan {
     pub(crate) config: FileScanConfig,
     host: Arc<Host>,
+    metrics: Arc<ScanMetrics>,
 }
 
 impl InOrderScan {
     /// `config` reads Parquet through the host's reader factory and promises no order of rows.
     pub(crate) fn new(config: FileScanConfig, host: Arc<Host>) -> Self {
-        Self { config, host }
+        Self { config, host, metrics: Arc::default() }
     }
 
     /// The scan that it wraps.
@@ -56,7 +58,7 @@ impl DataSource for InOrderScan {
     }
 
     fn create_sibling_state(&self, _config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        Some(Arc::new(Siblings::new(self.config.clone(), Arc::clone(&self.host))))
+        Some(Arc::new(Siblings::new(self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics))))
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
@@ -85,7 +87,7 @@ impl DataSource for InOrderScan {
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         let config = FileScanConfigBuilder::from(self.config.clone()).with_limit(limit).build();
-        Some(Arc::new(Self { config, host: Arc::clone(&self.host) }))
+        Some(Arc::new(Self { config, ..self.clone() }))
     }
 
     fn fetch(&self) -> Option<usize> {
@@ -93,7 +95,7 @@ impl DataSource for InOrderScan {
     }
 
     fn metrics(&self) -> ExecutionPlanMetricsSet {
-        self.config.metrics()
+        self.metrics.with(&self.config.metrics())
     }
 
     /// The rule that makes this source is the optimizer's last, so there is nothing left to push into it.

@@ -1,0 +1,181 @@
+//! What a scan's filter leaves of a file, by DataFusion's own pruning of files, row groups and pages.
+//!
+//! The opener does the same when it reads, and has the last word. Here it is done for all row groups of a file at once
+//! and before any is opened, so that what is pruned costs next to nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{
+    PagePruningAccessPlanFilter, ParquetAccessPlan, RowGroupAccessPlanFilter,
+    apply_file_schema_type_coercions,
+};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileMetrics, ParquetSource};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
+use datafusion::physical_expr_adapter::{
+    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
+};
+use datafusion::physical_optimizer::pruning::{FilePruner, PruningPredicateBuilder};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricType, PruningMetrics,
+};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Type;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::page_index::offset_index::OffsetIndexMetaData;
+
+/// The filter of a scan, ready to be applied to its files.
+pub(super) struct Pruner<'a> {
+    source: &'a ParquetSource,
+    adapters: Arc<dyn PhysicalExprAdapterFactory>,
+    /// Where what is left out is counted.
+    metrics: &'a ExecutionPlanMetricsSet,
+    ranges: PruningMetrics,
+}
+
+impl<'a> Pruner<'a> {
+    pub(super) fn new(
+        config: &FileScanConfig,
+        source: &'a ParquetSource,
+        metrics: &'a ExecutionPlanMetricsSet,
+    ) -> Self {
+        let adapters = config.expr_adapter_factory.clone();
+        let summary = MetricBuilder::new(metrics).with_type(MetricType::Summary);
+        Self {
+            source,
+            adapters: adapters.unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory)),
+            metrics,
+            ranges: summary.pruning_metrics("files_ranges_pruned_statistics", 0),
+        }
+    }
+
+    /// Whether statistics of the whole file, or the folder that it is in, leave nothing of it. No footer is needed.
+    pub(super) fn leaves_nothing(&self, file: &PartitionedFile) -> Result<bool> {
+        let schema = self.source.table_schema().file_schema();
+        let pruner = self.filter(file)?.and_then(|filter| FilePruner::try_new(filter, schema, file, Count::new()));
+        let nothing = pruner.map_or(Ok(false), |mut pruner| pruner.should_prune())?;
+        if nothing {
+            self.ranges.add_pruned(1);
+        } else {
+            self.ranges.add_matched(1);
+        }
+        Ok(nothing)
+    }
+
+    /// The scan's filter with this file's values of the partition columns.
+    fn filter(&self, file: &PartitionedFile) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let columns = self.source.table_schema().table_partition_cols();
+        let values: HashMap<_, _> =
+            columns.iter().map(|column| column.name().clone()).zip(file.partition_values.iter().cloned()).collect();
+        let filter = self.source.filter();
+        filter.map(|filter| replace_columns_with_literals(filter, &values)).transpose()
+    }
+
+    /// What is left of `wanted`, with the rows that pages leave.
+    pub(super) fn prune(
+        &self,
+        file: &PartitionedFile,
+        footer: &Arc<ParquetMetaData>,
+        wanted: ParquetAccessPlan,
+    ) -> Result<ParquetAccessPlan> {
+        let Some((filter, schema)) = self.filter_of_file(file, footer)? else { return Ok(wanted) };
+        let by_statistics = self.by_statistics(&filter, &schema, footer, wanted.clone());
+        let left = self.by_pages(&filter, &schema, footer, by_statistics.clone());
+        let pruned = wanted.row_group_index_iter().filter(|&number| !by_statistics.should_scan(number)).count();
+        let mut without_pages = by_statistics;
+        left.row_group_index_iter().for_each(|number| without_pages.skip(number));
+        let by_pages = without_pages.row_group_index_iter().count();
+        if pruned + by_pages > 0 {
+            let counts = ParquetFileMetrics::new(0, file.object_meta.location.as_ref(), self.metrics);
+            counts.row_groups_pruned_statistics.add_pruned(pruned);
+            counts.row_groups_pruned_statistics.add_matched(by_pages);
+            counts.row_groups_pruned_bloom_filter.add_matched(by_pages);
+            if by_pages > 0 {
+                // Once more, for the counts: nobody will open these row groups, so nobody else counts their pages.
+                let pages = PagePruningAccessPlanFilter::new(&filter, Arc::clone(&schema));
+                let parquet = footer.file_metadata().schema_descr();
+                pages.prune_plan_with_page_index(without_pages, &schema, parquet, footer, &counts);
+            }
+        }
+        Ok(left)
+    }
+
+    /// The filter in terms of the columns and types that the file has, and these. Nothing if there is no filter, or if
+    /// only the opener can adapt it: the file has times of 96 bits, or the filter names what is in no file.
+    fn filter_of_file(
+        &self,
+        file: &PartitionedFile,
+        footer: &Arc<ParquetMetaData>,
+    ) -> Result<Option<(Arc<dyn PhysicalExpr>, SchemaRef)>> {
+        let Some(filter) = self.filter(file)? else { return Ok(None) };
+        if footer.file_metadata().schema_descr().columns().iter().any(|column| column.physical_type() == Type::INT96) {
+            return Ok(None);
+        }
+        let given = file.arrow_schema.iter().cloned();
+        let options = given.fold(ArrowReaderOptions::new(), ArrowReaderOptions::with_schema);
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
+        let (table, in_file) = (self.source.table_schema().file_schema(), metadata.schema());
+        let schema = apply_file_schema_type_coercions(table, in_file).map_or_else(|| Arc::clone(in_file), Arc::new);
+        let adapter = self.adapters.create(Arc::clone(table), Arc::clone(&schema))?;
+        let adapted = adapter.rewrite(filter).and_then(|filter| PhysicalExprSimplifier::new(&schema).simplify(filter));
+        Ok(adapted.ok().map(|filter| (filter, schema)))
+    }
+
+    fn by_statistics(
+        &self,
+        filter: &Arc<dyn PhysicalExpr>,
+        schema: &SchemaRef,
+        footer: &ParquetMetaData,
+        wanted: ParquetAccessPlan,
+    ) -> ParquetAccessPlan {
+        let options = &self.source.table_parquet_options().global;
+        let predicate = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(schema))
+            .with_max_in_list_size(options.max_in_list_size)
+            .build(Arc::clone(filter));
+        let Some(predicate) = predicate.filter(|_| options.pruning) else { return wanted };
+        let mut left = RowGroupAccessPlanFilter::new(wanted);
+        let parquet = footer.file_metadata().schema_descr();
+        left.prune_by_statistics(schema, parquet, footer.row_groups(), &predicate, &uncounted());
+        left.build()
+    }
+
+    /// Prunes pages where there are several: a page that is a whole column chunk says what its row group has said.
+    fn by_pages(
+        &self,
+        filter: &Arc<dyn PhysicalExpr>,
+        schema: &SchemaRef,
+        footer: &ParquetMetaData,
+        wanted: ParquetAccessPlan,
+    ) -> ParquetAccessPlan {
+        let options = &self.source.table_parquet_options().global;
+        let Some(index) = footer.offset_index().filter(|_| options.enable_page_index) else { return wanted };
+        let several = |number: usize| {
+            let pages = |column: &OffsetIndexMetaData| column.page_locations().len();
+            !options.pruning || index.get(number).is_some_and(|columns| columns.iter().any(|column| pages(column) > 1))
+        };
+        let mut of_several = wanted.clone();
+        wanted.row_group_index_iter().filter(|&number| !several(number)).for_each(|number| of_several.skip(number));
+        if of_several.row_group_index_iter().next().is_none() {
+            return wanted;
+        }
+        let pages = PagePruningAccessPlanFilter::new(filter, Arc::clone(schema));
+        let parquet = footer.file_metadata().schema_descr();
+        let pruned = pages.prune_plan_with_page_index(of_several, schema, parquet, footer, &uncounted());
+        let mut left = wanted;
+        for (number, access) in pruned.into_inner().into_iter().enumerate() {
+            if several(number) && left.should_scan(number) {
+                left.set(number, access);
+            }
+        }
+        left
+    }
+}
+
+/// Counters that nobody reads: what the opener prunes again, it counts itself.
+fn uncounted() -> ParquetFileMetrics {
+    ParquetFileMetrics::new(0, "", &ExecutionPlanMetricsSet::new())
+}
