@@ -19,6 +19,13 @@ pub(crate) struct Table {
     pub(crate) files: Vec<PathBuf>,
 }
 
+impl Table {
+    /// Its Parquet files as they are now.
+    pub(crate) fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
+        files_of(&self.path)
+    }
+}
+
 /// The tables in `folder`: each Parquet file, and each subfolder that holds some. Every footer is read, so that a broken
 /// file is named here and not in the middle of a run.
 pub(crate) fn discover(folder: &Path) -> anyhow::Result<Vec<Table>> {
@@ -27,13 +34,7 @@ pub(crate) fn discover(folder: &Path) -> anyhow::Result<Vec<Table>> {
     for path in entries(&folder)? {
         let name = if is_parquet(&path) { path.file_stem() } else { path.file_name() };
         let name = name.unwrap_or_default().to_string_lossy().into_owned();
-        let files: Vec<PathBuf> = if is_parquet(&path) {
-            vec![path.clone()]
-        } else if path.is_dir() {
-            entries(&path)?.into_iter().filter(|path| is_parquet(path)).collect()
-        } else {
-            Vec::new()
-        };
+        let files = files_of(&path)?;
         if files.is_empty() {
             continue;
         }
@@ -80,6 +81,17 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     paths.retain(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")));
     paths.sort();
     Ok(paths)
+}
+
+/// The Parquet files of the table at `path`, sorted by name; none if it is no table.
+fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if is_parquet(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    Ok(entries(path)?.into_iter().filter(|path| is_parquet(path)).collect())
 }
 
 fn is_parquet(path: &Path) -> bool {

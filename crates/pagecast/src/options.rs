@@ -14,9 +14,13 @@ use crate::storage::{Device, Region};
 use crate::write::{DoubleWriteOptions, Log, WriterOptions};
 use crate::{MAX_PAGE_SIZE, PoolError};
 
-/// Receives every request for a page, in order, to be replayed through another policy.
+/// Receives every request for a page, to be replayed through another policy.
+///
+/// They come in the order in which they are answered, each while its page is held. So the pool's own loads serve this
+/// very list, and Belady's optimum on it, with as many frames, has at most as many misses. A page that several wait for
+/// while it is loaded is recorded for each of them, once it is there.
 pub trait Recorder: Send + Sync {
-    /// `page`, which has `bytes` bytes, was asked for.
+    /// A request for `page`, which has `bytes` bytes, is answered.
     fn request(&self, page: PageId, bytes: u32);
 }
 

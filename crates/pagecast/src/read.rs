@@ -209,7 +209,9 @@ impl<C: Client> Reading<C> {
         self.copy(visit, &page);
     }
 
+    /// Answers a request for a page whose bytes are here.
     fn copy(&mut self, visit: &Visit, page: &[u8]) {
+        self.shared.record(&self.relation, visit.block);
         for piece in &self.pieces[visit.pieces.clone()] {
             let part = &page[piece.within.clone()];
             self.result.data[piece.range][piece.at..piece.at + part.len()].copy_from_slice(part);

@@ -95,7 +95,15 @@ impl Shared {
         Access { page, scan, write, at: at.unwrap_or_else(|| self.now()) }
     }
 
-    /// Pins a page if it is resident: the first half of every request. Records it, and counts it if it is a hit.
+    /// Tells the recorder that a request for a page is answered. The caller holds the page still, so that between two
+    /// calls only what was loaded can have come: in this order the run itself is one way to serve the requests.
+    pub(crate) fn record(&self, relation: &Relation, block: u32) {
+        if let Some(recorder) = &self.options.recorder {
+            recorder.request(relation.page(block), relation.page_len(block));
+        }
+    }
+
+    /// Pins a page if it is resident: the first half of every request. Counts it if it is a hit.
     pub(crate) fn find(
         &self,
         client: &mut impl Client,
@@ -106,9 +114,6 @@ impl Shared {
     ) -> Result<Option<Held>, PoolError> {
         self.check(relation)?;
         let page = relation.page(block);
-        if let Some(recorder) = &self.options.recorder {
-            recorder.request(page, relation.page_len(block));
-        }
         let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
             relation.count(Counter::Hits);
@@ -164,9 +169,22 @@ impl Shared {
         if block >= relation.pages() {
             return Err(PoolError::NoPage { path: relation.path().to_owned(), block, pages: relation.pages() });
         }
-        if let Some(held) = self.find(client, relation, block, scan, write)? {
-            return Ok(held);
-        }
+        let held = match self.find(client, relation, block, scan, write)? {
+            Some(held) => held,
+            None => self.hold_missing(client, relation, block, scan, write).await?,
+        };
+        self.record(relation, block);
+        Ok(held)
+    }
+
+    async fn hold_missing(
+        self: &Arc<Self>,
+        client: &mut impl Client,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+        write: bool,
+    ) -> Result<Held, PoolError> {
         let (waiter, joined) = match self.load(client, relation, block, scan, write) {
             Request::Hit(held) => return Ok(held),
             Request::Joined { waiter, first } => {

@@ -1,10 +1,14 @@
 //! Belady's floor: the fewest bytes that any policy could have read for the page requests of a run.
+//!
+//! The pool records a request when it answers it, while the page is in its frame (see [`Recorder`]). What the run loaded
+//! is therefore one way to serve the recorded list, and Belady's is the best: it never lies above. Recorded when they
+//! were made, requests that wait for one load would stand far apart, and a replay would load the page for each.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
-use pagecast::Recorder;
+use pagecast::{Pool, Recorder};
 use pagecast_core::PageId;
 
 /// Keeps every page request of a run, in order: 12 bytes each.
@@ -18,12 +22,15 @@ impl Recorder for Requests {
 }
 
 impl Requests {
-    /// Bytes of the misses when the recorded requests are replayed through Belady with `frames` frames.
+    /// Bytes of the misses when the recorded requests are replayed through Belady with as many frames as `pool` has.
     ///
-    /// A replay takes its requests one after the other, as the pool met them, and misses whole pages: what a run read
-    /// past the pool or waited for at the same time is one miss or hit here too. Belady minimises misses; the pages being
-    /// of one size, but for the last of each file, that is also the least of bytes.
-    pub(super) fn belady_bytes(&self, frames: u32) -> anyhow::Result<u64> {
+    /// Belady minimises misses; the pages being of one size, but for the last of each file, that is also the least of
+    /// bytes. A pool that reads past itself serves such a page beside its frames; Belady gets one more to do the same.
+    pub(super) fn belady_bytes(&self, pool: &Pool) -> anyhow::Result<u64> {
+        self.replayed(pool.frames() + u32::from(pool.stats().bypassed_bytes > 0))
+    }
+
+    fn replayed(&self, frames: u32) -> anyhow::Result<u64> {
         let requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pages: Vec<PageId> = requests.iter().map(|&(page, _)| page).collect();
         let sizes: HashMap<PageId, u32> = requests.iter().copied().collect();
@@ -38,6 +45,10 @@ impl Requests {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::sync::Arc;
+
+    use pagecast::PoolOptions;
+    use pagecast::storage::{DeclaredModel, Device, MemoryFiles};
     use pagecast_core::RelationId;
 
     #[test]
@@ -47,8 +58,36 @@ mod tests {
         for block in [0, 1, 2, 0, 1, 2] {
             requests.request(PageId::new(RelationId(1), block), if block == 2 { 10 } else { 100 });
         }
-        assert_eq!(requests.belady_bytes(3).unwrap(), 210);
-        assert_eq!(requests.belady_bytes(2).unwrap(), 210 + 100);
-        assert!(requests.belady_bytes(0).is_err());
+        assert_eq!(requests.replayed(3).unwrap(), 210);
+        assert_eq!(requests.replayed(2).unwrap(), 210 + 100);
+        assert!(requests.replayed(0).is_err());
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_for_one_load_cost_one() {
+        const PAGES: u64 = 64;
+        let files = MemoryFiles::new();
+        files.write("table", vec![7; PAGES as usize * 4096]);
+        let latency = std::time::Duration::from_millis(1);
+        let model = DeclaredModel { bandwidth: u64::MAX, latency, outstanding: DeclaredModel::OUTSTANDING };
+        let requests = Arc::<Requests>::default();
+        let pool = Pool::new(PoolOptions {
+            memory: 128 << 10,
+            page_size: 4096,
+            device: Device::new(files, Some(model)),
+            recorder: Some(requests.clone()),
+            ..PoolOptions::default()
+        });
+        let pool = pool.unwrap();
+        assert!(u64::from(pool.frames()) < PAGES / 2, "{} frames", pool.frames());
+        let table = pool.open("table".as_ref()).unwrap();
+        // Side by side each waits for what the other has begun to load, far behind the first pages of its request.
+        let scan = || pool.read(&table, &[0..PAGES * 4096], None);
+        let (one, other) = tokio::join!(scan(), scan());
+        assert_eq!(one.unwrap().data, other.unwrap().data);
+        let read = pool.stats().bytes_read;
+        assert!(read < PAGES * 4096 * 2, "loads were shared");
+        assert!(requests.belady_bytes(&pool).unwrap() <= read);
+        assert_eq!(requests.0.lock().unwrap().len() as u64, PAGES * 2, "each request once");
     }
 }

@@ -1,5 +1,6 @@
 //! `pagecast bench`: concurrent query streams over Parquet, once per policy.
 
+mod fingerprint;
 mod floor;
 mod lineitem;
 mod machine;
@@ -11,9 +12,9 @@ mod touched;
 mod workload;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use pagecast::storage::{DeclaredModel, MAX_REQUEST};
 use pagecast::{PoolOptions, PrefetchOptions};
@@ -24,6 +25,7 @@ use crate::failure::usage;
 use crate::output::{OutputArgs, write_whole};
 use crate::tables::{self, Table};
 use crate::units::{self, Size};
+use fingerprint::Fingerprint;
 use results::{Config, Results, StorageConfig};
 use row::{Reading, Setting};
 use workload::{Domain, Template};
@@ -165,7 +167,7 @@ struct Bench {
 impl Bench {
     async fn measure(&self) -> anyhow::Result<Results> {
         let setting = self.setting().await?;
-        let files = self.fingerprint()?;
+        let data = Fingerprint::of(&self.tables)?;
         let queries = setting.list.iter().map(|stream| stream.len() as u64).sum::<u64>();
         let bar = ProgressBar::new(queries * self.rows.len() as u64).with_style(
             ProgressStyle::with_template("{msg:<24} {bar:40} {pos}/{len} queries  {elapsed}")
@@ -176,7 +178,7 @@ impl Bench {
             bar.set_message(reading.to_string());
             let run = setting.run(reading, &bar).await.with_context(|| format!("row {reading}"));
             // Before the row's own error: plain DataFusion sees in a file that changed whatever it takes it for.
-            self.check_unchanged(&files)?;
+            data.check(&self.tables)?;
             results.runs.push(run?);
         }
         bar.finish_and_clear();
@@ -256,24 +258,6 @@ impl Bench {
 
     fn files(&self) -> impl Iterator<Item = &Path> {
         self.tables.iter().flat_map(|table| &table.files).map(PathBuf::as_path)
-    }
-
-    /// Size and time of change of every file.
-    fn fingerprint(&self) -> anyhow::Result<Vec<(PathBuf, u64, SystemTime)>> {
-        let look = |file: &Path| -> std::io::Result<_> {
-            let metadata = file.metadata()?;
-            Ok((file.to_owned(), metadata.len(), metadata.modified()?))
-        };
-        self.files().map(|file| look(file).with_context(|| format!("cannot look at {}", file.display()))).collect()
-    }
-
-    /// Fails if the rows so far did not all read the same data.
-    fn check_unchanged(&self, before: &[(PathBuf, u64, SystemTime)]) -> anyhow::Result<()> {
-        let now = self.fingerprint()?;
-        match before.iter().zip(&now).find(|(before, now)| before != now) {
-            Some(((file, ..), _)) => bail!("{} changed while the bench ran", file.display()),
-            None => Ok(()),
-        }
     }
 
     fn write(&self, results: &Results) -> anyhow::Result<()> {

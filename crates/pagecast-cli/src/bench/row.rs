@@ -168,7 +168,7 @@ impl Setting {
             hit_rate: Some(stats.hit_rate()),
             bytes_requested: stats.bytes_requested + footers_read,
             bypassed_bytes: stats.bypassed_bytes,
-            belady_bytes_read: Some(reader.requests.belady_bytes(pool.frames())? + footers_read),
+            belady_bytes_read: Some(reader.requests.belady_bytes(pool)? + footers_read),
             evictions: stats.evictions,
             prefetch: Prefetch::from(&stats),
             pool_memory_bytes: pool.memory().total,

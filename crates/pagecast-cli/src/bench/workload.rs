@@ -9,9 +9,12 @@ use anyhow::{Context, bail};
 use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::Date32Type;
 use arrow::temporal_conversions::date32_to_datetime;
+use datafusion::common::DataFusionError;
+use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::SessionContext;
 use pagecast_core::random::Random;
 
+use crate::failure::usage;
 use crate::syntax;
 
 /// SQL with places for a stream's parameters.
@@ -56,7 +59,7 @@ impl Template {
         self.sql.replace("{lo}", lo).replace("{hi}", hi).replace("{stream}", &stream.to_string())
     }
 
-    /// Fails where the statement is not SQL or does not fit the tables of `ctx`, with file and place.
+    /// Fails where the statement is not SQL, does not fit the tables of `ctx` or does more than read, with file and place.
     pub(super) async fn check(&self, ctx: &SessionContext, domain: &Domain) -> anyhow::Result<()> {
         let sql = self.instance(0, &domain.text(domain.lo), &domain.text(domain.hi));
         let source = self.source.as_deref().map_or(self.name.clone(), |path| path.display().to_string());
@@ -64,11 +67,16 @@ impl Template {
             1 => {}
             count => bail!("{source}: one statement is wanted, found {count}"),
         }
-        let plan = ctx.state().create_logical_plan(&sql).await;
-        plan.and_then(|plan| ctx.state().optimize(&plan)).map_err(|error| {
-            let message = error.strip_backtrace();
-            anyhow::anyhow!("{source}: {message}")
-        })?;
+        let fault = |error: DataFusionError| anyhow::anyhow!("{source}: {}", error.strip_backtrace());
+        let plan = ctx.state().create_logical_plan(&sql).await.map_err(fault)?;
+        // INSERT, COPY, CREATE, DROP, SET and their like, also under EXPLAIN ANALYZE.
+        let reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        if reads.verify_plan(&plan).is_err() {
+            return Err(usage(format!(
+                "{source}: this statement does more than read; every row must find the same data"
+            )));
+        }
+        ctx.state().optimize(&plan).map_err(fault)?;
         Ok(())
     }
 }
@@ -196,6 +204,9 @@ mod tests {
         assert!(message("SELECT 1\nFROM x WHERE )\n").await.starts_with("a/x.sql:2:14: "));
         assert!(message("SELECT nothing FROM nowhere").await.contains("nowhere"));
         assert!(message("SELECT 1; SELECT 2").await.contains("found 2"));
+        assert!(
+            message("COPY (SELECT 1) TO 'x.parquet'").await.contains("a/x.sql: this statement does more than read")
+        );
         template("SELECT {lo} + {hi} + {stream};").check(&ctx, &domain).await.unwrap();
     }
 }

@@ -151,14 +151,36 @@ fn bad_usage_is_named_and_leaves_no_json() {
         (&["--data", &data_text, "--query", &path(&broken)], 1, &["broken.sql:2:"]),
         (&["--data", &data_text, "--query", &path(&wrong)], 1, &["wrong.sql", "nothing_like_it"]),
     ];
-    let run = |args: &[&str]| pagecast().args(args).output().unwrap();
     for (args, status, words) in cases {
         let args = [&["bench", "--json", &json], *args].concat();
-        assert_fails(&run(&args), *status, words);
+        assert_fails(&pagecast().args(&args).output().unwrap(), *status, words);
         assert!(!Path::new(&json).exists(), "{args:?} left a file");
     }
     fs::remove_file(file).unwrap();
-    assert_fails(&run(&["bench", "--data", &data_text]), 1, &["no Parquet file"]);
+    assert_fails(&pagecast().args(["bench", "--data", &data_text]).output().unwrap(), 1, &["no Parquet file"]);
+}
+
+#[test]
+fn a_statement_that_does_more_than_read_is_refused() {
+    let (data, file) = lineitem();
+    let before = fs::read(&file).unwrap();
+    let (query, copy) = (data.path().join("more.sql"), data.path().join("copy.parquet"));
+    let statements = [
+        "INSERT INTO lineitem SELECT * FROM lineitem",
+        &format!("COPY lineitem TO '{}'", copy.display()),
+        "CREATE TABLE other AS SELECT * FROM lineitem",
+        "CREATE VIEW other AS SELECT * FROM lineitem",
+        "DROP TABLE lineitem",
+        "DELETE FROM lineitem",
+        "SET datafusion.execution.batch_size = 1",
+        "EXPLAIN ANALYZE INSERT INTO lineitem SELECT * FROM lineitem",
+    ];
+    for statement in statements {
+        fs::write(&query, statement).unwrap();
+        let output = pagecast().args(["bench", "--data"]).arg(data.path()).arg("--query").arg(&query).output().unwrap();
+        assert_fails(&output, 2, &["more.sql", "more than read"]);
+    }
+    assert!(!copy.exists() && fs::read(&file).unwrap() == before);
 }
 
 #[test]
@@ -176,9 +198,12 @@ fn a_truncated_file_is_named() {
     }
 }
 
-/// The run takes seconds on this device; the file changes in its first one.
+/// The run takes seconds on this device; the file, or the folder that is its table, changes in its first one.
 fn changed_under_the_run(change: impl FnOnce(&Path)) {
-    let (data, file) = lineitem();
+    let (data, source) = lineitem();
+    let file = data.path().join("lineitem/part-0.parquet");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    fs::rename(source, &file).unwrap();
     let json = data.path().join("out.json");
     let mut command = pagecast();
     command.args([
@@ -198,7 +223,7 @@ fn changed_under_the_run(change: impl FnOnce(&Path)) {
     std::thread::sleep(Duration::from_millis(1500));
     assert!(child.try_wait().unwrap().is_none(), "the run was over before the change");
     change(&file);
-    assert_fails(&child.wait_with_output().unwrap(), 1, &["lineitem.parquet", "change"]);
+    assert_fails(&child.wait_with_output().unwrap(), 1, &["lineitem/part-", "while the bench ran"]);
     assert!(!json.exists());
 }
 
@@ -216,4 +241,14 @@ fn a_file_that_changes_content_under_the_run_is_named() {
         file.seek(SeekFrom::Start(1000)).unwrap();
         file.write_all(&[0; 5000]).unwrap();
     });
+}
+
+#[test]
+fn a_file_that_comes_under_the_run_is_named() {
+    changed_under_the_run(|file| _ = fs::copy(file, file.with_file_name("part-1.parquet")).unwrap());
+}
+
+#[test]
+fn a_file_that_goes_under_the_run_is_named() {
+    changed_under_the_run(|file| fs::remove_file(file).unwrap());
 }
