@@ -22,6 +22,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
 
 use crate::failure::usage;
+use crate::interrupt::{Interrupted, unless_pressed};
 use crate::output::{OutputArgs, write_whole};
 use crate::tables::{self, Table};
 use crate::units::{self, Size};
@@ -58,6 +59,9 @@ pub(crate) struct Args {
     /// Queries of each stream
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     queries: u32,
+    /// How often each row is run, in turns; the table shows medians
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
     /// Memory of the pool: 64MiB, or 30% of the distinct compressed bytes that the query list reads
     #[arg(long, value_name = "SIZE", default_value = "30%")]
     pool: Size,
@@ -128,7 +132,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let bench = Bench { args, rows, templates, data, tables, page_bytes };
     let results = runtime.block_on(bench.measure())?;
-    bench.write(&results)
+    bench.write(&results)?;
+    if results.partial { Err(Interrupted.into()) } else { Ok(()) }
 }
 
 /// The rows in the order of the table.
@@ -165,24 +170,38 @@ struct Bench {
 }
 
 impl Bench {
+    /// Runs all rows, and all of them again for each repetition, until they are done or Ctrl-C is pressed.
     async fn measure(&self) -> anyhow::Result<Results> {
-        let setting = self.setting().await?;
+        let interrupted = || anyhow::Error::from(Interrupted);
         let data = Fingerprint::of(&self.tables)?;
-        let queries = setting.list.iter().map(|stream| stream.len() as u64).sum::<u64>();
-        let bar = ProgressBar::new(queries * self.rows.len() as u64).with_style(
-            ProgressStyle::with_template("{msg:<24} {bar:40} {pos}/{len} queries  {elapsed}")
-                .expect("the template is constant"),
-        );
-        let mut results = Results { schema: 1, config: self.config(&setting), runs: Vec::new() };
-        for reading in &self.rows {
-            bar.set_message(reading.to_string());
-            let run = setting.run(reading, &bar).await.with_context(|| format!("row {reading}"));
-            // Before the row's own error: plain DataFusion sees in a file that changed whatever it takes it for.
+        let setting = unless_pressed(self.setting()).await.ok_or_else(interrupted)?;
+        // Before any error of their own: plain DataFusion sees in a file that changed whatever it takes it for.
+        data.check(&self.tables)?;
+        let setting = setting?;
+        let config = self.config(&setting);
+        let repeat = config.repeat;
+        let mut results = Results { schema: 1, config, partial: false, runs: Vec::new(), rows: self.rows.len() };
+        let bar = self.bar(&setting);
+        for (repetition, reading) in (1..=repeat).flat_map(|turn| self.rows.iter().map(move |row| (turn, row))) {
+            bar.set_message(if repeat > 1 { format!("{reading}, {repetition}") } else { reading.to_string() });
+            let Some(run) = unless_pressed(setting.run(reading, repetition, &bar)).await else {
+                results.partial = true;
+                break;
+            };
             data.check(&self.tables)?;
-            results.runs.push(run?);
+            results.runs.push(run.with_context(|| format!("row {reading}"))?);
         }
         bar.finish_and_clear();
-        Ok(results)
+        if results.runs.is_empty() { Err(interrupted()) } else { Ok(results) }
+    }
+
+    fn bar(&self, setting: &Setting) -> ProgressBar {
+        let queries = setting.list.iter().map(|stream| stream.len() as u64).sum::<u64>();
+        let rows = u64::from(self.args.repeat) * self.rows.len() as u64;
+        ProgressBar::new(queries * rows).with_style(
+            ProgressStyle::with_template("{msg:<24} {bar:40} {pos}/{len} queries  {elapsed}")
+                .expect("the template is constant"),
+        )
     }
 
     /// Decides everything that all rows share; checks the queries and plans them, but executes none.
@@ -236,6 +255,7 @@ impl Bench {
             templates: self.templates.iter().map(|template| template.name.clone()).collect(),
             streams: args.streams as usize,
             queries_per_stream: args.queries as usize,
+            repeat: args.repeat as usize,
             selectivity: args.selectivity,
             range: args.range.to_string(),
             seed: args.output.seed,

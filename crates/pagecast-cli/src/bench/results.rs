@@ -15,7 +15,13 @@ pub(super) struct Results {
     /// The version of this shape.
     pub(super) schema: u32,
     pub(super) config: Config,
+    /// Whether Ctrl-C ended the bench before its last run. What is here is complete, run by run.
+    pub(super) partial: bool,
+    /// As they were made: all rows, and all rows again for each repetition.
     pub(super) runs: Vec<Run>,
+    /// How many rows there are.
+    #[serde(skip)]
+    pub(super) rows: usize,
 }
 
 /// Everything that was decided before the first run, defaults included.
@@ -32,6 +38,8 @@ pub(super) struct Config {
     pub(super) templates: Vec<String>,
     pub(super) streams: usize,
     pub(super) queries_per_stream: usize,
+    /// How often each row is run.
+    pub(super) repeat: usize,
     pub(super) selectivity: f64,
     /// What `{lo}` and `{hi}` are drawn from.
     pub(super) range: String,
@@ -68,9 +76,15 @@ pub(super) struct Run {
     pub(super) params: String,
     pub(super) delivery: Delivery,
     pub(super) seed: u64,
+    /// Which of the runs of its row it is, from 1.
+    pub(super) repetition: usize,
     pub(super) streams: usize,
     pub(super) pool_bytes: u64,
     pub(super) touched_bytes: u64,
+    /// Requests for a page; 0 without a pool.
+    pub(super) page_requests: u64,
+    /// Of those, requests that found their page on its way and waited for a load that another had begun.
+    pub(super) joined_requests: u64,
     /// Null without a pool.
     pub(super) hit_rate: Option<f64>,
     pub(super) bytes_requested: u64,
@@ -81,6 +95,8 @@ pub(super) struct Run {
     pub(super) evictions: u64,
     pub(super) prefetch: Prefetch,
     pub(super) wall_s: f64,
+    /// Processor time of the whole process, all cores together; null where the system does not tell.
+    pub(super) cpu_s: Option<f64>,
     pub(super) queries: Vec<QueryRun>,
     /// Requests to storage, each one contiguous range.
     pub(super) storage_requests: u64,
@@ -165,55 +181,113 @@ impl Run {
             delivery => format!("{} {}", delivery.name(), self.policy),
         }
     }
+
+    /// The part of the page requests that waited for a load of another's.
+    pub(super) fn joined_share(&self) -> f64 {
+        if self.page_requests == 0 { 0.0 } else { self.joined_requests as f64 / self.page_requests as f64 }
+    }
+}
+
+/// A row of the table: its runs, at least one.
+pub(super) struct Row<'a>(Vec<&'a Run>);
+
+impl<'a> Row<'a> {
+    /// The median run by bytes read: the one whose course a chart shows.
+    pub(super) fn typical(&self) -> &'a Run {
+        let mut runs = self.0.clone();
+        runs.sort_by_key(|run| run.bytes_read);
+        runs[(runs.len() - 1) / 2]
+    }
+
+    pub(super) fn runs(&self) -> &[&'a Run] {
+        &self.0
+    }
+
+    /// The median of what `figure` says of each run; of an even number the mean of the middle two.
+    pub(super) fn median(&self, figure: impl Fn(&Run) -> f64) -> f64 {
+        let figures = self.sorted(figure);
+        let (low, high) = (figures[(figures.len() - 1) / 2], figures[figures.len() / 2]);
+        low.midpoint(high)
+    }
+
+    fn median_bytes(&self, figure: impl Fn(&Run) -> u64) -> u64 {
+        self.median(|run| figure(run) as f64) as u64
+    }
+
+    fn sorted(&self, figure: impl Fn(&Run) -> f64) -> Vec<f64> {
+        let mut figures: Vec<f64> = self.0.iter().map(|&run| figure(run)).collect();
+        figures.sort_by(f64::total_cmp);
+        figures
+    }
+
+    /// How far the runs are apart: the least and the most, as parts of the median.
+    fn spread(&self, figure: impl Fn(&Run) -> f64 + Copy) -> String {
+        let (figures, median) = (self.sorted(figure), self.median(figure));
+        match figures[..] {
+            [least, .., most] if median > 0.0 => format!("{:.2}-{:.2}", least / median, most / median),
+            _ => "-".into(),
+        }
+    }
+}
+
+/// What a figure of a row is beside the same of stock delivery.
+pub(super) fn beside(ours: f64, stock: Option<f64>) -> Option<f64> {
+    stock.filter(|&stock| stock > 0.0).map(|stock| ours / stock)
 }
 
 impl Results {
-    /// The row that others are compared with: stock delivery through the pool.
-    fn stock(&self) -> Option<&Run> {
-        self.runs.iter().find(|run| run.delivery == Delivery::Stock)
+    /// The rows that have a run, in the order of the table.
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+        let rows = self.rows.min(self.runs.len());
+        (0..rows).map(|row| Row(self.runs.iter().skip(row).step_by(self.rows).collect())).collect()
     }
 
-    /// The heads and rows of the result table, for the terminal and for the page.
+    /// The heads and rows of the result table, for the terminal and for the page. Figures are medians of a row's runs.
     pub(super) fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
-        let heads = vec![
-            "delivery",
-            "policy",
-            "hit rate",
-            "requested",
-            "read",
-            "/stock",
-            "Belady",
-            "bypassed",
-            "evictions",
-            "wall",
-            "/stock",
-            "pool memory",
-            "peak RSS",
+        let rows = self.rows();
+        let stock = rows.iter().find(|row| row.typical().delivery == Delivery::Stock);
+        let read = |run: &Run| run.bytes_read as f64;
+        let wall = |run: &Run| run.wall_s;
+        let ratio = |row: &Row<'_>, figure: &dyn Fn(&Run) -> f64| {
+            let ratio = beside(row.median(figure), stock.map(|stock| stock.median(figure)));
+            ratio.map_or("-".into(), |ratio| format!("{ratio:.2}x"))
+        };
+        let pooled = |row: &Row<'_>, cell: &dyn Fn() -> String| {
+            if row.typical().delivery == Delivery::None { "-".into() } else { cell() }
+        };
+        type Cell<'a> = Box<dyn Fn(&Row<'_>) -> String + 'a>;
+        let mut columns: Vec<(&'static str, Cell<'_>)> = vec![
+            ("delivery", Box::new(|row| row.typical().delivery.name().to_owned())),
+            ("policy", Box::new(|row| row.typical().policy.clone())),
+            ("hit rate", Box::new(|row| pooled(row, &|| percent(row.median(|run| run.hit_rate.unwrap_or(0.0)))))),
+            ("joined", Box::new(|row| pooled(row, &|| percent(row.median(Run::joined_share))))),
+            ("requested", Box::new(|row| bytes_text(row.median_bytes(|run| run.bytes_requested)))),
+            ("read", Box::new(|row| bytes_text(row.median_bytes(|run| run.bytes_read)))),
+            ("read /stock", Box::new(|row| ratio(row, &read))),
+            (
+                "Belady",
+                Box::new(|row| pooled(row, &|| bytes_text(row.median_bytes(|run| run.belady_bytes_read.unwrap_or(0))))),
+            ),
+            ("bypassed", Box::new(|row| bytes_text(row.median_bytes(|run| run.bypassed_bytes)))),
+            ("evictions", Box::new(|row| row.median_bytes(|run| run.evictions).to_string())),
+            ("wall", Box::new(|row| seconds_text(row.median(wall)))),
+            ("wall /stock", Box::new(|row| ratio(row, &wall))),
+            ("pool memory", Box::new(|row| bytes_text(row.median_bytes(|run| run.pool_memory_bytes)))),
+            (
+                "peak RSS",
+                Box::new(|row| match row.typical().peak_rss_bytes {
+                    Some(_) => bytes_text(row.median_bytes(|run| run.peak_rss_bytes.unwrap_or(0))),
+                    None => "-".into(),
+                }),
+            ),
         ];
-        let ratio = |ours: f64, stock: Option<f64>| match stock {
-            Some(stock) if stock > 0.0 => format!("{:.2}x", ours / stock),
-            _ => "-".into(),
-        };
-        let stock = self.stock();
-        let or_dash = |value: Option<u64>| value.map_or("-".into(), bytes_text);
-        let row = |run: &Run| {
-            vec![
-                run.delivery.name().to_owned(),
-                run.policy.clone(),
-                run.hit_rate.map_or("-".into(), |rate| format!("{:.1} %", rate * 100.0)),
-                bytes_text(run.bytes_requested),
-                bytes_text(run.bytes_read),
-                ratio(run.bytes_read as f64, stock.map(|stock| stock.bytes_read as f64)),
-                or_dash(run.belady_bytes_read),
-                bytes_text(run.bypassed_bytes),
-                run.evictions.to_string(),
-                seconds_text(run.wall_s),
-                ratio(run.wall_s, stock.map(|stock| stock.wall_s)),
-                bytes_text(run.pool_memory_bytes),
-                or_dash(run.peak_rss_bytes),
-            ]
-        };
-        (heads, self.runs.iter().map(row).collect())
+        if self.config.repeat > 1 {
+            columns.push(("runs", Box::new(|row| row.runs().len().to_string())));
+            columns.push(("read, least-most", Box::new(|row| row.spread(read))));
+            columns.push(("wall, least-most", Box::new(|row| row.spread(wall))));
+        }
+        let heads = columns.iter().map(|(head, _)| *head).collect();
+        (heads, rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()).collect())
     }
 
     /// The table and the line of circumstances that ends a bench.
@@ -222,8 +296,17 @@ impl Results {
         let mut table = Table::new(&heads, 2);
         rows.into_iter().for_each(|row| table.row(row));
         let config = &self.config;
+        let medians = match config.repeat {
+            0 | 1 => String::new(),
+            _ => "Figures are medians of a row's runs; least-most: how far these are apart, as parts of the median.\n"
+                .into(),
+        };
+        let partial = match self.partial {
+            true => format!("partial: {} of {} runs were done\n", self.runs.len(), self.rows * config.repeat),
+            false => String::new(),
+        };
         format!(
-            "{table}\nseed {} | {} streams x {} queries | touched {} | pool {} | storage {} | {}\n",
+            "{table}\n{medians}{partial}seed {} | {} streams x {} queries | touched {} | pool {} | storage {} | {}\n",
             config.seed,
             config.streams,
             config.queries_per_stream,
@@ -233,4 +316,8 @@ impl Results {
             config.machine,
         )
     }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }

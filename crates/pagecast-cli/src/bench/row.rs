@@ -106,9 +106,10 @@ impl Setting {
     }
 
     /// Runs all streams side by side, each its queries one after the other.
-    pub(super) async fn run(&self, reading: &Reading, bar: &ProgressBar) -> anyhow::Result<Run> {
+    pub(super) async fn run(&self, reading: &Reading, repetition: usize, bar: &ProgressBar) -> anyhow::Result<Run> {
         let reader = self.reader(reading).await?;
         machine::reset_peak_rss();
+        let processors = machine::cpu_time();
         let (started, mut timeline) = (Instant::now(), Timeline::default());
         let mut streams = JoinSet::new();
         for (number, queries) in self.list.iter().enumerate() {
@@ -128,7 +129,9 @@ impl Setting {
         let wall_s = started.elapsed().as_secs_f64();
         timeline.sample(started, &reader.device, reader.host.as_deref());
         queries.sort_by_key(|query| query.stream);
-        let measured = Measured { wall_s, queries, timeline, peak_rss_bytes: machine::peak_rss() };
+        let cpu_s = machine::cpu_time().zip(processors).map(|(now, then)| (now - then).as_secs_f64());
+        let peak_rss_bytes = machine::peak_rss();
+        let measured = Measured { repetition, wall_s, cpu_s, queries, timeline, peak_rss_bytes };
         self.result(reading, &reader, measured)
     }
 
@@ -139,9 +142,12 @@ impl Setting {
             params: String::new(),
             delivery: Delivery::None,
             seed: self.seed,
+            repetition: measured.repetition,
             streams: self.list.len(),
             pool_bytes: 0,
             touched_bytes: self.touched_bytes,
+            page_requests: 0,
+            joined_requests: 0,
             hit_rate: None,
             bytes_requested: reader.store.as_ref().map_or(0, |store| store.bytes_requested()),
             bytes_read: device.bytes_read,
@@ -150,6 +156,7 @@ impl Setting {
             evictions: 0,
             prefetch: Prefetch::default(),
             wall_s: measured.wall_s,
+            cpu_s: measured.cpu_s,
             queries: measured.queries,
             storage_requests: device.requests,
             pool_memory_bytes: 0,
@@ -165,6 +172,8 @@ impl Setting {
             params: policy.params(),
             delivery: (*delivery).into(),
             pool_bytes: self.pool_bytes,
+            page_requests: stats.requests,
+            joined_requests: stats.waits,
             hit_rate: Some(stats.hit_rate()),
             bytes_requested: stats.bytes_requested + footers_read,
             bypassed_bytes: stats.bypassed_bytes,
@@ -194,7 +203,9 @@ pub(super) fn check_pool(row: &Reading, memory: u64, page_size: u32) -> anyhow::
 
 /// What only the run itself could see.
 struct Measured {
+    repetition: usize,
     wall_s: f64,
+    cpu_s: Option<f64>,
     queries: Vec<QueryRun>,
     timeline: Timeline,
     peak_rss_bytes: Option<u64>,

@@ -63,6 +63,49 @@ fn json_and_table_keep_the_contract() {
 }
 
 #[test]
+fn rows_are_repeated_in_turns() {
+    let (data, _) = lineitem();
+    let (json, table) = bench(data.path(), &["--policies", "lru", "--bandwidth", "local", "--repeat", "3"]);
+    assert_eq!((&json["partial"], &json["config"]["repeat"]), (&false.into(), &3.into()));
+    let runs = json["runs"].as_array().unwrap();
+    let run = |run: &Value| (run["repetition"].as_u64().unwrap(), run["delivery"].as_str().unwrap().to_owned());
+    let runs: Vec<_> = runs.iter().map(run).collect();
+    let turn = |turn| ["none", "stock", "in-order"].map(|delivery| (turn, delivery.to_owned()));
+    assert_eq!(runs, [turn(1), turn(2), turn(3)].concat());
+    let rows: Vec<_> = table.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(rows.len(), 4, "one line a row, whatever it was repeated: {table}");
+    assert!(rows[0].contains("read, least-most") && table.contains("medians"), "{table}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_what_is_done() {
+    let (data, _) = lineitem();
+    let json = data.path().join("out.json");
+    // Thousands of runs are never done. A machine that has not even done one gets another, longer try.
+    for seconds in [2, 8, 32, 128] {
+        let mut command = pagecast();
+        command.args(["bench", "--policies", "lru", "--streams", "1", "--queries", "1", "--bandwidth", "local"]);
+        command.args(["--repeat", "1000", "--data"]).arg(data.path()).arg("--json").arg(&json);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(seconds));
+        let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(kill.success(), "the bench was over before Ctrl-C: {output:?}");
+        let Ok(written) = fs::read(&json) else { continue };
+        assert_fails(&output, 130, &["interrupted", "partial"]);
+        let written: Value = serde_json::from_slice(&written).unwrap();
+        let runs = written["runs"].as_array().unwrap().len();
+        assert!(written["partial"] == true && (1..3000).contains(&runs));
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(table.contains(&format!("partial: {runs} of 3000 runs")), "{table}");
+        return;
+    }
+    panic!("not one run was done");
+}
+
+#[test]
 fn a_seed_decides_the_query_list() {
     let (data, _) = lineitem();
     let list = |seed| {
@@ -198,7 +241,8 @@ fn a_truncated_file_is_named() {
     }
 }
 
-/// The run takes seconds on this device; the file, or the folder that is its table, changes in its first one.
+/// The run takes many seconds on this device; the file, or the folder that is its table, changes when it has begun.
+#[cfg(target_os = "linux")]
 fn changed_under_the_run(change: impl FnOnce(&Path)) {
     let (data, source) = lineitem();
     let file = data.path().join("lineitem/part-0.parquet");
@@ -220,13 +264,21 @@ fn changed_under_the_run(change: impl FnOnce(&Path)) {
     ]);
     command.arg(data.path()).arg("--json").arg(&json).stdout(std::process::Stdio::null());
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
-    assert!(child.try_wait().unwrap().is_none(), "the run was over before the change");
+    // The first pool is made when the files have been looked at and the queries are being planned.
+    let tasks = format!("/proc/{}/task", child.id());
+    let is_io = |task: fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("pagecast-io"))
+    };
+    while !fs::read_dir(&tasks).unwrap().flatten().any(is_io) {
+        assert!(child.try_wait().unwrap().is_none(), "the run was over before the change");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     change(&file);
     assert_fails(&child.wait_with_output().unwrap(), 1, &["lineitem/part-", "while the bench ran"]);
     assert!(!json.exists());
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_changes_size_under_the_run_is_named() {
     changed_under_the_run(|file| {
@@ -234,6 +286,7 @@ fn a_file_that_changes_size_under_the_run_is_named() {
     });
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_changes_content_under_the_run_is_named() {
     changed_under_the_run(|file| {
@@ -243,11 +296,13 @@ fn a_file_that_changes_content_under_the_run_is_named() {
     });
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_comes_under_the_run_is_named() {
     changed_under_the_run(|file| _ = fs::copy(file, file.with_file_name("part-1.parquet")).unwrap());
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_goes_under_the_run_is_named() {
     changed_under_the_run(|file| fs::remove_file(file).unwrap());
