@@ -7,7 +7,8 @@
  * read yet; a second iterator lists its blocks.
  *
  * In a parallel plan the process that has built the bitmap registers it, the others join: all report the blocks that they come to, and the
- * furthest counts.
+ * furthest counts. Whoever reads the last block ends the scan: the node above may go on for long. Race: where the others have read all
+ * of a short bitmap before it was registered, nobody does, and the scan is suspended as an idle one.
  *
  * While the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is. A new bitmap shows by its address or
  * by a block that lies further back.
@@ -67,6 +68,7 @@ typedef struct RunBuilder
 	size_t		count,
 				room;
 	uint64		blocks;
+	BlockNumber end;			/* of the table to the scan; what lies behind is not read */
 } RunBuilder;
 
 static void
@@ -74,6 +76,8 @@ add_block(RunBuilder *builder, BlockNumber block)
 {
 	PredictorRun *last = builder->count > 0 ? &builder->runs[builder->count - 1] : NULL;
 
+	if (block >= builder->end)
+		return;
 	if (last && (block == last->first + last->blocks ||
 				 block / pagecast_block_group == (last->first + last->blocks - 1) / pagecast_block_group))
 	{
@@ -121,13 +125,14 @@ static void
 register_bitmap(ObservedScan *observed)
 {
 	BitmapHeapScanState *node = observed->node;
-	RunBuilder	builder = {.room = 64};
+	RunBuilder	builder = {.room = 64, .end = ((HeapScanDesc) node->ss.ss_currentScanDesc)->rs_nblocks};
 
 	builder.runs = palloc(builder.room * sizeof(PredictorRun));
 	if (node->pstate)
 		list_shared(&builder, node->tbm, node->ss.ps.state->es_query_dsa);
 	else
 		list_private(&builder, node->tbm);
+	sampling_finish_ended();
 	if (builder.blocks >= LEAST_BLOCKS)
 		register_runs(&observed->registration, builder.runs, builder.count, builder.blocks);
 	pfree(builder.runs);
@@ -155,11 +160,26 @@ began_anew(const ObservedScan *observed)
 		((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock < observed->place;
 }
 
-/* In a signal handler. What is not registered waits for the next bitmap only. */
+static inline ObservedScan *
+observed_of(const SampledScan *sampled)
+{
+	return (ObservedScan *) ((char *) sampled - offsetof(ObservedScan, sampled));
+}
+
+static bool
+has_ended(const SampledScan *sampled)
+{
+	const ObservedScan *observed = observed_of(sampled);
+
+	return !began_anew(observed) &&
+		((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock == observed->registration.last;
+}
+
+/* What is not registered waits for the next bitmap only. */
 static void
 look(SampledScan *sampled)
 {
-	ObservedScan *observed = (ObservedScan *) ((char *) sampled - offsetof(ObservedScan, sampled));
+	ObservedScan *observed = observed_of(sampled);
 	Registration *registration = &observed->registration;
 	BlockNumber block = ((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock;
 	bool		goes_on = !began_anew(observed);
@@ -173,6 +193,8 @@ look(SampledScan *sampled)
 		node_call_arm(&observed->call);
 }
 
+static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended};
+
 /* After a block during which nothing of the observer was needed. */
 static void
 rest(ObservedScan *observed, BlockNumber block)
@@ -180,7 +202,7 @@ rest(ObservedScan *observed, BlockNumber block)
 	observed->rests = true;
 	observed->bitmap = observed->node->tbm;
 	observed->place = block;
-	sampling_begin(&observed->sampled, observed->node->ss.ps.state, look);
+	sampling_begin(&observed->sampled, observed->node->ss.ps.state, &observed->registration, &routine);
 }
 
 /* Tells where the scan is before it reads a block. Whether it is worth to look at what the read does. */
@@ -188,7 +210,8 @@ static bool
 before_block(ObservedScan *observed, BlockNumber block)
 {
 	Registration *registration = &observed->registration;
-	bool		was_registered = registration->scan != NO_SCAN;
+	uint64		scan = registration->scan;
+	bool		was_registered = scan != NO_SCAN;
 
 	if (!pagecast_enabled)
 	{
@@ -198,7 +221,7 @@ before_block(ObservedScan *observed, BlockNumber block)
 	}
 	if (!observed->announced)
 		announce(observed);
-	else if (was_registered && !registration_reach(registration, block))
+	else if (was_registered && !registration_reach(registration, block) && !scan_has_ended(scan))
 		announce(observed);
 	if (observed->joins && registration->scan == NO_SCAN)
 		observed->joins = !registration_join(registration);
@@ -223,6 +246,8 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 			registration_count(&observed->registration, page->blockno, buffer, read > 0);
 		if (read > 0)
 			make_room();
+		if (page->blockno == observed->registration.last)
+			registration_end(&observed->registration);
 	}
 	if (calm_has_come(&observed->calm, watched))
 		rest(observed, page->blockno);

@@ -243,6 +243,7 @@ register_scan(ObservedIndexScan *observed, BlockNumber block)
 	observed->registration.axis = pagecast_relation_name(&locator);
 	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward))
 		return;
+	sampling_finish_ended();
 	blocks = RelationGetNumberOfBlocks(observed->table);
 	scatter = predictor_scatter(observed->order.correlation, blocks);
 	if (scatter != UINT64_MAX && (!pagecast_ordered_index_scans || register_correlated_scan(observed, blocks, scatter, block)))
@@ -343,11 +344,27 @@ entries_now(const ObservedIndexScan *observed)
 	return observed->entries + Max(index_entries(observed->counts) - observed->counted_entries, 0);
 }
 
-/* In a signal handler. What is not registered waits for the next execution only. */
+static inline ObservedIndexScan *
+sampled_of(const SampledScan *sampled)
+{
+	return (ObservedIndexScan *) ((char *) sampled - offsetof(ObservedIndexScan, sampled));
+}
+
+/* At its last entry the index gives back the buffer of the table, as it does when it goes back to a place that it has marked: that one
+ * registers again when it goes on. */
+static bool
+has_ended(const SampledScan *sampled)
+{
+	IndexScanDesc scan = *index_node(sampled_of(sampled)->call.node).scan;
+
+	return !BufferIsValid(((IndexFetchHeapData *) scan->xs_heapfetch)->xs_cbuf);
+}
+
+/* What is not registered waits for the next execution only. */
 static void
 look(SampledScan *sampled)
 {
-	ObservedIndexScan *observed = (ObservedIndexScan *) ((char *) sampled - offsetof(ObservedIndexScan, sampled));
+	ObservedIndexScan *observed = sampled_of(sampled);
 	Registration *registration = &observed->registration;
 	bool		goes_on = index_scans(observed->counts) == observed->counted_scans;
 
@@ -367,6 +384,8 @@ look(SampledScan *sampled)
 		node_call_arm(&observed->call);
 }
 
+static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended};
+
 /* After a block during which nothing of the observer was needed. Whether the server counts what has to be known. */
 static bool
 rest(ObservedIndexScan *observed)
@@ -377,7 +396,7 @@ rest(ObservedIndexScan *observed)
 	observed->rests = true;
 	observed->counted_scans = index_scans(observed->counts);
 	observed->counted_entries = index_entries(observed->counts);
-	sampling_begin(&observed->sampled, observed->call.node->state, look);
+	sampling_begin(&observed->sampled, observed->call.node->state, &observed->registration, &routine);
 	return true;
 }
 

@@ -144,6 +144,7 @@ format_shared_memory(void)
 	{
 		scan_slots[i].scan = NO_SCAN;
 		pg_atomic_init_u64(&scan_slots[i].reached, 0);
+		pg_atomic_init_u64(&scan_slots[i].ended, NO_SCAN);
 	}
 	for (int i = 0; i < NBuffers; i++)
 		pg_atomic_init_u64(&buffer_uses[i], 0);

@@ -41,11 +41,13 @@ typedef struct ScanSlot
 {
 	uint64		scan;			/* the predictor's name; NO_SCAN while free */
 	pg_atomic_uint64 reached;	/* when it last moved on; for idle ones */
+	pg_atomic_uint64 ended;		/* the last scan here of which all blocks have been read */
 	int			owner;			/* process that has registered it */
 	int			pid;			/* of who reads, or leads those who read */
 	int			plan_node;		/* in the leader's plan; workers find their scan by it */
 	Oid			database;
 	Oid			relation;
+	BlockNumber last;			/* bitmap: its last block */
 	ScanKind	kind;
 } ScanSlot;
 
@@ -139,6 +141,7 @@ typedef struct Registration
 	int			plan_node;
 	ScanKind	kind;
 	Oid			relation;
+	BlockNumber last;			/* as in ScanSlot */
 	bool		owner;			/* this process has registered it and finishes it */
 	uint64		hits,
 				reads,
@@ -160,6 +163,9 @@ extern bool registration_sample(const Registration *registration, uint64 positio
 extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read);
 extern void registration_visit(Registration *registration, BlockNumber block, Buffer buffer);
 extern void registration_finish(Registration *registration);
+extern void registration_mark_ended(const Registration *registration);
+extern void registration_end(Registration *registration);
+extern bool scan_has_ended(uint64 scan);
 extern void registration_reset_counts(void);
 extern void registration_suspend_idle(uint64 now);
 
@@ -181,16 +187,26 @@ extern void node_call_arm(NodeCall *call);
 extern void node_call_remove(NodeCall *call);
 
 /* sampling.c */
-typedef struct SampledScan
-{
-	struct SampledScan *next;
-	const EState *state;		/* of its query */
-	void		(*look) (struct SampledScan *scan);
-	void		(*end) (struct SampledScan *scan);	/* before the executor ends the query; may be NULL */
-} SampledScan;
+typedef struct SampledScan SampledScan;
 
-extern void sampling_begin(SampledScan *scan, EState *state, void (*look) (SampledScan *));
+typedef struct SampledScanRoutine
+{
+	void		(*look) (SampledScan *scan);	/* where it is; in a signal handler */
+	bool		(*has_ended) (const SampledScan *scan);	/* whether it has read all its blocks; in a signal handler too */
+	void		(*end) (SampledScan *scan);	/* before its registration ends, or its query; may be NULL */
+} SampledScanRoutine;
+
+struct SampledScan
+{
+	SampledScan *next;
+	const EState *state;		/* of its query */
+	Registration *registration;
+	const SampledScanRoutine *routine;
+};
+
+extern void sampling_begin(SampledScan *scan, EState *state, Registration *registration, const SampledScanRoutine *routine);
 extern void sampling_stop(SampledScan *scan);
+extern void sampling_finish_ended(void);
 extern bool sampling_run(const EState *state);
 extern void sampling_rest(bool ran);
 extern void sampling_end(const EState *state);

@@ -4,6 +4,10 @@
  * Who registers a scan owns it and finishes it. Parallel workers join it: they find it by their leader and the plan's node, and only say
  * how far they are; the furthest counts.
  *
+ * A scan ends when its last block has been read, which is long before its query ends: the build side of a hash join, or one of many partitions.
+ * Whoever reads that block finishes it then. A signal handler cannot; it marks the scan as ended, and the scan is no longer shown and leaves its
+ * place when this process registers another scan, or anybody needs the room.
+ *
  * A scan that has not moved for IDLE_AFTER (a cursor that nobody fetches from) is suspended: finished by whoever looks next. Its
  * pages are then wanted by nobody, and when it goes on its owner finds out from registration_reach() and registers it again.
  * Likewise a scan whose process is gone without a trace, which PostgreSQL does not let happen short of a restart.
@@ -62,6 +66,14 @@ registration_init(Registration *registration, ScanKind kind, Relation relation, 
 	registration->pid = MyProc->lockGroupLeader ? MyProc->lockGroupLeader->pid : MyProcPid;
 	registration->plan_node = plan_node;
 	registration->relation = RelationGetRelid(relation);
+	registration->last = InvalidBlockNumber;
+}
+
+/* Whether all blocks of a scan have been read, as far as anybody has said so; also after it was finished. */
+bool
+scan_has_ended(uint64 scan)
+{
+	return pg_atomic_read_u64(&scan_slots[predictor_slot(scan)].ended) == scan;
 }
 
 /* Under the lock. */
@@ -88,7 +100,9 @@ sweep_slots(void)
 
 		if (slot->scan == NO_SCAN)
 			continue;
-		if (BackendPidGetProc(slot->owner) == NULL)
+		if (scan_has_ended(slot->scan))
+			free_slot(slot, COUNT_FINISHED);
+		else if (BackendPidGetProc(slot->owner) == NULL)
 			free_slot(slot, COUNT_REAPED);
 		else if (now > pg_atomic_read_u64(&slot->reached) + IDLE_AFTER)
 			free_slot(slot, COUNT_SUSPENDED);
@@ -131,6 +145,7 @@ typedef struct PagesToRegister
 	bool		correlated;
 	bool		descending;
 	bool		shared;			/* if another process of the query has registered it, that is joined */
+	BlockNumber last;			/* of the scan, where it ends with that */
 } PagesToRegister;
 
 static int
@@ -158,6 +173,7 @@ find_shared(Registration *registration)
 			slot->relation == registration->relation && slot->kind == registration->kind)
 		{
 			registration->scan = slot->scan;
+			registration->last = slot->last;
 			registration->owner = false;
 			return true;
 		}
@@ -199,6 +215,7 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		slot->plan_node = registration->plan_node;
 		slot->database = MyDatabaseId;
 		slot->relation = registration->relation;
+		slot->last = pages->last;
 		slot->kind = registration->kind;
 		pg_atomic_write_u64(&slot->reached, now);
 		pg_atomic_fetch_add_u32(&shared->active, 1);
@@ -207,6 +224,7 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 	LWLockRelease(shared->lock);
 	count(status == PREDICTOR_OK ? COUNT_REGISTERED : COUNT_REFUSED, 1);
 	registration->scan = scan;
+	registration->last = pages->last;
 	registration->owner = true;
 	return status == PREDICTOR_OK;
 }
@@ -246,7 +264,7 @@ bitset_of_runs(const PredictorRun *runs, size_t count)
 bool
 register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length)
 {
-	PagesToRegister pages = {.runs = runs, .count = count, .length = length};
+	PagesToRegister pages = {.runs = runs, .count = count, .length = length, .last = runs[count - 1].first + runs[count - 1].blocks - 1};
 	uint64	   *bits = NULL;
 	bool		registered;
 
@@ -268,7 +286,7 @@ bool
 register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending, bool shared_scan)
 {
 	PagesToRegister pages = {.runs = run, .count = 1, .length = run->span, .scatter = scatter, .correlated = true,
-	.descending = descending, .shared = shared_scan};
+	.descending = descending, .shared = shared_scan, .last = InvalidBlockNumber};
 
 	return register_pages(registration, &pages);
 }
@@ -277,7 +295,7 @@ register_correlated(Registration *registration, const PredictorRun *run, uint64 
 bool
 register_shared_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length, bool shared_scan)
 {
-	PagesToRegister pages = {.runs = runs, .count = count, .length = length, .shared = shared_scan};
+	PagesToRegister pages = {.runs = runs, .count = count, .length = length, .shared = shared_scan, .last = InvalidBlockNumber};
 
 	return register_pages(registration, &pages);
 }
@@ -312,7 +330,7 @@ registration_reach(Registration *registration, BlockNumber block)
 	return false;
 }
 
-/* Says that the scan is done with what is in front of `position`. In a signal handler too. False if it is not registered any more. */
+/* Says that the scan is done with what is in front of `position`. In a signal handler too. False if it is not registered any more, or had ended. */
 bool
 registration_sample(const Registration *registration, uint64 position)
 {
@@ -320,7 +338,7 @@ registration_sample(const Registration *registration, uint64 position)
 	uint64		now = pagecast_now();
 
 	/* Without the lock: if it is suspended just now, that is found out the next time. */
-	if (*(volatile uint64 *) &slot->scan != registration->scan)
+	if (*(volatile uint64 *) &slot->scan != registration->scan || scan_has_ended(registration->scan))
 		return false;
 	predictor_report(predictor, registration->scan, position, now);
 	pg_atomic_write_u64(&slot->reached, now);
@@ -413,6 +431,25 @@ registration_finish(Registration *registration)
 		LWLockRelease(shared->lock);
 	}
 	registration->scan = NO_SCAN;
+}
+
+/* Says that all blocks of the scan have been read, by whoever reads it. In a signal handler too. */
+void
+registration_mark_ended(const Registration *registration)
+{
+	ScanSlot   *slot = &scan_slots[predictor_slot(registration->scan)];
+
+	predictor_report(predictor, registration->scan, UINT64_MAX, pagecast_now());
+	pg_atomic_write_u64(&slot->ended, registration->scan);
+}
+
+/* Ends a scan of which all blocks have been read, also one that this process has only joined. */
+void
+registration_end(Registration *registration)
+{
+	registration_mark_ended(registration);
+	registration->owner = true;
+	registration_finish(registration);
 }
 
 void

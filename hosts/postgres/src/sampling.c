@@ -26,12 +26,39 @@
 static SampledScan *volatile sampled = NULL;
 static TimeoutId timer = MAX_TIMEOUTS;
 
+/* Whether the scan is registered and has read all its blocks. */
+static bool
+is_left_over(const SampledScan *scan)
+{
+	return scan->registration->scan != NO_SCAN && scan->routine->has_ended(scan);
+}
+
 /* In a signal handler. */
 static void
 sample_all(void)
 {
 	for (SampledScan *scan = sampled; scan != NULL; scan = scan->next)
-		scan->look(scan);
+	{
+		if (is_left_over(scan))
+			registration_mark_ended(scan->registration);
+		else
+			scan->routine->look(scan);
+	}
+}
+
+/* Before a scan of this process is registered: those that have ended give up their places. They are looked at still, for they may begin
+ * anew. */
+void
+sampling_finish_ended(void)
+{
+	for (SampledScan *scan = sampled; scan != NULL; scan = scan->next)
+	{
+		if (!is_left_over(scan))
+			continue;
+		if (scan->routine->end)
+			scan->routine->end(scan);
+		registration_end(scan->registration);
+	}
 }
 
 static bool
@@ -70,12 +97,13 @@ samples_any_of(const EState *state)
 	return scan != NULL;
 }
 
-/* From now on, while the executor runs: `look` is called in a signal handler. */
+/* From now on, while the executor runs. */
 void
-sampling_begin(SampledScan *scan, EState *state, void (*look) (SampledScan *))
+sampling_begin(SampledScan *scan, EState *state, Registration *registration, const SampledScanRoutine *routine)
 {
 	scan->state = state;
-	scan->look = look;
+	scan->registration = registration;
+	scan->routine = routine;
 	scan->next = sampled;
 	pg_compiler_barrier();
 	sampled = scan;
@@ -131,8 +159,8 @@ sampling_end(const EState *state)
 		if (scan->state != state)
 			continue;
 		sampling_stop(scan);
-		if (scan->end)
-			scan->end(scan);
+		if (scan->registration->scan != NO_SCAN && scan->routine->end)
+			scan->routine->end(scan);
 	}
 }
 

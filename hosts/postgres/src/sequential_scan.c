@@ -42,24 +42,38 @@ heap_scan(SequentialScan *observed)
 	return (HeapScanDesc) ((SeqScanState *) observed->call.node)->ss.ss_currentScanDesc;
 }
 
-/* In a signal handler. */
+static inline SequentialScan *
+observed_of(const SampledScan *sampled)
+{
+	return (SequentialScan *) ((char *) sampled - offsetof(SequentialScan, sampled));
+}
+
+/* Behind its last row the scan has no place any more, and keeps the row's name until it begins anew. Of workers this is the first that
+ * finds no more blocks. */
+static bool
+has_ended(const SampledScan *sampled)
+{
+	const HeapScanDesc scan = heap_scan(observed_of(sampled));
+
+	return !scan->rs_inited && ItemPointerIsValid(&scan->rs_ctup.t_self);
+}
+
 static void
 look(SampledScan *sampled)
 {
-	SequentialScan *observed = (SequentialScan *) ((char *) sampled - offsetof(SequentialScan, sampled));
+	SequentialScan *observed = observed_of(sampled);
 	HeapScanDesc scan = heap_scan(observed);
 	BlockNumber block = scan->rs_cblock;
-	BlockNumber place = observed->place;
+	BlockNumber place;
 	bool		known;
 
-	if (scan->rs_inited && block < observed->blocks)
-		place = (block + observed->blocks - observed->start) % observed->blocks;
-	else if (place > 0)
-		place = observed->blocks;	/* it had begun, hence has ended */
+	if (!scan->rs_inited || block >= observed->blocks)
+		return;
+	place = (block + observed->blocks - observed->start) % observed->blocks;
 	/* One that rests, a cursor, is to be suspended in the end. */
 	if (place == observed->place)
 		return;
-	known = registration_sample(&observed->registration, place);
+	known = observed->registration.scan != NO_SCAN && registration_sample(&observed->registration, place);
 	/* A parallel scan loses its registration when whoever registered it finds no more blocks, and then there are none. */
 	if ((!known && !observed->parallel) || place < observed->place || !pagecast_enabled)
 		node_call_arm(&observed->call);
@@ -92,6 +106,7 @@ register_scan(SequentialScan *observed)
 	observed->parallel = scan->rs_base.rs_parallel != NULL;
 	if (observed->blocks < LEAST_BLOCKS)
 		return false;
+	sampling_finish_ended();
 	observed->start = start_of(scan);
 	if (observed->start >= observed->blocks)
 		return false;
@@ -112,16 +127,17 @@ table_counts(const SequentialScan *observed)
 }
 
 /*
- * Counts the blocks since the scan was registered. Other scans of the table in the same query count there, too: then the share of those found
+ * Counts the blocks since the scan was registered, when it has ended or its query does. Other scans of the table in the same query count there, too: then the share of those found
  * is that of all. One that began anew has lost its place, and workers have one place together: of these all blocks count.
  */
 static void
 count_blocks(SampledScan *sampled)
 {
-	SequentialScan *observed = (SequentialScan *) ((char *) sampled - offsetof(SequentialScan, sampled));
+	SequentialScan *observed = observed_of(sampled);
 	const PgStat_TableStatus *counts = table_counts(observed);
 	int64		fetched = counts ? table_fetched(counts) - observed->fetched : 0;
-	int64		blocks = observed->parallel || observed->place == 0 ? fetched : Min(fetched, observed->place);
+	int64		place = has_ended(sampled) ? observed->blocks : observed->place;
+	int64		blocks = observed->parallel || place == 0 ? fetched : Min(fetched, place);
 	int64		found;
 
 	if (fetched <= 0)
@@ -130,6 +146,8 @@ count_blocks(SampledScan *sampled)
 	observed->registration.hits += found;
 	observed->registration.reads += blocks - found;
 }
+
+static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended, .end = count_blocks};
 
 /* Before the first tuple, and whenever the timer has found that the scan must register again. */
 static void
@@ -153,8 +171,7 @@ begin(NodeCall *call)
 	observed->place = 0;
 	observed->fetched = table_counts(observed) ? table_fetched(table_counts(observed)) : 0;
 	observed->found = table_counts(observed) ? table_found(table_counts(observed)) : 0;
-	observed->sampled.end = count_blocks;
-	sampling_begin(&observed->sampled, node->ss.ps.state, look);
+	sampling_begin(&observed->sampled, node->ss.ps.state, &observed->registration, &routine);
 }
 
 /* The memory of the query goes, after its end or after an error. */

@@ -78,7 +78,7 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 
 		LWLockAcquire(shared->lock, LW_SHARED);
 		slot = scan_slots[i];
-		runs = slot.scan != NO_SCAN && predictor_view(predictor, slot.scan, &view);
+		runs = slot.scan != NO_SCAN && !scan_has_ended(slot.scan) && predictor_view(predictor, slot.scan, &view);
 		LWLockRelease(shared->lock);
 		if (!runs)
 			continue;

@@ -7,7 +7,7 @@ from pathlib import Path
 from cluster import Connection
 from tests.case import ServerTest, make_events
 
-_PARALLEL = ("set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; "
+PARALLEL = ("set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; "
              "set min_parallel_table_scan_size = 0; set min_parallel_index_scan_size = 0")
 # A scan that has not moved for two seconds is suspended by the next that looks.
 _IDLE_SECONDS = 2.2
@@ -100,7 +100,7 @@ class Sequential(ScanTest):
     def test_parallel(self) -> None:
         """All processes of a parallel scan are one registration."""
         session, watcher = self.session(), self.session()
-        session.execute(_PARALLEL)
+        session.execute(PARALLEL)
         before = self.counter(watcher, "registered")
         query = "select count(*) from events where case when id % 2000 = 0 then pg_sleep(0.02) is not null else false end"
         plan = session.value(f"explain (format json) {query}")
@@ -161,7 +161,7 @@ class Sequential(ScanTest):
         self.assertGreater(reads, blocks / 2)
         self.assertEqual(2 * blocks, sum(counted("set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off; set enable_nestloop = off; "
                                                  "select count(*) from events a join events b using (id)")))
-        self.assertEqual(blocks, sum(counted(f"{_PARALLEL}; select count(*) from events")))
+        self.assertEqual(blocks, sum(counted(f"{PARALLEL}; select count(*) from events")))
 
     def test_no_timer_is_left(self) -> None:
         """After an error that a block has caught, and while a cursor rests, the session sleeps until it is asked."""
@@ -285,7 +285,7 @@ class Index(ScanTest):
     def test_parallel(self) -> None:
         """All processes of a parallel scan along the table are one registration."""
         session, watcher = self.session(), self.session()
-        session.execute(_PARALLEL)
+        session.execute(PARALLEL)
         before = self.counter(watcher, "registered")
         query = ("select count(*) from events where id > 5 and amount is not null "
                  "and case when id % 2000 = 0 then pg_sleep(0.02) is not null else true end")
@@ -315,7 +315,7 @@ class Index(ScanTest):
         backwards = "select count(amount), sum(amount) from (select amount from mixed where key > 9000 order by key desc offset 0) as o"
         self.assertIn("Index Scan Backward", "".join(row[0] for row in session.rows(f"explain {backwards}")))
         self.assertEqual(total, session.rows(backwards))
-        session.execute(_PARALLEL)
+        session.execute(PARALLEL)
         parallel = "select count(amount), sum(amount) from mixed where key > 9000"
         self.assertIn("Parallel Index Scan", "".join(row[0] for row in session.rows(f"explain {parallel}")))
         self.assertEqual(total, session.rows(parallel))
