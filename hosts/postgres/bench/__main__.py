@@ -63,7 +63,7 @@ def main() -> int:
         print(f"skipped: no PostgreSQL server{f' {given.version}' if given.version else ''} is installed")
         return 0
     if not installation.has_extension("pg_pagecast") and set(given.variants) - {"stock"}:
-        print(f"bench: pg_pagecast is not installed in {installation.ask('sharedir')}; run `make -C hosts/postgres install`", file=sys.stderr)
+        print(f"bench: pg_pagecast is not installed in {installation.ask('sharedir')}; run `python3 -m cluster install`, or see hosts/postgres/README.md", file=sys.stderr)
         return 1
     try:
         return measure(given, installation)

@@ -1,6 +1,7 @@
 """Bringing a server and the extension onto this machine, where that is possible."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,8 @@ def install_server() -> Installation:
 def require_rust() -> None:
     """Says what is missing before anything is fetched: Debian's own Rust may be too old, so it is not installed by apt."""
     if not shutil.which("cargo"):
-        raise ServerFailed("cargo is not in PATH, and pg_pagecast's predictor is built by it; install Rust first (https://rustup.rs)")
+        needed = re.search(r'^rust-version = "(.*)"', (_HERE / "predictor/Cargo.toml").read_text(), re.MULTILINE).group(1)
+        raise ServerFailed(f"cargo is not in PATH, and pg_pagecast's predictor is built by it; install Rust {needed} or newer first (https://rustup.rs)")
 
 
 def install_extension(installation: Installation) -> None:

@@ -1,0 +1,68 @@
+"""What `make install` and `make uninstall` do: they copy and remove what was built, and build nothing, for root may have no Rust."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from tests.case import Run
+
+_HERE = Path(__file__).resolve().parents[1]
+
+
+class Install(unittest.TestCase):
+    """In a copy of the extension's folder, with a root of its own, and compilers that only tell that they were called."""
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="pagecast-install-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        shutil.copytree(_HERE, self.folder / "extension", ignore=shutil.ignore_patterns("*.o", "*.so", "*.bc", "target", "__pycache__"))
+        tools = self.folder / "tools"
+        tools.mkdir()
+        self.called = self.folder / "called"
+        for name in ("cargo", "compiler"):
+            (tools / name).write_text(f"#!/bin/sh\necho {name} >> {self.called}\nexit 1\n")
+            (tools / name).chmod(0o755)
+        self.environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+
+    def make(self, *arguments: str) -> subprocess.CompletedProcess:
+        """Runs make for the server under test."""
+        command = ["make", "-s", "-C", str(self.folder / "extension"), f"PG_CONFIG={Run.installation.pg_config}", "CC=compiler", f"DESTDIR={self.folder}/root", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment)
+
+    def installed(self) -> list[str]:
+        """The files under the root."""
+        return sorted(path.name for path in (self.folder / "root").rglob("*") if path.is_file())
+
+    def test_nothing_was_built(self) -> None:
+        """One sentence says what to run; no compiler is called, and nothing is copied."""
+        done = self.make("install")
+        self.assertNotEqual(0, done.returncode)
+        self.assertRegex(done.stderr, r"pg_pagecast is not built yet.* run `make PG_CONFIG=.*` first, as a user who has Rust 1\.\d+ or newer")
+        self.assertFalse(self.called.exists(), "a compiler was called")
+        self.assertEqual([], self.installed())
+
+    def test_what_was_built_is_copied_and_removed(self) -> None:
+        """Though it is older than its sources, and neither cargo nor objects are there."""
+        shutil.copy2(Path(Run.installation.ask("pkglibdir")) / "pg_pagecast.so", self.folder / "extension/pg_pagecast.so")
+        os.utime(self.folder / "extension/pg_pagecast.so", (0, 0))
+        done = self.make("install")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("older than its sources", done.stderr)
+        self.assertFalse(self.called.exists(), "a compiler was called")
+        scripts = [path.name for path in _HERE.glob("pg_pagecast--*.sql")]
+        self.assertEqual(sorted(["pg_pagecast.so", "pg_pagecast.control", *scripts]), self.installed())
+        self.assertEqual(0, self.make("uninstall").returncode)
+        self.assertEqual([], self.installed())
+
+    def test_without_rust(self) -> None:
+        """Who builds is told which Rust is needed."""
+        (self.folder / "tools/cargo").unlink()
+        self.environment["PATH"] = f"{self.folder}/tools:/usr/bin:/bin"
+        if shutil.which("cargo", path=self.environment["PATH"]):
+            self.skipTest("cargo is among the system's own programs")
+        done = self.make("all", "CC=cc")
+        self.assertNotEqual(0, done.returncode)
+        self.assertRegex(done.stderr, r"needs Rust 1\.\d+ or newer")
