@@ -1,7 +1,8 @@
-"""PostgreSQL's source from Debian: for its regression suites, and to build a server that this system has no package of.
+"""PostgreSQL's source packages: for its regression suites, and to build a server that this system has no package of.
 
-apt is used with a configuration, lists and a cache of our own, so the system's sources stay as they are. A suite that does not match the
-installed server to the minor version is used all the same when Debian has no other: the runs are compared with a stock server's.
+They come from where the system's own packages come from (`mirrors.py`). apt is used with sources, lists and a cache of our own, so the system's stay as they
+are. A suite that does not match the installed server to the minor version is used all the same when there is no other: the runs are compared
+with a stock server's.
 """
 
 import os
@@ -12,18 +13,18 @@ import sys
 import tarfile
 from pathlib import Path
 
+from cluster import mirrors
 from cluster.installation import BUILT, Installation
 from cluster.server import ServerFailed
 
 # Debian's releases by the server that they carry.
 _RELEASES = {15: "bookworm", 17: "trixie"}
-_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # What regression runs and fault tests need besides the server itself.
 _CONTRIB = ("amcheck", "spi", "pageinspect", "pg_buffercache")
 
 
 class NoSource(ServerFailed):
-    """Debian's mirror could not be reached or has no such source."""
+    """The system's mirror could not be reached or has no such source."""
 
 
 def source(major: int, wanted: str | None = None) -> Path:
@@ -42,7 +43,7 @@ def source(major: int, wanted: str | None = None) -> Path:
             with tarfile.open(archives[0]) as archive:
                 archive.extractall(place, filter="data")
             return place / f"postgresql-{version.split('-')[0]}"
-    raise NoSource(f"Debian's mirror gave no source of postgresql-{major}: {done.stderr.strip()}")
+    raise NoSource(f"the system's mirror gave no source of postgresql-{major}: {done.stderr.strip()}")
 
 
 def build(major: int) -> Installation:
@@ -66,27 +67,29 @@ def build(major: int) -> Installation:
 
 
 def _versions(place: Path, major: int, wanted: str | None) -> list[str]:
-    """Debian's versions of the source, the wanted one first."""
-    release = _RELEASES[major]
+    """The mirror's versions of the source, the wanted one first."""
     apt = place / "apt"
     (apt / "lists/partial").mkdir(parents=True, exist_ok=True)
     (apt / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
     if not shutil.which("apt-get"):
         raise NoSource("no apt-get, which fetches the server's source package")
-    lines = [f"deb-src [signed-by={_KEYRING}] http://deb.debian.org/debian {release} main",
-             f"deb-src [signed-by={_KEYRING}] http://deb.debian.org/debian-security {release}-security main"]
-    (apt / "sources.list").write_text("\n".join(lines) + "\n")
+    entries = mirrors.source_entries(_RELEASES[major])
+    if not entries:
+        raise NoSource("the system's apt configuration names no mirror of its own release (see `apt-get indextargets` and VERSION_CODENAME in /etc/os-release)")
+    (apt / "parts").mkdir(exist_ok=True)
+    (apt / "parts/pagecast.sources").write_text("\n".join(entries))
     updated = _apt(place, "apt-get", "update")
-    if updated.returncode != 0:
-        raise NoSource(f"apt-get update failed: {updated.stderr.strip()}")
     listing = _apt(place, "apt-cache", "showsrc", f"postgresql-{major}").stdout
     found = dict.fromkeys(re.findall(r"^Version: (\S+)", listing, re.MULTILINE))
+    # One of several mirrors may have no sources; that is no matter where another has.
+    if not found:
+        raise NoSource(f"apt-get update found no source of postgresql-{major}: {updated.stderr.strip()}")
     return sorted(found, key=lambda version: (version.split("-")[0] == wanted, version), reverse=True)
 
 
 def _apt(place: Path, program: str, *arguments: str) -> subprocess.CompletedProcess:
     apt = place / "apt"
-    options = [f"-oDir::Etc::sourcelist={apt}/sources.list", "-oDir::Etc::sourceparts=/dev/null", f"-oDir::State::lists={apt}/lists",
+    options = ["-oDir::Etc::sourcelist=/dev/null", f"-oDir::Etc::sourceparts={apt}/parts", f"-oDir::State::lists={apt}/lists",
                f"-oDir::Cache={apt}/cache"]
     return subprocess.run([program, *options, *arguments], cwd=place, capture_output=True, text=True)
 
