@@ -1,11 +1,12 @@
-# Everything that a person or CI runs. Build artefacts live in the user's cache folder, so a fresh clone reuses them.
+# Everything that a person or CI runs. Build artefacts live in the user's cache folder, so that a
+# fresh clone reuses them.
 XDG_CACHE_HOME ?= $(HOME)/.cache
 export CARGO_TARGET_DIR ?= $(XDG_CACHE_HOME)/pagecast/target
 PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-postgres demo-postgres bench-pool bench-io bench-sim bench-prediction capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-postgres demo-postgres bench-pool bench-io bench-sim bench-prediction results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,16 +15,16 @@ build: ## the pagecast command, optimized
 	cargo build --release --locked -p pagecast-cli
 	@echo "built $(PAGECAST)"
 
-demo: build ## TPC-H lineitem through every policy, on a declared 40 MB/s device; writes target/demo.{json,html}
+demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/demo.{json,html}
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-soak explore no-std test-host test-postgres fuzz ## every test that this machine can run
+test: test-core test-references test-capi test-soak explore no-std test-host test-postgres fuzz ## every test
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
 
-test-references: ## miss counts on the shared real traces beside those of independent simulators, in a table
+test-references: ## miss counts on shared traces beside other simulators'
 	cargo test --release --locked -p pagecast-sim --test reference -- --nocapture
 
 test-capi: ## the C interface: its header, and a C program against both libraries
@@ -46,7 +47,7 @@ explore: ## the concurrency protocols under a schedule explorer
 	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle
 	$(EXPLORE) cargo test --locked -p pagecast --lib exploration
 
-check-threads: ## the pool under ThreadSanitizer and the queues under Miri, where a nightly compiler has them
+check-threads: ## ThreadSanitizer and Miri, where a nightly compiler has them
 	bash ci/check-threads.sh
 
 no-std: ## the predictor links without std and without an allocator
@@ -59,35 +60,49 @@ test-host: ## DataFusion host and command, and what else needs Parquet
 fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
 	bash ci/fuzz.sh
 
-lint: ## formatting, clippy, and the command without DataFusion
+lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check
 	cargo clippy --locked --release --manifest-path hosts/postgres/predictor/Cargo.toml -- -D warnings
+	python3 ci/documents.py
+	python3 ci/results.py --check
 
 deny: ## licences, sources and duplicate crates
 	bash ci/deny.sh
 
-test-postgres: ## builds and installs pg_pagecast for the system's server and tests it on private clusters (ARGS='--rounds 10')
+test-postgres: ## pg_pagecast, built, installed and tested (ARGS='--rounds 10')
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m tests $(ARGS)
 
-regress-postgres: ## PostgreSQL's own regression and isolation suites with the installed pg_pagecast (ARGS='--modes steering')
+regress-postgres: ## PostgreSQL's own suites with it (ARGS='--modes steering')
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m tests.regress $(ARGS)
 
-# hosts/postgres builds and measures by itself; ARGS go to its commands, `make bench-postgres ARGS='--workloads tpch --streams 8'`.
-bench-postgres: ## stock PostgreSQL against pg_pagecast; writes target/bench/postgres.{json,html} (ARGS='--help')
+SEEDS ?= 1 2 3
+bench-sql: build ## the main job, 8 to 32 streams; target/bench/sql-*.json (SEEDS='1 2')
+	@mkdir -p target/bench
+	set -e; for seed in $(SEEDS); do for job in 8:6 16:3 32:2; do \
+		$(PAGECAST) bench --streams $${job%:*} --queries $${job#*:} --seed $$seed \
+			--policies clock,pbm-paper,pbm --json target/bench/sql-$${job%:*}-$$seed.json; \
+	done; done
+
+results: ## docs/results.md from what the benchmarks wrote to target/bench, and before
+	python3 ci/results.py
+
+# hosts/postgres builds and measures by itself; ARGS go to its commands:
+# `make bench-postgres ARGS='--workloads tpch --streams 8'`.
+bench-postgres: ## stock PostgreSQL against pg_pagecast; target/bench/postgres.{json,html}
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench $(ARGS)
 
-demo-postgres: ## a server, pg_pagecast and a private cluster from nothing, and what it gains; writes target/demo-postgres.{json,html}
+demo-postgres: ## the same from nothing, small; target/demo-postgres.{json,html}
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m demo
 
 bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/bench-sim.sh $(PAGECAST)
 
-bench-io: ## reads over threads and over io_uring, and what reading ahead is worth; writes target/bench/io.json
+bench-io: ## threads, io_uring and read ahead; writes target/bench/io.json
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-io -- --json target/bench/io.json
 
@@ -95,11 +110,11 @@ bench-pool: ## hit path and eviction cost against other caches; writes target/be
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json
 
-bench-prediction: ## hit rates among scans and what an estimate costs; writes target/bench/prediction.json (ARGS='--only costs')
+bench-prediction: ## hit rates, what a victim costs; target/bench/prediction.json
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json $(ARGS)
 
-reproduction: ## the paper's figures that a simulator can show; FIGURES='5 7' for some (docs/reproduction.md)
+reproduction: ## the paper's figures that a simulator can show; FIGURES='5 7' for some
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/reproduction.sh $(PAGECAST) $(FIGURES)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Throughput of the simulator against libcachesim, an external tool that is installed from PyPI into the user's cache
-# folder and never linked. The trace is the largest open one, at a tenth of its pages; BENCH_SIM_RUNS sets the runs.
+# Throughput of the simulator against libcachesim, an external tool that is installed from PyPI into
+# the user's cache folder and never linked. The trace is the largest open one, at a tenth of its
+# pages; BENCH_SIM_RUNS sets the runs.
 set -euo pipefail
 pagecast=$1
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"

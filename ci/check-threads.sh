@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The pool's tests under ThreadSanitizer, and the ring of queued hits under Miri, where a nightly compiler has what they need.
-# ThreadSanitizer sees only what is compiled for it. With the standard library's source everything is; without it what goes
-# through std's own locks is left out (threads.supp), and the pool's protocol, whose locks are compiled along, is checked.
+# The pool's tests under ThreadSanitizer, and the ring of queued hits under Miri, where a nightly
+# compiler has what they need. ThreadSanitizer sees only what is compiled for it. With the standard
+# library's source everything is; without it what goes through std's own locks is left out
+# (threads.supp), and the pool's protocol, whose locks are compiled along, is checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 skipped() { echo "$1: skipped: $2"; }

@@ -1,5 +1,5 @@
-//! A C program, as far as the linker can tell: no std, no allocator, no unwinding, and yet predictions.
-//! Built and inspected by core-no-std.sh.
+//! A C program, as far as the linker can tell: no std, no allocator, no unwinding, and yet
+//! predictions. Built and inspected by core-no-std.sh.
 #![no_std]
 #![no_main]
 
@@ -15,7 +15,8 @@ static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 /// Returns 0 when the predictor says what it should.
 #[unsafe(no_mangle)]
 extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
-    // The number of arguments is 1, which the compiler does not know: nothing can be computed before the program runs.
+    // The number of arguments is 1, which the compiler does not know: nothing can be computed
+    // before the program runs.
     let Ok(scans) = u32::try_from(arguments) else { return 1 };
     let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12, marks: 8 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };

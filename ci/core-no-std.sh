@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Shows that the predictor needs neither std, nor an allocator, nor unwinding, and that no panic is left in it once it is
-# optimized: core-no-std.rs, which uses all of it, is linked like a C program, run, and its symbols are looked at.
+# Shows that the predictor needs neither std, nor an allocator, nor unwinding, and that no panic is
+# left in it once it is optimized: core-no-std.rs, which uses all of it, is linked like a C program,
+# run, and its symbols are looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}/no-std"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# cargo-deny over licences, sources and bans. Advisories need a database that is fetched from the network: left to a
-# machine that has one. The tool is built once and kept in the user's cache folder.
+# cargo-deny over licences, sources and bans. Advisories need a database that is fetched from the
+# network: left to a machine that has one. The tool is built once and kept in the user's cache
+# folder.
 set -euo pipefail
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
 export PATH="$tools/bin:$PATH"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The trace readers under libFuzzer for FUZZ_SECONDS (20 unless set), where a nightly compiler is installed; libFuzzer
-# needs its instrumentation. cargo-fuzz is built once and kept, like the corpus, in the user's cache folder. The tests
-# hold a bounded twin that runs everywhere (crates/pagecast-sim/tests/hostile_traces.rs).
+# The trace readers under libFuzzer for FUZZ_SECONDS (20 unless set), where a nightly compiler is
+# installed; libFuzzer needs its instrumentation. cargo-fuzz is built once and kept, like the
+# corpus, in the user's cache folder. The tests hold a bounded twin that runs everywhere
+# (crates/pagecast-sim/tests/hostile_traces.rs).
 set -euo pipefail
 skipped() { echo "fuzz: skipped: $1"; exit 0; }
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The pool and the core must compile on other Unix systems too. Checked for every such target whose std is installed.
+# The pool and the core must compile on other Unix systems too. Checked for every such target whose
+# std is installed.
 set -euo pipefail
 checked=0
 for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd aarch64-unknown-linux-gnu; do

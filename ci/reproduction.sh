@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The figures of the paper that a simulator can show: traces by rule, and tables of what each policy misses on them.
-# Usage: reproduction.sh PAGECAST [FIGURE]...   (figures: 3 5 6 7 8 9 11 12 algorithm2 groups slices; all if none is named)
-# Writes traces and one JSON file a table to target/reproduction. docs/reproduction.md has the results.
+# The figures of the paper that a simulator can show: traces by rule, and tables of what each policy
+# misses on them. Usage: reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2
+# groups slices; all if none is named) Writes traces and one JSON file a table to
+# target/reproduction.
 set -euo pipefail
 
 pagecast=$1
@@ -19,7 +20,8 @@ simulate() {
     "$pagecast" simulate "$out/$name.pct" --policies "$policies" --sizes "$sizes" --seed 1 --jobs 1 --json "$out/$name.json" "$@"
 }
 
-# The paper's sampling: nothing is kept, draws are with replacement, and no fallback unless one is named.
+# The paper's sampling: nothing is kept, draws are with replacement, and no fallback unless one is
+# named.
 plain=keep=0,replacement=yes,frequency=off,fallback=off
 history=samples=10,keep=0,replacement=yes
 all="clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,$plain),pbm(frequency=off),pbm"
@@ -62,7 +64,8 @@ for figure in $figures; do
         done
         ;;
     11)
-        # The paper's 0, 2 and 8 scans of 285,000 pages per million operations, by their share of all reads.
+        # The paper's 0, 2 and 8 scans of 285,000 pages per million operations, by their share of
+        # all reads.
         for skew in 0 0.75 0.99; do
             for scans in 0 1425 5700; do
                 simulate "11-$skew-$scans" "ycsb(operations=100000,skew=$skew,scans=$scans,$table)" "$mixed" 36%

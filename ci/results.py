@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+"""Writes docs/results.md from what the benchmarks measured: `make results`.
+
+Each benchmark writes a JSON file to target/bench. What is newer there than in lab/measured is
+reduced to what the tables need, with command, machine and date, and kept in lab/measured. The
+document is made of lab/measured alone, so that everybody gets the same: `--check` (part of
+`make lint`) fails where it differs. A benchmark that was not run has no row, and its command is
+named.
+
+In Python, without dependencies: it reshapes JSON, `make lint` runs it each time, and in Rust it
+would be three times as long.
+"""
+
+import json
+import platform
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from fnmatch import fnmatch
+from pathlib import Path
+
+WRITTEN = Path("target/bench")
+MEASURED = Path("lab/measured")
+DOCUMENT = Path("docs/results.md")
+MOST_LINES = 150
+MIB = 1 << 20
+
+Row = dict
+Reduced = tuple[str, str | None, list[Row]]
+
+
+# What is kept of each file: its command, its machine if the file names one, and its rows.
+
+def sql(given: dict) -> Reduced:
+    config = given["config"]
+    at = config["machine"]
+    if not at["optimized"]:
+        raise Problem("the figures are of a debug build: run `make bench-sql`")
+    policies = [run["policy"] for run in given["runs"] if run["delivery"] == "in-order"]
+    flags = {"streams": config["streams"], "queries": config["queries_per_stream"],
+             "pool": config["pool"], "policies": ",".join(dict.fromkeys(policies))}
+    command = "pagecast bench " + " ".join(f"--{flag} {value}" for flag, value in flags.items())
+    machine = f"{at['os']} {at['arch']}, {at['cpus']} x {at['cpu']}, {at['memory_bytes'] >> 30} GiB"
+    kept = ("streams", "seed", "delivery", "policy", "bytes_read", "belady_bytes_read", "wall_s")
+    return command, machine, [{name: run[name] for name in kept} for run in given["runs"]]
+
+
+def postgres(given: dict) -> Reduced:
+    config = given["config"]
+    cells = given["summary"]
+    listed = {name: ",".join(dict.fromkeys(str(cell[name]) for cell in cells))
+              for name in ("workload", "streams", "mode")}
+    buffers = config["shared_buffers"].replace(" ", "")
+    command = (f"make bench-postgres ARGS='--workloads {listed['workload']} --streams "
+               f"{listed['streams']} --variants {listed['mode']} --scale {config['scale']:g} "
+               f"--shared-buffers {buffers} --seeds {max(cell['pairs'] for cell in cells)}'")
+    rows = []
+    for cell in cells:
+        same = ("workload", "streams", "mode")
+        pairs = [pair for pair in given["pairs"] if all(pair[name] == cell[name] for name in same)]
+        device = [pair["ours"]["device_bytes"] / pair["stock"]["device_bytes"]
+                  for pair in pairs if pair["stock"]["device_bytes"]]
+        rows.append({**{name: cell[name] for name in (*same, "pairs", "same_results")},
+                     **{name: round(ratio, 3) for name, ratio in cell["ratio"].items()},
+                     "device": [round(min(device), 3), round(max(device), 3)] if device else None,
+                     "server": config["server"], "limits": config["limits"]})
+    return command, None, rows
+
+
+def overhead(given: dict) -> Reduced:
+    estimate = ("mean", "from", "to")
+    rows = [{"case": line["case"], "clients": line["clients"], "variant": line["variant"],
+             "cpu": [round(line["cpu"][name], 4) for name in estimate]} for line in given["lines"]]
+    return "PYTHONPATH=hosts/postgres chrt -r 1 python3 -m bench.overhead", None, rows
+
+
+def prediction(given: dict) -> Reduced:
+    rows = []
+    for cell in given["cells"]:
+        at = {name: cell[name] for name in ("order", "workload", "streams", "pool")}
+        if not rows or rows[-1]["at"] != at:
+            rows.append({"at": at, "rates": {}})
+        rows[-1]["rates"][cell["policy"]] = round(100 * cell["hit_rate"], 2)
+    rows += [{"cost": {name: cost[name] for name in ("policy", "scans")},
+              "instructions": cost["instructions_per_eviction"]} for cost in given.get("costs", [])]
+    return "make bench-prediction", None, rows
+
+
+def pool(given: dict) -> Reduced:
+    rows = [{**{name: row[name] for name in ("policy", "workload", "threads", "peer")},
+             "ours_ns": round(row["ours_ns"], 1), "ratio": round(row["ratio"], 3)}
+            for row in given["hit_path"]]
+    return "make bench-pool", None, rows
+
+
+# The tables: what each says, its heads, and its rows.
+
+@dataclass
+class Kept:
+    """A file of lab/measured."""
+    command: str
+    machine: str
+    date: str
+    rows: list[Row]
+
+
+class Document:
+    """The text in the making."""
+
+    def __init__(self) -> None:
+        self.lines = ["# Results", "", "Written by `make results` from the JSON files of the "
+                      "benchmarks. Do not edit.", "A ratio below 1 is in favour of pagecast."]
+        self.machines: list[str] = []
+
+    def table(self, title: str, about: str, heads: list[str],
+              rows: list[tuple[Kept | list[Kept], list[str]]]) -> None:
+        """A table whose rows end with command, machine and date of the files they are from."""
+        heads = [*heads, "command", "machine", "date"]
+        self.lines += ["", f"## {title}", "", about, "", line(heads), line(["---"] * len(heads))]
+        for files, cells in rows:
+            files = files if isinstance(files, list) else [files]
+            commands = dict.fromkeys(f"`{file.command}`" for file in files)
+            dates = sorted({file.date[:10] for file in files})
+            machines = dict.fromkeys(self.machine(file.machine) for file in files)
+            self.lines.append(line([*cells, ", ".join(commands), ", ".join(machines),
+                                    " to ".join(dict.fromkeys([dates[0], dates[-1]]))]))
+
+    def missing(self, title: str, command: str) -> None:
+        self.lines += ["", f"## {title}", "", f"Not measured yet: `{command}`, then `make results`."]
+
+    def machine(self, name: str) -> str:
+        """The letter of a machine."""
+        if name not in self.machines:
+            self.machines.append(name)
+        return chr(ord("A") + self.machines.index(name))
+
+    def text(self) -> str:
+        named = [f"- {self.machine(name)}: {name}" for name in self.machines]
+        lines = [*self.lines, "", "## Machines", "", *named] if named else self.lines
+        if len(lines) > MOST_LINES:
+            raise Problem(f"{DOCUMENT} would have {len(lines)} lines, and may have {MOST_LINES}")
+        return "\n".join(lines) + "\n"
+
+
+def line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def mean(values: list[float]) -> str:
+    """The mean, with its standard error where there are several values."""
+    if len(values) < 2:
+        return f"{values[0]:.0f}"
+    return f"{statistics.mean(values):.0f} ± {statistics.stdev(values) / len(values) ** 0.5:.0f}"
+
+
+def main_job(document: Document, files: list[Kept]) -> None:
+    groups: dict[tuple, list[tuple[Kept, Row]]] = {}
+    for file in files:
+        job = file.command.split(" --policies ")[0]
+        for row in file.rows:
+            key = row["streams"], job, row["delivery"], row["policy"]
+            groups.setdefault(key, []).append((file, row))
+    rows = []
+    for (streams, job, delivery, policy), of in sorted(groups.items(), key=lambda at: at[0][:2]):
+        stock = [row for _, row in groups.get((streams, job, "stock", "clock"), [])]
+
+        def share(name: str) -> str:
+            if not stock:
+                return ""
+            ours = statistics.mean(row[name] for _, row in of)
+            return f"{ours / statistics.mean(row[name] for row in stock):.2f}"
+
+        belady = [row["belady_bytes_read"] / MIB for _, row in of if row["belady_bytes_read"]]
+        rows.append(([file for file, _ in of], [
+            str(streams), delivery, "" if delivery == "none" else f"`{policy}`", runs(of),
+            mean([row["bytes_read"] / MIB for _, row in of]), share("bytes_read"),
+            mean(belady) if belady else "", mean([row["wall_s"] for _, row in of]), share("wall_s")]))
+    document.table(
+        "SQL on Parquet", "TPC-H lineitem through a pool of 30 % of what the queries touch, on "
+        "declared storage. Means over the runs, ± standard error; *stock* is DataFusion's own "
+        "delivery with clock. *Belady* is the optimum on the same requests.",
+        ["streams", "delivery", "policy", "runs", "MiB read", "of stock", "Belady", "s", "of stock"],
+        rows)
+
+
+def runs(of: list[tuple[Kept, Row]]) -> str:
+    """How many runs, and of which seeds."""
+    seeds = sorted({row["seed"] for _, row in of})
+    return f"{len(of)}, seed {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
+
+
+def postgres_pairs(document: Document, files: list[Kept]) -> None:
+    rows = [(file, [row["workload"], str(row["streams"]), row["mode"], str(row["pairs"]),
+                    f"{row['blocks']:.2f}", device(row), f"{row['wall_s']:.2f}",
+                    "identical" if row["same_results"] else "DIFFERENT", row["server"]])
+            for file in files for row in file.rows]
+    document.table(
+        "PostgreSQL", "A server with pg_pagecast over the same server without; medians of the "
+        "pairs' ratios, device bytes with least and most.",
+        ["workload", "streams", "mode", "pairs", "blocks", "device bytes", "wall", "results",
+         "server"], rows)
+
+
+def device(row: Row) -> str:
+    spread = f" ({row['device'][0]:.2f} to {row['device'][1]:.2f})" if row["device"] else ""
+    return f"{row['device_bytes']:.2f}{spread}"
+
+
+OURS, OPTIMUM, COLUMNS = "pbm", "opt", ("clock", "pbm-pq", "pbm-paper")
+
+
+def cells(files: list[Kept]) -> list[tuple[Kept, Row]]:
+    return [(file, row) for file in files for row in file.rows if "at" in row]
+
+
+def best(rates: dict[str, float]) -> tuple[str, float]:
+    """The best of the others that do not know the future; ours under other settings are no
+    others.
+    """
+    others = {name: rate for name, rate in rates.items()
+              if name not in (OURS, OPTIMUM) and "every frame" not in name
+              and not name.startswith(OURS + "(")}
+    return max(others.items(), key=lambda item: item[1])
+
+
+def hit_rates(document: Document, files: list[Kept]) -> None:
+    shown = [(file, row) for file, row in cells(files) if row["at"]["pool"] in (0.1, 0.2, 0.3)]
+    scans = [(file, row) for file, row in shown if row["at"]["workload"].startswith("sequential(")
+             and row["at"]["pool"] in (0.1, 0.3)]
+    others = [(file, row) for file, row in shown
+              if not row["at"]["workload"].startswith("sequential(") and row["at"]["pool"] == 0.2]
+    rows = []
+    for file, row in [*scans, *others]:
+        rates = row["rates"]
+        name, rate = best(rates)
+        cell = [f"`{row['at']['workload']}`", row["at"]["order"], f"{row['at']['pool']:.0%}"]
+        cell += [f"{rates[name]:.1f}" if name in rates else "" for name in (*COLUMNS, OURS)]
+        cell += [f"{rate:.1f} `{name}`", f"{rates[OPTIMUM]:.1f}" if OPTIMUM in rates else ""]
+        rows.append((file, cell))
+    document.table(
+        "Hit rates", "Simulated, in per cent of the requests. *Order* is that of the trace, or "
+        "logical time, in which scans that hit go faster. *Best* is the best policy but `pbm`.",
+        ["workload", "order", "pool", *(f"`{name}`" for name in (*COLUMNS, OURS)), "best",
+         "Belady"], rows)
+
+
+def hit_path(document: Document, files: list[Kept]) -> None:
+    rows = []
+    for file in files:
+        groups: dict[tuple, dict[str, Row]] = {}
+        for row in file.rows:
+            if row["policy"] in (OURS, "clock"):
+                key = row["policy"], row["workload"], row["threads"]
+                groups.setdefault(key, {})[row["peer"]] = row
+        for (policy, workload, threads), peers in groups.items():
+            ours = statistics.median(row["ours_ns"] for row in peers.values())
+            rows.append((file, [f"`{policy}`", workload, str(threads), f"{ours:.0f}", *(
+                f"{peers[peer]['ratio']:.2f}" for peer in ("quick_cache", "moka", "foyer"))]))
+    document.table(
+        "Hit path", "Pin and unpin of a resident page, ns for each operation and thread, and "
+        "over `get` of other caches in the same run.",
+        ["policy", "keys", "threads", "ns", "/ quick_cache", "/ moka", "/ foyer"], rows)
+
+
+MOST_BEHIND = 10
+BEHIND = 0.5
+
+
+def does_not_help(document: Document, files: dict[str, list[Kept]]) -> None:
+    behind = []
+    for file, row in cells(files["prediction"]):
+        name, rate = best(row["rates"])
+        behind.append((rate - row["rates"][OURS], file, row, name, rate))
+    behind = sorted((cell for cell in behind if cell[0] > BEHIND), key=lambda cell: -cell[0])
+    rows = [(file, [f"`{row['at']['workload']}`, {row['at']['order']}, {row['at']['pool']:.0%}",
+                    f"hit rate {row['rates'][OURS]:.1f}, and {rate:.1f} with `{name}`"])
+            for _, file, row, name, rate in behind[:MOST_BEHIND]]
+    rows += [(file, [f"PostgreSQL, {row['workload']}, {row['streams']} streams, {row['mode']}",
+                     f"{device(row)} of stock's device bytes"])
+             for file in files["postgres"] for row in file.rows if row["device_bytes"] > 0.97]
+    rows += [(file, [f"PostgreSQL, pgbench {row['case']}, {row['clients']} clients, "
+                     f"{row['variant']}", "processor time {:.3f} ({:.3f} to {:.3f}) of stock's"
+                     .format(*row["cpu"])])
+             for file in files["overhead"] for row in file.rows]
+    about = (f"Simulated cells in which another policy hits more by over {BEHIND} points "
+             f"({len(behind)} of {len(cells(files['prediction']))}; the {MOST_BEHIND} worst), and "
+             "PostgreSQL where it reads as much as stock or cannot gain.")
+    document.table("When it does not help", about, ["where", "what"], rows)
+
+
+@dataclass
+class Kind:
+    """A benchmark: its files in target/bench, how they are reduced, and its command."""
+    files: str
+    reduce: Callable[[dict], Reduced]
+    command: str
+
+
+KINDS = {
+    "sql": Kind("sql*.json", sql, "make bench-sql"),
+    "overhead": Kind("postgres-overhead.json", overhead,
+                     "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
+    "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
+    "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
+    "pool": Kind("pool.json", pool, "make bench-pool"),
+}
+
+
+class Problem(Exception):
+    """What to say and to end with."""
+
+
+def kind_of(name: str) -> str | None:
+    return next((kind for kind, of in KINDS.items() if fnmatch(name, of.files)), None)
+
+
+def read(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise Problem(f"{path}: {error}") from error
+
+
+def here() -> str:
+    """This machine, as `pagecast bench` names it."""
+    def of(path: str, key: str) -> str:
+        lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+        return next((line.split(":")[1].strip() for line in lines if line.startswith(key)), "")
+    cpus = sum(line.startswith("processor") for line in Path("/proc/cpuinfo").read_text().splitlines())
+    memory = int(of("/proc/meminfo", "MemTotal").split()[0]) >> 20
+    return (f"{platform.system().lower()} {platform.machine()}, {cpus} x "
+            f"{of('/proc/cpuinfo', 'model name')}, {memory} GiB")
+
+
+def take_newer() -> None:
+    """Keeps what is newer in target/bench than in lab/measured."""
+    for path in sorted(WRITTEN.glob("*.json")):
+        kind, kept = kind_of(path.name), MEASURED / path.name
+        date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        if kind is None or kept.exists() and read(kept)["date"] >= date:
+            continue
+        try:
+            command, machine, rows = KINDS[kind].reduce(read(path))
+        except KeyError as error:
+            raise Problem(f"{path} has no {error}: run `{KINDS[kind].command}` anew") from error
+        head = {"command": command, "machine": machine or here(), "date": date}
+        text = json.dumps(head)[:-1] + ', "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n"
+        MEASURED.mkdir(parents=True, exist_ok=True)
+        kept.write_text(text)
+        print(f"took {path} of {date}")
+
+
+def document() -> str:
+    """The document that lab/measured gives."""
+    files: dict[str, list[Kept]] = {kind: [] for kind in KINDS}
+    for path in sorted(MEASURED.glob("*.json")):
+        kind = kind_of(path.name)
+        if kind is None:
+            raise Problem(f"{path} is of no benchmark that is known")
+        files[kind].append(Kept(**read(path)))
+    made = Document()
+    for kind, title, write in (("sql", "SQL on Parquet", main_job),
+                               ("postgres", "PostgreSQL", postgres_pairs),
+                               ("prediction", "Hit rates", hit_rates),
+                               ("pool", "Hit path", hit_path)):
+        if files[kind]:
+            write(made, files[kind])
+        else:
+            made.missing(title, KINDS[kind].command)
+    if files["prediction"] or files["postgres"] or files["overhead"]:
+        does_not_help(made, files)
+    return made.text()
+
+
+def main() -> int:
+    try:
+        if sys.argv[1:] == ["--check"]:
+            if not DOCUMENT.exists() or DOCUMENT.read_text() != document():
+                raise Problem(f"{DOCUMENT} is not what {MEASURED} gives: run `make results`")
+            return 0
+        take_newer()
+        DOCUMENT.write_text(document())
+        print(f"wrote {DOCUMENT}")
+        return 0
+    except Problem as problem:
+        print(f"results: {problem}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
