@@ -108,7 +108,7 @@ bench-io: ## threads, io_uring and read ahead; writes target/bench/io.json
 
 bench-pool: ## hit path and eviction cost against other caches; writes target/bench/pool.json
 	@mkdir -p target/bench
-	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json
+	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json $(ARGS)
 
 bench-prediction: ## hit rates, what a victim costs; target/bench/prediction.json
 	@mkdir -p target/bench

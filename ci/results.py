@@ -7,14 +7,14 @@ document is made of lab/measured alone, so that everybody gets the same: `--chec
 `make lint`) fails where it differs. A benchmark that was not run has no row, and its command is
 named.
 
-In Python, without dependencies: it reshapes JSON, `make lint` runs it each time, and in Rust it
-would be three times as long.
+It is Python without dependencies: it only reshapes JSON, and `make lint` runs it without a build.
 """
 
 import json
 import platform
 import statistics
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -25,26 +25,42 @@ WRITTEN = Path("target/bench")
 MEASURED = Path("lab/measured")
 DOCUMENT = Path("docs/results.md")
 MOST_LINES = 150
+COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
 Row = dict
-Reduced = tuple[str, str | None, list[Row]]
 
 
-# What is kept of each file: its command, its machine if the file names one, and its rows.
+@dataclass
+class Reduced:
+    """What is kept of a file: its command and rows, and what else it says of its circumstances."""
+    command: str
+    rows: list[Row]
+    machine: str | None = None
+    under: str = ""
+
+
+# How the files are reduced.
+
+def made(target: str, arguments: str) -> str:
+    return f"make {target}" + (f" ARGS='{arguments}'" if arguments else "")
+
 
 def sql(given: dict) -> Reduced:
     config = given["config"]
     at = config["machine"]
     if not at["optimized"]:
         raise Problem("the figures are of a debug build: run `make bench-sql`")
+    if given.get("partial"):
+        raise Problem("the bench was interrupted: run `make bench-sql`")
     policies = [run["policy"] for run in given["runs"] if run["delivery"] == "in-order"]
     flags = {"streams": config["streams"], "queries": config["queries_per_stream"],
              "pool": config["pool"], "policies": ",".join(dict.fromkeys(policies))}
     command = "pagecast bench " + " ".join(f"--{flag} {value}" for flag, value in flags.items())
     machine = f"{at['os']} {at['arch']}, {at['cpus']} x {at['cpu']}, {at['memory_bytes'] >> 30} GiB"
     kept = ("streams", "seed", "delivery", "policy", "bytes_read", "belady_bytes_read", "wall_s")
-    return command, machine, [{name: run[name] for name in kept} for run in given["runs"]]
+    rows = [{name: run[name] for name in kept} for run in given["runs"]]
+    return Reduced(command, rows, machine)
 
 
 def postgres(given: dict) -> Reduced:
@@ -53,9 +69,13 @@ def postgres(given: dict) -> Reduced:
     listed = {name: ",".join(dict.fromkeys(str(cell[name]) for cell in cells))
               for name in ("workload", "streams", "mode")}
     buffers = config["shared_buffers"].replace(" ", "")
+    lengths = {sum(query["runs"] for query in run["queries"]) // run["streams"]
+               for run in given["runs"]}
+    queries = f" --queries {lengths.pop()}" if len(lengths) == 1 else ""
     command = (f"make bench-postgres ARGS='--workloads {listed['workload']} --streams "
-               f"{listed['streams']} --variants {listed['mode']} --scale {config['scale']:g} "
-               f"--shared-buffers {buffers} --seeds {max(cell['pairs'] for cell in cells)}'")
+               f"{listed['streams']}{queries} --variants {listed['mode']} --scale "
+               f"{config['scale']:g} --shared-buffers {buffers} --seeds "
+               f"{max(cell['pairs'] for cell in cells)}'")
     rows = []
     for cell in cells:
         same = ("workload", "streams", "mode")
@@ -65,15 +85,15 @@ def postgres(given: dict) -> Reduced:
         rows.append({**{name: cell[name] for name in (*same, "pairs", "same_results")},
                      **{name: round(ratio, 3) for name, ratio in cell["ratio"].items()},
                      "device": [round(min(device), 3), round(max(device), 3)] if device else None,
-                     "server": config["server"], "limits": config["limits"]})
-    return command, None, rows
+                     "server": config["server"]})
+    return Reduced(command, rows, under=config["limits"])
 
 
 def overhead(given: dict) -> Reduced:
     estimate = ("mean", "from", "to")
     rows = [{"case": line["case"], "clients": line["clients"], "variant": line["variant"],
              "cpu": [round(line["cpu"][name], 4) for name in estimate]} for line in given["lines"]]
-    return "PYTHONPATH=hosts/postgres chrt -r 1 python3 -m bench.overhead", None, rows
+    return Reduced("PYTHONPATH=hosts/postgres chrt -r 1 python3 -m bench.overhead", rows)
 
 
 def prediction(given: dict) -> Reduced:
@@ -85,14 +105,14 @@ def prediction(given: dict) -> Reduced:
         rows[-1]["rates"][cell["policy"]] = round(100 * cell["hit_rate"], 2)
     rows += [{"cost": {name: cost[name] for name in ("policy", "scans")},
               "instructions": cost["instructions_per_eviction"]} for cost in given.get("costs", [])]
-    return "make bench-prediction", None, rows
+    return Reduced(made("bench-prediction", given["arguments"]), rows)
 
 
 def pool(given: dict) -> Reduced:
     rows = [{**{name: row[name] for name in ("policy", "workload", "threads", "peer")},
              "ours_ns": round(row["ours_ns"], 1), "ratio": round(row["ratio"], 3)}
             for row in given["hit_path"]]
-    return "make bench-pool", None, rows
+    return Reduced(made("bench-pool", given["arguments"]), rows)
 
 
 # The tables: what each says, its heads, and its rows.
@@ -101,9 +121,13 @@ def pool(given: dict) -> Reduced:
 class Kept:
     """A file of lab/measured."""
     command: str
+    under: str
     machine: str
     date: str
     rows: list[Row]
+
+    def how(self) -> str:
+        return f"`{self.command}`" + (f" ({self.under})" if self.under else "")
 
 
 class Document:
@@ -115,17 +139,25 @@ class Document:
         self.machines: list[str] = []
 
     def table(self, title: str, about: str, heads: list[str],
-              rows: list[tuple[Kept | list[Kept], list[str]]]) -> None:
-        """A table whose rows end with command, machine and date of the files they are from."""
-        heads = [*heads, "command", "machine", "date"]
-        self.lines += ["", f"## {title}", "", about, "", line(heads), line(["---"] * len(heads))]
-        for files, cells in rows:
-            files = files if isinstance(files, list) else [files]
-            commands = dict.fromkeys(f"`{file.command}`" for file in files)
-            dates = sorted({file.date[:10] for file in files})
-            machines = dict.fromkeys(self.machine(file.machine) for file in files)
-            self.lines.append(line([*cells, ", ".join(commands), ", ".join(machines),
-                                    " to ".join(dict.fromkeys([dates[0], dates[-1]]))]))
+              rows: list[tuple[list[Kept], list[str]]]) -> None:
+        """A table. Its rows end with a number, under which command, machine and date stand."""
+        sources = list(dict.fromkeys(self.source(files) for files, _ in rows))
+        self.lines += ["", f"## {title}", "", *textwrap.wrap(about, COLUMNS_OF_TEXT), "",
+                       line([*heads, "from"]), line(["---"] * (len(heads) + 1))]
+        self.lines += [line([*cells, str(sources.index(self.source(files)) + 1)])
+                       for files, cells in rows]
+        self.lines.append("")
+        for number, source in enumerate(sources, 1):
+            self.lines += textwrap.wrap(f"{number}. {source}", COLUMNS_OF_TEXT,
+                                        break_on_hyphens=False, subsequent_indent="   ")
+
+    def source(self, files: list[Kept]) -> str:
+        """Command, machine and date of the figures that these files gave."""
+        commands = ", ".join(dict.fromkeys(file.how() for file in files))
+        machines = ", ".join(dict.fromkeys(self.machine(file.machine) for file in files))
+        dates = sorted({file.date[:10] for file in files})
+        days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        return f"{commands}, machine {machines}, {days}"
 
     def missing(self, title: str, command: str) -> None:
         self.lines += ["", f"## {title}", "", f"Not measured yet: `{command}`, then `make results`."]
@@ -192,7 +224,7 @@ def runs(of: list[tuple[Kept, Row]]) -> str:
 
 
 def postgres_pairs(document: Document, files: list[Kept]) -> None:
-    rows = [(file, [row["workload"], str(row["streams"]), row["mode"], str(row["pairs"]),
+    rows = [([file], [row["workload"], str(row["streams"]), row["mode"], str(row["pairs"]),
                     f"{row['blocks']:.2f}", device(row), f"{row['wall_s']:.2f}",
                     "identical" if row["same_results"] else "DIFFERENT", row["server"]])
             for file in files for row in file.rows]
@@ -238,7 +270,7 @@ def hit_rates(document: Document, files: list[Kept]) -> None:
         cell = [f"`{row['at']['workload']}`", row["at"]["order"], f"{row['at']['pool']:.0%}"]
         cell += [f"{rates[name]:.1f}" if name in rates else "" for name in (*COLUMNS, OURS)]
         cell += [f"{rate:.1f} `{name}`", f"{rates[OPTIMUM]:.1f}" if OPTIMUM in rates else ""]
-        rows.append((file, cell))
+        rows.append(([file], cell))
     document.table(
         "Hit rates", "Simulated, in per cent of the requests. *Order* is that of the trace, or "
         "logical time, in which scans that hit go faster. *Best* is the best policy but `pbm`.",
@@ -256,7 +288,7 @@ def hit_path(document: Document, files: list[Kept]) -> None:
                 groups.setdefault(key, {})[row["peer"]] = row
         for (policy, workload, threads), peers in groups.items():
             ours = statistics.median(row["ours_ns"] for row in peers.values())
-            rows.append((file, [f"`{policy}`", workload, str(threads), f"{ours:.0f}", *(
+            rows.append(([file], [f"`{policy}`", workload, str(threads), f"{ours:.0f}", *(
                 f"{peers[peer]['ratio']:.2f}" for peer in ("quick_cache", "moka", "foyer"))]))
     document.table(
         "Hit path", "Pin and unpin of a resident page, ns for each operation and thread, and "
@@ -274,13 +306,13 @@ def does_not_help(document: Document, files: dict[str, list[Kept]]) -> None:
         name, rate = best(row["rates"])
         behind.append((rate - row["rates"][OURS], file, row, name, rate))
     behind = sorted((cell for cell in behind if cell[0] > BEHIND), key=lambda cell: -cell[0])
-    rows = [(file, [f"`{row['at']['workload']}`, {row['at']['order']}, {row['at']['pool']:.0%}",
+    rows = [([file], [f"`{row['at']['workload']}`, {row['at']['order']}, {row['at']['pool']:.0%}",
                     f"hit rate {row['rates'][OURS]:.1f}, and {rate:.1f} with `{name}`"])
             for _, file, row, name, rate in behind[:MOST_BEHIND]]
-    rows += [(file, [f"PostgreSQL, {row['workload']}, {row['streams']} streams, {row['mode']}",
+    rows += [([file], [f"PostgreSQL, {row['workload']}, {row['streams']} streams, {row['mode']}",
                      f"{device(row)} of stock's device bytes"])
              for file in files["postgres"] for row in file.rows if row["device_bytes"] > 0.97]
-    rows += [(file, [f"PostgreSQL, pgbench {row['case']}, {row['clients']} clients, "
+    rows += [([file], [f"PostgreSQL, pgbench {row['case']}, {row['clients']} clients, "
                      f"{row['variant']}", "processor time {:.3f} ({:.3f} to {:.3f}) of stock's"
                      .format(*row["cpu"])])
              for file in files["overhead"] for row in file.rows]
@@ -342,11 +374,15 @@ def take_newer() -> None:
         if kind is None or kept.exists() and read(kept)["date"] >= date:
             continue
         try:
-            command, machine, rows = KINDS[kind].reduce(read(path))
+            reduced = KINDS[kind].reduce(read(path))
+        except Problem as problem:
+            raise Problem(f"{path}: {problem}") from problem
         except KeyError as error:
             raise Problem(f"{path} has no {error}: run `{KINDS[kind].command}` anew") from error
-        head = {"command": command, "machine": machine or here(), "date": date}
-        text = json.dumps(head)[:-1] + ', "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n"
+        head = {"command": reduced.command, "under": reduced.under,
+                "machine": reduced.machine or here(), "date": date}
+        rows = ",\n".join(map(json.dumps, reduced.rows))
+        text = f'{json.dumps(head)[:-1]}, "rows": [\n{rows}\n]}}\n'
         MEASURED.mkdir(parents=True, exist_ok=True)
         kept.write_text(text)
         print(f"took {path} of {date}")

@@ -82,6 +82,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         }
     }
     let Some(path) = &arguments.json else { return Ok(()) };
+    rows.insert("arguments".to_owned(), pagecast_bench::arguments().into());
     let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -102,6 +102,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     tables.insert("cells".to_owned(), cells.into());
     tables.insert("goals".to_owned(), goals::json(&checks));
     let Some(path) = &arguments.json else { return Ok(()) };
+    tables.insert("arguments".to_owned(), pagecast_bench::arguments().into());
     let text = serde_json::to_string_pretty(&tables).map_err(|e| e.to_string())?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
