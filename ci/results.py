@@ -316,10 +316,34 @@ def does_not_help(document: Document, files: dict[str, list[Kept]]) -> None:
                      f"{row['variant']}", "processor time {:.3f} ({:.3f} to {:.3f}) of stock's"
                      .format(*row["cpu"])])
              for file in files["overhead"] for row in file.rows]
-    about = (f"Simulated cells in which another policy hits more by over {BEHIND} points "
-             f"({len(behind)} of {len(cells(files['prediction']))}; the {MOST_BEHIND} worst), and "
-             "PostgreSQL where it reads as much as stock or cannot gain.")
+    rows += slower_hits(files["pool"])
+    simulated = cells(files["prediction"])
+    about = "PostgreSQL where it reads as much as stock or cannot gain; caches with faster hits."
+    if simulated:
+        about = (f"{len(behind)} of {len(simulated)} simulated cells in which another policy hits "
+                 f"more by over {BEHIND} points, here the {MOST_BEHIND} worst. {about}")
     document.table("When it does not help", about, ["where", "what"], rows)
+
+
+def slower_hits(files: list[Kept]) -> list[tuple[list[Kept], list[str]]]:
+    """Where a hit takes longer than another cache's."""
+    rows = []
+    for file in files:
+        slower: dict[tuple, list[float]] = {}
+        for row in file.rows:
+            if row["ratio"] > 1:
+                key = row["policy"], row["threads"], row["peer"]
+                slower.setdefault(key, []).append(row["ratio"])
+        rows += [([file], [f"hit path, `{policy}`, threads: {threads}",
+                           f"{between(ratios)} of {peer}'s time"])
+                 for (policy, threads, peer), ratios in slower.items()]
+    return rows
+
+
+def between(values: list[float]) -> str:
+    """The least and the most, or the only one."""
+    ends = dict.fromkeys(f"{value:.2f}" for value in (min(values), max(values)))
+    return " to ".join(ends)
 
 
 @dataclass
@@ -405,7 +429,7 @@ def document() -> str:
             write(made, files[kind])
         else:
             made.missing(title, KINDS[kind].command)
-    if files["prediction"] or files["postgres"] or files["overhead"]:
+    if any(files[kind] for kind in ("prediction", "postgres", "overhead", "pool")):
         does_not_help(made, files)
     return made.text()
 
