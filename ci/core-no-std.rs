@@ -5,7 +5,7 @@
 
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, Throttle, scatter};
 use pagecast_core::steering::{Candidate, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId};
@@ -29,7 +29,7 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let spec = ScanSpec { kind: ScanKind(0), length: 5000, parts: &parts };
     let Ok(scan) = registry.register(&spec, 0) else { return 3 };
     predictor.report(scan, 1000, 2000);
-    let wanted = |relation, block| predictor.next_access(PageId::new(RelationId(relation), block), 2000);
+    let wanted = |relation, block| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), 2000));
     if (wanted(1, 60), wanted(2, 3), wanted(1, 5)) != (Some(4000), Some(6002), None) {
         return 4;
     }

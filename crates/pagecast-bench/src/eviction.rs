@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, Policy, PolicySpec};
+use pagecast_core::policy::{Access, Claimed, ConcurrentPolicy, Frames, Policy, PolicySpec, Refusal};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::random::Random;
 use pagecast_core::{FrameId, PageId, RelationId};
@@ -108,7 +108,7 @@ impl Bench {
                 let incoming = access(PageId::new(RELATION, block));
                 let victim = self.policy.evict(&self.frames, &incoming, oracle);
                 let victim = black_box(victim).expect("nobody holds a frame");
-                self.fill(victim, block);
+                self.fill(victim.frame(), block);
             }
             spent += start.elapsed().as_nanos();
         }
@@ -154,7 +154,7 @@ impl Frames for FullFrames {
         self.evictable(frame)
     }
 
-    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
-        Claim::Taken
+    fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
+        Ok(Claimed::new(frame))
     }
 }

@@ -12,8 +12,8 @@
 //! as 32 row groups of 7 column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
-use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Frames, Policy, PolicySpec};
+use pagecast_core::oracle::{Oracle, Question};
+use pagecast_core::policy::{Access, Claimed, ConcurrentPolicy, Frames, Policy, PolicySpec, Refusal};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::random::Random;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
@@ -130,12 +130,8 @@ struct Counting<'a> {
 }
 
 impl Oracle for Counting<'_> {
-    fn next_access(&self, page: PageId, now: u64) -> Option<u64> {
-        self.next_access_after(0, 0, page, now)
-    }
-
-    fn next_access_after(&self, used: u64, bound: u64, page: PageId, now: u64) -> Option<u64> {
-        let found = self.predictor.next_access_after(used, bound, page, now);
+    fn next_access(&self, question: Question) -> Option<u64> {
+        let found = self.predictor.next_access(question);
         self.asked.set(self.asked.get() + 1);
         self.unwanted.set(self.unwanted.get() + u32::from(found.is_none()));
         found
@@ -173,8 +169,8 @@ impl Frames for FullFrames {
         self.page(frame)
     }
 
-    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
-        Claim::Taken
+    fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
+        Ok(Claimed::new(frame))
     }
 }
 
@@ -231,7 +227,7 @@ impl Bench {
             let page = PageId::new(RELATION, block);
             let incoming = Access { page, scan: None, write: false, at: now };
             let victim = black_box(self.policy.evict(&self.frames, &incoming, oracle)).unwrap();
-            self.fill(victim, page, now);
+            self.fill(victim.frame(), page, now);
         }
     }
 }

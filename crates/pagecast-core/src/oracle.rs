@@ -1,29 +1,46 @@
 //! What a policy may ask about the future.
 
-use crate::{PageId, ScanId, Tick};
+use crate::{PageId, Tick};
+
+/// When will this page be wanted next?
+///
+/// ```
+/// use pagecast_core::oracle::Question;
+/// use pagecast_core::{PageId, RelationId};
+///
+/// let page = PageId::new(RelationId(1), 7);
+/// let exact = Question::new(page, 1000);
+/// let among_others = Question { last_use: Some(900), above: Some(50), ..exact };
+/// assert_eq!(exact.last_use.or(exact.above), None);
+/// assert_eq!(among_others.page, page);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// The page.
+    pub page: PageId,
+    /// The moment of the question.
+    pub now: Tick,
+    /// When the page was used last, if that is known: a scan that was expected to use the page may have done so then.
+    pub last_use: Option<Tick>,
+    /// If set, only an answer above it matters. An answer that is not above it may be too high, but not above it. A search
+    /// for the page that is wanted last sets the latest answer so far.
+    pub above: Option<Tick>,
+}
+
+impl Question {
+    /// Asks for an exact answer about a page of whose last use nothing is known.
+    #[inline]
+    pub const fn new(page: PageId, now: Tick) -> Self {
+        Self { page, now, last_use: None, above: None }
+    }
+}
 
 /// Knows, exactly or by estimate, when a page will be wanted next.
 pub trait Oracle {
-    /// Ticks from `now` until `page` is next accessed; `None` when nobody is known to want it.
-    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick>;
+    /// Ticks from the moment of the question until its page is next accessed; `None` when nobody is known to want it.
+    fn next_access(&self, question: Question) -> Option<Tick>;
 
-    /// As [`next_access`](Self::next_access), for who chooses among pages.
-    ///
-    /// Only an answer above `bound` matters: one that is not above it may be given too high, but not above `bound`. A search for the page that is
-    /// wanted last gives the latest found so far. The page's last use was at `used`: it may have been the use that somebody is
-    /// still expected to make of it. 0 if that is not known.
-    fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        let _ = (used, bound);
-        self.next_access(page, now)
-    }
-
-    /// `scan` asks for `page`, which is not there: so far it has come. To be said before a victim is looked for; whoever knows of scans
-    /// may take it for a report.
-    fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
-        let _ = (scan, page, now);
-    }
-
-    /// A number that changes whenever a scan begins or ends: what was learned before may not hold any more.
+    /// A number that changes whenever a scan begins or ends: earlier answers may not hold any more.
     fn scan_changes(&self) -> u64 {
         0
     }
@@ -34,7 +51,7 @@ pub trait Oracle {
 pub struct NoScans;
 
 impl Oracle for NoScans {
-    fn next_access(&self, _page: PageId, _now: Tick) -> Option<Tick> {
+    fn next_access(&self, _question: Question) -> Option<Tick> {
         None
     }
 }

@@ -22,7 +22,10 @@
 //! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer looked at and a selection in
 //! linear time, 64 short steps each; 8 bytes per buffer. No allocation, no panic.
 
-use crate::{PageId, Tick, oracle::Oracle};
+use crate::{
+    PageId, Tick,
+    oracle::{Oracle, Question},
+};
 
 /// The most a usage count may be, PostgreSQL's limit.
 pub const MAX_USAGE: u8 = 5;
@@ -265,7 +268,7 @@ pub fn pass(buffers: &mut [Candidate]) {
 /// Asks for one buffer, and gives it up if a scan has read it and it is of no more use.
 fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut Choice) {
     buffer.uses = buffer.uses.noticed(buffer.page, buffer.usage, now);
-    let by_scans = oracle.next_access(buffer.page, now);
+    let by_scans = oracle.next_access(Question::new(buffer.page, now));
     let by_uses = buffer.uses.next_use(now);
     choice.predicted += u32::from(by_scans.is_some());
     choice.by_uses += u32::from(by_uses.is_some());

@@ -6,7 +6,7 @@
 mod policy_pool;
 mod seeded;
 
-use pagecast_core::oracle::{NoScans, Oracle};
+use pagecast_core::oracle::{NoScans, Oracle, Question};
 use pagecast_core::policy::{
     ALL, Access, ConcurrentPolicy, ExtendedSampling, Frequency, PolicySpec, Replacement, SamplingOptions,
 };
@@ -19,7 +19,7 @@ use std::cell::Cell;
 struct Fourths;
 
 impl Oracle for Fourths {
-    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, now, .. }: Question) -> Option<Tick> {
         (page.raw() % 32 < 8).then(|| (page.raw() * 37).wrapping_sub(now) % 100)
     }
 }
@@ -78,7 +78,7 @@ impl Exhaustive {
             _ if idle as f32 > mean => (mean + idle as f32) / 2.0,
             _ => mean,
         });
-        let by_scans = Fourths.next_access(PageId::from_raw(page), self.now).map(|ticks| ticks as f32);
+        let by_scans = Fourths.next_access(Question::new(PageId::from_raw(page), self.now)).map(|ticks| ticks as f32);
         by_scans.into_iter().chain(by_uses).min_by(f32::total_cmp).ok_or(idle)
     }
 
@@ -161,7 +161,7 @@ const OFF: SamplingOptions = SamplingOptions {
 struct ByNumber;
 
 impl Oracle for ByNumber {
-    fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
         Some(page.raw())
     }
 }
@@ -179,11 +179,12 @@ fn a_bulk_leaves_in_order_and_each_page_once() {
     for replacement in [Replacement::Yes, Replacement::No] {
         let options = SamplingOptions { samples: 60, bulk: 20, replacement, ..OFF };
         let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
-        let mut left: Vec<u32> = (0..20).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().0).collect();
+        let mut left: Vec<u32> =
+            (0..20).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0).collect();
         assert!(left.is_sorted_by(|a, b| a > b), "{left:?}");
         assert!(left[0] >= 60, "60 of 64 draws miss the last pages: {left:?}");
         // A new choice among the rest.
-        left.push(policy.evict(&frames, &INCOMING, &ByNumber).unwrap().0);
+        left.push(policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0);
         left.sort_unstable();
         left.dedup();
         assert_eq!(left.len(), 21);
@@ -199,7 +200,7 @@ fn what_is_kept_makes_few_samples_see_much() {
         let (policy, frames) = (ExtendedSampling::new(256, options, 1), full(256));
         // A round of the frames passes before anything leaves that counts.
         assert!((0..32).all(|_| policy.evict(&frames, &INCOMING, &ByNumber).is_some()));
-        (0..32).filter(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().0 >= 200).count()
+        (0..32).filter(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0 >= 200).count()
     };
     let (with, without) = (leaves(16, Replacement::Round), leaves(0, Replacement::Yes));
     assert!(with > 20 && without < 20, "{with} {without}");
@@ -210,18 +211,18 @@ fn what_is_kept_makes_few_samples_see_much() {
 fn what_is_kept_is_looked_at_again() {
     struct Turned(Cell<bool>);
     impl Oracle for Turned {
-        fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+        fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
             Some(if self.0.get() { 1000 - page.raw() } else { page.raw() })
         }
     }
     let options = SamplingOptions { samples: ALL, keep: 16, ..OFF };
     let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
     let oracle = Turned(Cell::new(false));
-    assert_eq!(policy.evict(&frames, &INCOMING, &oracle), Some(FrameId(63)));
+    assert_eq!(policy.evict(&frames, &INCOMING, &oracle).map(|victim| victim.frame()), Some(FrameId(63)));
     // Two samples a choice from now on, both of the middle at best: the order of those that were kept has turned.
     assert!(policy.set_samples(2));
     oracle.0.set(true);
-    let victim = policy.evict(&frames, &INCOMING, &oracle).unwrap().0;
+    let victim = policy.evict(&frames, &INCOMING, &oracle).unwrap().frame().0;
     assert!(victim <= 47, "{victim} is wanted first of all that were kept");
 }
 
@@ -230,7 +231,7 @@ fn what_is_kept_is_looked_at_again() {
 fn draws_in_rounds_leave_out_few_frames() {
     struct Seen(Vec<Cell<u32>>);
     impl Oracle for Seen {
-        fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+        fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
             self.0[page.raw() as usize].set(self.0[page.raw() as usize].get() + 1);
             Some(1)
         }
@@ -240,7 +241,7 @@ fn draws_in_rounds_leave_out_few_frames() {
         let (policy, slots) = (ExtendedSampling::new(frames, options, 3), full(frames));
         let seen = Seen(vec![Cell::new(0); frames as usize]);
         for _ in 0..(2 * frames).div_ceil(10) {
-            let victim = policy.evict(&slots, &INCOMING, &seen).unwrap();
+            let victim = policy.evict(&slots, &INCOMING, &seen).unwrap().frame();
             slots.fill(victim, PageId::from_raw(victim.0.into()));
         }
         assert!(seen.0.iter().all(|times| (1..=4).contains(&times.get())), "{frames} frames: {:?}", seen.0);
@@ -252,7 +253,7 @@ fn samples_change_while_it_works() {
     let (policy, frames) = (ExtendedSampling::new(200, OFF, 1), full(200));
     let mean = |samples| {
         assert!(policy.set_samples(samples));
-        let left: u32 = (0..30).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().0).sum();
+        let left: u32 = (0..30).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0).sum();
         f64::from(left) / 30.0
     };
     let (one, many) = (mean(1), mean(256));
@@ -267,14 +268,14 @@ fn samples_change_while_it_works() {
 fn a_group_has_one_time() {
     struct OneScan;
     impl Oracle for OneScan {
-        fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+        fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
             (16..40).contains(&page.raw()).then(|| page.raw() - 16)
         }
     }
     // Groups of 16: 0..16 nobody wants, 16..32 is wanted at once, 32..48 in 16 ticks, though some of it never.
     let options = SamplingOptions { samples: 256, group: 16, bulk: 64, ..OFF };
     let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
-    let left: Vec<u32> = (0..64).map(|_| policy.evict(&frames, &INCOMING, &OneScan).unwrap().0 / 16).collect();
+    let left: Vec<u32> = (0..64).map(|_| policy.evict(&frames, &INCOMING, &OneScan).unwrap().frame().0 / 16).collect();
     assert!(left[..32].iter().all(|group| matches!(group, 0 | 3)), "{left:?}");
     assert!(left[32..48].iter().all(|group| *group == 2) && left[48..].iter().all(|group| *group == 1), "{left:?}");
 }

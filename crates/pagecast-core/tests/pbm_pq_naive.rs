@@ -7,7 +7,7 @@ mod seeded;
 #[path = "naive/time_queues.rs"]
 mod time_queues;
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::{PageId, Tick};
 use policy_pool::ModelPool;
@@ -29,7 +29,7 @@ struct Scans {
 }
 
 impl Oracle for Scans {
-    fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
         let ahead = self.running.iter().filter(|(from, to, _)| (*from..*to).contains(&page.raw()));
         ahead.map(|(from, _, pace)| (page.raw() - from) * pace).min()
     }

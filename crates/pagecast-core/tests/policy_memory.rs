@@ -14,8 +14,11 @@ use policy_pool::{Slots, admit, evict, hit, specs};
 fn churn(policy: &mut Policy, pool: &Slots, frames: u32) {
     for at in 0..u64::from(frames) * 6 {
         let access = Access { page: PageId::from_raw(at * 7919), scan: None, write: at % 3 == 0, at };
-        let frame =
-            if at < u64::from(frames) { FrameId(at as u32) } else { evict(policy, pool, &access, &NoScans).unwrap() };
+        let frame = if at < u64::from(frames) {
+            FrameId(at as u32)
+        } else {
+            evict(policy, pool, &access, &NoScans).unwrap().frame()
+        };
         pool.fill(frame, access.page);
         admit(policy, pool, frame, &access);
         if at % 5 == 0 {

@@ -5,7 +5,7 @@
 mod policy_pool;
 mod seeded;
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::{FrameId, PageId, Tick};
 use policy_pool::{ModelPool, specs};
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 struct EveryThird;
 
 impl Oracle for EveryThird {
-    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, now, .. }: Question) -> Option<Tick> {
         page.raw().is_multiple_of(3).then(|| (page.raw() * 7 + now) % 100)
     }
 }

@@ -8,7 +8,8 @@
 
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{
-    Access, Batching, Claim, ConcurrentPolicy, Due, Frames, HitNeed, HitQueue, Lru, PolicySpec, SequentialPolicy,
+    Access, Batching, Claimed, ConcurrentPolicy, Due, Frames, HitNeed, HitQueue, Lru, PolicySpec, Refusal,
+    SequentialPolicy,
 };
 use pagecast_core::{FrameId, PageId, oracle::Oracle};
 use shuttle::sync::atomic::AtomicU64;
@@ -55,13 +56,13 @@ impl<P> Frames for SmallPool<P> {
         self.slots.lock().unwrap()[frame.index()].page
     }
 
-    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
         let slot = &mut self.slots.lock().unwrap()[frame.index()];
         if slot.page != Some(page) || slot.pins > 0 {
-            return Claim::Pinned;
+            return Err(Refusal::Pinned);
         }
         slot.page = None;
-        Claim::Taken
+        Ok(Claimed::new(frame))
     }
 }
 
@@ -86,7 +87,8 @@ impl<P: ConcurrentPolicy> SmallPool<P> {
         }
         self.policy.commit(self, queue, true);
         let free = self.free.lock().unwrap().pop();
-        let Some(frame) = free.or_else(|| self.policy.evict(self, &access, &NoScans)) else { return };
+        let victim = || self.policy.evict(self, &access, &NoScans).map(|victim| victim.frame());
+        let Some(frame) = free.or_else(victim) else { return };
         assert!(self.slots.lock().unwrap()[frame.index()].page.is_none(), "{frame:?} is given while in use");
         self.policy.admit(self, frame, &access);
         self.slots.lock().unwrap()[frame.index()].page = Some(access.page);
@@ -106,11 +108,11 @@ impl<P: ConcurrentPolicy> SmallPool<P> {
     fn discard(&self, page: u64) {
         let page = PageId::from_raw(page);
         for frame in (0..FRAMES).map(FrameId) {
-            if self.claim(frame, page) == Claim::Taken {
+            if let Ok(claimed) = self.claim(frame, page) {
                 if !self.hides_discards {
                     self.policy.forget(self, frame, page);
                 }
-                self.free.lock().unwrap().push(frame);
+                self.free.lock().unwrap().push(claimed.frame());
             }
         }
     }
@@ -126,7 +128,8 @@ impl<P: ConcurrentPolicy> SmallPool<P> {
     fn check(&self) {
         let access = Access { page: PageId::from_raw(u64::MAX), scan: None, write: false, at: 100 };
         let mut frames: Vec<FrameId> = self.free.lock().unwrap().clone();
-        while let Some(frame) = self.policy.evict(self, &access, &NoScans) {
+        while let Some(victim) = self.policy.evict(self, &access, &NoScans) {
+            let frame = victim.frame();
             frames.push(frame);
         }
         frames.sort_unstable();
@@ -210,12 +213,12 @@ impl Frames for ClaimAwaitsHit {
         self.evictable(frame)
     }
 
-    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
+    fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
         let mut was_hit = self.was_hit.lock().unwrap();
         while !*was_hit {
             was_hit = self.told.wait(was_hit).unwrap();
         }
-        Claim::Taken
+        Ok(Claimed::new(frame))
     }
 }
 
@@ -236,7 +239,7 @@ fn hit_while_claiming(name: &'static str) {
                 frames.told.notify_one();
             });
             let (policy, frames) = &*shared;
-            assert_eq!(policy.evict(frames, &access, &NoScans), Some(FrameId(0)));
+            assert_eq!(policy.evict(frames, &access, &NoScans), Some(Claimed::new(FrameId(0))));
             hit.join().unwrap();
         },
         SCHEDULES,
@@ -304,9 +307,9 @@ impl Frames for Peek<'_> {
         self.frames.page(frame)
     }
 
-    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
         self.peeked.set(Some((frame, page)));
-        Claim::Taken
+        Ok(Claimed::new(frame))
     }
 }
 
@@ -319,11 +322,11 @@ impl ConcurrentPolicy for PeekThenClaim {
         self.0.lock().unwrap().hit(frame, access);
     }
 
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         let peek = Peek { frames, peeked: Cell::new(None) };
-        self.0.lock().unwrap().evict(&peek, incoming, oracle);
+        let _ = self.0.lock().unwrap().evict(&peek, incoming, oracle);
         let (frame, page) = peek.peeked.get()?;
-        (frames.claim(frame, page) == Claim::Taken).then_some(frame)
+        frames.claim(frame, page).ok()
     }
 
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
@@ -351,7 +354,7 @@ impl ConcurrentPolicy for Boxed {
         self.0.commit(frames, queue, wait);
     }
 
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         self.0.evict(frames, incoming, oracle)
     }
 

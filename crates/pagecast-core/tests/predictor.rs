@@ -2,7 +2,7 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
     FormatError, MAX_LENGTH, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Registry, Run,
     ScanKind, ScanSpec,
@@ -66,29 +66,29 @@ fn a_scan_costs_by_its_runs_and_not_by_its_blocks() {
         new(PredictorConfig { scans: 1, parts: 1, runs: 1, cells: 1, ..PredictorConfig::EMPTY });
     let whole = [Run { first: 0, blocks: u32::MAX, position: 0, span: MAX_LENGTH }];
     let scan = register(&mut registry, &whole, MAX_LENGTH, 0).unwrap();
-    assert_eq!(predictor.next_access(page(0), 0), Some(0));
+    assert_eq!(predictor.next_access(Question::new(page(0), 0)), Some(0));
     let expected = (u128::from(MAX_LENGTH) * 4_000_000_000 / u128::from(u32::MAX)) as u64;
-    assert_eq!(predictor.next_access(page(4_000_000_000), 0), Some(expected));
-    assert_eq!(predictor.next_access(page(u32::MAX), 0), None);
+    assert_eq!(predictor.next_access(Question::new(page(4_000_000_000), 0)), Some(expected));
+    assert_eq!(predictor.next_access(Question::new(page(u32::MAX), 0)), None);
     assert!(registry.finish(scan, 0));
 }
 
 #[test]
 fn what_lies_behind_is_not_wanted_and_the_nearest_scan_counts() {
     let (mut registry, predictor) = new(SMALL);
-    assert_eq!(predictor.next_access(page(5), 0), None);
+    assert_eq!(predictor.next_access(Question::new(page(5), 0)), None);
     let behind = register(&mut registry, &blocks(0, 100), 100, 0).unwrap();
     let ahead = register(&mut registry, &blocks(0, 100), 100, 0).unwrap();
     predictor.report(ahead, 50, 500); // 10 ticks a block
     predictor.report(behind, 20, 500); // 25 ticks a block
-    assert_eq!(predictor.next_access(page(50), 500), Some(0));
-    assert_eq!(predictor.next_access(page(60), 500), Some(100));
-    assert_eq!(predictor.next_access(page(30), 500), Some(250));
-    assert_eq!(predictor.next_access(page(19), 500), None);
-    assert_eq!(predictor.next_access(page(100), 500), None);
-    assert_eq!(predictor.next_access(PageId::new(RelationId(4), 60), 500), None);
+    assert_eq!(predictor.next_access(Question::new(page(50), 500)), Some(0));
+    assert_eq!(predictor.next_access(Question::new(page(60), 500)), Some(100));
+    assert_eq!(predictor.next_access(Question::new(page(30), 500)), Some(250));
+    assert_eq!(predictor.next_access(Question::new(page(19), 500)), None);
+    assert_eq!(predictor.next_access(Question::new(page(100), 500)), None);
+    assert_eq!(predictor.next_access(Question::new(PageId::new(RelationId(4), 60), 500)), None);
     registry.finish(ahead, 500);
-    assert_eq!(predictor.next_access(page(60), 500), Some(1000));
+    assert_eq!(predictor.next_access(Question::new(page(60), 500)), Some(1000));
 }
 
 #[test]
@@ -96,12 +96,20 @@ fn a_scan_goes_on_between_reports_but_no_further_than_its_last_step() {
     let (mut registry, predictor) = new(SMALL);
     let scan = register(&mut registry, &blocks(0, 1000), 1000, 0).unwrap();
     predictor.report(scan, 20, 200);
-    assert_eq!(predictor.next_access(page(100), 200), Some(800));
-    assert_eq!(predictor.next_access(page(100), 300), Some(700));
-    assert_eq!(predictor.next_access(page(100), 400), Some(600));
-    assert_eq!(predictor.next_access(page(100), 9000), Some(600));
-    assert_eq!(predictor.next_access(page(25), 9000), Some(0), "not reported as read, so still wanted, at once");
-    assert_eq!(predictor.next_access(page(100), 0), Some(800), "an earlier moment is taken for that of the report");
+    assert_eq!(predictor.next_access(Question::new(page(100), 200)), Some(800));
+    assert_eq!(predictor.next_access(Question::new(page(100), 300)), Some(700));
+    assert_eq!(predictor.next_access(Question::new(page(100), 400)), Some(600));
+    assert_eq!(predictor.next_access(Question::new(page(100), 9000)), Some(600));
+    assert_eq!(
+        predictor.next_access(Question::new(page(25), 9000)),
+        Some(0),
+        "not reported as read, so still wanted, at once"
+    );
+    assert_eq!(
+        predictor.next_access(Question::new(page(100), 0)),
+        Some(800),
+        "an earlier moment is taken for that of the report"
+    );
 }
 
 /// What a scan has read since its last report is not wanted at once, as far as its pace and the page's last use bear it out.
@@ -112,7 +120,8 @@ fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
     let second = register(&mut registry, &blocks(0, 1000), 1000, 0).unwrap();
     predictor.report(first, 120, 1200);
     predictor.report(second, 20, 1200); // 60 ticks each
-    let after = |used, block, now| predictor.next_access_after(used, 0, page(block), now);
+    let after =
+        |used, block, now| predictor.next_access(Question { last_use: Some(used), ..Question::new(page(block), now) });
     // By now the first one should be at 130.
     assert_eq!(after(1250, 125, 1300), Some(6200), "the second one comes to it");
     assert_eq!(after(1250, 130, 1300), Some(6500));
@@ -125,7 +134,7 @@ fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
     registry.finish(second, 9000);
     assert_eq!(after(9000, 239, 9000), None);
     predictor.report(first, 130, 9000);
-    assert_eq!(after(9000, 239, 9000), predictor.next_access(page(239), 9000), "a report says better");
+    assert_eq!(after(9000, 239, 9000), predictor.next_access(Question::new(page(239), 9000)), "a report says better");
 }
 
 /// A miss says where the scan is between two reports; its pace stays that of as many reports, and it is not taken to go further than to the next.
@@ -135,7 +144,8 @@ fn a_scan_has_come_to_the_page_that_it_misses() {
     let scan = register(&mut registry, &blocks(0, 1000), 1000, 0).unwrap();
     predictor.report(scan, 20, 200);
     predictor.missed(scan, page(30), 600); // 20 ticks each, so far
-    let after = |used, block, now| predictor.next_access_after(used, 0, page(block), now);
+    let after =
+        |used, block, now| predictor.next_access(Question { last_use: Some(used), ..Question::new(page(block), now) });
     assert_eq!(after(0, 29, 600), None, "it is past what comes before");
     assert_eq!((after(0, 30, 600), after(0, 40, 600)), (Some(0), Some(200)), "600 ticks for 30 positions");
     assert_eq!(after(0, 140, 9000), Some(2000), "the next report is due at 40");
@@ -181,7 +191,8 @@ fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
         (0..10).map(|i| Run { first: 10 * i, blocks: 10, position: u64::from(i) * 100, span: 0 }).collect();
     let scan = register(&mut registry, &groups, 1000, 0).unwrap();
     predictor.report(scan, 100, 1000); // 10 ticks each
-    let after = |used, block, now| predictor.next_access_after(used, 0, page(block), now);
+    let after =
+        |used, block, now| predictor.next_access(Question { last_use: Some(used), ..Question::new(page(block), now) });
     assert_eq!(after(1100, 15, 1200), Some(0), "another scan has used it; this one comes to it at its next stroke");
     assert_eq!(after(1100, 25, 1200), Some(800));
     assert_eq!(after(9000, 15, 9000), Some(0), "however late it is");
@@ -268,7 +279,7 @@ fn positions_come_from_runs_that_overlap_and_from_ranks() {
         Part { relation: other, pages: Pages::Bitset { first: 7, words: &set, position: 500 } },
     ];
     let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts }, 0).unwrap();
-    let at = |page| predictor.next_access(page, 0);
+    let at = |page| predictor.next_access(Question::new(page, 0));
     assert_eq!((at(page(3)), at(page(4)), at(page(5))), (Some(600), Some(0), Some(100)));
     let ranks = [7, 8, 9, 10, 7 + 8 * 64 + 63, 6, 7 + 9 * 64].map(|block| at(PageId::new(other, block)));
     assert_eq!(ranks, [Some(500), Some(501), None, Some(502), Some(503), None, None]);
@@ -289,7 +300,7 @@ fn a_name_that_is_out_of_date_does_nothing() {
     assert!(!registry.finish(old, 60));
     assert_eq!(predictor.scan(old), None);
     assert_eq!(predictor.scan(new).unwrap().position, 0);
-    assert_eq!(predictor.next_access(page(4), 60), Some(4));
+    assert_eq!(predictor.next_access(Question::new(page(4), 60)), Some(4));
 }
 
 #[test]
@@ -358,10 +369,10 @@ fn another_process_finds_what_one_has_registered() {
     drop(registry);
     let predictor = Predictor::attach(words.clone()).unwrap();
     assert_eq!(predictor.config(), SMALL);
-    assert_eq!(predictor.next_access(page(4), 0), Some(4));
+    assert_eq!(predictor.next_access(Question::new(page(4), 0)), Some(4));
     let mut registry = Registry::attach(words.clone()).unwrap();
     register(&mut registry, &blocks(20, 10), 10, 0).unwrap();
-    assert_eq!(predictor.next_access(page(24), 0), Some(4));
+    assert_eq!(predictor.next_access(Question::new(page(24), 0)), Some(4));
 
     let needed = SMALL.words();
     let short = memory(needed - 1);
@@ -407,7 +418,7 @@ fn memory_that_others_have_scribbled_on_does_no_harm() {
                 predictor.report(scan, u64::from(random.below(300)), round * 10);
             }
             for relation in [TABLE, RelationId(4)] {
-                predictor.next_access(PageId::new(relation, random.below(100)), round * 10);
+                predictor.next_access(Question::new(PageId::new(relation, random.below(100)), round * 10));
             }
             predictor.scans(|view| assert!(view.position <= MAX_LENGTH));
             if scans.len() > 2 {
@@ -444,7 +455,7 @@ fn a_scan_is_where_the_block_is_that_it_has_come_to() {
     let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 48, parts: &parts }, 0).unwrap();
     let position = |page, now| (predictor.reach(scan, page, now), predictor.scan(scan).map(|view| view.position));
     assert_eq!(position(page(16), 30), (true, Some(3)));
-    assert_eq!(predictor.next_access(page(18), 30), Some(10));
+    assert_eq!(predictor.next_access(Question::new(page(18), 30)), Some(10));
     // Behind it, and never registered: nothing moves.
     assert_eq!(position(page(12), 40), (true, Some(3)));
     assert_eq!(position(page(17), 40), (true, Some(3)));

@@ -2,7 +2,7 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
     Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec,
 };
@@ -43,14 +43,14 @@ fn a_scan_that_stalls_for_ever_hides_no_other() {
         let now = position * 1_000_000;
         predictor.report(moving, position, now);
         // The stalled one is always about to go on; it never wants less than all that is left to it.
-        assert!(predictor.next_access(page(999), now).is_some());
+        assert!(predictor.next_access(Question::new(page(999), now)).is_some());
         if position > 100 {
-            assert_eq!(predictor.next_access(page(50), now), None, "behind both");
+            assert_eq!(predictor.next_access(Question::new(page(50), now)), None, "behind both");
         }
     }
     registry.finish(stalled, 900_000_000);
-    assert_eq!(predictor.next_access(page(899), 900_000_000), None);
-    assert!(predictor.next_access(page(999), 900_000_000).unwrap() > 90_000_000);
+    assert_eq!(predictor.next_access(Question::new(page(899), 900_000_000)), None);
+    assert!(predictor.next_access(Question::new(page(999), 900_000_000)).unwrap() > 90_000_000);
 }
 
 #[test]
@@ -60,9 +60,12 @@ fn one_that_registers_everything_and_reads_nothing_does_not_drown_the_others() {
     let reader = register(&mut registry, 0, BLOCKS, 0).unwrap();
     predictor.report(reader, 500, 500);
     for block in 500..BLOCKS {
-        assert!(predictor.next_access(page(block), 500).unwrap() <= u64::from(block - 500), "the nearer one counts");
+        assert!(
+            predictor.next_access(Question::new(page(block), 500)).unwrap() <= u64::from(block - 500),
+            "the nearer one counts"
+        );
     }
-    assert_eq!(predictor.next_access(page(BLOCKS + 7), 500), Some(u64::from(BLOCKS) + 7));
+    assert_eq!(predictor.next_access(Question::new(page(BLOCKS + 7), 500)), Some(u64::from(BLOCKS) + 7));
 }
 
 #[test]
@@ -99,13 +102,13 @@ fn ten_thousand_register_at_once_and_the_ones_without_room_leave_no_trace() {
     }
     assert_eq!((running.len() as u32, refused), (ROOM, 10_000 - ROOM));
     assert_eq!(predictor.refused(), 10_000 - u64::from(ROOM));
-    assert!(predictor.next_access(page(500), 0).is_some());
+    assert!(predictor.next_access(Question::new(page(500), 0)).is_some());
     // In any order all comes back, and there is room for as many again.
     while !running.is_empty() {
         let scan = running.swap_remove(random.below(running.len() as u32) as usize);
         assert!(registry.finish(scan, 0));
     }
-    assert_eq!(predictor.next_access(page(500), 0), None);
+    assert_eq!(predictor.next_access(Question::new(page(500), 0)), None);
     assert!((0..ROOM).all(|_| register(&mut registry, 0, BLOCKS, 0).is_ok()));
 }
 
@@ -116,7 +119,7 @@ fn clocks_that_stand_still_or_jump_change_no_order() {
         let scan = register(&mut registry, 0, BLOCKS, clock(0)).unwrap();
         for i in 1..100 {
             predictor.report(scan, i, clock(i));
-            let at = |block| predictor.next_access(page(block), clock(i));
+            let at = |block| predictor.next_access(Question::new(page(block), clock(i)));
             let (near, far) = (at(200).unwrap(), at(900).unwrap());
             assert!(near <= far, "{near} {far}");
             assert_eq!(at(i as u32 - 1), None);
@@ -148,6 +151,7 @@ fn a_thousand_range_scans_over_ten_tebibytes_take_less_than_64_mib() {
         let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
         registry.register(&ScanSpec { kind: ScanKind(0), length: 300_000_000, parts: &parts }, 0).unwrap();
     }
-    let wanted = (0..1000).filter(|_| predictor.next_access(page(random.below(blocks)), 0).is_some()).count();
+    let wanted =
+        (0..1000).filter(|_| predictor.next_access(Question::new(page(random.below(blocks)), 0)).is_some()).count();
     assert!(wanted > 500, "{wanted}");
 }

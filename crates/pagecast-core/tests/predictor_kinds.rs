@@ -2,7 +2,7 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
     Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec, Throttle, scatter,
 };
@@ -36,7 +36,7 @@ fn page(block: u32) -> PageId {
 fn a_scan_that_wraps_comes_to_the_front_last() {
     let (mut registry, predictor) = new(ROOMY);
     let scan = register(&mut registry, Pages::Runs(&Run::wrapping(600, 1000)), 1000);
-    let at = |block| predictor.next_access(page(block), 0);
+    let at = |block| predictor.next_access(Question::new(page(block), 0));
     assert_eq!([600, 999, 0, 599].map(at), [Some(0), Some(399), Some(400), Some(999)]);
     predictor.report(scan, 500, 0);
     assert_eq!([600, 999, 99, 100].map(at), [None, None, None, Some(0)]);
@@ -58,7 +58,7 @@ fn workers_stand_at_places_of_their_own() {
     for (worker, (position, now)) in workers.into_iter().zip([(100, 1000), (500, 1000), (650, 1000)]) {
         predictor.report(worker, position, now);
     }
-    let at = |block| predictor.next_access(page(block), 1000);
+    let at = |block| predictor.next_access(Question::new(page(block), 1000));
     assert_eq!([50, 150, 400, 550, 620, 700].map(at), [None, Some(500), None, Some(250), None, Some(1000)]);
     predictor.report(workers[1], 600, 1000);
     predictor.report(workers[0], 300, 1000);
@@ -90,7 +90,7 @@ fn an_almost_sequential_scan_keeps_a_window_around_its_place() {
     let run = Run { first: 100, blocks: 1000, position: 0, span: 1000 };
     let rising = register(&mut registry, Pages::Correlated { run, scatter: 50, descending: false }, 1000);
     predictor.report(rising, 400, 0);
-    let at = |block| predictor.next_access(page(block), 0);
+    let at = |block| predictor.next_access(Question::new(page(block), 0));
     // Block 500 is the place of position 400.
     assert_eq!(
         [449, 450, 500, 550, 600, 1099, 1100].map(at),
@@ -113,7 +113,7 @@ fn an_almost_sequential_scan_is_expected_where_others_came_to_the_page() {
     let run = Run { first: 100, blocks: 1000, position: 0, span: 1000 };
     let mut scan = |descending| register(&mut registry, Pages::Correlated { run, scatter: 30, descending }, 1000);
     let (leader, near, far, falling) = (scan(false), scan(false), scan(false), scan(true));
-    let at = |block, now| predictor.next_access_after(1, 0, page(block), now);
+    let at = |block, now| predictor.next_access(Question { last_use: Some(1), ..Question::new(page(block), now) });
     predictor.visit(leader, page(600), 0);
     predictor.report(leader, 480, 480);
     assert_eq!(at(600, 480), Some(0), "nothing is left by a scan that is nowhere yet");
@@ -123,7 +123,7 @@ fn an_almost_sequential_scan_is_expected_where_others_came_to_the_page() {
     registry.finish(leader, 510);
     predictor.report(near, 475, 950);
     assert_eq!(at(600, 950), Some(5 * 2), "to 480");
-    assert_eq!(predictor.next_access(page(600), 950), Some(0));
+    assert_eq!(predictor.next_access(Question::new(page(600), 950)), Some(0));
     assert_eq!(at(604, 950), Some(0), "of other pages nothing is known");
     predictor.report(near, 490, 980);
     assert_eq!(at(600, 980), Some(20 * 2), "to 510");
@@ -153,7 +153,7 @@ fn the_visits_of_a_scan_say_how_far_it_is() {
     // Five visits in ten positions.
     visit(&[101, 99, 120, 98, 107]);
     predictor.report(leader, 110, 9000);
-    let expected = |block| predictor.next_access_after(1, 0, page(block), 1100);
+    let expected = |block| predictor.next_access(Question { last_use: Some(1), ..Question::new(page(block), 1100) });
     assert_eq!(expected(120), Some(0), "nobody knew how far apart the visits are");
     visit(&[300, 301, 302, 120]);
     assert_eq!(expected(120), Some(6 * 10), "three visits after 110");
@@ -162,12 +162,12 @@ fn the_visits_of_a_scan_say_how_far_it_is() {
         predictor.visit(follower, page(block), now);
     }
     predictor.report(follower, 112, 1300);
-    assert_eq!(predictor.next_access_after(1, 0, page(120), 1300), Some(4 * 100));
+    assert_eq!(predictor.next_access(Question { last_use: Some(1), ..Question::new(page(120), 1300) }), Some(4 * 100));
     predictor.visit(follower, page(92), 1300);
-    assert_eq!(predictor.next_access_after(1, 0, page(120), 1300), Some(3 * 100));
+    assert_eq!(predictor.next_access(Question { last_use: Some(1), ..Question::new(page(120), 1300) }), Some(3 * 100));
     // Past the last that is known half a window goes by.
     (0..4).for_each(|_| predictor.visit(follower, page(92), 1300));
-    assert_eq!(predictor.next_access_after(1, 0, page(120), 1300), Some(30 * 100));
+    assert_eq!(predictor.next_access(Question { last_use: Some(1), ..Question::new(page(120), 1300) }), Some(30 * 100));
 }
 
 /// Accesses with the error that a correlation stands for: the window that is derived from it holds nearly all of them.
@@ -210,7 +210,7 @@ fn coarse_pages_leave_out_nothing_and_are_nearly_right() {
         register(&mut registry, Pages::Bitset { first: 0, words: &bits, position: 0 }, u64::from(BLOCKS));
         let (mut rank, mut extra, mut error) = (0_u64, 0, 0);
         for block in 0..BLOCKS {
-            let found = predictor.next_access(page(block), 0);
+            let found = predictor.next_access(Question::new(page(block), 0));
             if bits[block as usize / 64] >> (block % 64) & 1 == 1 {
                 error = error.max(found.expect("a wanted block").abs_diff(rank));
                 rank += 1;
@@ -286,10 +286,10 @@ fn a_trailing_scan_is_expected_where_its_leader_was() {
         predictor.mark(heap(entry), PageId::new(INDEX, entry));
         predictor.report(leader, u64::from(entry) + 1, 10 * (u64::from(entry) + 1));
     }
-    assert_eq!(predictor.next_access(heap(40), 1000), None, "nobody follows");
+    assert_eq!(predictor.next_access(Question::new(heap(40), 1000)), None, "nobody follows");
     let follower = index_scan(&mut registry, 20..150, 1000);
     predictor.report(follower, 10, 1300); // at entry 30, 30 ticks each
-    let expected = |entry: u32| predictor.next_access(heap(entry), 1300);
+    let expected = |entry: u32| predictor.next_access(Question::new(heap(entry), 1300));
     assert_eq!([29, 30, 31, 99].map(expected), [None, Some(0), Some(30), Some(2070)]);
     assert_eq!(expected(100), None, "not marked yet");
     registry.finish(leader, 1300);
@@ -298,9 +298,9 @@ fn a_trailing_scan_is_expected_where_its_leader_was() {
     predictor.mark(heap(99), PageId::new(INDEX, 50));
     assert_eq!((expected(99), expected(50)), (Some(600), Some(600)));
     predictor.report(follower, 31, 1930);
-    assert_eq!(predictor.next_access(heap(99), 1930), Some(30 * 48));
+    assert_eq!(predictor.next_access(Question::new(heap(99), 1930)), Some(30 * 48));
     registry.finish(follower, 1930);
-    assert_eq!(predictor.next_access(heap(99), 1930), None);
+    assert_eq!(predictor.next_access(Question::new(heap(99), 1930)), None);
 }
 
 /// A scan that does not know which entries it reads finds its place in the marks of two neighbouring pages.

@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "the macro of proptest does the rest")]
 mod seeded;
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
     Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec,
 };
@@ -142,15 +142,16 @@ impl WithCells {
     /// high, never too low, and never of a page that nobody wants. Longer ago than the estimate itself it is not, so that
     /// far enough from the last look it is exact. What is not beyond a bound need not be, either.
     fn check(&self, exact: &impl Oracle, page: PageId, now: u64) -> Result<(), TestCaseError> {
-        let (found, wanted) = (self.predictor.next_access(page, now), exact.next_access(page, now));
+        let (found, wanted) =
+            (self.predictor.next_access(Question::new(page, now)), exact.next_access(Question::new(page, now)));
         prop_assert_eq!(found.is_some(), wanted.is_some());
         prop_assert!(found >= wanted, "{:?} {:?} {:?}", page, found, wanted);
         if page.block().is_multiple_of(9) {
             let later = now + (1 << 50);
-            let wanted = exact.next_access(page, later);
-            prop_assert_eq!(self.predictor.next_access(page, later), wanted);
+            let wanted = exact.next_access(Question::new(page, later));
+            prop_assert_eq!(self.predictor.next_access(Question::new(page, later)), wanted);
             for bound in [wanted.unwrap_or(0), 1000] {
-                let found = self.predictor.next_access_after(0, bound, page, later);
+                let found = self.predictor.next_access(Question { above: Some(bound), ..Question::new(page, later) });
                 prop_assert_eq!(found.map(|found| found.max(bound)), wanted.map(|wanted| wanted.max(bound)));
             }
         }
@@ -225,7 +226,7 @@ proptest! {
             }
             for block in (0..BLOCKS).step_by(3).chain([1, 61, 64]) {
                 for relation in 0..RELATIONS {
-                    let found = predictor.next_access(PageId::new(RelationId(relation), block), now);
+                    let found = predictor.next_access(Question::new(PageId::new(RelationId(relation), block), now));
                     let estimates = scans.iter().filter_map(|scan| scan.next_access((relation, block), now));
                     let wanted = estimates.min_by(f64::total_cmp);
                     with_cells.check(&predictor, PageId::new(RelationId(relation), block), now)?;

@@ -7,7 +7,7 @@
 #![cfg(pagecast_shuttle)]
 #![allow(clippy::unwrap_used)]
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::mistake::{self, Mistake};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
@@ -54,13 +54,13 @@ fn never_a_mixture_of_two_scans() {
         register(&mut registry, 0, &[TABLE], 1000, 10_000)
     });
     let page = PageId::new(TABLE, 4);
-    let estimate = predictor.next_access(page, 0);
+    let estimate = predictor.next_access(Question::new(page, 0));
     assert!([None, Some(4 - 2), Some(41_000)].contains(&estimate), "{estimate:?}");
     if let Some(view) = predictor.scan(first) {
         assert_eq!((view.id, view.position, view.pace), (first, 2, 1.0));
     }
     let second = writer.join().unwrap();
-    assert_eq!(predictor.next_access(page, 0), Some(41_000));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(41_000));
     assert!(predictor.scan(first).is_none() && predictor.scan(second).is_some());
 }
 
@@ -70,20 +70,20 @@ fn never_the_way_of_another_scan() {
     let page = PageId::new(TABLE, 4);
     let first = register(&mut registry, 0, &[TABLE], 0, 1);
     predictor.report(first, 2, 0);
-    assert_eq!(predictor.next_access(page, 0), Some(4 - 2));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(4 - 2));
     let writer = thread::spawn(move || {
         registry.finish(first, 0);
         let second = register(&mut registry, 0, &[TABLE], 1000, 10_000);
         (registry, second)
     });
-    let estimate = predictor.next_access(page, 0);
+    let estimate = predictor.next_access(Question::new(page, 0));
     assert!([None, Some(4 - 2), Some(41_000)].contains(&estimate), "{estimate:?}");
     let (mut registry, second) = writer.join().unwrap();
-    assert_eq!(predictor.next_access(page, 0), Some(41_000));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(41_000));
     // Nobody counts it where it comes to another chain.
     registry.finish(second, 0);
     register(&mut registry, 0, &[OTHER], 0, 1);
-    assert_eq!(predictor.next_access(page, 0), None);
+    assert_eq!(predictor.next_access(Question::new(page, 0)), None);
 }
 
 /// A reader stands on a part that moves to another chain: the scan behind it, which runs all the time, is not missed.
@@ -95,11 +95,11 @@ fn a_running_scan_is_never_missed() {
         registry.finish(in_front, 0);
         register(&mut registry, 0, &[OTHER], 0, 1);
     });
-    let estimate = predictor.next_access(PageId::new(TABLE, 4), 0);
+    let estimate = predictor.next_access(Question::new(PageId::new(TABLE, 4), 0));
     assert!([Some(4), Some(504)].contains(&estimate), "{estimate:?}");
     writer.join().unwrap();
-    assert_eq!(predictor.next_access(PageId::new(TABLE, 4), 0), Some(504));
-    assert_eq!(predictor.next_access(PageId::new(OTHER, 4), 0), Some(4));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(TABLE, 4), 0)), Some(504));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(OTHER, 4), 0)), Some(4));
 }
 
 /// A worker reports for a scan that ends meanwhile: the scan that takes its slot stands at its start, at its own pace.
@@ -115,7 +115,7 @@ fn a_late_report_is_lost() {
     worker.join().unwrap();
     let view = predictor.scan(second).unwrap();
     assert_eq!((view.position, view.pace), (0, 1.0));
-    assert_eq!(predictor.next_access(PageId::new(TABLE, 4), 100), Some(40));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(TABLE, 4), 100)), Some(40));
     predictor.report(second, 10, 30);
     assert_eq!(predictor.scan(second).unwrap().pace, 3.0, "measuring goes on in the slot");
 }
@@ -129,25 +129,25 @@ fn a_new_scan_is_never_missed() {
     let predictor = registry.predictor();
     register(&mut registry, 0, &[TABLE, OTHER], 5000, 1);
     let page = PageId::new(TABLE, 4);
-    assert_eq!(predictor.next_access(page, 0), Some(5004));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(5004));
     let writer = thread::spawn(move || {
         let nearer = register(&mut registry, 0, &[TABLE], 500, 1);
-        let estimate = registry.predictor().next_access(page, 0);
+        let estimate = registry.predictor().next_access(Question::new(page, 0));
         assert_eq!(estimate, Some(504), "it was registered before");
         register(&mut registry, 0, &[OTHER, TABLE], 1000, 1);
         registry.finish(nearer, 0);
     });
     let other = {
         let predictor = predictor.clone();
-        thread::spawn(move || predictor.next_access(PageId::new(OTHER, 4), 0))
+        thread::spawn(move || predictor.next_access(Question::new(PageId::new(OTHER, 4), 0)))
     };
-    let estimate = predictor.next_access(page, 0);
+    let estimate = predictor.next_access(Question::new(page, 0));
     assert!([Some(5004), Some(504), Some(1004)].contains(&estimate), "{estimate:?}");
     let estimate = other.join().unwrap();
     assert!([Some(5004), Some(1004)].contains(&estimate), "{estimate:?}");
     writer.join().unwrap();
-    assert_eq!(predictor.next_access(page, 0), Some(1004));
-    assert_eq!(predictor.next_access(PageId::new(OTHER, 4), 0), Some(1004));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(1004));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(OTHER, 4), 0)), Some(1004));
 }
 
 /// A reader takes the latest arrivals into what it knows of a cell while others register: they do not hide the one that
@@ -159,22 +159,22 @@ fn a_new_scan_is_not_hidden_by_newer_ones() {
     let predictor = registry.predictor();
     let page = PageId::new(TABLE, 4);
     register(&mut registry, 0, &[TABLE], 5000, 1);
-    assert_eq!(predictor.next_access(page, 0), Some(5004));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(5004));
     register(&mut registry, 0, &[TABLE], 500, 1);
     let writer = thread::spawn(move || {
         for _ in 0..2 {
             register(&mut registry, 0, &[TABLE], 8000, 1);
         }
     });
-    assert_eq!(predictor.next_access(page, 0), Some(504));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(504));
     writer.join().unwrap();
-    assert_eq!(predictor.next_access(page, 0), Some(504));
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(504));
 }
 
 /// The parts of a scan come and go together.
 fn parts_come_and_go_at_once() {
     let (mut registry, predictor) = new(1, 4);
-    let wanted = |relation| predictor.next_access(PageId::new(relation, 4), 0).is_some();
+    let wanted = |relation| predictor.next_access(Question::new(PageId::new(relation, 4), 0)).is_some();
     let (first, second) = (wanted(TABLE), wanted(OTHER));
     assert!(!first && !second);
     let writer = thread::spawn(move || {
@@ -206,7 +206,7 @@ fn workers_report_side_by_side() {
         before = view.position;
         let pace = view.pace;
         assert!([1.0, 5.0, 10.0, 20.0].iter().any(|known| (pace / known - 1.0).abs() < 1e-9), "{view:?}");
-        let estimate = predictor.next_access(PageId::new(TABLE, 1), 60).unwrap();
+        let estimate = predictor.next_access(Question::new(PageId::new(TABLE, 1), 60)).unwrap();
         assert!(estimate <= 2000, "{estimate}");
     }
     for worker in workers {
@@ -266,7 +266,9 @@ fn visits_are_of_their_page() {
         })
     });
     for (_, block, places) in left {
-        let found = predictor.next_access_after(1, 0, PageId::new(TABLE, block), from).unwrap();
+        let found = predictor
+            .next_access(Question { last_use: Some(1), ..Question::new(PageId::new(TABLE, block), from) })
+            .unwrap();
         // At once where nothing is left yet, half a window on past what is; else from the place of any of the three.
         let comes = |at: u64| places.iter().any(|&place| place == at + found);
         assert!(found == 0 || found == 30 || [from, 190, 195, 205].into_iter().any(comes), "{block}: {found}");

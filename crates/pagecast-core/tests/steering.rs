@@ -2,7 +2,7 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
-use pagecast_core::oracle::{NoScans, Oracle};
+use pagecast_core::oracle::{NoScans, Oracle, Question};
 use pagecast_core::random::Random;
 use pagecast_core::steering::{Candidate, MAX_USAGE, Uses, choose};
 use pagecast_core::{PageId, RelationId, Tick};
@@ -14,7 +14,7 @@ const TABLE: RelationId = RelationId(1);
 struct InOrder;
 
 impl Oracle for InOrder {
-    fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
         (page.block() < 100).then(|| Tick::from(page.block()) * SECOND)
     }
 }
@@ -94,7 +94,7 @@ fn pages_that_a_scan_has_read_and_nobody_wants_all_go() {
 struct ByTurns;
 
 impl Oracle for ByTurns {
-    fn next_access(&self, _page: PageId, _now: Tick) -> Option<Tick> {
+    fn next_access(&self, _question: Question) -> Option<Tick> {
         Some(0)
     }
 }

@@ -5,8 +5,8 @@
 //! estimates a choice finds as many of them as its samples have, up to the number of victims. The formulas are for draws
 //! with replacement, and neglect that a bulk may draw a page twice.
 
-use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, Frames, Policy, PolicyError, PolicySpec};
+use pagecast_core::oracle::{Oracle, Question};
+use pagecast_core::policy::{Access, Claimed, Frames, Policy, PolicyError, PolicySpec, Refusal};
 use pagecast_core::{FrameId, PageId, Tick};
 use std::sync::atomic::AtomicU64;
 
@@ -45,7 +45,7 @@ pub fn measured_share(spec: &PolicySpec, p: f64, frames: u32, evictions: u32, se
     let worst = frames - (f64::from(frames) * p) as u32;
     let incoming = Access { page: PageId::from_raw(u64::MAX), scan: None, write: false, at: 0 };
     let victims = (0..evictions).filter_map(|_| policy.evict(&pool, &incoming, &pool));
-    let optimal = victims.filter(|frame| frame.0 >= worst).count();
+    let optimal = victims.filter(|victim| victim.frame().0 >= worst).count();
     Ok(optimal as f64 / f64::from(evictions))
 }
 
@@ -71,13 +71,13 @@ impl Frames for Still {
         self.evictable(frame)
     }
 
-    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
-        Claim::Taken
+    fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
+        Ok(Claimed::new(frame))
     }
 }
 
 impl Oracle for Still {
-    fn next_access(&self, page: PageId, _now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
         Some(page.raw())
     }
 }

@@ -13,7 +13,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{
-    Access, Belady, Claim, ConcurrentPolicy, Frames, NextUses, PolicyError, PolicySpec, SequentialPolicy, Visitor,
+    Access, Belady, Claimed, CoarseClock, ConcurrentPolicy, Frames, HitNeed, NextUses, PolicyError, PolicySpec,
+    Refusal, SequentialPolicy, Visitor,
 };
 use pagecast_core::{FrameId, PageId, Tick};
 
@@ -145,7 +146,8 @@ impl<I: IntoIterator<Item = Access>, F: FnMut(&Access), G: FnMut(PageId, Tick)> 
     type Output = Counts;
 
     fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Counts {
-        self.run(Concurrent(policy))
+        let driver = Concurrent::new(policy, self.frames);
+        self.run(driver)
     }
 
     fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Counts {
@@ -174,8 +176,8 @@ fn run(
             counts.misses += 1;
             on_miss(&access);
             let frame = pool.free_frame().unwrap_or_else(|| {
-                let frame = driver.evict(&pool, &access, oracle);
-                let frame = frame.expect("a policy that is granted every claim finds a victim in a full pool");
+                let victim = driver.evict(&pool, &access, oracle);
+                let frame = victim.expect("a policy that is granted every claim finds a victim in a full pool").frame();
                 table.remove(pool.claimed.get());
                 on_evict(pool.claimed.get(), access.at);
                 counts.write_backs += u64::from(dirty.take(frame));
@@ -221,7 +223,7 @@ impl FrameSet {
 /// The two kinds of policy as the loop calls them.
 trait Driver {
     fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access);
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
     fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access);
 }
 
@@ -236,7 +238,7 @@ impl<P: SequentialPolicy> Driver for Sequential<P> {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         self.0.evict(frames, incoming, oracle)
     }
 
@@ -246,22 +248,37 @@ impl<P: SequentialPolicy> Driver for Sequential<P> {
     }
 }
 
-struct Concurrent<P>(P);
+struct Concurrent<P> {
+    policy: P,
+    /// For a policy that counts uses within a step as one.
+    clock: Option<CoarseClock>,
+}
+
+impl<P: ConcurrentPolicy> Concurrent<P> {
+    fn new(policy: P, frames: u32) -> Self {
+        let clock = (policy.hit_need() == HitNeed::LaterThanWord).then(|| CoarseClock::new(frames));
+        Self { policy, clock }
+    }
+}
 
 impl<P: ConcurrentPolicy> Driver for Concurrent<P> {
     #[inline]
     fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.hit(frames, frame, access);
+        let at = self.clock.as_ref().map_or(access.at, |clock| clock.at(access.at));
+        self.policy.hit(frames, frame, &Access { at, ..*access });
     }
 
     #[inline]
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        self.0.evict(frames, incoming, oracle)
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
+        self.policy.evict(frames, incoming, oracle)
     }
 
     #[inline]
     fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
-        self.0.admit(frames, frame, access);
+        self.policy.admit(frames, frame, access);
+        if let Some(clock) = &self.clock {
+            clock.admitted(access.at);
+        }
     }
 }
 
@@ -321,10 +338,10 @@ impl Frames for MemoryFrames {
     }
 
     #[inline]
-    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
         debug_assert_eq!(self.evictable(frame), Some(page), "a proposal names the page that is in the frame");
         self.claimed.set(page);
-        Claim::Taken
+        Ok(Claimed::new(frame))
     }
 }
 

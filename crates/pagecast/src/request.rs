@@ -138,6 +138,11 @@ impl Shared {
     /// Finds a frame for a load and adds it to the batch. If there is one only after a dirty page is written, the load is
     /// handed to who writes; if there is none, it is given up. Whether the page will come, unless a write fails.
     pub(crate) fn start(self: &Arc<Self>, mut loading: Loading, batch: &mut Batch<'_>) -> bool {
+        let access = loading.access();
+        if let Some(scan) = access.scan {
+            // Before a victim is looked for: the scan has come to this page, and so far past those before it.
+            self.predictor.missed(scan, access.page, access.at);
+        }
         match self.cache.place(&mut loading, &self.predictor) {
             Place::Placed => batch.add(loading),
             Place::Dirty => {

@@ -148,7 +148,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::storage::{Device, MemoryFiles};
     use crate::{Pool, PoolOptions, PredictorConfig};
-    use pagecast_core::oracle::Oracle;
+    use pagecast_core::oracle::{Oracle, Question};
     use pagecast_core::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 
     /// With a table and an index of 100 pages each.
@@ -178,7 +178,9 @@ mod tests {
             let (leader, follower) = (pool.register(&spec).unwrap(), pool.register(&spec).unwrap());
             leader.mark(table.page(77), index.page(50));
             leader.report(51);
-            let wanted = |block| leader.shared.predictor.next_access(table.page(block), leader.shared.now()).is_some();
+            let wanted = |block| {
+                leader.shared.predictor.next_access(Question::new(table.page(block), leader.shared.now())).is_some()
+            };
             assert_eq!((wanted(77), wanted(78)), (known, false), "{marks} marks");
             // The follower passes the entry.
             follower.report(51);
@@ -203,7 +205,8 @@ mod tests {
             drop(leader);
             follower.report(35);
             let predictor = &follower.shared.predictor;
-            let later = predictor.next_access_after(1, 0, table.page(50), follower.shared.now());
+            let later = predictor
+                .next_access(Question { last_use: Some(1), ..Question::new(table.page(50), follower.shared.now()) });
             assert_eq!(later.is_some_and(|ticks| ticks > 0), known, "{marks} marks: {later:?}");
         }
     }

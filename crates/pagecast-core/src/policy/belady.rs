@@ -14,7 +14,7 @@
 //! Cost: O(log64 (requests + frames)) per request. Memory: 8 bytes per request (next use, and the frame that waits for
 //! it) and 1 bit for the bitmap; 12 bytes per frame.
 
-use crate::policy::{Access, Claim, Frames, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 use foldhash::fast::FixedState;
@@ -198,13 +198,13 @@ impl SequentialPolicy for Belady {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         let mut bound = (self.waiting.len() + self.resident.len()) as u32;
         while let Some(key) = self.keys.last_below(bound) {
             let frame = self.frame_of(key);
-            if frames.claim(frame, self.resident[frame.index()].1) == Claim::Taken {
+            if let Ok(victim) = frames.claim(frame, self.resident[frame.index()].1) {
                 self.unkey(frame);
-                return Some(frame);
+                return Some(victim);
             }
             bound = key;
         }

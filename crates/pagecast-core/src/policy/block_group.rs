@@ -1,6 +1,6 @@
 //! Block groups: neighbouring pages that share what is known of their next use.
 
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Question};
 use crate::{PageId, Tick};
 
 /// The most pages of a group: 16 MiB of pages of 256 bytes, 512 MiB of pages of 8 KiB.
@@ -22,22 +22,16 @@ impl BlockGroup {
         if self.0 == 1 { page } else { PageId::new(page.relation(), page.block() - page.block() % self.0) }
     }
 
-    /// When somebody comes to the group that begins with `first`, if later than `bound`; see
-    /// [`Oracle::next_access_after`]. When a page of several was used says nothing of the others.
+    /// When somebody comes to the group that begins with the page of `question`. When a page of several was used says
+    /// nothing of the others.
     #[inline]
-    pub(super) fn next_access(
-        self,
-        first: PageId,
-        used: Tick,
-        bound: Tick,
-        now: Tick,
-        oracle: &dyn Oracle,
-    ) -> Option<Tick> {
+    pub(super) fn next_access(self, question: Question, oracle: &dyn Oracle) -> Option<Tick> {
         if self.0 == 1 {
-            return oracle.next_access_after(used, bound, first, now);
+            return oracle.next_access(question);
         }
-        let of_first = oracle.next_access_after(0, bound, first, now);
-        let last = PageId::new(first.relation(), first.block().saturating_add(self.0 - 1));
-        of_first.into_iter().chain(oracle.next_access_after(0, bound, last, now)).min()
+        let first = Question { last_use: None, ..question };
+        let block = first.page.block().saturating_add(self.0 - 1);
+        let last = Question { page: PageId::new(first.page.relation(), block), ..first };
+        oracle.next_access(first).into_iter().chain(oracle.next_access(last)).min()
     }
 }

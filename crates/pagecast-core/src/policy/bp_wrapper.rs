@@ -33,7 +33,9 @@
 //! see it.
 
 use super::hit_ring::HitRing;
-use super::{Access, Batching, ConcurrentPolicy, Frames, HitNeed, HitQueue, LockCounts, Metadata, SequentialPolicy};
+use super::{
+    Access, Batching, Claimed, ConcurrentPolicy, Frames, HitNeed, HitQueue, LockCounts, Metadata, SequentialPolicy,
+};
 use crate::sync::{Mutex, MutexGuard, TryLockError};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::sync::Arc;
@@ -61,8 +63,9 @@ const HITS_ONLY: u64 = 1 << 16;
 pub struct BpWrapper<P> {
     guarded: Mutex<Guarded<P>>,
     batching: Batching,
-    /// The policy's, so that a hit which its frame's word is enough for takes no lock.
+    /// The policy's, so that nobody takes the lock to ask, or for a hit that its frame's word is enough for.
     need: HitNeed,
+    asks_oracle: bool,
     metadata: Option<Metadata>,
 }
 
@@ -104,7 +107,7 @@ impl<P: SequentialPolicy> BpWrapper<P> {
     /// Puts `policy` behind a lock of its own.
     pub fn new(policy: P, batching: Batching) -> Self {
         let metadata = policy.metadata().filter(|_| batching.prefetch);
-        let need = policy.hit_need();
+        let (need, asks_oracle) = (policy.hit_need(), policy.asks_oracle());
         let guarded = Guarded {
             policy,
             counts: LockCounts::default(),
@@ -112,7 +115,7 @@ impl<P: SequentialPolicy> BpWrapper<P> {
             pages: Vec::new(),
             hits_since_admission: 0,
         };
-        Self { guarded: Mutex::new(guarded), batching, need, metadata }
+        Self { guarded: Mutex::new(guarded), batching, need, asks_oracle, metadata }
     }
 
     /// [`SequentialPolicy::check`] of the policy inside.
@@ -201,6 +204,10 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         }
     }
 
+    fn asks_oracle(&self) -> bool {
+        self.asks_oracle
+    }
+
     /// At once, past all queues. The caller holds the page, so that it is still in the frame.
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         if !self.need.is_met_by(frames.word(frame)) {
@@ -239,11 +246,11 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         self.guarded.lock().expect(NOT_POISONED).counts
     }
 
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         let mut guarded = self.lock();
         guarded.apply_queues(None);
         let victim = guarded.policy.evict(frames, incoming, oracle)?;
-        guarded.set_page(frames, victim, None);
+        guarded.set_page(frames, victim.frame(), None);
         Some(victim)
     }
 

@@ -3,7 +3,7 @@
 //! The frame with the smallest key is on top; of equal keys the one that was keyed first. A change or a removal costs
 //! O(log frames), and so does every refused proposal. 4 bytes per frame and place, and the key with its serial number.
 
-use crate::policy::{Claim, Frames, Metadata};
+use crate::policy::{Claimed, Frames, Metadata};
 use crate::{FrameId, PageId};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -83,7 +83,7 @@ impl<K: PartialOrd + Copy + Default> KeyedFrames<K> {
 
     /// Proposes frames by rising key and removes the one that is taken. The refused are set aside meanwhile, and keep
     /// keys and serial numbers.
-    pub(crate) fn claim(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    pub(crate) fn claim(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut refused = Vec::new();
         let mut taken = None;
         while let Some(&top) = self.heap.first() {
@@ -91,8 +91,8 @@ impl<K: PartialOrd + Copy + Default> KeyedFrames<K> {
             let page = self.keyed[frame.index()].page;
             let answer = frames.claim(frame, page);
             self.remove(frame);
-            if answer == Claim::Taken {
-                taken = Some(frame);
+            if answer.is_ok() {
+                taken = answer.ok();
                 break;
             }
             refused.push(frame);

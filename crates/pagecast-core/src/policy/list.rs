@@ -6,7 +6,7 @@
 //!
 //! The *front* of a list is its old end, where victims are looked for; the *back* is where pages enter.
 
-use crate::policy::{Claim, Frames, Metadata};
+use crate::policy::{Claimed, Frames, Metadata};
 use crate::{FrameId, PageId};
 use alloc::vec::Vec;
 
@@ -222,13 +222,13 @@ impl List {
 pub(crate) fn first_taken(
     mut proposals: impl Iterator<Item = (FrameId, PageId)>,
     frames: &dyn Frames,
-) -> Option<(FrameId, PageId)> {
-    proposals.find(|&(frame, page)| frames.claim(frame, page) == Claim::Taken)
+) -> Option<(Claimed, PageId)> {
+    proposals.find_map(|(frame, page)| Some((frames.claim(frame, page).ok()?, page)))
 }
 
 /// Proposes the frames of `list` from the front and unlinks the one that is taken.
-pub(crate) fn claim_oldest<T>(list: &mut List, nodes: &mut Nodes<T>, frames: &dyn Frames) -> Option<FrameId> {
-    let (frame, _) = first_taken(list.iter(nodes).map(|i| nodes.proposal(i)), frames)?;
-    list.remove(nodes, frame.0);
-    Some(frame)
+pub(crate) fn claim_oldest<T>(list: &mut List, nodes: &mut Nodes<T>, frames: &dyn Frames) -> Option<Claimed> {
+    let (victim, _) = first_taken(list.iter(nodes).map(|i| nodes.proposal(i)), frames)?;
+    list.remove(nodes, victim.frame().0);
+    Some(victim)
 }

@@ -11,7 +11,7 @@
 //! that left (a ghost) it keeps by page id.
 //!
 //! The order of calls, for one frame: `admit`, any number of `hit`, then either a claim inside `evict` that was
-//! answered [`Claim::Taken`], or `forget`. After `Taken` the policy has already dropped the frame: no `forget` follows.
+//! answered with a [`Claimed`], or `forget`. After a claim the policy has dropped the frame: no `forget` follows.
 
 mod adaptive;
 pub mod belady;
@@ -20,6 +20,7 @@ mod block_group;
 mod bp_wrapper;
 mod catalog;
 mod clock;
+mod coarse_clock;
 mod flash;
 mod frequency;
 mod ghosts;
@@ -44,6 +45,7 @@ pub use belady::{Belady, NextUses};
 pub use bp_wrapper::BpWrapper;
 pub use catalog::names;
 pub use clock::{Car, ClockPro, ClockSweep, SecondTouchClock};
+pub use coarse_clock::CoarseClock;
 pub use flash::{Cfdc, Cflru};
 pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
 pub use hit_queue::{Batching, Due, HitQueue, LockCounts, Metadata};
@@ -81,11 +83,31 @@ pub struct Access {
     pub at: Tick,
 }
 
-/// What became of a claim on a frame.
+/// A frame that was claimed: it belongs to whoever has this, and its page is gone from the page table.
+///
+/// [`Frames::claim`] makes it, the policy returns it from `evict`, and the owner of the frames takes it back. It is not copied, so
+/// that one claim gives one frame.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a claimed frame that is dropped is lost to its owner"]
+pub struct Claimed(FrameId);
+
+impl Claimed {
+    /// For the owner of the frames, in [`Frames::claim`]: the frame is now nobody else's.
+    #[inline]
+    pub fn new(frame: FrameId) -> Self {
+        Self(frame)
+    }
+
+    /// Which frame it is.
+    #[inline]
+    pub fn frame(&self) -> FrameId {
+        self.0
+    }
+}
+
+/// Why a claim was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Claim {
-    /// The frame belongs to the claimer: its page is gone from the page table.
-    Taken,
+pub enum Refusal {
     /// Somebody uses the frame (a pin, a load in progress), or it holds another page than the one proposed.
     Pinned,
     /// The page must be written before it can leave. The owner has been told to see to it.
@@ -112,7 +134,11 @@ pub trait Frames {
     fn prefetch(&self, _address: usize) {}
 
     /// Takes the frame if it still holds `page` and nobody holds it.
-    fn claim(&self, frame: FrameId, page: PageId) -> Claim;
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had.
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal>;
 }
 
 /// What a policy wants done at a hit, so that the pool can do it without a call.
@@ -127,9 +153,11 @@ pub enum HitNeed {
     },
     /// The frame's word becomes the time of the hit; equal to what [`ConcurrentPolicy::hit`] does.
     Time,
-    /// A call of [`ConcurrentPolicy::hit`], which touches little beside what belongs to the frame and takes no lock. It may be
-    /// left out within the policy's [`grain`](ConcurrentPolicy::grain).
+    /// A call of [`ConcurrentPolicy::hit`], which touches little beside what belongs to the frame and takes no lock.
     Word,
+    /// As [`Word`](Self::Word), with the time of a [`CoarseClock`]. Outside scans a hit that is not later than the time in the
+    /// frame's word does nothing and need not be told: uses within a step of the clock are one.
+    LaterThanWord,
     /// A call of [`SequentialPolicy::hit`], which keeps an order and has no other caller meanwhile.
     Order,
     /// A place in the session's [`HitQueue`] of this length, and a [`ConcurrentPolicy::commit`] when it is due.
@@ -141,7 +169,8 @@ pub enum HitNeed {
 }
 
 impl HitNeed {
-    /// Does in the frame's `word` what a hit needs, and says whether that was all: if not, the policy must be called.
+    /// Does in the frame's `word` what a hit needs, if that takes no time, and says whether that was all: if not, the policy
+    /// must be called.
     ///
     /// Relaxed, and a load and a store apart: the count publishes no other memory, and what a race loses is one vote of
     /// two hits at the same moment, or of a hand that lowers the count at the moment of a hit.
@@ -161,10 +190,10 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// What a hit costs. Constant.
     fn hit_need(&self) -> HitNeed;
 
-    /// Ticks from the time in a frame's word within which a hit outside scans does nothing and need not be called; they change.
-    /// `None` if it always does something, or the word is no time.
-    fn grain(&self) -> Option<alloc::sync::Arc<AtomicU64>> {
-        None
+    /// Whether it asks the oracle before it claims a page. Constant. An owner who knows more of some pages than the policy can leave
+    /// them to one that asks.
+    fn asks_oracle(&self) -> bool {
+        false
     }
 
     /// `access` found its page in `frame`.
@@ -181,7 +210,7 @@ pub trait ConcurrentPolicy: Send + Sync {
     }
 
     /// Claims a victim to make room for `incoming`. `None` after a bounded search in which nothing could be claimed.
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
 
     /// `frame`, claimed before or free, now holds the page of `access`.
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
@@ -212,6 +241,11 @@ pub trait SequentialPolicy: Send {
         HitNeed::Order
     }
 
+    /// As [`ConcurrentPolicy::asks_oracle`].
+    fn asks_oracle(&self) -> bool {
+        false
+    }
+
     /// `access` found its page in `frame`. Called if [`SequentialPolicy::hit_need`] is not met by the frame's word.
     fn hit(&mut self, frame: FrameId, access: &Access) {
         let _ = (frame, access);
@@ -219,7 +253,7 @@ pub trait SequentialPolicy: Send {
 
     /// Claims a victim to make room for `incoming`. `None` after a bounded number of proposals. A page that is refused
     /// keeps its place in the order.
-    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId>;
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
 
     /// `frame`, claimed before or free, now holds the page of `access`.
     fn admit(&mut self, frames: &dyn Frames, frame: FrameId, access: &Access);
@@ -249,11 +283,15 @@ impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
         (**self).hit_need()
     }
 
+    fn asks_oracle(&self) -> bool {
+        (**self).asks_oracle()
+    }
+
     fn hit(&mut self, frame: FrameId, access: &Access) {
         (**self).hit(frame, access);
     }
 
-    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         (**self).evict(frames, incoming, oracle)
     }
 

@@ -16,7 +16,7 @@
 use super::layout::header;
 use super::reader::Predictor;
 use super::scan::Scan;
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Question};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{PageId, ScanId, Tick};
 
@@ -57,7 +57,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// 0 if it gains nothing, if its bound is used up, or if nothing is known. The pause counts as taken.
     pub fn pause(&self, scan: ScanId, page: PageId, now: Tick, throttle: &Throttle) -> Tick {
         let Some(record) = self.open(scan) else { return 0 };
-        let (Some(behind), Some(horizon)) = (self.next_access(page, now), self.horizon()) else { return 0 };
+        let (Some(behind), Some(horizon)) = (self.next_access(Question::new(page, now)), self.horizon()) else {
+            return 0;
+        };
         let too_far = behind.saturating_sub(horizon);
         let elapsed = now.saturating_sub(record.started()) as f64;
         let left = ((elapsed * throttle.share.clamp(0.0, 1.0)) as Tick).saturating_sub(record.paused());

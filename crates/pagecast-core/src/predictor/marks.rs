@@ -118,7 +118,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// From then on `page` counts as wanted when `entry` is. Without [`marks`](super::PredictorConfig::marks) nothing happens.
     ///
     /// ```
-    /// use pagecast_core::oracle::Oracle;
+    /// use pagecast_core::oracle::{Oracle, Question};
     /// use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
     /// use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
     /// use std::sync::Arc;
@@ -138,7 +138,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// predictor.mark(PageId::new(table, 77), PageId::new(index, 50));
     /// predictor.report(leader, 51, 510);
     /// predictor.report(follower, 20, 400); // 20 ticks an entry
-    /// assert_eq!(predictor.next_access(PageId::new(table, 77), 400), Some(600));
+    /// assert_eq!(predictor.next_access(Question::new(PageId::new(table, 77), 400)), Some(600));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn mark(&self, page: PageId, entry: PageId) {

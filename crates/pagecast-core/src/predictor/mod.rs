@@ -17,7 +17,7 @@
 //!   still, which makes the pages just ahead of a scan look later than they are.
 //! * A scan that reads page by page has come to the page that it misses, whenever it reports ([`missed`]). In the sources only
 //!   reports tell.
-//! * Who knows when a page was last used can ask with that ([`next_access_after`]): what a scan has read since its last report
+//! * Who knows when a page was last used can ask with that ([`last_use`]): what a scan has read since its last report
 //!   is then not taken for what it wants at once, unless it reads all pages of a position at a stroke and says so before. The sources have nothing like it.
 //! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to 10 s.
 //!
@@ -30,7 +30,7 @@
 //! of the relation; it never blocks. Memory: see [`PredictorConfig`]; nothing per block, nothing per frame.
 //!
 //! ```
-//! use pagecast_core::oracle::Oracle;
+//! use pagecast_core::oracle::{Oracle, Question};
 //! use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 //! use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 //! use std::sync::Arc;
@@ -47,15 +47,15 @@
 //! let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 5000, parts: &parts }, 0)?;
 //!
 //! predictor.report(scan, 1000, 2000); // 1000 rows in 2000 ticks
-//! assert_eq!(predictor.next_access(PageId::new(table, 60), 2000), Some(4000)); // 2000 rows on, 2 ticks each
-//! assert_eq!(predictor.next_access(PageId::new(table, 5), 2000), None); // behind the scan
+//! assert_eq!(predictor.next_access(Question::new(PageId::new(table, 60), 2000)), Some(4000)); // 2000 rows on, 2 ticks each
+//! assert_eq!(predictor.next_access(Question::new(PageId::new(table, 5), 2000)), None); // behind the scan
 //! registry.finish(scan, 2000);
-//! assert_eq!(predictor.next_access(PageId::new(table, 60), 2000), None);
+//! assert_eq!(predictor.next_access(Question::new(PageId::new(table, 60), 2000)), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`missed`]: crate::oracle::Oracle::missed
-//! [`next_access_after`]: crate::oracle::Oracle::next_access_after
+//! [`missed`]: Predictor::missed
+//! [`last_use`]: crate::oracle::Question::last_use
 
 mod advice;
 mod arena;

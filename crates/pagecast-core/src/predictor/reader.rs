@@ -7,7 +7,7 @@ use super::scan::Scan;
 use super::visits::Visits;
 use super::words::{Words, split};
 use super::{FormatError, PredictorConfig, ScanView};
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Question};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -86,6 +86,17 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             record.report(position, now);
         }
         record.unchanged()
+    }
+
+    /// Says that `scan` asked for `page` at `now` and did not find it: so far it has come. To be said before a victim is
+    /// looked for. Of a scan whose positions are not those of single pages it says nothing, for such a scan may ask for
+    /// pages of many positions together.
+    pub fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
+        if let Some(record) = self.open(scan).filter(Scan::reads_page_by_page)
+            && let Some(position) = self.ahead(&record, page)
+        {
+            record.missed(position, now);
+        }
     }
 
     /// Where the scan comes to `page`, if it has not reported to be past it.
@@ -315,39 +326,27 @@ pub(super) fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
 }
 
 impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
-    /// Of a scan whose positions are those of single pages; of another, which may ask for pages of many positions together, it says nothing.
-    fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
-        if let Some(record) = self.open(scan).filter(Scan::reads_page_by_page)
-            && let Some(position) = self.ahead(&record, page)
-        {
-            record.missed(position, now);
-        }
-    }
-
-    fn scan_changes(&self) -> u64 {
-        self.words().load(header::CHANGES, Acquire)
-    }
-
-    /// The least, over all running scans that have `page` ahead of them, of distance times pace.
+    /// The least, over all running scans that have the page ahead of them, of distance times pace.
     ///
     /// A page counts while its position is not below what the scan has reported. The distance is from where the scan
-    /// probably is by now: on from its last report at its pace, at most as far as the last report went.
-    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
-        self.next_access_after(0, 0, page, now)
-    }
-
-    /// See [`next_access`](Self::next_access). What is not beyond `bound` is found out from the scans that were nearest
-    /// when the page's cell was last looked at. Then the entries that led scans to the page are asked for.
+    /// probably is by now: on from its last report at its pace, at most as far as the last report went. What is not
+    /// [`above`](Question::above) is found out from the scans that were nearest when the page's cell was last looked at.
+    /// Then the entries that led scans to the page are asked for.
     ///
-    /// Without the scans that have probably made the use of the page that was at `used`: it was after their last report, and
-    /// they should be past the page by now. With seldom reports and small pools most pages are such. Almost sequential scans are expected by
-    /// the visits that others have made ([`visit`](Self::visit)).
+    /// A [`last_use`](Question::last_use) leaves out the scans that have probably made it: it was after their last report,
+    /// and they should be past the page by now. With seldom reports and small pools most pages are such. Almost
+    /// sequential scans are expected by the visits that others have made ([`visit`](Self::visit)).
     #[inline]
-    fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, now, last_use, above }: Question) -> Option<Tick> {
+        let (used, bound) = (last_use.unwrap_or(0), above.unwrap_or(0));
         let visits = if used > 0 && self.layout.has_marks() { self.visits(page) } else { None };
         let asked = Asked { page, used, now, visits };
         let nearest = self.nearest(bound, asked);
         if self.layout.has_marks() { self.nearest_by_marks(nearest, bound, asked) } else { nearest }
+    }
+
+    fn scan_changes(&self) -> u64 {
+        self.words().load(header::CHANGES, Acquire)
     }
 }
 

@@ -155,12 +155,12 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Says that `scan`, which reads a table nearly in its order ([`Pages::Correlated`](super::Pages::Correlated)), reads `page`.
     ///
     /// From then on scans that have the page before them are expected to read it at the same distance from its place, where
-    /// [`next_access_after`](crate::oracle::Oracle::next_access_after) is asked. To be said of each page in turn, and once where rows
+    /// the [`last_use`](crate::oracle::Question::last_use) of a page is told. To be said of each page in turn, and once where rows
     /// that follow each other lie on one page: visits tell where the scan is between two reports, and until it has reported after some of them they leave nothing. Other pages and
     /// scans, and memory without [`marks`](super::PredictorConfig::marks), change nothing.
     ///
     /// ```
-    /// use pagecast_core::oracle::Oracle;
+    /// use pagecast_core::oracle::{Oracle, Question};
     /// use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
     /// use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
     /// use std::sync::Arc;
@@ -185,7 +185,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// registry.finish(leader, 10_000);
     /// // The other one is in the page's window at place 450, and comes to it at place 500; 20 ticks a block.
     /// predictor.report(follower, 450, 9_000);
-    /// assert_eq!(predictor.next_access_after(8_000, 0, page, 9_000), Some(50 * 20));
+    /// assert_eq!(predictor.next_access(Question { last_use: Some(8_000), ..Question::new(page, 9_000) }), Some(50 * 20));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn visit(&self, scan: ScanId, page: PageId, now: Tick) {

@@ -2,7 +2,7 @@
 
 use super::remove;
 use pagecast_core::PageId;
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 
 /// PBM's queues as vectors of groups; a group is its first page's number and its pages, the least recently used first.
 pub(crate) struct TimeQueues {
@@ -99,7 +99,7 @@ impl TimeQueues {
         self.changes = oracle.scan_changes();
         for group in std::mem::take(&mut self.waiting) {
             let last = (group & !0xffff_ffff) + u64::from((group as u32).saturating_add(self.group as u32 - 1));
-            let times = [group, last].map(|page| oracle.next_access(PageId::from_raw(page), self.now));
+            let times = [group, last].map(|page| oracle.next_access(Question::new(PageId::from_raw(page), self.now)));
             match times.into_iter().flatten().min() {
                 Some(ticks) => {
                     let queue = self.queue_of(ticks);

@@ -1,7 +1,7 @@
 //! A pool without pages' contents, for tests of policies: it grants and refuses claims and checks what it is told.
 
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, Frames, Policy, PolicySpec, names};
+use pagecast_core::policy::{Access, Claimed, Frames, Policy, PolicySpec, Refusal, names};
 use pagecast_core::{FrameId, PageId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ pub(crate) fn evict(
     frames: &dyn Frames,
     incoming: &Access,
     oracle: &dyn Oracle,
-) -> Option<FrameId> {
+) -> Option<Claimed> {
     match policy {
         Policy::Concurrent(policy) => policy.evict(frames, incoming, oracle),
         Policy::Sequential(policy) => policy.evict(frames, incoming, oracle),
@@ -111,17 +111,17 @@ impl Frames for Slots {
         self.slots.borrow()[frame.index()].page
     }
 
-    fn claim(&self, frame: FrameId, page: PageId) -> Claim {
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
         self.claims.set(self.claims.get() + 1);
         let slot = &mut self.slots.borrow_mut()[frame.index()];
         assert_eq!(slot.page, Some(page), "{frame:?} is proposed with a page that it does not hold");
         if slot.held {
-            Claim::Pinned
+            Err(Refusal::Pinned)
         } else if slot.dirty && self.refuse_dirty.get() {
-            Claim::Dirty
+            Err(Refusal::Dirty)
         } else {
             *slot = Slot::default();
-            Claim::Taken
+            Ok(Claimed::new(frame))
         }
     }
 }
@@ -201,7 +201,7 @@ impl ModelPool {
     }
 
     fn evict(&mut self, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        let victim = evict(&mut self.policy, &self.frames, incoming, oracle)?;
+        let victim = evict(&mut self.policy, &self.frames, incoming, oracle)?.frame();
         self.evicted = self.table.iter().find(|(_, frame)| **frame == victim).map(|(page, _)| *page);
         self.table.retain(|_, frame| *frame != victim);
         Some(victim)
@@ -218,7 +218,7 @@ impl ModelPool {
         self.frames.slots.get_mut().iter_mut().for_each(|slot| slot.held = false);
     }
 
-    /// From now on a claim on a written page is answered with [`Claim::Dirty`].
+    /// From now on a claim on a written page is answered with [`Refusal::Dirty`].
     pub(crate) fn refuse_dirty(&mut self) {
         self.frames.refuse_dirty.set(true);
     }

@@ -7,8 +7,8 @@
 use super::{Concurrent, Counts, Driver, MemoryFrames, PageIds, Replay};
 use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{
-    Access, Batching, BpWrapper, ConcurrentPolicy, Due, HitNeed, HitQueue, PolicyError, PolicySpec, SequentialPolicy,
-    Visitor,
+    Access, Batching, BpWrapper, Claimed, ConcurrentPolicy, Due, HitNeed, HitQueue, PolicyError, PolicySpec,
+    SequentialPolicy, Visitor,
 };
 use pagecast_core::{FrameId, PageId, Tick};
 
@@ -42,7 +42,8 @@ impl<I: IntoIterator<Item = Access>, F: FnMut(&Access), G: FnMut(PageId, Tick)> 
 
     /// It has no use for batches.
     fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Counts {
-        self.replay.run(Concurrent(policy))
+        let driver = Concurrent::new(policy, self.replay.frames);
+        self.replay.run(driver)
     }
 
     fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Counts {
@@ -85,7 +86,7 @@ impl<P: SequentialPolicy> Driver for Wrapped<P> {
         self.next_turn();
     }
 
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         self.commit(frames);
         self.policy.evict(frames, incoming, oracle)
     }

@@ -3,7 +3,7 @@
 use crate::trace::{LoadedEvent, Trace};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::{PageId, Tick};
 use std::cell::Cell;
 
@@ -69,7 +69,7 @@ impl Foresight {
 }
 
 impl Oracle for Foresight {
-    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
+    fn next_access(&self, Question { page, now, .. }: Question) -> Option<Tick> {
         let number = *self.numbers.get(&page)? as usize;
         let registered = self.registered(now);
         let (mut at, known_by) = self.known[number].get();

@@ -17,8 +17,10 @@ use crate::replay::{Counts, PageIds, belady, replay, replay_watched};
 use crate::trace::Trace;
 use feed::{Fixed, Logical, Plain};
 use foresight::Foresight;
-use pagecast_core::oracle::{NoScans, Oracle};
+use pagecast_core::oracle::{NoScans, Oracle, Question};
 use pagecast_core::policy::{Access, NextUses, PolicyError, PolicySpec};
+use pagecast_core::predictor::Predictor;
+use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, Tick};
 use scans::Scans;
 use std::cell::{Cell, RefCell};
@@ -160,7 +162,8 @@ fn fixed(
 ) -> Result<Outcome, SimulationError> {
     let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
-    let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
+    let missed = |access: &Access| tell_of_miss(&oracle, access);
+    let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, missed)?;
     scans.into_inner().fault()?;
     Ok(of(counts))
 }
@@ -197,10 +200,14 @@ fn logical(
     let mut feed = Logical::new(trace, &scans, &missed, latency, options);
     let on_evict = |page: PageId, now: Tick| {
         if options.throttle.is_some() {
-            oracle.evicted(oracle.next_access(page, now));
+            oracle.evicted(oracle.next_access(Question::new(page, now)));
         }
     };
-    let watch = (|_: &Access| missed.set(true), on_evict);
+    let on_miss = |access: &Access| {
+        missed.set(true);
+        tell_of_miss(&oracle, access);
+    };
+    let watch = (on_miss, on_evict);
     let counts = replay_watched(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, watch)?;
     let wall = started.elapsed();
     let (mut logical, order) = feed.finish();
@@ -209,6 +216,13 @@ fn logical(
     let requests = order.iter().zip(0..).map(|(&page, at)| feed::dense_access(page, false, at));
     logical.opt_misses = belady(requests, next, PageIds::Dense(trace.unique()), frames, |_| ())?.misses;
     Ok(Outcome { counts, wall, logical: Some(logical) })
+}
+
+/// A scan that misses a page has come to it.
+fn tell_of_miss(predictor: &Predictor<impl AsRef<[AtomicU64]>>, access: &Access) {
+    if let Some(scan) = access.scan {
+        predictor.missed(scan, access.page, access.at);
+    }
 }
 
 /// The page with this dense number, as replays without scans name it.

@@ -11,32 +11,22 @@
 //! Whoever takes the mark off counts it, once, by an exchange (I7). The first use of a marked page is the use that the
 //! policy admitted it for, and is not told to the policy as a second one.
 //!
-//! Two rules on who leaves, both over what the predictor knows, whatever the policy is:
-//! * To make room for a page ahead, no page leaves that a scan wants, be it later. Whoever is wanted last could leave
-//!   without harm if estimates were exact and all frames were looked at; with samples, letting pages go that are wanted
-//!   later than the page ahead read 12 to 27 % more bytes in a pool that everybody competes for (`docs/benchmarks.md`).
-//! * A policy that does not ask the predictor may not give up a marked page that is still wanted, as long as it finds
-//!   another. One that does ask has weighed it.
+//! Which pages may leave for a page ahead, and how long a marked page stays, is in `evict.rs`.
 //!
-//! Cost: a request for a resident page reads one more word of the frame's line. An eviction for a page ahead asks for at
-//! most [`MAX_REFUSALS`] estimates of its own; other evictions for one estimate per marked candidate.
+//! Cost: a request for a resident page reads one more word of the frame's line.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use pagecast_core::PageId;
 use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::Access;
-use pagecast_core::{PageId, ScanId, Tick};
 
+use super::Cache;
 use super::frame::{Header, Owned};
 use super::load::{Load, Loading, Waiter};
 use super::table::InFlight;
-use super::{Cache, Place, View};
 use crate::stats::Counter;
-
-/// How many candidates an eviction for a page ahead may turn down before it finds nothing.
-const MAX_REFUSALS: u32 = 32;
 
 /// What became of the wish to bring a page ahead.
 pub(crate) enum Ahead {
@@ -107,10 +97,7 @@ impl Cache {
         if self.is_at_cap(access) {
             return None;
         }
-        self.free.take().or_else(|| {
-            let spare = Spare::new(access, true, oracle);
-            self.evict_with(&View::sparing(self, &spare), access, &spare).ok()
-        })
+        self.free.take().or_else(|| self.evict_unwanted(access, oracle))
     }
 
     /// Takes the mark off a page that nobody has used. The page stays, as any other; a load goes on.
@@ -152,77 +139,5 @@ impl Cache {
     pub(super) fn take_off(&self, as_what: Counter) {
         self.statistics.add(as_what, 1);
         self.marked.fetch_sub(1, Relaxed);
-    }
-
-    /// A victim for a page that somebody waits for. Marked pages stay as long as there is another choice.
-    pub(super) fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
-        if self.ahead() > 0 {
-            let spare = Spare::new(incoming, false, oracle);
-            let victim = self.evict_with(&View::sparing(self, &spare), incoming, &spare);
-            if victim.is_ok() || spare.refused.get() == 0 {
-                return victim;
-            }
-        }
-        self.evict_with(&View::new(self), incoming, oracle)
-    }
-}
-
-/// What one eviction leaves where it is. Stands between the policy and the predictor, to see whether the policy asks.
-pub(super) struct Spare<'a> {
-    oracle: &'a dyn Oracle,
-    at: Tick,
-    /// Whether the incoming page is brought ahead.
-    is_ahead: bool,
-    asked: Cell<bool>,
-    refused: Cell<u32>,
-}
-
-impl<'a> Spare<'a> {
-    fn new(incoming: &Access, is_ahead: bool, oracle: &'a dyn Oracle) -> Self {
-        Self { oracle, at: incoming.at, is_ahead, asked: Cell::new(false), refused: Cell::new(0) }
-    }
-
-    /// Whether the frame may not be taken from `page`.
-    pub(super) fn keeps(&self, header: &Header, page: PageId) -> bool {
-        let wanted = || self.oracle.next_access(page, self.at).is_some();
-        let keeps = match self.is_ahead {
-            true => self.is_exhausted() || wanted(),
-            false => header.is_marked() && !self.asked.get() && wanted(),
-        };
-        self.refused.set(self.refused.get().saturating_add(keeps.into()));
-        keeps
-    }
-
-    /// Whether the frame is for a page that nobody waits for.
-    pub(super) fn is_for_a_page_ahead(&self) -> bool {
-        self.is_ahead
-    }
-
-    /// Whether enough was turned down to stop looking.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.is_ahead && self.refused.get() >= MAX_REFUSALS
-    }
-}
-
-impl Oracle for Spare<'_> {
-    fn next_access(&self, page: PageId, now: Tick) -> Option<Tick> {
-        self.asked.set(true);
-        self.oracle.next_access(page, now)
-    }
-
-    fn next_access_after(&self, used: Tick, bound: Tick, page: PageId, now: Tick) -> Option<Tick> {
-        self.asked.set(true);
-        self.oracle.next_access_after(used, bound, page, now)
-    }
-
-    fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
-        // What is brought ahead the scan has not come to.
-        if !self.is_ahead {
-            self.oracle.missed(scan, page, now);
-        }
-    }
-
-    fn scan_changes(&self) -> u64 {
-        self.oracle.scan_changes()
     }
 }

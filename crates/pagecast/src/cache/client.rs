@@ -14,8 +14,8 @@ pub(crate) trait Client: Send {
     /// Hands its queue of hits to `work`.
     fn with_queue(&mut self, cache: &Cache, work: impl FnOnce(&mut HitQueue));
 
-    /// Makes a hit of the client into an access, at a time that is given or else now.
-    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access;
+    /// Makes a hit of the client into an access, at a time that is given or else now, by the cache's clock for hits.
+    fn hit_at(&mut self, cache: &Cache, access: impl FnOnce(Option<Tick>) -> Access) -> Access;
 
     /// The client waits for a page: what time it was before is of no use.
     fn pause(&mut self);
@@ -31,8 +31,8 @@ impl<C: Client> Client for &mut C {
     }
 
     #[inline]
-    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
-        (**self).hit_at(access)
+    fn hit_at(&mut self, cache: &Cache, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        (**self).hit_at(cache, access)
     }
 
     fn pause(&mut self) {
@@ -58,12 +58,13 @@ struct LastLook {
 
 impl LastLook {
     #[inline]
-    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access, hit_time: impl FnOnce(Tick) -> Tick) -> Access {
         if let Some(left) = self.hits_left.checked_sub(1) {
             self.hits_left = left;
             return access(Some(self.at));
         }
         let access = access(None);
+        let access = Access { at: hit_time(access.at), ..access };
         *self = Self { at: access.at, hits_left: HITS_PER_LOOK - 1 };
         access
     }
@@ -95,8 +96,8 @@ impl Client for SessionState {
     }
 
     #[inline]
-    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
-        self.last_look.hit_at(access)
+    fn hit_at(&mut self, cache: &Cache, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        self.last_look.hit_at(access, |at| cache.hit_time(at))
     }
 
     fn pause(&mut self) {
@@ -119,8 +120,9 @@ impl Client for Anyone {
     }
 
     #[inline]
-    fn hit_at(&mut self, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
-        access(None)
+    fn hit_at(&mut self, cache: &Cache, access: impl FnOnce(Option<Tick>) -> Access) -> Access {
+        let access = access(None);
+        Access { at: cache.hit_time(access.at), ..access }
     }
 
     fn pause(&mut self) {}
@@ -159,18 +161,18 @@ mod tests {
     fn a_session_looks_at_the_clock_for_every_so_many_hits() {
         let (mut looks, mut last) = (0, LastLook::default());
         let mut hit = |last: &mut LastLook| {
-            let access = last.hit_at(|at| {
+            let exact = |at: Option<Tick>| {
                 let at = at.unwrap_or_else(|| {
                     looks += 1;
                     1000 * looks
                 });
                 Access { page: PageId::from_raw(1), scan: None, write: false, at }
-            });
-            access.at
+            };
+            last.hit_at(exact, |at| at + 1).at
         };
         let times: Vec<Tick> = (0..2 * HITS_PER_LOOK).map(|_| hit(&mut last)).collect();
         let (first, second) = times.split_at(HITS_PER_LOOK as usize);
-        assert!(first.iter().all(|&at| at == 1000) && second.iter().all(|&at| at == 2000), "{times:?}");
-        assert_eq!(hit(&mut last), 3000);
+        assert!(first.iter().all(|&at| at == 1001) && second.iter().all(|&at| at == 2001), "{times:?}");
+        assert_eq!(hit(&mut last), 3001);
     }
 }

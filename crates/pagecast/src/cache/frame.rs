@@ -1,7 +1,7 @@
 //! Frame headers: who holds which frame, and what is in it.
 
-use pagecast_core::PageId;
-use pagecast_core::policy::Claim;
+use pagecast_core::policy::{Claimed, Refusal};
+use pagecast_core::{FrameId, PageId};
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::AtomicU64;
@@ -42,6 +42,11 @@ impl Owned {
     #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.0
+    }
+
+    /// For the policy that claimed it, who hands it to whoever asked for a victim.
+    pub(super) fn into_claimed(self) -> Claimed {
+        Claimed::new(FrameId(self.0))
     }
 
     /// All frames of a new pool.
@@ -172,7 +177,7 @@ impl Header {
     }
 
     /// Takes the frame if it is resident without pins and clean. The caller holds the lock of its page's shard (I2).
-    pub(super) fn claim(&self, index: u32) -> Result<Owned, Claim> {
+    pub(super) fn claim(&self, index: u32) -> Result<Owned, Refusal> {
         #[cfg(pagecast_shuttle)]
         if mistake::made(CLAIM_WHILE_WRITING) {
             self.state.fetch_and(!WRITING, Relaxed);
@@ -180,9 +185,18 @@ impl Header {
         // Acquire: pairs with the Release of `unpin`. On success the state has no pins and nobody can add one.
         match self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed) {
             Ok(_) => Ok(self.own(index)),
-            Err(now) if now & (RESIDENT | PINS) == RESIDENT => Err(Claim::Dirty),
-            Err(_) => Err(Claim::Pinned),
+            Err(now) if now & (RESIDENT | PINS) == RESIDENT => Err(Refusal::Dirty),
+            Err(_) => Err(Refusal::Pinned),
         }
+    }
+
+    /// The frame that a policy claimed, back from its hands.
+    pub(super) fn take_back(&self, claimed: Claimed) -> Owned {
+        assert!(
+            self.state.load(Relaxed) & (RESIDENT | EXCLUSIVE) == 0,
+            "a policy gave a frame that it had not claimed"
+        );
+        Owned(claimed.frame().0)
     }
 
     /// The token of a frame that has just become the caller's.

@@ -5,11 +5,11 @@
 //! count, retires what is free, takes what is resident without pins, and what is pinned or being filled at that moment
 //! is retired when it is given back or, being resident then, by the misses that follow ([`Cache::drain`]).
 
-use pagecast_core::policy::Claim;
+use pagecast_core::policy::Refusal;
 use pagecast_core::{FrameId, PageId};
 
+use super::Cache;
 use super::frame::Owned;
-use super::{Cache, View};
 use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
@@ -156,6 +156,7 @@ impl Cache {
     /// frames above were is forgotten; those that are held or dirty leave later. Says how many are left there.
     pub(crate) fn resize(&self, frames: u32) -> u32 {
         self.policy.resize(frames);
+        self.clock.iter().for_each(|clock| clock.resize(frames));
         self.free.resize(frames, &self.memory);
         self.drain(u32::MAX);
         (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
@@ -178,12 +179,12 @@ impl Cache {
     /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it. A dirty page is
     /// remembered as one to be written.
     pub(super) fn evacuate(&self, index: u32, page: PageId) {
-        match self.claim(index, page) {
+        match self.take_from(index, page) {
             Ok(owned) => {
-                self.policy.forget(&View::new(self), FrameId(index), page);
+                self.policy.forget(self, FrameId(index), page);
                 self.free.give(owned, &self.memory);
             }
-            Err(Claim::Dirty) => self.want_clean(&[(page, index)]),
+            Err(Refusal::Dirty) => self.want_clean(&[(page, index)]),
             Err(_) => {}
         }
     }

@@ -23,13 +23,13 @@
 mod ahead;
 mod check;
 mod client;
+mod evict;
 mod exclusive;
 mod frame;
 mod free;
 mod load;
 mod shares;
 mod table;
-mod view;
 mod write_back;
 
 #[cfg(all(test, pagecast_shuttle))]
@@ -39,27 +39,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Waker;
 
-use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claim, ConcurrentPolicy, Due, Frames, HitNeed};
+use pagecast_core::policy::{Access, Claimed, CoarseClock, ConcurrentPolicy, Due, Frames, HitNeed, Refusal};
+use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::frame_memory::FrameMemory;
+use crate::processor_cache::prefetch;
 use crate::stats::{Counter, PoolStats, Statistics};
-use crate::sync::{Mutex, atomic::AtomicU64, unless_mistaken};
+use crate::sync::{Mutex, unless_mistaken};
 pub(crate) use ahead::Ahead;
 pub use check::FrameCounts;
 use client::SharedQueues;
 pub(crate) use client::{Anyone, Client, SessionState};
+pub(crate) use evict::Place;
 pub(crate) use exclusive::{Exclusive, Upgrade};
 use frame::Header;
 pub(crate) use frame::{Held, Owned};
-use free::{DRAINED_PER_MISS, FreeFrames};
+use free::FreeFrames;
 use load::Load;
 pub(crate) use load::{Loading, Waiter};
 pub(crate) use shares::{Capped, MAX_KEEPS};
 use shares::{Caps, Keeps};
 use table::Table;
-use view::View;
 pub(crate) use write_back::{Blocked, Writing};
 
 /// The frames of a pool and all that is known about them.
@@ -88,8 +89,8 @@ pub(crate) struct Cache {
     free: FreeFrames,
     policy: Box<dyn ConcurrentPolicy>,
     hit_need: HitNeed,
-    /// The policy's.
-    grain: Option<Arc<AtomicU64>>,
+    /// For a policy that counts uses within a step of it as one.
+    clock: Option<CoarseClock>,
     /// Hits of callers without a session.
     queues: SharedQueues,
     loads: AtomicU32,
@@ -103,9 +104,6 @@ pub(crate) struct Cache {
     wanted: Mutex<Vec<(PageId, u32)>>,
     pub(crate) statistics: Statistics,
 }
-
-/// How often an eviction looks again when frames that it found held are free by the time it gives up.
-const LOOKS: u32 = 8;
 
 /// What became of a request.
 pub(crate) enum Request {
@@ -121,17 +119,6 @@ pub(crate) enum Request {
     Started(Loading, Waiter),
     /// As many loads are in flight as there may be.
     Full,
-}
-
-/// What became of the search for a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// The load has its frame.
-    Placed,
-    /// There is one as soon as a dirty page is written; see [`Cache::take_wanted`].
-    Dirty,
-    /// There is none.
-    NoFrame,
 }
 
 impl Request {
@@ -178,7 +165,7 @@ impl Cache {
             table: Table::new(most),
             free: FreeFrames::new(frames, most),
             hit_need: policy.hit_need(),
-            grain: policy.grain(),
+            clock: (policy.hit_need() == HitNeed::LaterThanWord).then(|| CoarseClock::new(frames)),
             policy,
             queues: SharedQueues::new(),
             loads: AtomicU32::new(0),
@@ -310,89 +297,41 @@ impl Cache {
         if need.is_met_by(word) {
             return;
         }
-        let access = client.hit_at(access);
+        let access = client.hit_at(self, access);
         match need {
             // Relaxed: a time publishes no other memory.
             HitNeed::Time => word.store(access.at, Relaxed),
-            HitNeed::Word if access.scan.is_none() && self.is_same_use(word, access.at) => {}
+            // Relaxed: the policy looks again, and publishes nothing by it.
+            HitNeed::LaterThanWord if access.scan.is_none() && access.at <= word.load(Relaxed) => {}
             HitNeed::Queue { length } => {
                 client.with_queue(self, |queue| match queue.note(length, FrameId(frame), &access) {
                     Due::NotYet => {}
-                    due => self.policy.commit(&View::new(self), queue, due == Due::Now),
+                    due => self.policy.commit(self, queue, due == Due::Now),
                 });
             }
-            _ => self.policy.hit(&View::new(self), FrameId(frame), &access),
+            _ => self.policy.hit(self, FrameId(frame), &access),
         }
     }
 
-    /// Whether a hit at `at`, outside scans, is so soon after the one in the frame's `word` that the policy would do nothing.
+    /// The time that a hit at the exact time `at` has for the policy.
     #[inline]
-    fn is_same_use(&self, word: &AtomicU64, at: Tick) -> bool {
-        // Relaxed: the policy looks again, and publishes nothing by either.
-        self.grain.as_ref().is_some_and(|grain| at.saturating_sub(word.load(Relaxed)) < grain.load(Relaxed))
+    fn hit_time(&self, at: Tick) -> Tick {
+        self.clock.as_ref().map_or(at, |clock| clock.at(at))
     }
 
     /// Tells the policy of all that the client did, who is about to wait or to go.
     pub(crate) fn settle(&self, client: &mut impl Client) {
         client.pause();
         if let HitNeed::Queue { .. } = self.hit_need {
-            client.with_queue(self, |queue| self.policy.commit(&View::new(self), queue, true));
+            client.with_queue(self, |queue| self.policy.commit(self, queue, true));
         }
-    }
-
-    /// Finds a frame for `loading`: a free one, or one that the policy gives up.
-    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> Place {
-        if self.free.is_draining() {
-            self.drain(DRAINED_PER_MISS);
-        }
-        let ready = self.take_capped(loading.access()).or_else(|| self.free.take());
-        match ready.map_or_else(|| self.evict(loading.access(), oracle), Ok) {
-            Ok(owned) => {
-                loading.place(owned);
-                Place::Placed
-            }
-            Err(refusal) => refusal,
-        }
-    }
-
-    /// A victim, or what keeps one from being had.
-    fn evict_with(&self, view: &View<'_>, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
-        let mut looks = 0;
-        loop {
-            self.policy.evict(view, incoming, oracle);
-            // What the view took, not what the policy says: its word alone does not make a frame ours (I1).
-            if let Some(victim) = view.taken.take() {
-                self.statistics.add(Counter::Evictions, 1);
-                if victim.index() < self.frames() {
-                    return Ok(victim);
-                }
-                // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
-                self.free.give(victim, &self.memory);
-            } else if !view.take_kept_next() {
-                match self.why_none(view) {
-                    Some(refusal) => return Err(refusal),
-                    None if looks == LOOKS => return Err(Place::NoFrame),
-                    None => looks += 1,
-                }
-            }
-        }
-    }
-
-    /// Why an eviction found nothing; `None` if by now there is something to be found. Dirty pages that it met are
-    /// remembered when the view goes. It meets no page that is being written: when a checkpoint has all of a small pool
-    /// under way, that is what there is to wait for, and when it has just ended, there are victims again.
-    fn why_none(&self, view: &View<'_>) -> Option<Place> {
-        if !view.met_dirty.borrow().is_empty() || self.is_writing() {
-            return Some(Place::Dirty);
-        }
-        let found = (0..self.frames()).any(|index| view.evictable(FrameId(index)).is_some());
-        (!found).then_some(Place::NoFrame)
     }
 
     /// Before publication, so that no hit is told to the policy before its page was.
     fn admit(&self, owned: &Owned, access: &Access) {
         self.headers[owned.index() as usize].word.store(0, Relaxed);
-        self.policy.admit(&View::new(self), FrameId(owned.index()), access);
+        self.policy.admit(self, FrameId(owned.index()), access);
+        self.clock.iter().for_each(|clock| clock.admitted(access.at));
     }
 
     fn ended_one(&self) {
@@ -433,12 +372,12 @@ impl Cache {
     }
 
     /// Takes the frame from `page` if it still has it, nobody holds it and it is clean.
-    fn claim(&self, index: u32, page: PageId) -> Result<Owned, Claim> {
-        let header = self.headers.get(index as usize).ok_or(Claim::Pinned)?;
+    fn take_from(&self, index: u32, page: PageId) -> Result<Owned, Refusal> {
+        let header = self.headers.get(index as usize).ok_or(Refusal::Pinned)?;
         let shard = self.table.shard(page).lock();
         // Under the lock of `page`'s shard the frame keeps this tag if it has it (I2).
         if !header.is_tagged(page) {
-            return Err(Claim::Pinned);
+            return Err(Refusal::Pinned);
         }
         let owned = header.claim(index)?;
         // Rule 1: from here on nobody finds the page, and nobody who found it before can pin the frame.
@@ -460,5 +399,32 @@ impl Cache {
     /// Frames that are pinned at this moment.
     pub(crate) fn pinned(&self) -> u32 {
         self.headers.iter().filter(|header| header.pins() > 0).count() as u32
+    }
+}
+
+/// The frames as the policy sees them.
+impl Frames for Cache {
+    fn count(&self) -> u32 {
+        self.frames()
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.headers[frame.index()].word
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        self.headers.get(frame.index())?.evictable()
+    }
+
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.headers.get(frame.index())?.tagged()
+    }
+
+    fn prefetch(&self, address: usize) {
+        prefetch(address);
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
+        self.take_from(frame.0, page).map(Owned::into_claimed)
     }
 }

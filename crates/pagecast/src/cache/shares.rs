@@ -17,8 +17,8 @@ use std::collections::{HashMap, VecDeque};
 use pagecast_core::policy::Access;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
 
+use super::Cache;
 use super::frame::Owned;
-use super::{Cache, View};
 use crate::stats::Counter;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicI64, AtomicU32};
@@ -221,8 +221,8 @@ impl Cache {
     }
 
     fn claim_and_forget(&self, frame: u32, page: PageId) -> Option<Owned> {
-        let owned = self.claim(frame, page).ok()?;
-        self.policy.forget(&View::new(self), FrameId(frame), page);
+        let owned = self.take_from(frame, page).ok()?;
+        self.policy.forget(self, FrameId(frame), page);
         self.statistics.add(Counter::Evictions, 1);
         Some(owned)
     }

@@ -6,7 +6,7 @@
 
 mod pointers;
 
-use pagecast_core::oracle::Oracle;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
     Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec, scatter,
 };
@@ -165,7 +165,7 @@ pub extern "C" fn predictor_view(memory: Memory, scan: u64, view: *mut View) -> 
 pub extern "C" fn predictor_next_access(memory: Memory, relation: u32, block: u32, now: u64) -> u64 {
     let page = PageId::new(RelationId(relation), block);
     let predictor = Predictor::attach(memory.words()).ok();
-    predictor.and_then(|predictor| predictor.next_access(page, now)).unwrap_or(u64::MAX)
+    predictor.and_then(|predictor| predictor.next_access(Question::new(page, now))).unwrap_or(u64::MAX)
 }
 
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which list a node is on.
@@ -74,18 +74,18 @@ impl Arc {
     }
 
     /// Takes the oldest page of one list that can be had, and leaves its ghost.
-    fn take(&mut self, seen: Seen, frames: &dyn Frames) -> Option<FrameId> {
+    fn take(&mut self, seen: Seen, frames: &dyn Frames) -> Option<Claimed> {
         let (list, left) = match seen {
             Seen::Once => (&mut self.once, &mut self.once_left),
             Seen::Again => (&mut self.again, &mut self.again_left),
         };
-        let frame = claim_oldest(list, &mut self.nodes, frames)?;
-        let page = self.nodes[frame.0].page;
+        let victim = claim_oldest(list, &mut self.nodes, frames)?;
+        let page = self.nodes[victim.frame().0].page;
         if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
             self.nodes[ghost].data = seen;
             left.push_back(&mut self.nodes, ghost);
         }
-        Some(frame)
+        Some(victim)
     }
 
     fn drop_oldest_ghost(&mut self, seen: Seen) {
@@ -121,7 +121,7 @@ impl SequentialPolicy for Arc {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         let ghost = self.ghosts.find(&self.nodes, incoming.page);
         if let Some(ghost) = ghost {
             self.adapt(ghost);

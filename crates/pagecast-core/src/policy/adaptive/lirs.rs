@@ -17,7 +17,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy, part};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy, part};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// The state of a node; ghosts are non-resident HIR pages and need none.
@@ -127,14 +127,15 @@ impl Lirs {
     }
 
     /// Evicts from Q. A victim that S remembers leaves a ghost in its place there.
-    fn take_hir(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_hir(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let proposals = self.queue.iter(&self.waiting).map(|i| self.recency.proposal(i));
-        let (frame, page) = first_taken(proposals, frames)?;
-        self.queue.remove(&mut self.waiting, frame.0);
-        if self.recency.linked(frame.0) {
-            self.leave_ghost(frame.0, page);
+        let (victim, page) = first_taken(proposals, frames)?;
+        let i = victim.frame().0;
+        self.queue.remove(&mut self.waiting, i);
+        if self.recency.linked(i) {
+            self.leave_ghost(i, page);
         }
-        Some(frame)
+        Some(victim)
     }
 
     fn leave_ghost(&mut self, i: u32, page: PageId) {
@@ -154,14 +155,14 @@ impl Lirs {
     }
 
     /// Evicts a LIR page, the oldest that can be had.
-    fn take_lir(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_lir(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let lirs = self.stack.iter(&self.recency);
         let lirs = lirs.filter(|&i| !self.ghosts.is_ghost(i) && self.recency[i].data == Rank::Lir);
-        let (frame, _) = first_taken(lirs.map(|i| self.recency.proposal(i)), frames)?;
-        self.stack.remove(&mut self.recency, frame.0);
+        let (victim, _) = first_taken(lirs.map(|i| self.recency.proposal(i)), frames)?;
+        self.stack.remove(&mut self.recency, victim.frame().0);
         self.lirs -= 1;
         self.prune();
-        Some(frame)
+        Some(victim)
     }
 }
 
@@ -186,7 +187,7 @@ impl SequentialPolicy for Lirs {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.take_hir(frames).or_else(|| self.take_lir(frames))
     }
 

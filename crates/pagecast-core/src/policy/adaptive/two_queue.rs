@@ -15,7 +15,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy, part};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy, part};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which queue a frame is on.
@@ -64,20 +64,20 @@ impl TwoQueue {
         }
     }
 
-    fn take_in(&mut self, frames: &dyn Frames) -> Option<FrameId> {
-        let frame = claim_oldest(&mut self.incoming, &mut self.nodes, frames)?;
+    fn take_in(&mut self, frames: &dyn Frames) -> Option<Claimed> {
+        let victim = claim_oldest(&mut self.incoming, &mut self.nodes, frames)?;
         if self.ghosts.is_full() {
             // Several loads are between their eviction and their admission.
             self.drop_oldest_ghost();
         }
-        let page = self.nodes[frame.0].page;
+        let page = self.nodes[victim.frame().0].page;
         if let Some(ghost) = self.ghosts.insert(&mut self.nodes, page) {
             self.left.push_back(&mut self.nodes, ghost);
         }
-        Some(frame)
+        Some(victim)
     }
 
-    fn take_main(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_main(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         claim_oldest(&mut self.main, &mut self.nodes, frames)
     }
 
@@ -103,7 +103,7 @@ impl SequentialPolicy for TwoQueue {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         if self.incoming.len() > self.max_in {
             self.take_in(frames).or_else(|| self.take_main(frames))
         } else {

@@ -16,7 +16,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark};
+use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, mark};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Clock with adaptive replacement. A frame's word says whether its page was used since the hand passed.
@@ -97,7 +97,7 @@ impl SequentialPolicy for Car {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         // Refusals in a row, by clock. A step is a refusal or clears a bit. If no bit is set meanwhile, all are clear and
         // all pages proposed within three rounds; hits at the same time cannot keep the hands going for longer than four.
         let mut refused = [0, 0];
@@ -115,9 +115,9 @@ impl SequentialPolicy for Car {
                 refused = [0, 0];
                 continue;
             }
-            if frames.claim(frame, page) == Claim::Taken {
+            if let Ok(victim) = frames.claim(frame, page) {
                 self.remember(page, again);
-                return Some(frame);
+                return Some(victim);
             }
             self.push(i, again);
             refused[clock] += 1;

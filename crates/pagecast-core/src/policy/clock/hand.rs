@@ -4,7 +4,7 @@
 //! [`Frames::claim`], which decides every race; a mark that is lost to a race is one vote less.
 
 use crate::FrameId;
-use crate::policy::{Claim, Frames};
+use crate::policy::{Claimed, Frames};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A hand over the frames.
@@ -33,7 +33,7 @@ impl Hand {
     /// Goes round, at most `turns` times, and takes the first frame that nobody holds and that `spare` does not spare.
     /// Ends early after a whole turn in which every frame was held.
     #[inline]
-    pub(super) fn sweep(&self, frames: &dyn Frames, turns: u64, spare: impl Fn(&AtomicU64) -> bool) -> Option<FrameId> {
+    pub(super) fn sweep(&self, frames: &dyn Frames, turns: u64, spare: impl Fn(&AtomicU64) -> bool) -> Option<Claimed> {
         let count = frames.count();
         let mut held_in_a_row = 0;
         for _ in 0..turns * u64::from(count) {
@@ -46,8 +46,10 @@ impl Hand {
                 continue;
             };
             held_in_a_row = 0;
-            if !spare(frames.word(frame)) && frames.claim(frame, page) == Claim::Taken {
-                return Some(frame);
+            if !spare(frames.word(frame))
+                && let Ok(victim) = frames.claim(frame, page)
+            {
+                return Some(victim);
             }
         }
         None

@@ -25,7 +25,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark, part};
+use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, mark, part};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
@@ -180,7 +180,7 @@ impl ClockPro {
 
     /// HANDcold looks for a victim. A used page goes to the list head, so two rounds see every page unused, but for those
     /// that are hit meanwhile.
-    fn run_cold(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn run_cold(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.cold.front();
         for _ in 0..2 * self.circle.len() {
             let i = next?;
@@ -203,11 +203,9 @@ impl ClockPro {
     }
 
     /// Claims the page of frame `i`; one on test leaves a ghost in its place.
-    fn take(&mut self, i: u32, frames: &dyn Frames) -> Option<FrameId> {
+    fn take(&mut self, i: u32, frames: &dyn Frames) -> Option<Claimed> {
         let (frame, page) = self.nodes.proposal(i);
-        if frames.claim(frame, page) != Claim::Taken {
-            return None;
-        }
+        let victim = frames.claim(frame, page).ok()?;
         let place = self.nodes.before(i);
         let on_test = self.nodes[i].data.on_test;
         self.remove(i);
@@ -215,11 +213,11 @@ impl ClockPro {
             self.nodes[ghost].data = GHOST;
             self.circle.insert_after(&mut self.nodes, place, ghost);
         }
-        Some(frame)
+        Some(victim)
     }
 
     /// Any page that can be had, in the order of the circle.
-    fn take_any(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_any(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.circle.front();
         while let Some(i) = next {
             next = self.nodes.after(i);
@@ -239,7 +237,7 @@ impl SequentialPolicy for ClockPro {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.run_test();
         self.run_cold(frames).or_else(|| self.take_any(frames))
     }

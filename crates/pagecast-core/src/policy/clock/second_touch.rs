@@ -15,7 +15,7 @@
 //! turns at worst. 8 bytes per frame (its word in the pool), one hand.
 
 use super::hand::{Hand, lower};
-use crate::policy::{Access, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
 
@@ -54,7 +54,7 @@ impl ConcurrentPolicy for SecondTouchClock {
     }
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.hand.sweep(frames, 3, |word| lower(word, TOUCHED))
     }
 

@@ -16,7 +16,7 @@
 //! looks at `max + 1` turns at worst, a few frames usually. 8 bytes per frame (its word in the pool), one hand.
 
 use super::hand::{Hand, lower};
-use crate::policy::{Access, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
 
@@ -46,7 +46,7 @@ impl ConcurrentPolicy for ClockSweep {
     }
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.hand.sweep(frames, self.max + 2, |word| lower(word, 0))
     }
 

@@ -21,7 +21,7 @@
 //! per frame, and at most 104 for as many clusters as there are frames.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -177,14 +177,14 @@ impl Cfdc {
     }
 
     /// Takes a dirty page: of the victim cluster, or of any other if all of its pages are refused.
-    fn take_dirty(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_dirty(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let victim = self.victim_cluster()?;
         let others = self.by_age.iter(&self.clusters).filter(|&slot| slot != victim);
         let slots = core::iter::once(victim).chain(others);
         let members = slots.flat_map(|slot| self.clusters[slot].data.pages.iter(&self.nodes));
-        let (frame, _) = first_taken(members.map(|i| self.nodes.proposal(i)), frames)?;
-        self.remove(frame.0);
-        Some(frame)
+        let (victim, _) = first_taken(members.map(|i| self.nodes.proposal(i)), frames)?;
+        self.remove(victim.frame().0);
+        Some(victim)
     }
 
     fn remove(&mut self, i: u32) {
@@ -212,7 +212,7 @@ impl SequentialPolicy for Cfdc {
         self.enter_working(frame.0, dirty);
     }
 
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         claim_oldest(&mut self.clean, &mut self.nodes, frames)
             .or_else(|| self.take_dirty(frames))
             .or_else(|| claim_oldest(&mut self.working, &mut self.nodes, frames))

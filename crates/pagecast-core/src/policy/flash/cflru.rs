@@ -15,7 +15,7 @@
 //! over the dirty ones; a page that is cleaned finds its place among them by such a walk. 40 bytes per frame.
 
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// What a frame notes.
@@ -97,13 +97,13 @@ impl SequentialPolicy for Cflru {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.fill_region();
         let by_age = self.region.iter(&self.nodes).chain(self.working.iter(&self.nodes));
         let in_order = self.clean.iter(&self.clean_nodes).chain(by_age);
-        let (frame, _) = first_taken(in_order.map(|i| self.nodes.proposal(i)), frames)?;
-        self.remove(frame.0);
-        Some(frame)
+        let (victim, _) = first_taken(in_order.map(|i| self.nodes.proposal(i)), frames)?;
+        self.remove(victim.frame().0);
+        Some(victim)
     }
 
     #[inline]

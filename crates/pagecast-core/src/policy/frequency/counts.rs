@@ -6,7 +6,7 @@
 
 use crate::FrameId;
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Frames, Metadata};
+use crate::policy::{Access, Claimed, Frames, Metadata};
 
 /// The frames of one count.
 #[derive(Debug)]
@@ -86,12 +86,12 @@ impl Counts {
 
     /// Takes the first frame that can be had, by rising count, then from the one that was used longest ago.
     #[inline]
-    pub(super) fn claim(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    pub(super) fn claim(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let groups = self.rising.iter(&self.groups);
         let members = groups.flat_map(|group| self.groups[group].data.frames.iter(&self.frames));
-        let (frame, _) = first_taken(members.map(|i| self.frames.proposal(i)), frames)?;
-        self.remove(frame);
-        Some(frame)
+        let (victim, _) = first_taken(members.map(|i| self.frames.proposal(i)), frames)?;
+        self.remove(victim.frame());
+        Some(victim)
     }
 
     /// Halves all counts, odd ones rounded up. Groups that meet are joined, the one with the lower count in front.

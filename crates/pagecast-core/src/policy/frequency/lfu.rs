@@ -9,7 +9,7 @@
 //! each of as many groups of equal count as there are frames, of which few are ever touched.
 
 use super::counts::Counts;
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least frequently used.
@@ -32,7 +32,7 @@ impl SequentialPolicy for Lfu {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.counts.claim(frames)
     }
 

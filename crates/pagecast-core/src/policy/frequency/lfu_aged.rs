@@ -13,7 +13,7 @@
 //! hits. Memory as `lfu`.
 
 use super::counts::Counts;
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least frequently used, with counts that fade.
@@ -40,7 +40,7 @@ impl SequentialPolicy for LfuAged {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.counts.claim(frames)
     }
 

@@ -14,7 +14,7 @@
 //! Cost: O(log frames) per hit and eviction, and O(frames) every 900 / lambda requests. 36 bytes per frame.
 
 use crate::policy::heap::KeyedFrames;
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// 2^900: sums are divided by it when a use would weigh more.
@@ -65,7 +65,7 @@ impl SequentialPolicy for Lrfu {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.sums.claim(frames)
     }
 

@@ -26,7 +26,7 @@
 
 use super::sketch::Sketch;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Which list a frame is on.
@@ -93,7 +93,7 @@ impl WTinyLfu {
     }
 
     /// Takes the oldest page of a segment that can be had.
-    fn take(&mut self, segment: Segment, frames: &dyn Frames) -> Option<FrameId> {
+    fn take(&mut self, segment: Segment, frames: &dyn Frames) -> Option<Claimed> {
         let list = &mut self.lists[segment as usize];
         claim_oldest(list, &mut self.nodes, frames)
     }
@@ -132,7 +132,7 @@ impl SequentialPolicy for WTinyLfu {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         let window = self.list(Segment::Window);
         let first = match (window.front(), self.list(Segment::Probation).front()) {
             // The window has room for the page that comes in: nobody falls out of it.
@@ -182,7 +182,7 @@ impl SequentialPolicy for WTinyLfu {
 mod tests {
     use super::*;
     use crate::oracle::NoScans;
-    use crate::policy::Claim;
+    use crate::policy::{Claimed, Refusal};
     use crate::random::Random;
     use crate::sync::atomic::AtomicU64;
     use alloc::vec::Vec;
@@ -203,8 +203,8 @@ mod tests {
         fn page(&self, _frame: FrameId) -> Option<PageId> {
             None
         }
-        fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
-            Claim::Taken
+        fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
+            Ok(Claimed::new(frame))
         }
     }
 
@@ -285,7 +285,8 @@ mod tests {
                         held.push(page);
                         FrameId(held.len() as u32 - 1)
                     } else {
-                        let frame = policy.evict(&granted, &access, &NoScans).expect("every claim is granted");
+                        let claimed = policy.evict(&granted, &access, &NoScans).expect("every claim is granted");
+                        let frame = claimed.frame();
                         victim = Some(core::mem::replace(&mut held[frame.index()], page));
                         frame
                     };

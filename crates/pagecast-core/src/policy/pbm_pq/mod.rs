@@ -36,8 +36,11 @@ pub use timeline::PqVersion;
 use super::block_group::BlockGroup;
 use super::list::{List, Nodes, first_taken};
 use super::page_index::PageIndex;
-use super::{Access, Frames, Metadata, SequentialPolicy};
-use crate::{FrameId, PageId, Tick, oracle::Oracle};
+use super::{Access, Claimed, Frames, Metadata, SequentialPolicy};
+use crate::{
+    FrameId, PageId, Tick,
+    oracle::{Oracle, Question},
+};
 use alloc::vec::Vec;
 use timeline::Timeline;
 
@@ -188,7 +191,7 @@ impl PbmPq {
         }
         while let Some(group) = self.lists[usize::from(self.waiting())].front() {
             let first = self.groups[group].page;
-            let list = match self.block_group.next_access(first, 0, 0, now, oracle) {
+            let list = match self.block_group.next_access(Question::new(first, now), oracle) {
                 Some(ticks) => self.timeline.queue(ticks, self.slice.max(1)),
                 None => self.unwanted(),
             };
@@ -197,13 +200,13 @@ impl PbmPq {
     }
 
     /// Takes the first page to be had among those that nobody wants, then from the furthest queue to the nearest.
-    fn claim(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn claim(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let lists = core::iter::once(self.unwanted()).chain(self.timeline.furthest_first());
         let groups = lists.flat_map(|list| self.lists[usize::from(list)].iter(&self.groups));
         let pages = groups.flat_map(|group| self.groups[group].data.frames.iter(&self.frames));
-        let (frame, _) = first_taken(pages.map(|frame| self.frames.proposal(frame)), frames)?;
-        self.remove(frame);
-        Some(frame)
+        let (victim, _) = first_taken(pages.map(|frame| self.frames.proposal(frame)), frames)?;
+        self.remove(victim.frame());
+        Some(victim)
     }
 
     /// Notes that a page came in, and what a slice is if that made the turnover complete.
@@ -220,17 +223,21 @@ impl PbmPq {
 }
 
 impl SequentialPolicy for PbmPq {
+    fn asks_oracle(&self) -> bool {
+        true
+    }
+
     fn hit(&mut self, frame: FrameId, _access: &Access) {
         let group = self.frames[frame.0].data;
         self.groups[group].data.frames.move_to_back(&mut self.frames, frame.0);
         self.move_to(group, self.waiting());
     }
 
-    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         if self.bulk_left > 0 {
             self.bulk_left -= 1;
-            if let Some(frame) = self.claim(frames) {
-                return Some(frame);
+            if let Some(victim) = self.claim(frames) {
+                return Some(victim);
             }
         }
         self.bulk_left = self.options.bulk - 1;

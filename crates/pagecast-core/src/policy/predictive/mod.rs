@@ -14,8 +14,7 @@
 //! On scans alone the draws are those of `pbm(frequency=off)`, kept and ranked alike but for the order of pages that nobody wants, or
 //! that are wanted at once.
 //!
-//! Uses of a page outside scans within a *grain*, the time in which one frame in 65,536 gets another page, are one use. While nothing comes
-//! in the grain grows, so that hits in a pool that holds everything end at a comparison.
+//! Uses of a page outside scans within a step of the coarse clock are one use ([`CoarseClock`](super::CoarseClock)).
 //!
 //! Beyond the paper, sampling is helped in three ways. The best candidates that were seen and not needed are kept for the next
 //! eviction, so that good victims are found by looking now and then and not by luck each time: with 64 samples alone a
@@ -25,7 +24,7 @@
 //! Suits points, loops, scans and mixes of them. Weak where the better estimate changes faster than the shadows can tell;
 //! docs/prediction-results.md has the figures.
 //!
-//! Cost: a hit outside scans within the grain is two reads, another one two relaxed writes to words of the frame's own, and
+//! Cost: a hit outside scans within a step of the clock is a read, another one two relaxed writes to words of the frame's own, and
 //! as many shared ones as there are misses (hits that count for learning are drawn so); of the pages of the shadows, 1 in
 //! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page, and
 //! seldom counts for its region. An eviction looks at `samples` frames, or a third of these where it meets pages of points
@@ -35,7 +34,7 @@
 //! 65,536.
 //!
 //! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
-//! made anew by one thread at a time, the others go on with the old ones. The grain is a hint of what may be left out.
+//! made anew by one thread at a time, the others go on with the old ones.
 
 mod candidates;
 mod ghosts;
@@ -47,14 +46,13 @@ mod reuse;
 mod shadow;
 mod steadfast;
 
-use crate::policy::{Access, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource, hash};
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::{FrameId, PageId, Tick, oracle::Oracle};
-use alloc::sync::Arc;
 use ranking::{Judge, Ranking, Reuse, SHADOWED};
 use regions::Regions;
 use reuse::ReuseTable;
@@ -63,8 +61,6 @@ use shadow::Shadows;
 /// Frames and ghosts that an admission looks at to learn how long pages go unused.
 const WATCHED_FRAMES: u32 = 16;
 const WATCHED_GHOSTS: u32 = 8;
-/// Uses of a page within the time in which one frame in so many gets another page are one use.
-const GRAINS: u64 = 1 << 16;
 /// Requests after which the sums are halved: so many for each frame, but no fewer than the second. Of 4 and more, large pools of
 /// traces whose habits change lose 1 to 6 points.
 const MEMORY: u64 = 2;
@@ -86,11 +82,8 @@ pub struct Predictive {
     shadows: Shadows,
     /// Frames in use.
     frames: AtomicU32,
-    /// When a page came in last, and when the last grain of the pool did.
+    /// When a page came in last.
     last_admission: AtomicU64,
-    last_grain: AtomicU64,
-    /// Ticks from a page's use within which others count for nothing.
-    grain: Arc<AtomicU64>,
     /// Requests that were counted, misses and hits, and the misses alone.
     requests: AtomicU64,
     misses: AtomicU64,
@@ -115,8 +108,6 @@ impl Predictive {
             shadows: Shadows::new(frames),
             frames: AtomicU32::new(frames),
             last_admission: AtomicU64::new(0),
-            last_grain: AtomicU64::new(0),
-            grain: Arc::new(AtomicU64::new(0)),
             requests: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             thinning: AtomicU32::new(0),
@@ -172,29 +163,6 @@ impl Predictive {
         }
     }
 
-    /// How many pages a grain of the pool is, and the ticks of one in which they came in within `passed`.
-    fn grain_of(&self, passed: u64) -> (u64, u64) {
-        let frames = u64::from(self.frames.load(Relaxed));
-        let pages = (frames / GRAINS).max(1);
-        (pages, (passed as f32 * frames as f32 / (pages * GRAINS) as f32) as u64)
-    }
-
-    /// Measures the grain whenever as many pages have come in; `misses` have before.
-    fn measure_grain(&self, misses: u64, at: Tick) {
-        if misses.is_multiple_of(self.grain_of(0).0) {
-            let passed = at.saturating_sub(self.last_grain.swap(at, Relaxed));
-            self.grain.store(self.grain_of(passed).1, Relaxed);
-        }
-    }
-
-    /// While nothing comes in the grain grows: hits in a pool that holds everything write ever less.
-    fn lengthen_grain(&self, at: Tick) {
-        let (_, so_far) = self.grain_of(at.saturating_sub(self.last_grain.load(Relaxed)));
-        if so_far > self.grain.load(Relaxed) {
-            self.grain.store(so_far, Relaxed);
-        }
-    }
-
     /// Makes the costs anew when it is time.
     fn keep_up(&self, at: Tick) {
         let requests = self.requests.load(Relaxed);
@@ -222,11 +190,11 @@ impl Predictive {
 
 impl ConcurrentPolicy for Predictive {
     fn hit_need(&self) -> HitNeed {
-        HitNeed::Word
+        HitNeed::LaterThanWord
     }
 
-    fn grain(&self) -> Option<Arc<AtomicU64>> {
-        Some(Arc::clone(&self.grain))
+    fn asks_oracle(&self) -> bool {
+        true
     }
 
     #[inline]
@@ -235,10 +203,9 @@ impl ConcurrentPolicy for Predictive {
             self.regions.used(access.page);
             return self.ranking.scanned(frames, frame, access.at);
         }
-        if access.at.saturating_sub(frames.word(frame).load(Relaxed)) < self.grain.load(Relaxed) {
+        if access.at <= frames.word(frame).load(Relaxed) {
             return;
         }
-        self.lengthen_grain(access.at);
         let (reuse, shadowed) = self.ranking.used(frames, frame, access.at);
         self.learn(access.page, reuse, access.at);
         if shadowed {
@@ -247,10 +214,7 @@ impl ConcurrentPolicy for Predictive {
     }
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        if let Some(scan) = incoming.scan {
-            oracle.missed(scan, incoming.page, incoming.at);
-        }
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         let judge = Judge {
             reuse: &self.reuse,
             regions: Some(&self.regions),
@@ -267,7 +231,7 @@ impl ConcurrentPolicy for Predictive {
             self.regions.used(access.page);
         }
         let mut random = self.random.fork();
-        self.measure_grain(self.misses.fetch_add(1, Relaxed), access.at);
+        self.misses.fetch_add(1, Relaxed);
         self.requests.fetch_add(1, Relaxed);
         self.watch(frames, access.at, &mut random);
         self.keep_up(access.at);

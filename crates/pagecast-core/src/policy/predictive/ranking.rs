@@ -9,10 +9,13 @@ use super::regions::Regions;
 use super::reuse::ReuseTable;
 use super::steadfast::{Front, Steadfast};
 use crate::policy::sampling::{DRAWS_PER_SAMPLE, MAX_SAMPLES, claim_any, evenly};
-use crate::policy::{Access, Claim, Frames};
+use crate::policy::{Access, Claimed, Frames};
 use crate::random::Random;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::{FrameId, PageId, Tick, oracle::Oracle};
+use crate::{
+    FrameId, PageId, Tick,
+    oracle::{Oracle, Question},
+};
 use alloc::vec::Vec;
 use core::cell::Cell;
 
@@ -199,7 +202,7 @@ impl Ranking {
         incoming: &Access,
         judge: Judge,
         random: &mut Random,
-    ) -> Option<FrameId> {
+    ) -> Option<Claimed> {
         let front =
             self.steadfast.front(frames, |frame| self.is_hot(self.packed(frame), frames.word(frame).load(Relaxed)));
         let seen = Seen { front, by_scans: Cell::new(false), oldest_hot: Cell::new((Tick::MAX, None)) };
@@ -222,7 +225,7 @@ impl Ranking {
                 ranked.put(self.judge(&look, frame, page, 0.0));
             }
         }
-        self.kept.keep(&ranked, victim);
+        self.kept.keep(&ranked, victim.as_ref().map(Claimed::frame));
         victim.or_else(|| claim_any(frames, random))
     }
 
@@ -254,7 +257,12 @@ impl Ranking {
             look.seen.by_scans.set(true);
         }
         if candidate.cost > bar {
-            match look.judge.oracle.next_access_after(last, bar as Tick, page, look.at) {
+            match look.judge.oracle.next_access(Question {
+                page,
+                now: look.at,
+                last_use: Some(last),
+                above: Some(bar as Tick),
+            }) {
                 Some(ticks) => {
                     candidate.cost = wanted(by_history, ticks, look.age(last));
                     candidate.wanted_at = look.at.saturating_add(ticks);
@@ -316,14 +324,12 @@ impl Ranking {
     }
 
     /// Claims `frame` and remembers the page that was in it, if somebody had used it.
-    fn claim(&self, frames: &dyn Frames, frame: FrameId, page: PageId) -> Option<FrameId> {
+    fn claim(&self, frames: &dyn Frames, frame: FrameId, page: PageId) -> Option<Claimed> {
         let (packed, last) = (self.packed(frame), frames.word(frame).load(Relaxed));
-        if frames.claim(frame, page) != Claim::Taken {
-            return None;
-        }
+        let victim = frames.claim(frame, page).ok()?;
         if History::unpack(packed) != History::Scanned {
             self.ghosts.insert(page, packed, last);
         }
-        Some(frame)
+        Some(victim)
     }
 }

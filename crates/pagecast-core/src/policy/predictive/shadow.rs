@@ -25,7 +25,7 @@ use super::ghosts;
 use super::ranking::{Estimate, Judge, Ranking};
 use super::reuse::ReuseTable;
 use crate::oracle::NoScans;
-use crate::policy::{Access, Claim, Frames};
+use crate::policy::{Access, Claimed, Frames, Refusal};
 use crate::random::{Random, hash};
 use crate::sync::atomic::AtomicU64 as Word;
 use crate::{FrameId, PageId};
@@ -84,8 +84,8 @@ impl Frames for ShadowFrames {
         self.evictable(frame)
     }
 
-    fn claim(&self, _frame: FrameId, _page: PageId) -> Claim {
-        Claim::Taken
+    fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
+        Ok(Claimed::new(frame))
     }
 }
 
@@ -125,7 +125,7 @@ impl Shadow {
             FrameId(used)
         } else {
             let victim = self.ranking.evict(&self.frames, access, judge, random);
-            victim.unwrap_or(FrameId(random.below(used)))
+            victim.map_or_else(|| FrameId(random.below(used)), |victim| victim.frame())
         };
         self.frames.pages[frame.index()].store(raw, Relaxed);
         self.ranking.admitted(&self.frames, frame, access, 0);

@@ -19,7 +19,7 @@
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, part};
+use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, part};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
 
@@ -70,7 +70,7 @@ impl S3Fifo {
     }
 
     /// Evicts from S, moving pages with enough hits to M on the way.
-    fn take_small(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_small(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.small.front();
         while let Some(i) = next {
             next = self.nodes.after(i);
@@ -83,10 +83,10 @@ impl S3Fifo {
                 self.main.push_back(&mut self.nodes, i);
                 continue;
             }
-            if frames.claim(frame, page) == Claim::Taken {
+            if let Ok(victim) = frames.claim(frame, page) {
                 self.small.remove(&mut self.nodes, i);
                 self.remember(page);
-                return Some(frame);
+                return Some(victim);
             }
         }
         None
@@ -94,7 +94,7 @@ impl S3Fifo {
 
     /// Evicts from M, sending pages with hits round again. Every step but a refusal lowers a count of at most 3, so
     /// four rounds see every page without hits, but for those that are hit meanwhile.
-    fn take_main(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_main(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.main.front();
         for _ in 0..(MAX_HITS + 1) * u64::from(self.main.len()) {
             let i = next?;
@@ -107,9 +107,9 @@ impl S3Fifo {
                 next = next.or(Some(i));
                 continue;
             }
-            if frames.claim(frame, page) == Claim::Taken {
+            if let Ok(victim) = frames.claim(frame, page) {
                 self.main.remove(&mut self.nodes, i);
-                return Some(frame);
+                return Some(victim);
             }
         }
         None
@@ -139,7 +139,7 @@ impl SequentialPolicy for S3Fifo {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.has_evicted = true;
         if self.small.len() >= self.max_small {
             self.take_small(frames).or_else(|| self.take_main(frames))

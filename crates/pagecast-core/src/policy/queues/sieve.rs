@@ -11,7 +11,7 @@
 //! without one, O(1) amortised over hits; at most two rounds. 16 bytes per frame beside its word.
 
 use crate::policy::list::{List, Nodes};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, mark};
+use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, mark};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// SIEVE. A frame's word says whether its page was visited since the hand passed.
@@ -44,7 +44,7 @@ impl SequentialPolicy for Sieve {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         // One round clears all marks, the second proposes every page but those that are hit meanwhile.
         for _ in 0..2 * self.queue.len() {
             let here = self.hand.or(self.queue.front())?;
@@ -53,9 +53,9 @@ impl SequentialPolicy for Sieve {
             if mark::take(frames, frame) {
                 continue;
             }
-            if frames.claim(frame, page) == Claim::Taken {
+            if let Ok(victim) = frames.claim(frame, page) {
                 self.remove(here);
-                return Some(frame);
+                return Some(victim);
             }
         }
         None

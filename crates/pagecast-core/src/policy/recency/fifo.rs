@@ -8,7 +8,7 @@
 //! Cost: nothing per hit, O(1) per eviction (plus one step per refused candidate), 16 bytes per frame.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, HitNeed, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// First in, first out.
@@ -31,7 +31,7 @@ impl SequentialPolicy for Fifo {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         claim_oldest(&mut self.queue, &mut self.nodes, frames)
     }
 

@@ -10,7 +10,7 @@
 //! Cost: O(1) per hit and per eviction (plus one step per refused candidate), 16 bytes per frame, no ghosts.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 
 /// Least recently used.
@@ -34,7 +34,7 @@ impl SequentialPolicy for Lru {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         claim_oldest(&mut self.order, &mut self.nodes, frames)
     }
 

@@ -19,7 +19,7 @@
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
 use alloc::vec::Vec;
 
@@ -154,12 +154,13 @@ impl SequentialPolicy for LruK {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.age();
-        let frame = self.old.claim(frames).or_else(|| claim_oldest(&mut self.young, &mut self.nodes, frames))?;
+        let victim = self.old.claim(frames).or_else(|| claim_oldest(&mut self.young, &mut self.nodes, frames))?;
+        let frame = victim.frame();
         let page = self.nodes[frame.0].page;
         self.remember(frame, page);
-        Some(frame)
+        Some(victim)
     }
 
     #[inline]

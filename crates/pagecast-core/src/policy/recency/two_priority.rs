@@ -14,7 +14,7 @@
 //! Cost: a hash look-up and O(1) per hit, O(1) per eviction. 24 bytes per frame and less than 4 KiB for relations.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
-use crate::policy::{Access, Frames, Metadata, SequentialPolicy};
+use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
 use crate::{FrameId, PageId, RelationId, oracle::Oracle};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -86,7 +86,7 @@ impl SequentialPolicy for TwoPriorityLru {
         self.push(frame, access.page);
     }
 
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         claim_oldest(&mut self.low, &mut self.nodes, frames)
             .or_else(|| claim_oldest(&mut self.high, &mut self.nodes, frames))
     }

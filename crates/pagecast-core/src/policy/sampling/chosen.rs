@@ -1,6 +1,6 @@
 //! Victims that were chosen together and wait for somebody who needs their frames.
 
-use crate::policy::{Claim, Frames};
+use crate::policy::{Claimed, Frames};
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -26,13 +26,15 @@ impl Chosen {
     }
 
     /// Claims the first of the victims that can still be had.
-    pub(super) fn claim(&self, frames: &dyn Frames) -> Option<FrameId> {
+    pub(super) fn claim(&self, frames: &dyn Frames) -> Option<Claimed> {
         // Acquire: pairs with the Release in `put`, so that the places of a choice are read with its number.
         while let Ok(left) = self.left.fetch_update(AcqRel, Acquire, |left| left.checked_sub(1)) {
             let (frame, page) = &self.places[left as usize - 1];
             let (frame, page) = (FrameId(frame.load(Relaxed)), PageId::from_raw(page.load(Relaxed)));
-            if frames.evictable(frame) == Some(page) && frames.claim(frame, page) == Claim::Taken {
-                return Some(frame);
+            if frames.evictable(frame) == Some(page)
+                && let Ok(victim) = frames.claim(frame, page)
+            {
+                return Some(victim);
             }
         }
         None

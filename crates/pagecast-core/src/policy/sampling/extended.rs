@@ -16,8 +16,7 @@
 //!   draws as there are frames each comes about once. Independent draws leave out 37 % of the frames in a round.
 //! * `samples=all`: every frame, the limit of what estimates can tell; for simulations.
 //! * Where times of use are kept (`fallback` or `frequency`) estimates are told of them: what a scan has read since its last
-//!   report is then not taken for wanted at once ([`Oracle::next_access_after`]). So they are of misses, which tell where a scan is
-//!   between two reports ([`Oracle::missed`]). The sources keep no such time, and know of reports alone.
+//!   report is then not taken for wanted at once ([`Question::last_use`]). The sources keep no such time.
 //!
 //! With `replacement=yes`, `keep=0` and all other switches off it chooses as [`super::PbmSampling`] does, victim by victim, and
 //! what that deviates in stands there. Beyond it:
@@ -44,10 +43,13 @@ use super::kept::{Kept, Rank, Ranked, Sample, is_there};
 use super::pbm::MAX_SAMPLES;
 use super::{DRAWS_PER_SAMPLE, claim_any, evenly};
 use crate::policy::block_group::BlockGroup;
-use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::{FrameId, PageId, Tick, oracle::Oracle};
+use crate::{
+    FrameId, PageId, Tick,
+    oracle::{Oracle, Question},
+};
 use alloc::vec::Vec;
 
 /// The most victims that may be chosen together.
@@ -112,8 +114,8 @@ fn bounded(samples: u32) -> u32 {
 }
 
 /// Claims the frame for the page that was seen in it.
-fn is_taken(frames: &dyn Frames, sample: &Sample) -> bool {
-    frames.claim(sample.frame, sample.page) == Claim::Taken
+fn claim(frames: &dyn Frames, sample: &Sample) -> Option<Claimed> {
+    frames.claim(sample.frame, sample.page).ok()
 }
 
 impl ExtendedSampling {
@@ -150,7 +152,13 @@ impl ExtendedSampling {
     fn look_at(&self, frames: &dyn Frames, frame: FrameId, page: PageId, look: &Look<'_>) -> Sample {
         let bound = look.bar.ticks(look.now);
         let last_use = if self.keeps_times() { frames.word(frame).load(Relaxed) } else { 0 };
-        let by_scans = self.group.next_access(self.group.first(page), last_use, bound, look.now, look.oracle);
+        let question = Question {
+            page: self.group.first(page),
+            now: look.now,
+            last_use: self.keeps_times().then_some(last_use),
+            above: Some(bound),
+        };
+        let by_scans = self.group.next_access(question, look.oracle);
         let by_uses = self.intervals.get(frame.index()).and_then(|intervals| {
             let idle = look.now.saturating_sub(last_use);
             Intervals::unpack(intervals.load(Relaxed)).until_next(idle, self.options.frequency)
@@ -170,7 +178,7 @@ impl ExtendedSampling {
         random: &mut Random,
         ranked: &mut Ranked<'_>,
         look: &mut Look<'_>,
-    ) -> Option<FrameId> {
+    ) -> Option<Claimed> {
         let (count, samples) = (frames.count(), self.samples.load(Relaxed));
         let all = samples == ALL || self.options.replacement == Replacement::No && samples >= count;
         let first_unknown_goes = self.options.bulk == 1 && !self.options.lru_fallback;
@@ -197,8 +205,8 @@ impl ExtendedSampling {
             look.bar = ranked.bar(best);
             let sample = self.look_at(frames, frame, page, look);
             if sample.rank.is_unwanted() && first_unknown_goes {
-                if is_taken(frames, &sample) {
-                    return Some(frame);
+                if let Some(victim) = claim(frames, &sample) {
+                    return Some(victim);
                 }
                 continue;
             }
@@ -225,11 +233,11 @@ impl ExtendedSampling {
     }
 
     /// Claims the best of the samples that can be had, and keeps the next of them for those who come after.
-    fn claim_best(&self, frames: &dyn Frames, ranked: &mut Ranked<'_>, look: &mut Look<'_>) -> Option<FrameId> {
+    fn claim_best(&self, frames: &dyn Frames, ranked: &mut Ranked<'_>, look: &mut Look<'_>) -> Option<Claimed> {
         let victim = loop {
             let sample = self.take_first(frames, ranked, look)?;
-            if is_taken(frames, &sample) {
-                break sample.frame;
+            if let Some(victim) = claim(frames, &sample) {
+                break victim;
             }
         };
         if self.options.bulk > 1 {
@@ -253,7 +261,7 @@ impl ExtendedSampling {
         random: &mut Random,
         places: &mut [Sample],
         look: &mut Look<'_>,
-    ) -> Option<FrameId> {
+    ) -> Option<Claimed> {
         let mut ranked = Ranked::new(places);
         let has_kept = self.kept.take(&mut ranked);
         let drawn = self.draw(frames, random, &mut ranked, look);
@@ -282,6 +290,10 @@ impl ConcurrentPolicy for ExtendedSampling {
         }
     }
 
+    fn asks_oracle(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         if self.keeps_times() {
@@ -295,12 +307,9 @@ impl ConcurrentPolicy for ExtendedSampling {
         }
     }
 
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
-        if let Some(scan) = incoming.scan.filter(|_| self.keeps_times()) {
-            oracle.missed(scan, incoming.page, incoming.at);
-        }
-        if let Some(frame) = self.chosen.claim(frames) {
-            return Some(frame);
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
+        if let Some(victim) = self.chosen.claim(frames) {
+            return Some(victim);
         }
         let mut random = self.random.fork();
         let mut look = Look { oracle, now: incoming.at, bar: Rank::LOWEST };

@@ -19,7 +19,7 @@
 //! Concurrency: counts and times are read and written relaxed; they only rank candidates, and the claim decides.
 
 use super::{claim_any, lowest};
-use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::RandomSource;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, Tick, oracle::Oracle};
@@ -77,7 +77,7 @@ impl ConcurrentPolicy for Hyperbolic {
     }
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         let mut random = self.random.fork();
         for _ in 0..ROUNDS {
             let rate = |frame: FrameId| {
@@ -85,8 +85,8 @@ impl ConcurrentPolicy for Hyperbolic {
                 Rate { uses: frames.word(frame).load(Relaxed), time: incoming.at.saturating_sub(since).max(1) }
             };
             let Some((frame, page, _)) = lowest(frames, &mut random, self.samples, rate) else { break };
-            if frames.claim(frame, page) == Claim::Taken {
-                return Some(frame);
+            if let Ok(victim) = frames.claim(frame, page) {
+                return Some(victim);
             }
         }
         claim_any(frames, &mut random)

@@ -17,7 +17,7 @@
 //! amortised over such hits. 28 bytes per frame beside its word.
 
 use crate::policy::list::{List, Nodes, first_taken};
-use crate::policy::{Access, Claim, Frames, HitNeed, SequentialPolicy, part};
+use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, part};
 use crate::random::Random;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId, oracle::Oracle};
@@ -84,7 +84,7 @@ impl LeanEvict {
     }
 
     /// Takes the page that has cooled for longest and was not used meanwhile; those before it that were are hot.
-    fn take_cold(&mut self, frames: &dyn Frames) -> Option<FrameId> {
+    fn take_cold(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.cooling.front();
         while let Some(i) = next {
             next = self.nodes.after(i);
@@ -92,18 +92,18 @@ impl LeanEvict {
             if frames.word(frame).load(Relaxed) == HOT {
                 self.cooling.remove(&mut self.nodes, i);
                 self.heat(i);
-            } else if frames.claim(frame, page) == Claim::Taken {
+            } else if let Ok(victim) = frames.claim(frame, page) {
                 self.cooling.remove(&mut self.nodes, i);
-                return Some(frame);
+                return Some(victim);
             }
         }
         None
     }
 
-    fn take_hot(&mut self, frames: &dyn Frames) -> Option<FrameId> {
-        let (frame, _) = first_taken(self.hot.iter().map(|&i| self.nodes.proposal(i)), frames)?;
-        self.unheat(frame.0);
-        Some(frame)
+    fn take_hot(&mut self, frames: &dyn Frames) -> Option<Claimed> {
+        let (victim, _) = first_taken(self.hot.iter().map(|&i| self.nodes.proposal(i)), frames)?;
+        self.unheat(victim.frame().0);
+        Some(victim)
     }
 }
 
@@ -114,7 +114,7 @@ impl SequentialPolicy for LeanEvict {
     }
 
     #[inline]
-    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         self.cool(frames);
         self.take_cold(frames).or_else(|| self.take_hot(frames))
     }

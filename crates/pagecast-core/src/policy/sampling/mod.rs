@@ -18,7 +18,7 @@ pub use pbm::{MAX_SAMPLES, PbmSampling};
 pub use random_choice::RandomChoice;
 pub use watt::Watt;
 
-use crate::policy::{Claim, Frames};
+use crate::policy::{Claimed, Frames};
 use crate::random::Random;
 use crate::{FrameId, PageId};
 
@@ -34,13 +34,10 @@ pub(super) fn evenly(draw: u32, count: u32) -> FrameId {
 }
 
 /// Takes the first frame that can be had, in one round of all frames from a random start.
-pub(super) fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<FrameId> {
+pub(super) fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<Claimed> {
     let count = frames.count();
     let start = random.below(count);
-    (start..count)
-        .chain(0..start)
-        .map(FrameId)
-        .find(|&frame| frames.evictable(frame).is_some_and(|page| frames.claim(frame, page) == Claim::Taken))
+    (start..count).chain(0..start).map(FrameId).find_map(|frame| frames.claim(frame, frames.evictable(frame)?).ok())
 }
 
 /// Of `samples` frames that nobody holds, drawn with replacement, the one with the lowest value; of equals the first

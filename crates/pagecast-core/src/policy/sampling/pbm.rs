@@ -23,9 +23,12 @@
 //! Concurrency: victims are chosen without a lock or a shared write but the generator's one add; claims decide races.
 
 use super::{DRAWS_PER_SAMPLE, claim_any};
-use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource};
-use crate::{FrameId, PageId, Tick, oracle::Oracle};
+use crate::{
+    FrameId, PageId, Tick,
+    oracle::{Oracle, Question},
+};
 
 /// The most samples an eviction may take.
 pub const MAX_SAMPLES: u32 = 256;
@@ -62,7 +65,7 @@ impl PbmSampling {
         random: &mut Random,
         samples: &mut [Sample],
         wanted_in: impl Fn(Tick, PageId) -> Option<Tick>,
-    ) -> Result<FrameId, usize> {
+    ) -> Result<Claimed, usize> {
         let (mut kept, mut latest) = (0, 0);
         for _ in 0..self.samples * DRAWS_PER_SAMPLE {
             if kept == samples.len() {
@@ -75,8 +78,10 @@ impl PbmSampling {
                     samples[kept] = Sample { frame, page, wanted_in };
                     latest = latest.max(wanted_in);
                 }
-                None if frames.claim(frame, page) == Claim::Taken => return Ok(frame),
-                None => continue,
+                None => match frames.claim(frame, page) {
+                    Ok(victim) => return Ok(victim),
+                    Err(_) => continue,
+                },
             }
             kept += 1;
         }
@@ -85,7 +90,7 @@ impl PbmSampling {
 }
 
 /// Claims the sample that is wanted last, then the next, until one is taken. Of equals the first drawn goes first.
-fn claim_last_wanted(frames: &dyn Frames, samples: &mut [Sample]) -> Option<FrameId> {
+fn claim_last_wanted(frames: &dyn Frames, samples: &mut [Sample]) -> Option<Claimed> {
     for left in (1..=samples.len()).rev() {
         let mut last = 0;
         for i in 1..left {
@@ -94,8 +99,8 @@ fn claim_last_wanted(frames: &dyn Frames, samples: &mut [Sample]) -> Option<Fram
             }
         }
         let Sample { frame, page, .. } = samples[last];
-        if frames.claim(frame, page) == Claim::Taken {
-            return Some(frame);
+        if let Ok(victim) = frames.claim(frame, page) {
+            return Some(victim);
         }
         samples.copy_within(last + 1..left, last);
     }
@@ -107,10 +112,14 @@ impl ConcurrentPolicy for PbmSampling {
         HitNeed::Nothing
     }
 
+    fn asks_oracle(&self) -> bool {
+        true
+    }
+
     fn hit(&self, _frames: &dyn Frames, _frame: FrameId, _access: &Access) {}
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         let mut random = self.random.fork();
         let mut few = [BLANK; FEW];
         let mut many;
@@ -121,10 +130,10 @@ impl ConcurrentPolicy for PbmSampling {
             many = [BLANK; MAX_SAMPLES as usize];
             &mut many[..samples]
         };
-        match self
-            .draw(frames, &mut random, samples, |latest, page| oracle.next_access_after(0, latest, page, incoming.at))
-        {
-            Ok(frame) => Some(frame),
+        let wanted_in =
+            |latest, page| oracle.next_access(Question { above: Some(latest), ..Question::new(page, incoming.at) });
+        match self.draw(frames, &mut random, samples, wanted_in) {
+            Ok(victim) => Some(victim),
             Err(kept) => claim_last_wanted(frames, &mut samples[..kept]).or_else(|| claim_any(frames, &mut random)),
         }
     }

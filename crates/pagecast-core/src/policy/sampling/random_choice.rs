@@ -10,7 +10,7 @@
 //! Cost: nothing per hit, one random number per eviction; no memory.
 
 use super::claim_any;
-use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::RandomSource;
 use crate::{FrameId, PageId, oracle::Oracle};
 
@@ -38,14 +38,14 @@ impl ConcurrentPolicy for RandomChoice {
     fn hit(&self, _frames: &dyn Frames, _frame: FrameId, _access: &Access) {}
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         let mut random = self.random.fork();
         for _ in 0..DRAWS {
             let frame = FrameId(random.below(frames.count()));
             if let Some(page) = frames.evictable(frame)
-                && frames.claim(frame, page) == Claim::Taken
+                && let Ok(victim) = frames.claim(frame, page)
             {
-                return Some(frame);
+                return Some(victim);
             }
         }
         claim_any(frames, &mut random)

@@ -25,7 +25,7 @@
 //! a page has its frame alone and sets that count back.
 
 use super::{claim_any, lowest};
-use crate::policy::{Access, Claim, ConcurrentPolicy, Frames, HitNeed};
+use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::RandomSource;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, oracle::Oracle};
@@ -157,7 +157,7 @@ impl ConcurrentPolicy for Watt {
     }
 
     #[inline]
-    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<FrameId> {
+    fn evict(&self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
         let mut random = self.random.fork();
         let epoch = self.epoch.load(Relaxed);
         let value = |frame| self.value(frames, frame, epoch);
@@ -175,9 +175,9 @@ impl ConcurrentPolicy for Watt {
                 }
             };
             if let Some((frame, page, _)) = found
-                && frames.claim(frame, page) == Claim::Taken
+                && let Ok(victim) = frames.claim(frame, page)
             {
-                return Some(frame);
+                return Some(victim);
             }
         }
         claim_any(frames, &mut random)

@@ -1,0 +1,240 @@
+//! A frame for a page that is to come: a free one, or a victim's.
+//!
+//! ```text
+//!   place(load)
+//!      |  frames that a shrink left behind are emptied, a few
+//!      |  full cap? ------------> its own oldest page leaves ----------------------> Owned
+//!      |  free frame? ---------------------------------------------------------------> Owned
+//!      '- policy.evict(search) -- evictable? claim(frame, page) --> Claimed ----> Owned
+//!            |                        | refused: pinned, spared, kept, or dirty
+//!            |                        '--> the policy goes on to its next candidate
+//!            '- none --> kept pages too? --> look again --> Dirty: wait for a write, or NoFrame
+//! ```
+//!
+//! The policy chooses by what it knows of all pages. Beyond that, some pages are passed over as if they were pinned:
+//! * Kept pages ([`super::shares`]) stay as long as there is another.
+//! * To make room for a page ahead, no page leaves that a scan wants, be it later. Whoever is wanted last could leave
+//!   without harm if estimates were exact and all frames were looked at; with samples, letting pages go that are wanted
+//!   later than the page ahead read 12 to 27 % more bytes in a pool that everybody competes for (`docs/benchmarks.md`).
+//! * A policy that does not ask the predictor may not give up a marked page ([`super::ahead`]) that is still wanted, as
+//!   long as it finds another. One that does ask has weighed it.
+//!
+//! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of its own; while there
+//! are marked pages, other evictions of a policy that does not ask for one estimate per marked candidate.
+
+use std::cell::{Cell, RefCell};
+
+use pagecast_core::oracle::{Oracle, Question};
+use pagecast_core::policy::{Access, Claimed, Frames, Refusal};
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::{FrameId, PageId};
+
+use super::Cache;
+use super::frame::Owned;
+use super::free::DRAINED_PER_MISS;
+use super::load::Loading;
+use super::write_back::MAX_MET;
+use crate::stats::Counter;
+
+/// How many candidates an eviction for a page ahead may turn down before it finds nothing.
+const MAX_REFUSALS: u32 = 32;
+
+/// How often an eviction looks again when frames that it found held are free by the time it gives up.
+const LOOKS: u32 = 8;
+
+/// What became of the search for a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// The load has its frame.
+    Placed,
+    /// There is one as soon as a dirty page is written; see [`Cache::take_wanted`].
+    Dirty,
+    /// There is none.
+    NoFrame,
+}
+
+impl Cache {
+    /// Finds a frame for `loading`: a free one, or one that the policy gives up.
+    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> Place {
+        if self.free.is_draining() {
+            self.drain(DRAINED_PER_MISS);
+        }
+        let ready = self.take_capped(loading.access()).or_else(|| self.free.take());
+        match ready.map_or_else(|| self.evict(loading.access(), oracle), Ok) {
+            Ok(owned) => {
+                loading.place(owned);
+                Place::Placed
+            }
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// A victim for a page that somebody waits for.
+    fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
+        if self.ahead() > 0 && !self.policy.asks_oracle() {
+            let search = Search::new(self, incoming, oracle, Spares::MarkedAndWanted);
+            let victim = search.run();
+            if victim.is_ok() || search.refused.get() == 0 {
+                return victim;
+            }
+        }
+        Search::new(self, incoming, oracle, Spares::Nothing).run()
+    }
+
+    /// A victim for a page that nobody waits for: one that no scan wants.
+    pub(super) fn evict_unwanted(&self, incoming: &Access, oracle: &dyn Oracle) -> Option<Owned> {
+        Search::new(self, incoming, oracle, Spares::AllWanted).run().ok()
+    }
+}
+
+/// Which pages an eviction leaves where they are, beside kept ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spares {
+    Nothing,
+    /// Those brought ahead that a scan still wants.
+    MarkedAndWanted,
+    /// All that a scan wants, for a page that nobody waits for.
+    AllWanted,
+}
+
+/// The search for one victim, and the frames as the policy sees them meanwhile.
+struct Search<'a> {
+    cache: &'a Cache,
+    incoming: &'a Access,
+    oracle: &'a dyn Oracle,
+    spares: Spares,
+    /// Candidates that were spared.
+    refused: Cell<u32>,
+    /// Whether kept pages are passed over, and whether one was.
+    spares_kept: Cell<bool>,
+    passed_kept: Cell<bool>,
+    /// Pages that cannot leave before they are written.
+    met_dirty: RefCell<Vec<(PageId, u32)>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(cache: &'a Cache, incoming: &'a Access, oracle: &'a dyn Oracle, spares: Spares) -> Self {
+        Self {
+            cache,
+            incoming,
+            oracle,
+            spares,
+            refused: Cell::new(0),
+            spares_kept: Cell::new(cache.keeps.are_set()),
+            passed_kept: Cell::new(false),
+            met_dirty: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// A victim, or what keeps one from being had.
+    fn run(&self) -> Result<Owned, Place> {
+        let victim = self.find();
+        let met = self.met_dirty.take();
+        if !met.is_empty() {
+            self.cache.want_clean(&met);
+        }
+        victim
+    }
+
+    fn find(&self) -> Result<Owned, Place> {
+        let cache = self.cache;
+        let mut looks = 0;
+        loop {
+            if let Some(claimed) = cache.policy.evict(self, self.incoming, self.oracle) {
+                let victim = cache.headers[claimed.frame().index()].take_back(claimed);
+                cache.statistics.add(Counter::Evictions, 1);
+                if victim.index() < cache.frames() {
+                    return Ok(victim);
+                }
+                // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
+                cache.free.give(victim, &cache.memory);
+            } else if !self.take_kept_next() {
+                match self.why_none() {
+                    Some(refusal) => return Err(refusal),
+                    None if looks == LOOKS => return Err(Place::NoFrame),
+                    None => looks += 1,
+                }
+            }
+        }
+    }
+
+    /// Why the policy found nothing; `None` if by now there is something to be found. It meets no page that is being
+    /// written: when a checkpoint has all of a small pool under way, that is what there is to wait for, and when it has just
+    /// ended, there are victims again.
+    fn why_none(&self) -> Option<Place> {
+        if !self.met_dirty.borrow().is_empty() || self.cache.is_writing() {
+            return Some(Place::Dirty);
+        }
+        let found = (0..self.count()).any(|index| self.evictable(FrameId(index)).is_some());
+        (!found).then_some(Place::NoFrame)
+    }
+
+    /// From now on kept pages are claimed, too. False if that changes nothing, or if the eviction is for a page that
+    /// nobody waits for.
+    fn take_kept_next(&self) -> bool {
+        self.spares_kept.set(false);
+        self.passed_kept.replace(false) && self.spares != Spares::AllWanted
+    }
+
+    fn passes_over(&self, page: PageId) -> bool {
+        let passes = self.spares_kept.get() && self.cache.keeps.spare(page);
+        self.passed_kept.set(self.passed_kept.get() | passes);
+        passes
+    }
+
+    /// Whether the frame may not be taken from `page`.
+    fn spares(&self, frame: FrameId, page: PageId) -> bool {
+        let wanted = || self.oracle.next_access(Question::new(page, self.incoming.at)).is_some();
+        let spares = match self.spares {
+            Spares::Nothing => false,
+            Spares::MarkedAndWanted => self.cache.headers[frame.index()].is_marked() && wanted(),
+            Spares::AllWanted => self.is_exhausted() || wanted(),
+        };
+        self.refused.set(self.refused.get().saturating_add(spares.into()));
+        spares
+    }
+
+    /// Whether enough was turned down to stop looking.
+    fn is_exhausted(&self) -> bool {
+        self.spares == Spares::AllWanted && self.refused.get() >= MAX_REFUSALS
+    }
+}
+
+impl Frames for Search<'_> {
+    fn count(&self) -> u32 {
+        self.cache.count()
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        self.cache.word(frame)
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        if self.is_exhausted() {
+            return None;
+        }
+        self.cache.evictable(frame).filter(|&page| !self.passes_over(page))
+    }
+
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.cache.page(frame)
+    }
+
+    fn prefetch(&self, address: usize) {
+        self.cache.prefetch(address);
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
+        if self.passes_over(page) || self.spares(frame, page) {
+            return Err(Refusal::Pinned);
+        }
+        let claimed = self.cache.claim(frame, page);
+        if claimed == Err(Refusal::Dirty) {
+            let mut met = self.met_dirty.borrow_mut();
+            if met.len() < MAX_MET {
+                met.push((page, frame.0));
+            }
+        }
+        claimed
+    }
+}
