@@ -5,6 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::interrupt::Interrupted;
+use crate::output::printable;
 
 /// The command line asks for something that cannot be done; names the flag and what to write instead.
 #[derive(Debug)]
@@ -23,6 +24,11 @@ pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
+/// Prints `error` as one line.
+pub(crate) fn say(error: &anyhow::Error) {
+    eprintln!("pagecast: {}", one_line(&format!("{error:#}")));
+}
+
 /// Prints `error` and gives the exit status that belongs to it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // The reader of our output has gone (`| head`): there is nobody to tell, and nothing went wrong.
@@ -30,7 +36,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().filter_map(|cause| cause.downcast_ref()).any(gone) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("pagecast: {}", one_line(&format!("{error:#}")));
+    say(error);
     ExitCode::from(match error {
         error if error.is::<Usage>() => 2,
         error if error.is::<Interrupted>() => Interrupted::STATUS,
@@ -57,9 +63,9 @@ pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// `text` with every run of white space, line ends included, made one blank.
+/// `text` with every run of white space, line ends included, made one blank, and nothing in it that a terminal would obey.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 #[cfg(test)]
@@ -70,6 +76,7 @@ mod tests {
     #[test]
     fn a_message_is_one_line() {
         assert_eq!(one_line("a\n  b\tc\n"), "a b c");
+        assert_eq!(one_line("no file \u{1b}[2J"), "no file \\u{1b}[2J");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use pagecast_sim::trace::Format;
 
 use crate::failure::{report, usage};
 use crate::interrupt::Interrupted;
-use crate::output::{OutputArgs, check_folder, write_whole};
+use crate::output::{OutputArgs, check_writable, write_whole};
 use crate::units::{Size, share, split_list};
 use rows::Results;
 
@@ -86,7 +86,7 @@ pub(crate) struct Plan {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
-    check_folder("--csv", args.csv.as_deref())?;
+    check_writable("--csv", args.csv.as_deref())?;
     let plan = Arc::new(plan(&args)?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from))?;

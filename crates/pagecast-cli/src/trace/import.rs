@@ -6,6 +6,7 @@ use pagecast_sim::redset::{RedsetOptions, import};
 use pagecast_sim::trace::Format;
 
 use crate::failure::usage;
+use crate::output::check_writable;
 
 /// What to import.
 #[derive(clap::Args, Debug)]
@@ -44,6 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let &Args { instance, skip, queries, page_mb, seed, .. } = args;
     let options = RedsetOptions { instance, skip, queries, page_mb, seed, ..RedsetOptions::default() };
+    check_writable("--out", Some(&args.out))?;
     let mut made = import(&args.input, &options).map_err(anyhow::Error::msg)?;
     let origin = made.origin().to_owned();
     let written = super::write(&mut made, &origin, &to, &args.out)?;

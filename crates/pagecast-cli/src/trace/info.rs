@@ -7,7 +7,7 @@ use anyhow::Context;
 use pagecast_sim::trace::{Format, LoadedEvent, Trace};
 use serde::Serialize;
 
-use crate::output::{Table, write_whole};
+use crate::output::{Table, check_writable, write_whole};
 
 /// Which traces to look at.
 #[derive(clap::Args, Debug)]
@@ -68,6 +68,7 @@ impl Info {
 
 /// Runs the verb.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    check_writable("--json", args.json.as_deref())?;
     let heads = [
         "trace",
         "requests",

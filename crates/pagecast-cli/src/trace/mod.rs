@@ -17,7 +17,7 @@ use pagecast_sim::trace::{
 };
 
 use crate::failure::usage;
-use crate::output::{OutputArgs, folder_of, make_readable, write_whole};
+use crate::output::{OutputArgs, ResultFile, write_whole};
 
 /// What to do.
 #[derive(clap::Args, Debug)]
@@ -178,7 +178,7 @@ impl Counted<'_> {
 /// Writes `source` whole or not at all; says how much, and what the format cannot hold.
 fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) -> anyhow::Result<String> {
     let cannot = || format!("cannot write {}", path.display());
-    let file = tempfile::NamedTempFile::new_in(folder_of(path)).with_context(cannot)?;
+    let file = ResultFile::create(path).with_context(cannot)?;
     let (compression, _) = Compression::told_from(path);
     let mut out = BufWriter::with_capacity(1 << 18, compression.around(file).with_context(cannot)?);
     let mut source = Counted { source, writes: 0, others: 0 };
@@ -201,9 +201,7 @@ fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) ->
         }
     };
     let compressed = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
-    let file = compressed.finish().with_context(cannot)?;
-    make_readable(file.as_file()).with_context(cannot)?;
-    file.persist(path).with_context(cannot)?;
+    compressed.finish().and_then(ResultFile::finish).with_context(cannot)?;
     Ok(written)
 }
 
