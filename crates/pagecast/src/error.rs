@@ -191,6 +191,16 @@ pub enum PoolError {
         /// The file's length in bytes.
         len: u64,
     },
+    /// The memory given is more than there is.
+    #[error(
+        "a pool of {given} bytes is more than the {limit} bytes of memory that this process can have; ask for less"
+    )]
+    MoreThanMemory {
+        /// The bytes given: the most that the pool may ever have.
+        given: u64,
+        /// The machine's memory, or less where a control group limits it.
+        limit: u64,
+    },
     /// The memory given does not hold one frame and what goes with it.
     #[error("a pool of {given} bytes is too small: pages of {page_size} bytes need at least {minimum} bytes")]
     TooSmall {

@@ -24,6 +24,7 @@ mod error;
 #[allow(unsafe_code)]
 mod frame_memory;
 mod io;
+mod machine_memory;
 pub mod metrics;
 mod options;
 mod pin;

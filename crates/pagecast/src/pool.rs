@@ -28,7 +28,7 @@ use crate::stats::PoolStats;
 use crate::storage::Device;
 use crate::sync::Mutex;
 use crate::write::{self, Background, Format, WriteOptions, Writer};
-use crate::{Pin, PoolError};
+use crate::{Pin, PoolError, machine_memory};
 
 /// Most threads that read. A device with more requests outstanding is used by other readers beside the pool.
 const MAX_THREADS: u32 = 64;
@@ -101,10 +101,15 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The memory holds no frame ([`PoolError::TooSmall`]), the page size is none, the policy cannot run in a pool, the
-    /// system refuses memory or threads, or the double-write area cannot be read or what it restores not be written.
+    /// The memory holds no frame ([`PoolError::TooSmall`]) or is more than there is ([`PoolError::MoreThanMemory`]), the
+    /// page size is none, the policy cannot run in a pool, the system refuses memory or threads, or the double-write area
+    /// cannot be read or what it restores not be written.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         let plan = Plan::new(&options)?;
+        let given = options.max_memory.unwrap_or_default().max(options.memory);
+        if let Some(limit) = machine_memory::limit().filter(|&limit| given > limit) {
+            return Err(PoolError::MoreThanMemory { given, limit });
+        }
         let batching = options.batching.within(plan.frames);
         let policy = options.policy.build(plan.max_frames, options.seed)?.into_concurrent(batching);
         let memory = FrameMemory::new(plan.max_frames, options.page_size)

@@ -71,7 +71,7 @@ impl From<PoolError> for Failure {
             | PoolError::Shorter { .. }
             | PoolError::OtherPageSize { .. } => Status::Damaged,
             PoolError::OutOfBounds { .. } | PoolError::NoPage { .. } => Status::OutOfBounds,
-            PoolError::TooSmall { .. } | PoolError::Setup { .. } => Status::Setup,
+            PoolError::TooSmall { .. } | PoolError::MoreThanMemory { .. } | PoolError::Setup { .. } => Status::Setup,
             PoolError::Register(error) => of_register(error),
             PoolError::TooManyKept { .. } => Status::NoRoom,
             PoolError::Abandoned { .. } => Status::Internal,
