@@ -1,21 +1,26 @@
 //! Where SQL is wrong.
 
 use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+
+use crate::tables;
 
 /// How many statements `sql` has; or `line:column: message` of what is no SQL in it.
 pub(crate) fn statements(sql: &str) -> Result<usize, String> {
-    let parsed = DFParser::parse_sql(sql).map(|statements| statements.len());
-    parsed.map_err(|error| {
-        let message = error.strip_backtrace();
-        format!("{}: {message}", place(&message).unwrap_or_else(|| end_of(sql)))
-    })
+    statements_of(sql, &GenericDialect {})
 }
 
-/// `3:14` out of the parser's "... at Line: 3, Column: 14".
-fn place(message: &str) -> Option<String> {
-    let (line, column) = message.rsplit_once("Line: ")?.1.split_once(", Column: ")?;
-    let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
-    Some(format!("{}:{}", number(line), number(column)))
+/// [`statements`] of another dialect.
+pub(crate) fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, String> {
+    let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map(|statements| statements.len());
+    parsed.map_err(|error| {
+        let message = tables::message(&error);
+        match message.rsplit_once(" at Line: ") {
+            Some((what, place)) => format!("{}: {what}", place.replace(", Column: ", ":")),
+            // The parser names no place when it means the end.
+            None => format!("{}: {message}", end_of(sql)),
+        }
+    })
 }
 
 /// Where `text` ends: what the parser means when it names no place.

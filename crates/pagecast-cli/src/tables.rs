@@ -1,69 +1,193 @@
-//! Folders of Parquet files as tables, and where the command keeps its own files.
+//! Parquet files as tables, and where the command keeps its own files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{DataFusionError, TableReference};
+use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 /// A table: a Parquet file, or a folder of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// The file's name without `.parquet`, or the folder's name.
+    /// The file's name without its ending, or the folder's name.
     pub(crate) name: String,
     path: PathBuf,
     /// Its Parquet files, sorted by name.
     pub(crate) files: Vec<PathBuf>,
+    /// The keys of its folders, `year` of `year=2024`, and the type of their values.
+    keys: Vec<(String, DataType)>,
+}
+
+/// A table that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) name: String,
+    /// Names the file and its fault.
+    pub(crate) fault: anyhow::Error,
+}
+
+/// What a folder holds.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) tables: Vec<Table>,
+    pub(crate) closed: Vec<Closed>,
+}
+
+impl Found {
+    /// The tables, where each must be one that can be read.
+    pub(crate) fn all(self) -> anyhow::Result<Vec<Table>> {
+        self.closed.into_iter().next().map_or(Ok(self.tables), |closed| Err(closed.fault))
+    }
+}
+
+/// The tables in `data`, which is a Parquet file or a folder: of a folder each Parquet file, and each subfolder that holds
+/// some, be it in folders of keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is
+/// read, so that a broken file closes its table here and ends no run in its middle.
+pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
+    let data = data.canonicalize().with_context(|| format!("--data: cannot open {}", data.display()))?;
+    let entries = if data.is_dir() { entries(&data)? } else { Vec::new() };
+    let whole = entries.is_empty() || entries.iter().any(|path| key_of(path).is_some());
+    let candidates = if whole { vec![data.clone()] } else { entries };
+    let mut found = Found::default();
+    let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for path in candidates {
+        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let files = if path == data && path.is_file() { Ok(vec![path.clone()]) } else { files_of(&path) };
+        if files.as_ref().is_ok_and(Vec::is_empty) {
+            continue;
+        }
+        if let Some(other) = named.insert(name.clone(), path.clone()) {
+            bail!("--data: {} and {} would both be table {name}", other.display(), path.display());
+        }
+        match files.and_then(|files| Table::of(name.clone(), path, files)) {
+            Ok(table) => found.tables.push(table),
+            Err(fault) => found.closed.push(Closed { name, fault }),
+        }
+    }
+    if named.is_empty() {
+        bail!("--data: no Parquet file in {}; each *.parquet file or folder of them is a table", data.display());
+    }
+    Ok(found)
 }
 
 impl Table {
+    fn of(name: String, path: PathBuf, files: Vec<PathBuf>) -> anyhow::Result<Self> {
+        files.iter().try_for_each(|file| footer(file).map(drop))?;
+        let keys = keys(&path, &files)?;
+        Ok(Self { name, path, files, keys })
+    }
+
     /// Its Parquet files as they are now.
     pub(crate) fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
-        files_of(&self.path)
+        if self.path.is_file() { Ok(self.files.clone()) } else { files_of(&self.path) }
     }
-}
 
-/// The tables in `folder`: each Parquet file, and each subfolder that holds some. Every footer is read, so that a broken
-/// file is named here and not in the middle of a run.
-pub(crate) fn discover(folder: &Path) -> anyhow::Result<Vec<Table>> {
-    let folder = folder.canonicalize().with_context(|| format!("--data: cannot open folder {}", folder.display()))?;
-    let mut tables: BTreeMap<String, Table> = BTreeMap::new();
-    for path in entries(&folder)? {
-        let name = if is_parquet(&path) { path.file_stem() } else { path.file_name() };
-        let name = name.unwrap_or_default().to_string_lossy().into_owned();
-        let files = files_of(&path)?;
-        if files.is_empty() {
-            continue;
-        }
-        files.iter().try_for_each(|file| check_footer(file))?;
-        let path = path.clone();
-        if let Some(other) = tables.insert(name.clone(), Table { name, path: path.clone(), files }) {
-            bail!("--data: {} and {} would both be table {}", other.path.display(), path.display(), other.name);
-        }
+    /// Makes the table known to SQL.
+    pub(crate) async fn register(&self, ctx: &SessionContext) -> anyhow::Result<()> {
+        let registered = self.listing(ctx).await;
+        let table = registered.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
+        let table = table.with_context(|| format!("{} is no table", self.path.display()))?;
+        ctx.register_table(self.reference(), Arc::new(table)).map_err(|error| anyhow!(message(&error)))?;
+        Ok(())
     }
-    if tables.is_empty() {
-        bail!("--data: no Parquet file in {}; each *.parquet file or folder of them is a table", folder.display());
+
+    fn reference(&self) -> TableReference {
+        TableReference::bare(self.name.as_str())
     }
-    Ok(tables.into_values().collect())
+
+    async fn listing(&self, ctx: &SessionContext) -> Result<ListingTable, DataFusionError> {
+        let options = ParquetReadOptions::default().table_partition_cols(self.keys.clone());
+        let options = options.to_listing_options(&ctx.copied_config(), ctx.copied_table_options());
+        // The endings decide what is listed.
+        let options = options.with_file_extension("");
+        let urls = self.urls()?;
+        let state = ctx.state();
+        let mut schemas = Vec::new();
+        for url in &urls {
+            schemas.push(options.infer_schema(&state, url).await?.as_ref().clone());
+        }
+        let schema = Arc::new(Schema::try_merge(schemas)?);
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
+        let cache = ctx.runtime_env().cache_manager.get_file_statistic_cache();
+        Ok(ListingTable::try_new(config)?.with_cache(cache))
+    }
+
+    /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its files have.
+    fn urls(&self) -> Result<Vec<ListingTableUrl>, DataFusionError> {
+        if self.path.is_file() {
+            return Ok(vec![ListingTableUrl::parse(url(&self.path))?.with_table_ref(self.reference())]);
+        }
+        let mut endings: Vec<_> = self.files.iter().filter_map(|file| file.extension()?.to_str()).collect();
+        endings.sort_unstable();
+        endings.dedup();
+        let folder = format!("{}/", url(&self.path));
+        let of_ending = |ending: &str| {
+            let folder = folder.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
+            // Hidden files are left out here as they are in `entries`.
+            let pattern = format!("[!.]*.{ending}").parse().ok();
+            Ok(ListingTableUrl::try_new(folder, pattern)?.with_table_ref(self.reference()))
+        };
+        endings.into_iter().map(of_ending).collect()
+    }
+
+    /// The first file whose columns do not fit those of the files before it.
+    fn other_schema(&self) -> Option<anyhow::Error> {
+        let mut types: BTreeMap<String, (DataType, &Path)> = BTreeMap::new();
+        for file in &self.files {
+            let footer = footer(file).ok()?;
+            let metadata = footer.file_metadata();
+            let schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata()).ok()?;
+            for field in schema.fields() {
+                let (before, first) =
+                    types.entry(field.name().clone()).or_insert_with(|| (field.data_type().clone(), file));
+                if before != field.data_type() {
+                    let (name, now, file, first) = (field.name(), field.data_type(), file.display(), first.display());
+                    return Some(anyhow!("{file}: column {name} is {now} here and {before} in {first}"));
+                }
+            }
+        }
+        None
+    }
 }
 
 /// Makes `tables` known to SQL.
 pub(crate) async fn register(ctx: &SessionContext, tables: &[Table]) -> anyhow::Result<()> {
     for table in tables {
-        let name = TableReference::bare(table.name.as_str());
-        let path = table.path.to_str().with_context(|| format!("{} is not UTF-8", table.path.display()))?;
-        let registered = ctx.register_parquet(name, path, ParquetReadOptions::default()).await;
-        registered.with_context(|| format!("cannot read table {} from {path}", table.name))?;
+        table.register(ctx).await?;
     }
     Ok(())
 }
 
-/// What went wrong in DataFusion, without the layers that only pass it on.
+/// What went wrong in DataFusion, without the layers that only pass it on and without words about its own structures.
 pub(crate) fn message(error: &DataFusionError) -> String {
-    error.find_root().strip_backtrace()
+    let root = error.find_root();
+    let text = match root {
+        DataFusionError::SQL(error, _) => error.to_string(),
+        DataFusionError::NotImplemented(_) | DataFusionError::ResourcesExhausted(_) => root.strip_backtrace(),
+        _ => root.message().split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().to_owned(),
+    };
+    let mut text = text.as_str();
+    for end in
+        ["\n\tCandidate functions:", ", errors: Error during planning: ", "\nThis issue was likely caused by a bug"]
+    {
+        text = text.split(end).next().unwrap_or_default();
+    }
+    for layer in ["Error during planning: ", "Internal error: ", "sql parser error: "] {
+        text = text.strip_prefix(layer).unwrap_or(text);
+    }
+    match text.split_once(" to the signature ").and_then(|(head, rest)| Some((head, rest.split_once(" failed")?.1))) {
+        Some((head, tail)) => format!("{head} failed{tail}"),
+        None => text.replace(" not found on ConfigOptions", " not found"),
+    }
 }
 
 /// Where generated data and the shell's history are kept: `$XDG_CACHE_HOME/pagecast`, else `~/.cache/pagecast`.
@@ -83,37 +207,97 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The Parquet files of the table at `path`, sorted by name; none if it is no table.
+/// The Parquet files of the table at `path`, also those in its folders of keys, sorted by name; none if it is no table.
 fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    if is_parquet(path) {
-        return Ok(vec![path.to_owned()]);
-    }
     if !path.is_dir() {
-        return Ok(Vec::new());
+        return Ok(if is_parquet(path) { vec![path.to_owned()] } else { Vec::new() });
     }
-    Ok(entries(path)?.into_iter().filter(|path| is_parquet(path)).collect())
+    let mut files = Vec::new();
+    for path in entries(path)? {
+        if key_of(&path).is_some() {
+            files.extend(files_of(&path)?);
+        } else if is_parquet(&path) {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
 fn is_parquet(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "parquet") && path.is_file()
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ["parquet", "parq", "pq"].iter().any(|known| ending.eq_ignore_ascii_case(known)) && path.is_file()
+}
+
+/// The key and value of a folder `year=2024`.
+fn key_of(path: &Path) -> Option<(&str, &str)> {
+    let (key, value) = path.file_name()?.to_str()?.split_once('=')?;
+    (!key.is_empty() && path.is_dir()).then_some((key, value))
+}
+
+/// The keys of the folders that lead from `folder` to its `files`, which must be the same for all. A key whose values are
+/// all whole numbers is one.
+fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataType)>> {
+    let mut keys: Vec<(String, DataType)> = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
+            bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
+        }
+        let mut of_file: Vec<_> =
+            file.ancestors().skip(1).take_while(|&path| path != folder).filter_map(key_of).collect();
+        of_file.reverse();
+        if number == 0 {
+            keys = of_file.iter().map(|&(key, _)| (key.to_owned(), DataType::Int64)).collect();
+        }
+        if !keys.iter().map(|(key, _)| key.as_str()).eq(of_file.iter().map(|&(key, _)| key)) {
+            bail!("{}: its folders have other keys than those of {}", file.display(), files[0].display());
+        }
+        for ((_, kind), (_, value)) in keys.iter_mut().zip(of_file) {
+            // DataFusion finds the folder of a number by writing the number, so that 01 must stay a text.
+            if !value.parse::<i64>().is_ok_and(|number| number.to_string() == value) {
+                *kind = DataType::Utf8;
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// `path` as a URL, in which nothing is a pattern.
+fn url(path: &Path) -> String {
+    let mut url = "file://".to_owned();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'=' => url.push(byte.into()),
+            byte if byte.is_ascii_alphanumeric() => url.push(byte.into()),
+            byte => url += &format!("%{byte:02X}"),
+        }
+    }
+    url
 }
 
 /// Reads the footer, and checks that the data it speaks of lies inside the file.
-fn check_footer(path: &Path) -> anyhow::Result<()> {
-    let check = || -> anyhow::Result<()> {
+fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
+    let check = || -> anyhow::Result<ParquetMetaData> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        let footer = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        // The decoder believes what it reads, and may panic over nonsense: in a thread of its own that is an error.
+        let parse = || ParquetMetaDataReader::new().parse_and_finish(&file);
+        let footer = std::thread::scope(|scope| scope.spawn(parse).join());
+        let footer = footer.map_err(|_| anyhow!("its footer makes no sense"))??;
         for (number, group) in footer.row_groups().iter().enumerate() {
             for column in group.columns() {
-                let (start, bytes) = column.byte_range();
-                let end = start.saturating_add(bytes);
+                let place = || format!("row group {number}, column {}", column.column_path());
+                let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+                let bytes = column.compressed_size();
+                if start < 0 || bytes < 0 {
+                    bail!("{}: begins at byte {start} and is {bytes} bytes long", place());
+                }
+                let end = start.saturating_add(bytes) as u64;
                 if end > length {
-                    bail!("row group {number}, column {}: ends at byte {end} of {length}", column.column_path());
+                    bail!("{}: ends at byte {end} of {length}", place());
                 }
             }
         }
-        Ok(())
+        Ok(footer)
     };
     check().with_context(|| format!("{} is truncated or no Parquet file", path.display()))
 }

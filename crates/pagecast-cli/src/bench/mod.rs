@@ -128,7 +128,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(folder) => folder.clone(),
         None => lineitem::folder(args.sf)?,
     };
-    let tables = tables::discover(&data)?;
+    let tables = tables::discover(&data)?.all()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let bench = Bench { args, rows, templates, data, tables, page_bytes };
     let results = runtime.block_on(bench.measure())?;

@@ -1,24 +1,34 @@
 //! `pagecast sql`: statements over a folder of Parquet files, read through a pool.
 
+mod grid;
+mod query;
+mod screen;
 mod shell;
 mod statements;
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::pin::pin;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
-use arrow::util::pretty::pretty_format_batches;
+use anyhow::{Context, anyhow, bail};
+use arrow::util::display::FormatOptions;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
+use futures::{Stream, StreamExt, stream};
 use pagecast::{Pool, PoolOptions, PoolStats};
 use pagecast_core::policy::PolicySpec;
+use tokio::sync::mpsc;
 
-use crate::failure::usage;
+use crate::failure::{say, usage};
+use crate::interrupt::{Interrupted, unless_pressed};
 use crate::syntax;
-use crate::tables::{self, Table};
+use crate::tables::{self, Closed, Found, Table};
 use crate::units::{Size, bytes_text, seconds_text};
+use grid::Grid;
+use query::Query;
+use screen::{Screen, Sink};
 use statements::Statements;
 
 /// Runs SQL over a folder of Parquet files: the statements of -c, or of standard input, or those typed into a shell.
@@ -27,8 +37,8 @@ use statements::Statements;
 /// of them came from storage.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Folder of Parquet files; each file or subfolder is a table named by its stem
-    #[arg(long, value_name = "DIR")]
+    /// Parquet file, or folder of them; each file or subfolder is a table named by its stem
+    #[arg(long, value_name = "PATH")]
     data: PathBuf,
     /// Memory of the pool
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
@@ -42,6 +52,9 @@ pub(crate) struct Args {
     /// Seed of the policy
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Rows of a result that a terminal gets, 0 for all; files and pipes get all [default: 1000]
+    #[arg(long, value_name = "N")]
+    rows: Option<usize>,
     /// Run this and exit
     #[arg(short, value_name = "SQL")]
     command: Option<String>,
@@ -49,13 +62,38 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    tell_panics_to_their_queries();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let session = runtime.block_on(Session::open(&args))?;
-    match &args.command {
-        Some(command) => runtime.block_on(session.run_all(command.lines().map(|line| Ok(line.to_owned())), "-c")),
-        None if std::io::stdin().is_terminal() => shell::run(&session, &runtime),
-        None => runtime.block_on(session.run_all(std::io::stdin().lock().lines(), "standard input")),
-    }
+    let mut session = runtime.block_on(Session::open(&args))?;
+    let ended = match &args.command {
+        Some(command) => {
+            let lines = stream::iter(command.lines().map(|line| Ok(line.to_owned())));
+            runtime.block_on(session.run_all(lines, "-c"))
+        }
+        None if io::stdin().is_terminal() => shell::run(&mut session, &runtime),
+        None => runtime.block_on(session.run_all(lines_of_stdin(), "standard input")),
+    };
+    // A query that was given up and has not noticed yet is not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+/// A panic in a task ends its query, whose error says so; nothing else is printed, unless a backtrace is asked for.
+fn tell_panics_to_their_queries() {
+    let (print, backtrace) = (std::panic::take_hook(), std::env::var_os("RUST_BACKTRACE").is_some());
+    let main = std::thread::current().id();
+    std::panic::set_hook(Box::new(move |panic| {
+        if backtrace || std::thread::current().id() == main {
+            print(panic);
+        }
+    }));
+}
+
+/// The lines of standard input, read by a thread, so that nobody who can be interrupted waits for them.
+fn lines_of_stdin() -> impl Stream<Item = io::Result<String>> {
+    let (sender, mut lines) = mpsc::channel(64);
+    std::thread::spawn(move || io::stdin().lock().lines().try_for_each(|line| sender.blocking_send(line)));
+    stream::poll_fn(move |context| lines.poll_recv(context))
 }
 
 /// Bytes of a flag's size, which must have a unit.
@@ -71,6 +109,8 @@ struct Session {
     ctx: SessionContext,
     pool: Pool,
     tables: Vec<Table>,
+    closed: Vec<Closed>,
+    screen: Screen,
 }
 
 impl Session {
@@ -91,52 +131,140 @@ impl Session {
         }
         let config = SessionConfig::new().with_information_schema(true);
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        let tables = tables::discover(&args.data)?;
-        tables::register(&ctx, &tables).await?;
+        let (tables, mut closed) = register(&ctx, tables::discover(&args.data)?).await;
+        if tables.is_empty() {
+            return Err(closed.swap_remove(0).fault);
+        }
+        for closed in &closed {
+            say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
+        }
         pagecast_datafusion::install(&ctx, pool.clone());
-        Ok(Self { ctx, pool, tables })
+        Ok(Self { ctx, pool, tables, closed, screen: Screen::open(args.rows) })
+    }
+
+    /// The words of SQL that the session has been set to.
+    fn dialect(&self) -> Box<dyn Dialect> {
+        let name = self.ctx.state_ref().read().config_options().sql_parser.dialect;
+        dialect_from_str(name).unwrap_or_else(|| Box::new(GenericDialect {}))
     }
 
     /// Runs statement after statement out of `lines`, up to the first that fails.
-    async fn run_all(&self, lines: impl Iterator<Item = std::io::Result<String>>, source: &str) -> anyhow::Result<()> {
-        let mut statements = Statements::default();
-        for line in lines {
+    async fn run_all(&self, lines: impl Stream<Item = io::Result<String>>, source: &str) -> anyhow::Result<()> {
+        let (mut lines, mut statements) = (pin!(lines), Statements::default());
+        while let Some(line) = unless_pressed(lines.next()).await.ok_or(Interrupted)? {
             let line = line.with_context(|| format!("cannot read {source}"))?;
-            for statement in statements.push(&line) {
+            for statement in statements.push(&line, self.dialect().as_ref()) {
                 self.run(&statement).await?;
             }
         }
-        if let Some(place) = statements.unclosed() {
-            bail!("{source}: {place} is not closed");
-        }
-        match statements.rest() {
+        let rest = statements.rest(self.dialect().as_ref());
+        match rest.map_err(|fault| anyhow!("{source}: in the last statement at {fault}"))? {
             Some(statement) => self.run(&statement).await,
             None => Ok(()),
         }
     }
 
-    /// Runs one statement and prints its result and what it read.
+    /// Runs one statement and prints its result and what it read. Ctrl-C ends it.
     async fn run(&self, sql: &str) -> anyhow::Result<()> {
-        syntax::statements(sql).map_err(|fault| anyhow::anyhow!("in the statement at {fault}"))?;
+        let dialect = self.dialect();
+        syntax::statements_of(sql, dialect.as_ref()).map_err(|fault| anyhow!("in the statement at {fault}"))?;
+        self.check_open(sql)?;
         let (started, before) = (Instant::now(), self.pool.stats());
-        let result = async {
-            let frame = self.ctx.sql(sql).await?;
-            let schema = Arc::clone(frame.schema().inner());
-            Ok((schema, frame.collect().await?))
-        };
-        let (schema, batches) = result.await.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)))?;
-        let seconds = started.elapsed().as_secs_f64();
-        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-        let mut out = std::io::stdout().lock();
-        if !schema.fields().is_empty() {
-            let empty = arrow::array::RecordBatch::new_empty(schema);
-            let table =
-                if batches.is_empty() { pretty_format_batches(&[empty]) } else { pretty_format_batches(&batches) };
-            writeln!(out, "{}", table.context("cannot show the result")?)?;
+        let mut sink = self.screen.sink();
+        let shown = unless_pressed(self.show(sql, &mut sink, started)).await;
+        sink.close()?;
+        let shown = shown.ok_or(Interrupted)??;
+        let mut out = io::stdout().lock();
+        if shown.cut {
+            let limit = shown.rows;
+            writeln!(out, "the first {limit} rows; --rows or \\rows says how many, a file or pipe gets all")?;
         }
-        writeln!(out, "{}", figures(rows, seconds, before, self.pool.stats()))?;
+        writeln!(out, "{}", figures(shown.rows, shown.seconds, before, self.pool.stats()))?;
         Ok(())
     }
+
+    /// Fails if the statement names a table that is closed.
+    fn check_open(&self, sql: &str) -> anyhow::Result<()> {
+        if self.closed.is_empty() {
+            return Ok(());
+        }
+        let state = self.ctx.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let named = state.sql_to_statement(sql, &dialect).and_then(|parsed| state.resolve_table_references(&parsed));
+        for table in named.unwrap_or_default() {
+            if let Some(closed) = self.closed.iter().find(|closed| closed.name == table.table()) {
+                bail!("table {} is closed: {:#}", closed.name, closed.fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of a statement into `sink` as they come, up to the limit of the screen.
+    async fn show(&self, sql: &str, sink: &mut Sink, started: Instant) -> anyhow::Result<Shown> {
+        let mut query = Query::start(&self.ctx, sql).await?;
+        let config = self.ctx.copied_config();
+        let format = &config.options().format;
+        let null = if format.null.is_empty() { "NULL" } else { &format.null };
+        let options =
+            FormatOptions::try_from(format).map_err(|error| anyhow!(tables::message(&error)))?.with_null(null);
+        let schema = query.schema().clone();
+        let mut grid = (!schema.fields().is_empty()).then(|| Grid::new(&mut *sink, &schema, options));
+        let mut shown = Shown { rows: 0, cut: false, seconds: 0.0 };
+        let mut written = Ok(());
+        while let Some(batch) = query.next().await? {
+            let room = self.screen.limit().map_or(usize::MAX, |limit| limit - shown.rows);
+            shown.cut = batch.num_rows() > room;
+            let batch = batch.slice(0, batch.num_rows().min(room));
+            shown.rows += batch.num_rows();
+            if let Some(grid) = &mut grid {
+                written = grid.write(&batch);
+            }
+            if shown.cut || written.is_err() {
+                break;
+            }
+            // Ctrl-C is looked for here, also where rows come faster than they are shown.
+            tokio::task::yield_now().await;
+        }
+        shown.seconds = started.elapsed().as_secs_f64();
+        drop(query);
+        if let Some(grid) = grid {
+            written = written.and_then(|()| grid.finish());
+        }
+        match written {
+            Err(error) if !sink.is_left(&error) => Err(error.into()),
+            _ => Ok(shown),
+        }
+    }
+}
+
+/// What was shown of a result.
+struct Shown {
+    rows: usize,
+    /// Whether there were more.
+    cut: bool,
+    /// The time until the last row came.
+    seconds: f64,
+}
+
+/// Makes what was found known to SQL. What DataFusion cannot read is closed, too.
+async fn register(ctx: &SessionContext, found: Found) -> (Vec<Table>, Vec<Closed>) {
+    let Found { mut tables, mut closed } = found;
+    let mut faults = Vec::new();
+    for table in &tables {
+        let (ctx, table) = (ctx.clone(), table.clone());
+        // A task of its own: a decoder that panics over a footer ends that task.
+        let registered = tokio::spawn(async move { table.register(&ctx).await }).await;
+        faults.push(registered.unwrap_or_else(|stopped| Err(anyhow!("its files make no sense: {stopped}"))).err());
+    }
+    let mut faults = faults.into_iter();
+    tables.retain(|table| match faults.next().flatten() {
+        Some(fault) => {
+            closed.push(Closed { name: table.name.clone(), fault });
+            false
+        }
+        None => true,
+    });
+    (tables, closed)
 }
 
 /// The line after a statement.

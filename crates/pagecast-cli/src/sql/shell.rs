@@ -1,6 +1,7 @@
 //! The interactive shell.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
 use rustyline::error::ReadlineError;
@@ -10,16 +11,19 @@ use tokio::runtime::Runtime;
 
 use super::Session;
 use super::statements::Statements;
+use crate::failure::say;
+use crate::output::printable;
 use crate::tables::cache_folder;
 
 const HELP: &str = "\
-statements end with `;` and may take several lines; Ctrl-C drops what was typed
+statements end with `;` and may take several lines; Ctrl-C ends the query that runs, or drops what was typed
   \\d         tables; `DESCRIBE table;` shows its columns
+  \\rows N    show N rows of a result, 0 for all
   \\q         leave, as does Ctrl-D
   \\?         this help";
 
 /// Reads statements until the user leaves. A statement that fails says so and ends nothing.
-pub(super) fn run(session: &Session, runtime: &Runtime) -> anyhow::Result<()> {
+pub(super) fn run(session: &mut Session, runtime: &Runtime) -> anyhow::Result<()> {
     let config = Config::builder().max_history_size(10_000)?.auto_add_history(false).build();
     let mut editor: Editor<(), FileHistory> = Editor::with_config(config).context("cannot edit lines here")?;
     let history = cache_folder().map(|folder| folder.join("history"));
@@ -28,21 +32,32 @@ pub(super) fn run(session: &Session, runtime: &Runtime) -> anyhow::Result<()> {
         let _ = editor.load_history(path);
     }
     println!("{} tables; \\? for help, \\q to leave", session.tables.len());
-    let ended = converse(session, runtime, &mut editor);
-    if let Ok(path) = history {
-        let saved = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(ReadlineError::from);
-        if let Err(error) = saved.and_then(|()| editor.append_history(&path)) {
-            eprintln!("pagecast: cannot keep the history in {}: {error}", path.display());
-        }
-    }
-    ended
+    converse(session, runtime, &mut editor, history.as_deref().ok())
 }
 
-fn converse(session: &Session, runtime: &Runtime, editor: &mut Editor<(), FileHistory>) -> anyhow::Result<()> {
+/// Adds what was typed to the history, at once: a shell may end in many ways.
+fn remember(editor: &mut Editor<(), FileHistory>, history: Option<&Path>, typed: &str) -> anyhow::Result<()> {
+    editor.add_history_entry(typed)?;
+    let Some(path) = history else { return Ok(()) };
+    let saved = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(ReadlineError::from);
+    if let Err(error) = saved.and_then(|()| editor.append_history(path)) {
+        eprintln!("pagecast: cannot keep the history in {}: {error}", path.display());
+    }
+    Ok(())
+}
+
+fn converse(
+    session: &mut Session,
+    runtime: &Runtime,
+    editor: &mut Editor<(), FileHistory>,
+    history: Option<&Path>,
+) -> anyhow::Result<()> {
     let mut statements = Statements::default();
     let mut typed = String::new();
     loop {
-        let line = match editor.readline(if statements.is_empty() { "pagecast> " } else { "       -> " }) {
+        let dialect = session.dialect();
+        let fresh = statements.is_empty(dialect.as_ref());
+        let line = match editor.readline(if fresh { "pagecast> " } else { "       -> " }) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
                 statements = Statements::default();
@@ -52,26 +67,28 @@ fn converse(session: &Session, runtime: &Runtime, editor: &mut Editor<(), FileHi
             Err(ReadlineError::Eof) => return Ok(()),
             Err(error) => return Err(error).context("cannot read the terminal"),
         };
-        if statements.is_empty() && line.trim_start().starts_with('\\') {
-            match line.trim() {
-                "\\q" => return Ok(()),
-                "\\d" => list_tables(session)?,
-                "\\?" | "\\h" => println!("{HELP}"),
-                other => println!("no command {other}\n{HELP}"),
+        if fresh && line.trim_start().starts_with('\\') {
+            let line = line.trim();
+            match (line, line.strip_prefix("\\rows ").map(|rows| rows.trim().parse())) {
+                ("\\q", _) => return Ok(()),
+                ("\\d", _) => list_tables(session)?,
+                ("\\?" | "\\h", _) => println!("{HELP}"),
+                (_, Some(Ok(rows))) => session.screen.set_limit(rows),
+                (other, _) => println!("no command {}\n{HELP}", printable(other)),
             }
             continue;
         }
         typed += &line;
-        let complete = statements.push(&line);
+        let complete = statements.push(&line, dialect.as_ref());
         if complete.is_empty() {
             typed.push('\n');
         } else {
-            editor.add_history_entry(typed.trim())?;
+            remember(editor, history, typed.trim())?;
             typed.clear();
         }
         for statement in complete {
             if let Err(error) = runtime.block_on(session.run(&statement)) {
-                eprintln!("pagecast: {error:#}");
+                say(&error);
             }
         }
     }
@@ -80,7 +97,10 @@ fn converse(session: &Session, runtime: &Runtime, editor: &mut Editor<(), FileHi
 fn list_tables(session: &Session) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for table in &session.tables {
-        writeln!(out, "{}  ({} files)", table.name, table.files.len())?;
+        writeln!(out, "{}  ({} files)", printable(&table.name), table.files.len())?;
+    }
+    for closed in &session.closed {
+        writeln!(out, "{}", printable(&format!("{}  (closed: {:#})", closed.name, closed.fault)))?;
     }
     Ok(())
 }
