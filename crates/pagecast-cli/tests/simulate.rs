@@ -392,6 +392,23 @@ fn trace_tools_name_their_faults() {
     assert_eq!(json(&folder.path("i.json"))["traces"][0]["unique"], 52);
 }
 
+/// Lines of two numbers are page and relation in the text format, and time and page in many others.
+#[test]
+fn lines_that_may_begin_with_a_time_are_asked_about() {
+    let folder = Folder::new();
+    let lines = |line: &dyn Fn(u32) -> String| (0..4000).map(|i| line(i) + "\n").collect::<String>();
+    let timed = folder.put("timed.txt", lines(&|i| format!("{} {}", 1000 + i / 3, i * 7 % 52)).as_bytes());
+    let asked = ["timed.txt: line 1", "--format text", "time"];
+    fails(&pagecast(&["trace", "info", &timed]), 1, &asked);
+    fails(&pagecast(&["simulate", &timed, "--policies", "lru", "--sizes", "10"]), 1, &asked);
+    assert_eq!(pagecast(&["trace", "info", &timed, "--format", "text"]).status, 0);
+    let one_table = folder.put("scan.txt", lines(&|i| format!("{i} 7")).as_bytes());
+    let tables = folder.put("tables.txt", lines(&|i| format!("{} {}", i % 52, i % 3)).as_bytes());
+    let written = folder.put("written.txt", lines(&|i| format!("{i} w {}", i % 3)).as_bytes());
+    let info = pagecast(&["trace", "info", &one_table, &tables, &written]);
+    assert_eq!((info.status, info.err.as_str()), (0, ""));
+}
+
 /// The first trace is short. The second is a pipe that nobody ever writes to, so that the work on it never ends.
 #[cfg(unix)]
 #[test]

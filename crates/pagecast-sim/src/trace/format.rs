@@ -6,7 +6,7 @@ use super::csv::{Columns, Csv};
 use super::decompress::decompressed;
 use super::error::{Place, TraceError};
 use super::oracle_general::OracleGeneral;
-use super::text::{Lis, Text};
+use super::text::{Lis, Text, may_be_timed};
 use std::fs::File;
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -136,7 +136,16 @@ pub fn read_from(
     let io = |error: std::io::Error| TraceError::io(Place::Byte(0), &error);
     let mut input = decompressed(input).map_err(io)?;
     let format = match format {
-        Format::Auto => Format::told_from(name, input.fill_buf().map_err(io)?),
+        Format::Auto => {
+            let beginning = input.fill_buf().map_err(io)?;
+            let told = Format::told_from(name, beginning);
+            if told == Format::Text && may_be_timed(beginning) {
+                let cause = "two numbers a line, the first always rising: if they are page and relation, give --format text; \
+                             if they are time and page, take the time out";
+                return Err(TraceError::at(Place::Line(1), cause));
+            }
+            told
+        }
         other => other.clone(),
     };
     Ok(match format {

@@ -56,6 +56,26 @@ fn parse(line: &[u8]) -> Result<(PageId, bool), String> {
     }
 }
 
+/// Whether the lines that `beginning` has whole are two numbers each, of which the first only rises and the second changes:
+/// what stands first may be a time, and what stands second the page.
+pub(crate) fn may_be_timed(beginning: &[u8]) -> bool {
+    let whole = &beginning[..beginning.iter().rposition(|&byte| byte == b'\n').unwrap_or(0)];
+    let said = |line: &&[u8]| !line.is_empty() && line[0] != b'#';
+    let mut pairs = whole.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(said).map(|line| {
+        let mut words = words(line);
+        let pair = (number(words.next()?)?, number(words.next()?)?);
+        words.next().is_none().then_some(pair)
+    });
+    let Some(Some(first)) = pairs.next() else { return false };
+    let (mut last, mut rises, mut changes) = (first, false, false);
+    for pair in pairs {
+        let Some(pair) = pair.filter(|pair| pair.0 >= last.0) else { return false };
+        (rises, changes) = (rises || pair.0 > last.0, changes || pair.1 != last.1);
+        last = pair;
+    }
+    rises && changes
+}
+
 /// Block `block` of relation `relation`, if both fit.
 pub(crate) fn in_relation(relation: Option<u64>, block: u64) -> Option<PageId> {
     Some(PageId::new(RelationId(relation?.try_into().ok()?), block.try_into().ok()?))
