@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
+use super::descriptors::Descriptor;
 use super::{DirectIo, Generation, Opener, Request, Storage, Transfer};
 
 /// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today. A device that wants
@@ -36,7 +37,7 @@ impl Opener for LocalFiles {
 
 pub(super) struct LocalFile {
     path: PathBuf,
-    file: File,
+    descriptor: Arc<Descriptor>,
     generation: Generation,
     /// Bytes, our own writes included.
     len: AtomicU64,
@@ -53,7 +54,7 @@ impl LocalFile {
     pub(super) fn open_to_write(path: &Path, create: bool) -> io::Result<Self> {
         let existed = path.exists();
         let file = Self::with(path, OpenOptions::new().read(true).write(true).create(create), true)?;
-        match rustix::fs::flock(&file.file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(file.file()?, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, "somebody else has it open to write"));
@@ -76,12 +77,23 @@ impl LocalFile {
         }
         let generation = generation(&metadata);
         let (len, direct) = (AtomicU64::new(generation.size), Mutex::new(direct));
-        Ok(Self { path: path.to_owned(), file, generation, len, writable, direct })
+        let descriptor = if writable { Descriptor::lasting(file) } else { Descriptor::closable(file) };
+        Ok(Self { path: path.to_owned(), descriptor, generation, len, writable, direct })
     }
 
-    /// For requests that are made in another way than here.
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    /// The open file, opened again if it was closed for others.
+    pub(super) fn file(&self) -> io::Result<Arc<File>> {
+        self.descriptor.file(|| {
+            let (file, _) = direct::open(&self.path, OpenOptions::new().read(true))?;
+            let now = generation(&file.metadata()?);
+            if now != self.generation {
+                return Err(io::Error::other(format!("the file changed ({})", self.generation.difference(&now))));
+            }
+            if matches!(self.direct(), DirectIo::Buffered { .. }) {
+                direct::give_up(&file)?;
+            }
+            Ok(file)
+        })
     }
 
     /// Takes notice of a request that was made in another way.
@@ -92,13 +104,14 @@ impl LocalFile {
     }
 
     /// Makes a request; if it is refused because it is direct, again through the operating system's cache.
-    fn request(&self, mut request: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
-        match request() {
+    fn request(&self, mut request: impl FnMut(&File) -> rustix::io::Result<usize>) -> io::Result<usize> {
+        let file = self.file()?;
+        match request(&file) {
             // Another thread may have fallen back between our request and now; the second try then is buffered as well.
             Err(Errno::INVAL) => {
                 let refusal = io::Error::from(Errno::INVAL);
-                let was_direct = self.fall_back(&refusal)?;
-                request().map_err(|error| match was_direct {
+                let was_direct = self.fall_back(&file, &refusal)?;
+                request(&file).map_err(|error| match was_direct {
                     true => error.into(),
                     false => refusal,
                 })
@@ -109,12 +122,13 @@ impl LocalFile {
 
     /// After a refusal of a direct request: goes through the operating system's cache from now on, and remembers why.
     /// False if this is what is done already.
-    fn fall_back(&self, error: &io::Error) -> io::Result<bool> {
+    fn fall_back(&self, file: &File, error: &io::Error) -> io::Result<bool> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        // Even if another thread has fallen back: it may have had another descriptor.
+        direct::give_up(file)?;
         if matches!(*direct, DirectIo::Buffered { .. }) {
             return Ok(false);
         }
-        direct::give_up(&self.file)?;
         *direct = DirectIo::Buffered { reason: format!("a direct request was refused: {error}") };
         Ok(true)
     }
@@ -134,7 +148,7 @@ impl Storage for LocalFile {
     }
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.request(|| rustix::io::preadv(&self.file, bufs, offset))
+        self.request(|file| rustix::io::preadv(file, bufs, offset))
     }
 
     fn alignment(&self) -> usize {
@@ -155,17 +169,17 @@ impl Storage for LocalFile {
     }
 
     fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let written = self.request(|| rustix::io::pwritev(&self.file, bufs, offset))?;
+        let written = self.request(|file| rustix::io::pwritev(file, bufs, offset))?;
         self.len.fetch_max(offset + written as u64, Relaxed);
         Ok(written)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file()?.sync_data()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)?;
+        self.file()?.set_len(len)?;
         self.len.store(len, Relaxed);
         Ok(())
     }
@@ -299,6 +313,38 @@ mod tests {
         assert!(file.verify_unchanged().unwrap_err().to_string().contains("from 100 to 99 bytes"));
         std::fs::remove_file(&path).unwrap();
         assert!(file.verify_unchanged().unwrap_err().to_string().contains("removed"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn more_files_than_a_process_may_open_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |i: usize| folder.path().join(i.to_string());
+        let files: Vec<_> = (0..500)
+            .map(|i| {
+                std::fs::write(path(i), [i as u8; 100]).unwrap();
+                LocalFile::open(&path(i)).unwrap()
+            })
+            .collect();
+        let in_folder = |entry: io::Result<std::fs::DirEntry>| {
+            std::fs::read_link(entry.unwrap().path()).is_ok_and(|target| target.starts_with(folder.path()))
+        };
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|e| in_folder(e).then_some(())).count();
+        assert!((1..=128).contains(&open()), "{} of 500 files are open", open());
+        let mut memory = vec![0; 2 * ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        for _ in 0..2 {
+            for (i, file) in files.iter().enumerate() {
+                let read = file.read_at(0, &mut [IoSliceMut::new(&mut memory[start..start + ALIGNMENT])]).unwrap();
+                assert_eq!(memory[start..start + read], [i as u8; 100]);
+            }
+            assert!(open() <= 128, "{} of 500 files are open", open());
+        }
+        // The first one is closed by now. Its name stands for another file.
+        std::fs::write(path(500), [7; 100]).unwrap();
+        std::fs::rename(path(500), path(0)).unwrap();
+        let error = files[0].read_at(0, &mut [IoSliceMut::new(&mut memory[start..start + ALIGNMENT])]).unwrap_err();
+        assert!(error.to_string().contains("another file"), "{error}");
     }
 
     #[test]

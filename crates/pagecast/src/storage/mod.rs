@@ -5,6 +5,7 @@
 
 mod batch;
 mod declared;
+mod descriptors;
 mod device;
 mod fault;
 mod local;

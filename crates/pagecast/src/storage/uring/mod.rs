@@ -181,9 +181,11 @@ impl Storage for UringFile {
     }
 
     fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
+        // A file that cannot be opened again says so to each errand, below.
         if self.files.refused().is_none()
+            && let Ok(file) = self.file.file()
             && let Err(broken) = thread::serve(
-                self.file.file(),
+                &file,
                 next,
                 &mut |e, answer| self.settle(e, answer),
                 self.files.registering.as_deref(),
