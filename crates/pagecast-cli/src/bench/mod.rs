@@ -1,5 +1,6 @@
 //! `pagecast bench`: concurrent query streams over Parquet, once per policy.
 
+mod axis;
 mod fingerprint;
 mod floor;
 mod lineitem;

@@ -3,56 +3,72 @@
 use pagecast_sim::report::{Page, Table};
 use serde_json::{Value, json};
 
-use super::results::{Delivery, Results, Run};
+use super::axis::Axis;
+use super::results::{Delivery, Results, Row, Run};
 use crate::units::bytes_text;
 
 /// Pixels of a bar with the space around it, and of the axis below.
 const BAR: u32 = 34;
 const AXIS: u32 = 96;
 
+/// Ours stands out; what it is compared with is dark and light, the other policies are muted.
+const OURS: &str = "#e0661a";
+const STOCK: &str = "#1d2733";
+const NO_POOL: &str = "#b4bcc6";
+const OTHERS: [&str; 6] = ["#5b8db8", "#8f7fb8", "#5aa3a6", "#a58f55", "#7d93b8", "#b08aa8"];
+
 /// The page of `results`.
 pub(super) fn page(results: &Results) -> Page {
-    let config = &results.config;
-    let mut page = Page::new(
-        "pagecast bench",
-        format!(
-            "{} concurrent streams of {} queries each over {} of Parquet, once per policy: how much each read from \
-             storage, and how long it took.",
-            config.streams,
-            config.queries_per_stream,
-            bytes_text(config.data_bytes)
-        ),
-    );
+    let (config, rows) = (&results.config, results.rows());
+    let bars = Bars { rows: &rows, repeated: config.repeat > 1 };
+    let mut page = Page::new(results.headline().unwrap_or("What each row read".into()), lead(results));
     facts(&mut page, results);
-    let runs = &results.runs;
-    let height = runs.len() as u32 * BAR + AXIS;
-    page.chart(
-        "Bytes read from storage",
-        "Less is better. The diamond is the floor: the same page requests replayed through Belady's optimal policy at \
-         the same pool.",
-        height,
-        bytes_bars(runs),
+    page.chart("Bytes read from storage", "Less is better.", bars.height(), bars.bytes());
+    explain_rows(&mut page, &rows);
+    page.explain(
+        "Belady",
+        "the least that any policy could have read for the same page requests, in a pool of the same size.",
     );
+    let limit = results.processor_bound().map_or(String::new(), |note| format!(" {note}"));
     page.chart(
         "Wall time",
-        format!("Until the last stream ended. Storage: {}.", config.storage.label),
-        height,
-        time_bars(runs),
+        format!("Until the last stream ended. Storage: {}.{limit}", config.storage.label),
+        bars.height(),
+        bars.time(),
     );
-    page.chart("Bytes read over time", "Where a line ends, its run was done.", 420, bytes_lines(runs));
-    let longest = runs.iter().map(|run| run.wall_s).fold(0.0, f64::max);
-    for run in runs.iter().filter(|run| run.delivery == Delivery::InOrder) {
+    let course = if config.repeat > 1 { " Of each row the median run is shown." } else { "" };
+    page.chart(
+        "Bytes read over time",
+        format!("Where a line ends, its run was done.{course}"),
+        460,
+        bytes_lines(&rows),
+    );
+    let longest = Axis::of_seconds(rows.iter().map(|row| row.typical().wall_s).fold(0.0, f64::max));
+    for run in rows.iter().map(Row::typical).filter(|run| run.delivery == Delivery::InOrder) {
         page.chart(
             format!("Scans in the table: {}", run.label()),
             "Each line is a registered scan: where in its file it stood, and when. Lines that run close together can \
              share pages.",
             360,
-            scan_lines(run, longest),
+            scan_lines(run, &longest),
         );
     }
-    let (heads, rows) = results.cells();
-    page.table("All figures", rows.into_iter().fold(Table::new(&heads, 2), Table::row));
+    let (heads, cells) = results.cells();
+    page.table("All figures", cells.into_iter().fold(Table::new(&heads, 2), Table::row));
+    explain_figures(&mut page, config.repeat > 1);
     page
+}
+
+fn lead(results: &Results) -> String {
+    let config = &results.config;
+    let partial = if results.partial { " Ctrl-C ended the bench: this is what was done so far." } else { "" };
+    format!(
+        "{} concurrent streams of {} queries each over {} of Parquet, once per row: how much each read from storage, and \
+         how long it took.{partial}",
+        config.streams,
+        config.queries_per_stream,
+        bytes_text(config.data_bytes)
+    )
 }
 
 fn facts(page: &mut Page, results: &Results) {
@@ -65,107 +81,194 @@ fn facts(page: &mut Page, results: &Results) {
         format!("{}, {:.0} % of {}", config.templates.join(", "), config.selectivity * 100.0, config.range),
     );
     page.fact("Seed", config.seed.to_string());
+    if config.repeat > 1 {
+        page.fact("Runs of each row", format!("{}, in turns; figures are medians", config.repeat));
+    }
     page.fact("Page size", bytes_text(config.page_bytes.into()));
     page.fact("Machine", config.machine.to_string());
     page.fact("Data", config.data.display().to_string());
 }
 
-/// Categories run upwards on ECharts' vertical axis; the first row is to be on top.
-fn labels(runs: &[Run]) -> Value {
+/// What the names of rows mean, where they first stand.
+fn explain_rows(page: &mut Page, rows: &[Row<'_>]) {
+    let words = [
+        (Delivery::None, "no pool", "DataFusion as it is, which keeps no pages."),
+        (Delivery::Stock, "stock", "DataFusion's own order of delivery, through a pool of the same size."),
+        (
+            Delivery::InOrder,
+            "in-order",
+            "row groups in the order of the file, from scans that tell the pool what they will read.",
+        ),
+    ];
+    for (_, word, meaning) in words.iter().filter(|word| rows.iter().any(|row| row.typical().delivery == word.0)) {
+        page.explain(*word, *meaning);
+    }
+}
+
+fn explain_figures(page: &mut Page, repeated: bool) {
+    page.explain("hit rate", "the part of the page requests that found the page in the pool.");
+    page.explain("joined", "the part that found it on its way, and waited for what another had begun to read.");
+    page.explain("requested, read", "bytes that queries asked for, and bytes that came from storage.");
+    page.explain("/stock", "beside the same figure of the stock row: 0.60x is 40 % less.");
+    page.explain("bypassed", "bytes read past the pool, because every page in it was in use at that moment.");
+    if repeated {
+        page.explain("least-most", "how far the runs of a row are apart, as parts of their median.");
+    }
+}
+
+/// The color of each row.
+fn colors(rows: &[Row<'_>]) -> Vec<&'static str> {
+    let mut others = OTHERS.iter().cycle();
+    let color = |row: &Row<'_>| match row.typical() {
+        run if run.is_ours() => OURS,
+        run if run.delivery == Delivery::Stock => STOCK,
+        run if run.delivery == Delivery::None => NO_POOL,
+        _ => others.next().unwrap_or(&OURS),
+    };
+    rows.iter().map(color).collect()
+}
+
+/// The charts that have a bar for each row.
+struct Bars<'a> {
+    rows: &'a [Row<'a>],
+    repeated: bool,
+}
+
+impl Bars<'_> {
+    fn height(&self) -> u32 {
+        self.rows.len() as u32 * BAR + AXIS
+    }
+
+    fn bytes(&self) -> Value {
+        let floor: Vec<Option<f64>> = self
+            .rows
+            .iter()
+            .map(|row| {
+                row.typical().belady_bytes_read.map(|_| row.median(|run| run.belady_bytes_read.unwrap_or(0) as f64))
+            })
+            .collect();
+        let belady = json!({
+            "name": "Belady", "type": "scatter", "symbol": "diamond", "symbolSize": 12, "data": floor, "z": 3,
+            "itemStyle": {"color": "#fff", "borderColor": "#1d2733", "borderWidth": 2},
+        });
+        self.option("read", |run| run.bytes_read as f64, "=bytes", Axis::of_bytes, vec![belady])
+    }
+
+    fn time(&self) -> Value {
+        self.option("wall", |run| run.wall_s, "=seconds", Axis::of_seconds, Vec::new())
+    }
+
+    /// Medians of `figure` as bars, and where rows were repeated each run as a dot.
+    fn option(
+        &self,
+        name: &str,
+        figure: impl Fn(&Run) -> f64 + Copy,
+        format: &str,
+        axis: impl Fn(f64) -> Axis,
+        mut more: Vec<Value>,
+    ) -> Value {
+        let all = || self.rows.iter().enumerate().flat_map(|(row, runs)| runs.runs().iter().map(move |run| (row, run)));
+        let axis = axis(all().map(|(_, run)| figure(run)).fold(0.0, f64::max));
+        let bar = |(row, color): (&Row<'_>, &&str)| json!({"value": row.median(figure), "itemStyle": {"color": color}});
+        let bars: Vec<Value> = self.rows.iter().zip(&colors(self.rows)).map(bar).collect();
+        let mut series = vec![json!({
+            "name": name, "type": "bar", "barWidth": 18, "data": bars, "itemStyle": {"color": "#8a9099"},
+            "label": {"show": true, "position": "right", "formatter": format},
+        })];
+        if self.repeated {
+            let dots: Vec<Value> = all().map(|(row, run)| json!([figure(run), row])).collect();
+            series.push(json!({
+                "name": "each run", "type": "scatter", "symbolSize": 6, "data": dots, "z": 2, "tooltip": {"show": false},
+                "itemStyle": {"color": "#fff", "borderColor": "#5b6875", "borderWidth": 1},
+            }));
+        }
+        series.append(&mut more);
+        let legend = series.len() > 1;
+        json!({
+            "grid": {"left": 8, "right": 76, "top": 8, "bottom": if legend { 44 } else { 8 }},
+            "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "valueFormatter": format, "confine": true},
+            "legend": {"show": legend, "bottom": 0, "itemHeight": 10},
+            "xAxis": axis.option(),
+            // Categories run upwards on ECharts' vertical axis; the first row is to be on top.
+            "yAxis": {
+                "type": "category", "inverse": true, "axisTick": {"show": false},
+                "data": self.rows.iter().map(|row| row.typical().label()).collect::<Vec<_>>(),
+                "axisLabel": {"fontSize": 13, "color": "#1d2733"},
+            },
+            "series": series,
+        })
+    }
+}
+
+/// Bytes over time, a line a row; ours is thick, on top and first in the legend, which takes as many lines as it needs.
+fn bytes_lines(rows: &[Row<'_>]) -> Value {
+    let runs: Vec<&Run> = rows.iter().map(Row::typical).collect();
+    let line = |(run, color): (&&Run, &str)| {
+        let ours = run.is_ours();
+        json!({
+            "name": run.label(), "type": "line", "showSymbol": false, "data": run.timeline.bytes_read(),
+            "color": color, "lineStyle": {"width": if ours { 3.5 } else { 1.8 }}, "z": if ours { 4 } else { 2 },
+        })
+    };
+    let series: Vec<Value> = runs.iter().zip(colors(rows)).map(line).collect();
+    let mut names: Vec<String> = runs.iter().map(|run| run.label()).collect();
+    names.sort_by_key(|name| runs.iter().any(|run| run.label() == *name && !run.is_ours()));
+    let (wide, narrow) = (legend_height(&names, 1080), legend_height(&names, 330));
+    let most = runs.iter().map(|run| run.bytes_read).max().unwrap_or(0) as f64;
+    let end = runs.iter().map(|run| run.wall_s).fold(0.0, f64::max);
     json!({
-        "type": "category", "inverse": true, "data": runs.iter().map(Run::label).collect::<Vec<_>>(),
-        "axisTick": {"show": false}, "axisLabel": {"fontSize": 13, "color": "#1d2733"},
-    })
-}
-
-/// A step between the ticks of an axis up to `most` bytes that is round in the unit that its labels use.
-fn byte_step(most: u64) -> u64 {
-    let unit = 1u64 << (most.max(1).ilog2() / 10 * 10);
-    let steps = [1, 2, 5, 10, 20, 50, 100, 200, 250, 512].map(|step| unit.saturating_mul(step));
-    steps.into_iter().find(|step| most / step <= 5).unwrap_or(most)
-}
-
-fn most_read(runs: &[Run]) -> u64 {
-    runs.iter().map(|run| run.bytes_read).max().unwrap_or(0)
-}
-
-fn bars(runs: &[Run], format: &str, axis: Value, series: Value, legend: bool) -> Value {
-    json!({
-        "grid": {"left": 8, "right": 76, "top": 8, "bottom": if legend { 44 } else { 8 }},
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "valueFormatter": format, "confine": true},
-        "legend": {"show": legend, "bottom": 0, "itemHeight": 10},
-        "xAxis": axis,
-        "yAxis": labels(runs),
+        "grid": {"left": 8, "right": 20, "top": 14, "bottom": wide + 10},
+        "tooltip": {"trigger": "axis", "valueFormatter": "=bytes", "confine": true, "order": "valueDesc"},
+        "legend": {"type": "plain", "bottom": 0, "itemHeight": 8, "itemWidth": 18, "data": names},
+        "xAxis": Axis::of_seconds(end).option(),
+        "yAxis": Axis::of_bytes(most).option(),
         "series": series,
+        "media": [{"query": {"maxWidth": 560}, "option": {"grid": {"bottom": narrow + 10}}}],
     })
 }
 
-fn bytes_bars(runs: &[Run]) -> Value {
-    let read: Vec<u64> = runs.iter().map(|run| run.bytes_read).collect();
-    let floor: Vec<Option<u64>> = runs.iter().map(|run| run.belady_bytes_read).collect();
-    let label = json!({"show": true, "position": "right", "formatter": "=bytes"});
-    let series = json!([
-        {"name": "read", "type": "bar", "barWidth": 18, "data": read, "label": label},
-        {"name": "Belady", "type": "scatter", "symbol": "diamond", "symbolSize": 12, "data": floor, "z": 3,
-         "itemStyle": {"color": "#1d2733", "borderColor": "#fff", "borderWidth": 1.5}},
-    ]);
-    let axis = json!({"type": "value", "interval": byte_step(most_read(runs)),
-                      "axisLabel": {"formatter": "=bytes", "hideOverlap": true}});
-    bars(runs, "=bytes", axis, series, true)
-}
-
-fn time_bars(runs: &[Run]) -> Value {
-    let walls: Vec<f64> = runs.iter().map(|run| run.wall_s).collect();
-    let label = json!({"show": true, "position": "right", "formatter": "=seconds"});
-    let series = json!([{"name": "wall", "type": "bar", "barWidth": 18, "data": walls, "label": label,
-                         "itemStyle": {"color": "#3f9c6b"}}]);
-    let axis = json!({"type": "value", "splitNumber": 4, "axisLabel": {"formatter": "=seconds", "hideOverlap": true}});
-    bars(runs, "=seconds", axis, series, false)
-}
-
-/// The axes and hints that all charts over time share.
-fn over_time(y_axis: Value, end: Value, series: Value, tooltip: Value, legend: Value, bottom: u32) -> Value {
-    json!({
-        "grid": {"left": 8, "right": 20, "top": 14, "bottom": bottom},
-        "tooltip": tooltip,
-        "legend": legend,
-        "xAxis": {"type": "value", "axisLabel": {"formatter": "=seconds", "hideOverlap": true, "showMaxLabel": false},
-                  "splitLine": {"show": false}, "max": end},
-        "yAxis": y_axis,
-        "series": series,
-    })
-}
-
-fn bytes_lines(runs: &[Run]) -> Value {
-    let series: Vec<Value> = runs
-        .iter()
-        .map(|run| json!({"name": run.label(), "type": "line", "showSymbol": false, "data": run.timeline.bytes_read()}))
-        .collect();
-    let legend = json!({"type": "scroll", "bottom": 0, "itemHeight": 8, "itemWidth": 18});
-    let tooltip = json!({"trigger": "axis", "valueFormatter": "=bytes", "confine": true});
-    let y_axis = json!({"type": "value", "axisLabel": {"formatter": "=bytes"}, "interval": byte_step(most_read(runs))});
-    over_time(y_axis, json!("dataMax"), json!(series), tooltip, legend, 40)
+/// Pixels of the lines that a legend of `names` takes where it is `width` wide.
+fn legend_height(names: &[String], width: usize) -> u32 {
+    let (mut lines, mut used) = (1, 0);
+    for name in names {
+        // The sign, the text and the gap to the next one.
+        let item = 18 + 5 + 7 * name.chars().count() + 10;
+        if used > 0 && used + item > width {
+            (lines, used) = (lines + 1, 0);
+        }
+        used += item;
+    }
+    lines * 24
 }
 
 /// `end` is the same for all runs, so that their pictures can be compared.
-fn scan_lines(run: &Run, end: f64) -> Value {
-    let line = |points: &[(f64, f64)]| json!({"type": "line", "showSymbol": false, "lineStyle": {"width": 1.6}, "data": points});
+fn scan_lines(run: &Run, end: &Axis) -> Value {
+    // Of a scan that was seen once only, a line would show nothing.
+    let line = |points: &[(f64, f64)]| {
+        json!({
+            "type": "line", "showSymbol": points.len() == 1, "symbolSize": 4, "lineStyle": {"width": 1.6}, "data": points,
+        })
+    };
     let series: Vec<Value> = run.timeline.scans().into_iter().map(line).collect();
-    let y_axis = json!({"type": "value", "min": 0, "max": 1, "axisLabel": {"formatter": "=percent"}, "interval": 0.25});
-    over_time(y_axis, json!(end), json!(series), json!({"show": false}), json!({"show": false}), 8)
+    json!({
+        "grid": {"left": 8, "right": 20, "top": 14, "bottom": 8},
+        "tooltip": {"show": false},
+        "legend": {"show": false},
+        "color": OTHERS,
+        "xAxis": end.option(),
+        "yAxis": {"type": "value", "min": 0, "max": 1, "axisLabel": {"formatter": "=percent"}, "interval": 0.25},
+        "series": series,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::byte_step;
+    use super::legend_height;
 
     #[test]
-    fn ticks_are_round_and_few() {
-        let mib = 1 << 20;
-        assert_eq!(byte_step(13 * mib), 5 * mib);
-        assert_eq!(byte_step(700 * mib), 200 * mib);
-        for most in [0, 1, 999, 1024, 1 << 30, (1 << 40) - 1, u64::MAX / 2, u64::MAX] {
-            assert!(most / byte_step(most) <= 5, "{most}");
-        }
+    fn a_legend_takes_the_lines_that_it_needs() {
+        let names = ["in-order pbm", "no pool", "stock clock", "in-order lru"].map(String::from);
+        assert_eq!(legend_height(&names, 1080), 24);
+        assert_eq!(legend_height(&names, 330), 48);
     }
 }

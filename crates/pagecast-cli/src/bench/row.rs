@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use super::floor::Requests;
 use super::machine;
 use super::results::{Delivery, Prefetch, QueryRun, Run};
-use super::timeline::{INTERVAL, Timeline};
+use super::timeline::{Timeline, pause};
 use super::workload::Query;
 use crate::failure;
 use crate::tables::{self, Table};
@@ -115,11 +115,11 @@ impl Setting {
         for (number, queries) in self.list.iter().enumerate() {
             streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), bar.clone()));
         }
-        let (mut clock, mut queries) = (tokio::time::interval(INTERVAL), Vec::new());
+        let mut queries = Vec::new();
         // The first failure ends the run: dropping the set cancels the other streams.
         loop {
             tokio::select! {
-                _ = clock.tick() => timeline.sample(started, &reader.device, reader.host.as_deref()),
+                () = tokio::time::sleep(pause(started.elapsed())) => timeline.sample(started, &reader.device, reader.host.as_deref()),
                 ended = streams.join_next() => match ended {
                     Some(ended) => queries.extend(ended.context("a stream was lost")??),
                     None => break,

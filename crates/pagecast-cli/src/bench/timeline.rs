@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pagecast::storage::Device;
 use pagecast_core::ScanId;
 use pagecast_datafusion::Host;
 
-/// How often a run is looked at.
-pub(super) const INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+/// How long to wait for the next look at a run that has taken `elapsed`: a few hundred looks, however short it turns out to
+/// be, and ten a second of a long one.
+pub(super) fn pause(elapsed: Duration) -> Duration {
+    (elapsed / 100).clamp(Duration::from_millis(1), Duration::from_millis(100))
+}
 
 /// A point of a line: seconds since the run began, and a value.
 type Point = (f64, f64);

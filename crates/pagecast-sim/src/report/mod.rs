@@ -2,7 +2,7 @@
 //!
 //! A chart is an option object of [Apache ECharts](https://echarts.apache.org/en/option.html) as JSON. JSON has no
 //! functions, so where ECharts wants a `formatter` the strings `"=bytes"`, `"=count"`, `"=seconds"` and `"=percent"`
-//! (of a share from 0 to 1) name one. ECharts' own `media` key adapts a chart to narrow screens.
+//! (of a share from 0 to 1) name one, and `"=B"`, `"=KiB"`, `"=MiB"`, `"=GiB"` and `"=TiB"` bytes in that unit, for an axis. ECharts' own `media` key adapts a chart to narrow screens.
 
 use std::fmt::{self, Write};
 
@@ -35,6 +35,7 @@ struct Section {
     title: String,
     note: String,
     body: Body,
+    words: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -78,12 +79,23 @@ impl Page {
 
     /// Adds a chart `height` pixels high; `note` says how to read it.
     pub fn chart(&mut self, title: impl Into<String>, note: impl Into<String>, height: u32, option: Value) {
-        self.sections.push(Section { title: title.into(), note: note.into(), body: Body::Chart { height, option } });
+        self.section(title.into(), note.into(), Body::Chart { height, option });
     }
 
     /// Adds a table.
     pub fn table(&mut self, title: impl Into<String>, table: Table) {
-        self.sections.push(Section { title: title.into(), note: String::new(), body: Body::Table(table) });
+        self.section(title.into(), String::new(), Body::Table(table));
+    }
+
+    fn section(&mut self, title: String, note: String, body: Body) {
+        self.sections.push(Section { title, note, body, words: Vec::new() });
+    }
+
+    /// Explains a word under the chart or table that was added last.
+    pub fn explain(&mut self, word: impl Into<String>, meaning: impl Into<String>) {
+        if let Some(section) = self.sections.last_mut() {
+            section.words.push((word.into(), meaning.into()));
+        }
     }
 }
 
@@ -123,6 +135,13 @@ impl Section {
                 table.write(f)?;
                 writeln!(f, "</table>\n</div>")?;
             }
+        }
+        if !self.words.is_empty() {
+            writeln!(f, "<dl class=\"words\">")?;
+            for (word, meaning) in &self.words {
+                writeln!(f, "<div><dt>{}</dt><dd>{}</dd></div>", Text(word), Text(meaning))?;
+            }
+            writeln!(f, "</dl>")?;
         }
         writeln!(f, "</section>")
     }

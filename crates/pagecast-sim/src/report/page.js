@@ -10,6 +10,9 @@ const formats = {
   seconds: (value) => Number(Number(value).toPrecision(3)) + " s",
   percent: (value) => Number((value * 100).toPrecision(3)) + " %",
 };
+["B", "KiB", "MiB", "GiB", "TiB"].forEach((unit, power) => {
+  formats[unit] = (value) => Number((value / 1024 ** power).toPrecision(4)) + " " + unit;
+});
 // A label's argument is an object with the value in it; an axis' or a tooltip's is the value itself.
 const formatter = (name) => (given) => {
   let value = given !== null && typeof given === "object" && !Array.isArray(given) ? given.value : given;
