@@ -127,14 +127,22 @@ def misled(name: str, text: str, files: set[str]) -> Iterator[tuple[int, str]]:
         return
     for number, line in prose(lines):
         for target in _LINK.findall(re.sub(r"`[^`]*`", "", line)):
-            path = target.split("#")[0]
-            if not path or re.match(r"\w+:", path):
+            path, _, heading = target.partition("#")
+            if re.match(r"\w+:", path):
                 continue
-            leads = (Path(name).parent / path).resolve().relative_to(Path.cwd())
-            if not leads.exists():
+            leads = (Path(name).parent / path if path else Path(name)).resolve()
+            leads = leads.relative_to(Path.cwd())
+            if not leads.exists() or heading and heading not in headings(leads):
                 yield number, f"the link to {target} leads nowhere"
             elif leads.parts[:1] == ("lab",) and not name.startswith(("lab/", "CONTRIBUTING")):
                 yield number, f"only CONTRIBUTING.md links to lab/, and this links to {target}"
+
+
+def headings(path: Path) -> list[str]:
+    """The names by which links lead to the headings of a document."""
+    found = [line.lstrip("#").strip() for _, line in prose(path.read_text().splitlines())
+             if line.startswith("#")]
+    return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found]
 
 
 def glossary(text: str) -> Iterator[tuple[int, str]]:

@@ -55,7 +55,8 @@ def sql(given: dict) -> Reduced:
         raise Problem("the bench was interrupted: run `make bench-sql`")
     policies = [run["policy"] for run in given["runs"] if run["delivery"] == "in-order"]
     flags = {"streams": config["streams"], "queries": config["queries_per_stream"],
-             "pool": config["pool"], "repeat": config["repeat"], "policies": ",".join(dict.fromkeys(policies))}
+             "pool": config["pool"], "policies": ",".join(dict.fromkeys(policies)),
+             "repeat": config["repeat"]}
     command = "pagecast bench " + " ".join(f"--{flag} {value}" for flag, value in flags.items())
     machine = f"{at['os']} {at['arch']}, {at['cpus']} x {at['cpu']}, {at['memory_bytes'] >> 30} GiB"
     kept = ("streams", "seed", "delivery", "policy", "bytes_read", "belady_bytes_read", "wall_s")
