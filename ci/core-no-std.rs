@@ -6,7 +6,7 @@
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
 use pagecast_core::oracle::{Oracle, Question};
-use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, Throttle, scatter};
+use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
 use pagecast_core::steering::{Candidate, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId};
 
@@ -33,11 +33,6 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     if (wanted(1, 60), wanted(2, 3), wanted(1, 5)) != (Some(4000), Some(6002), None) {
         return 4;
     }
-    let throttle = Throttle { share: 0.5, longest: 100 };
-    predictor.evicted(Some(3000));
-    if predictor.pause(scan, PageId::new(RelationId(1), 60), 2000, &throttle) != 100 || predictor.read_ahead(scan, 8) != 8 {
-        return 5;
-    }
     if scatter(0.9, 1000) != Some(279) {
         return 6;
     }
@@ -51,8 +46,7 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     pass(&mut buffers);
     let mut running = 0;
     predictor.scans(|_| running += 1);
-    let mut workers = [scan];
-    if registry.register_workers(&spec, &[0], &mut workers, 0).is_ok() {
+    if registry.register(&spec, 0).is_ok() {
         return 7;
     }
     i32::from(running != 1 || !registry.finish(scan, 2000) || wanted(1, 60).is_some())

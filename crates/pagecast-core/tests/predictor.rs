@@ -168,15 +168,6 @@ fn a_scan_has_come_to_the_page_that_it_misses() {
         assert_eq!(predictor.scan(scan).unwrap().position, 0, "{span} of {length}");
         registry.finish(scan, 600);
     }
-    // Nor has the first worker come to where another of them misses: requests bear the name of the first.
-    let runs = blocks(0, 1000);
-    let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
-    let mut workers = [scan; 2];
-    let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
-    registry.register_workers(&spec, &[0, 500], &mut workers, 0).unwrap();
-    predictor.missed(workers[0], page(700), 600);
-    assert_eq!(predictor.scan(workers[0]).unwrap().position, 0);
-    registry.finish(workers[0], 600);
     let bits = [Part { relation: TABLE, pages: Pages::Bitset { first: 64, words: &[u64::MAX], position: 0 } }];
     let scan = registry.register(&ScanSpec { kind: ScanKind(0), length: 64, parts: &bits }, 0).unwrap();
     predictor.missed(scan, page(70), 600);
@@ -199,14 +190,6 @@ fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
     predictor.report(scan, 200, 9000);
     assert_eq!(after(9000, 15, 9000), None);
     registry.finish(scan, 9000);
-    // Its workers, too.
-    let parts = [Part { relation: TABLE, pages: Pages::Runs(&groups) }];
-    let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
-    let mut workers = [scan; 2];
-    registry.register_workers(&spec, &[0, 500], &mut workers, 0).unwrap();
-    predictor.report(workers[1], 600, 1000);
-    assert_eq!(after(1100, 65, 1200), Some(0));
-    registry.finish(workers[0], 1200);
     // One run of many positions is enough to be a scan that goes on between two reports.
     let mut mixed = groups;
     mixed[9].span = 100;

@@ -1,11 +1,9 @@
-//! The kinds of scans that are more than a row of blocks, what coarsening costs, and the advice to hosts.
+//! The kinds of scans that are more than a row of blocks, and what a budget for their pages costs.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::oracle::{Oracle, Question};
-use pagecast_core::predictor::{
-    Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec, Throttle, scatter,
-};
+use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
 use pagecast_core::random::Random;
 use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
 use std::sync::Arc;
@@ -43,39 +41,6 @@ fn a_scan_that_wraps_comes_to_the_front_last() {
     for start in [0, 5000] {
         assert_eq!(Run::wrapping(start, 10)[0], Run { first: 0, blocks: 10, position: 0, span: 10 });
     }
-}
-
-#[test]
-fn workers_stand_at_places_of_their_own() {
-    let (mut registry, predictor) = new(ROOMY);
-    let run = [Run { first: 0, blocks: 1000, position: 0, span: 1000 }];
-    let parts = [Part { relation: TABLE, pages: Pages::Runs(&run) }];
-    let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
-    let mut workers = [registry.register(&spec, 0).unwrap(); 3];
-    registry.finish(workers[0], 0);
-    registry.register_workers(&spec, &[0, 300, 600], &mut workers, 0).unwrap();
-    // 10, 5 and 20 ticks a block.
-    for (worker, (position, now)) in workers.into_iter().zip([(100, 1000), (500, 1000), (650, 1000)]) {
-        predictor.report(worker, position, now);
-    }
-    let at = |block| predictor.next_access(Question::new(page(block), 1000));
-    assert_eq!([50, 150, 400, 550, 620, 700].map(at), [None, Some(500), None, Some(250), None, Some(1000)]);
-    predictor.report(workers[1], 600, 1000);
-    predictor.report(workers[0], 300, 1000);
-    assert_eq!([299, 599, 600, 999].map(at).map(|wanted| wanted.is_some()), [false, false, false, true]);
-    assert!(registry.finish(workers[0], 1000));
-    assert_eq!(at(999), None);
-    assert!(workers.iter().all(|&worker| predictor.scan(worker).is_none()));
-
-    let mut bad = |starts: &[u64]| registry.register_workers(&spec, starts, &mut workers.clone(), 0);
-    for starts in [&[][..], &[0, 1][..], &[1, 2, 3][..], &[0, 5, 4][..], &[0, 5, 1001][..]] {
-        assert_eq!(bad(starts), Err(RegisterError::BadWorkers), "{starts:?}");
-    }
-    // More workers than places: nothing is left behind.
-    let mut many = [workers[0]; 9];
-    let full = registry.register_workers(&spec, &[0; 9], &mut many, 0);
-    assert_eq!(full, Err(RegisterError::TooManyScans { limit: 8 }));
-    registry.register_workers(&spec, &[0; 8], &mut many[..8], 0).unwrap();
 }
 
 #[test]
@@ -187,12 +152,12 @@ fn the_window_of_a_correlation_holds_the_accesses() {
     }
 }
 
-/// Bitmaps and runs over their budget: nothing that is wanted is forgotten, and how much is wrongly wanted and how far off
-/// positions are is what docs/prediction.md says.
+/// Pages over their budget become one run: nothing that is wanted is forgotten, and how much is wrongly wanted and how far
+/// off positions are is what docs/prediction.md says.
 #[test]
-fn coarse_pages_leave_out_nothing_and_are_nearly_right() {
+fn one_run_leaves_out_nothing_and_is_nearly_right() {
     const BLOCKS: u32 = 40_000;
-    for (budget, wrongly, off) in [(1000, 0.0, 0), (300, 0.75, 65), (90, 2.9, 210)] {
+    for (budget, wrongly, off) in [(1000, 0.0, 0), (300, 4.2, 400)] {
         let (mut registry, predictor) = new(PredictorConfig { scan_words: budget, cells: 0, ..ROOMY });
         // Stretches of 1 to 100 blocks, gaps of 1 to 400: 160 runs, a bitset of 625 words.
         let mut random = Random::new(5);
@@ -224,44 +189,6 @@ fn coarse_pages_leave_out_nothing_and_are_nearly_right() {
         );
         assert!(wrongly_wanted <= wrongly && error <= off, "{budget}: {wrongly_wanted} {error}");
     }
-}
-
-#[test]
-fn a_scan_waits_for_the_one_behind_it_within_its_bound() {
-    let (mut registry, predictor) = new(ROOMY);
-    let run = [Run { first: 0, blocks: 1000, position: 0, span: 1000 }];
-    let ahead = register(&mut registry, Pages::Runs(&run), 1000);
-    let behind = register(&mut registry, Pages::Runs(&run), 1000);
-    let throttle = Throttle { share: 0.1, longest: 1_000 };
-    let just_read = page(499);
-    predictor.report(ahead, 500, 10_000);
-    predictor.report(behind, 100, 10_000); // reads block 499 in 39,900 ticks
-    let pause = |scan, throttle: &Throttle| predictor.pause(scan, just_read, 10_000, throttle);
-    assert_eq!(predictor.horizon(), None);
-    assert_eq!(pause(ahead, &throttle), 0, "nothing was evicted yet");
-    predictor.evicted(Some(50_000));
-    assert_eq!(pause(ahead, &throttle), 0, "the page will still be there");
-    let (mut registry, predictor) = {
-        registry.finish(ahead, 10_000);
-        registry.finish(behind, 10_000);
-        new(ROOMY)
-    };
-    let ahead = register(&mut registry, Pages::Runs(&run), 1000);
-    let behind = register(&mut registry, Pages::Runs(&run), 1000);
-    predictor.report(ahead, 500, 10_000);
-    predictor.report(behind, 100, 10_000);
-    predictor.evicted(Some(39_000));
-    let pause = |scan, throttle: &Throttle| predictor.pause(scan, just_read, 10_000, throttle);
-    let off = Throttle { share: 0.0, ..throttle };
-    assert_eq!(pause(ahead, &off), 0, "switched off");
-    assert_eq!(pause(ahead, &throttle), 900, "brings the scan behind to the horizon");
-    assert_eq!(pause(ahead, &throttle), 0, "of a tenth of 10,000 only 100 are left, which is not enough");
-    predictor.evicted(None);
-    assert!(predictor.horizon().unwrap() > 39_900, "victims that nobody wants move it out");
-    // Short scans first: 500 blocks at 20 ticks against 900 at 100.
-    assert_eq!((predictor.read_ahead(ahead, 1000), predictor.read_ahead(behind, 1000)), (900, 100));
-    registry.finish(behind, 10_000);
-    assert_eq!((predictor.read_ahead(ahead, 1000), predictor.read_ahead(behind, 1000)), (1000, 0));
 }
 
 const INDEX: RelationId = RelationId(9);

@@ -16,7 +16,7 @@ use pagecast_core::policy::{
     Access, Belady, Claimed, CoarseClock, ConcurrentPolicy, Frames, HitNeed, NextUses, PolicyError, PolicySpec,
     Refusal, SequentialPolicy, Visitor,
 };
-use pagecast_core::{FrameId, PageId, Tick};
+use pagecast_core::{FrameId, PageId};
 
 /// What a replay counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,20 +69,7 @@ pub fn replay(
     oracle: &dyn Oracle,
     on_miss: impl FnMut(&Access),
 ) -> Result<Counts, PolicyError> {
-    replay_watched(requests, ids, spec, frames, seed, oracle, (on_miss, |_, _| ()))
-}
-
-/// As [`replay`]; the second of `watch` is told each page that leaves, and when.
-pub(crate) fn replay_watched(
-    requests: impl IntoIterator<Item = Access>,
-    ids: PageIds,
-    spec: &PolicySpec,
-    frames: u32,
-    seed: u64,
-    oracle: &dyn Oracle,
-    (on_miss, on_evict): (impl FnMut(&Access), impl FnMut(PageId, Tick)),
-) -> Result<Counts, PolicyError> {
-    spec.visit(frames, seed, Replay { requests, ids, frames, oracle, on_miss, on_evict })
+    spec.visit(frames, seed, Replay { requests, ids, frames, oracle, on_miss })
 }
 
 /// Replays `requests` through Belady's MIN; `next` was computed from the same requests in the same order.
@@ -100,8 +87,7 @@ pub fn belady(
     if frames == 0 {
         return Err(PolicyError::NoFrames);
     }
-    let on_evict = |_, _| ();
-    Ok(Replay { requests, ids, frames, oracle: &NoScans, on_miss, on_evict }.sequential(Belady::new(frames, next)))
+    Ok(Replay { requests, ids, frames, oracle: &NoScans, on_miss }.sequential(Belady::new(frames, next)))
 }
 
 /// The misses of Belady's MIN on `pages`, the fewest that any policy can have; `on_miss` sees each.
@@ -119,30 +105,28 @@ pub fn accesses(pages: &[PageId]) -> impl Iterator<Item = Access> {
 }
 
 /// A replay that waits to be told its policy.
-struct Replay<'a, I, F, G> {
+struct Replay<'a, I, F> {
     requests: I,
     ids: PageIds,
     frames: u32,
     oracle: &'a dyn Oracle,
     on_miss: F,
-    on_evict: G,
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access), G: FnMut(PageId, Tick)> Replay<'_, I, F, G> {
+impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Replay<'_, I, F> {
     fn run(self, driver: impl Driver) -> Counts {
-        let Self { requests, ids, frames, oracle, on_miss, on_evict } = self;
-        let watch = (on_miss, on_evict);
+        let Self { requests, ids, frames, oracle, on_miss } = self;
         match ids {
             PageIds::Sparse => {
                 let table: SparseTable = HashMap::with_capacity_and_hasher(frames as usize, FixedState::default());
-                run(requests, table, frames, driver, oracle, watch)
+                run(requests, table, frames, driver, oracle, on_miss)
             }
-            PageIds::Dense(pages) => run(requests, DenseTable::new(pages), frames, driver, oracle, watch),
+            PageIds::Dense(pages) => run(requests, DenseTable::new(pages), frames, driver, oracle, on_miss),
         }
     }
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access), G: FnMut(PageId, Tick)> Visitor for Replay<'_, I, F, G> {
+impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Visitor for Replay<'_, I, F> {
     type Output = Counts;
 
     fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Counts {
@@ -162,7 +146,7 @@ fn run(
     frames: u32,
     mut driver: impl Driver,
     oracle: &dyn Oracle,
-    (mut on_miss, mut on_evict): (impl FnMut(&Access), impl FnMut(PageId, Tick)),
+    mut on_miss: impl FnMut(&Access),
 ) -> Counts {
     let mut counts = Counts::default();
     let mut pool = MemoryFrames::new(frames);
@@ -179,7 +163,6 @@ fn run(
                 let victim = driver.evict(&pool, &access, oracle);
                 let frame = victim.expect("a policy that is granted every claim finds a victim in a full pool").frame();
                 table.remove(pool.claimed.get());
-                on_evict(pool.claimed.get(), access.at);
                 counts.write_backs += u64::from(dirty.take(frame));
                 frame
             });

@@ -6,14 +6,12 @@
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::cache::{Held, Owned};
 use crate::processor_cache::prefetch;
-use crate::storage::Region;
 
 /// Advice that frees the memory at once, which elsewhere than on Linux may be no more than a hint.
 #[cfg(target_os = "linux")]
@@ -35,7 +33,6 @@ pub(crate) struct FrameMemory {
     frames: u32,
     /// Until memory is given back for the first time.
     in_large_pages: AtomicBool,
-    region: Arc<Region>,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
@@ -56,8 +53,7 @@ impl FrameMemory {
         let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_large)?;
         let in_large_pages = AtomicBool::new(LARGE_PAGES.is_some());
-        let region = Region::new(base.addr().get(), page_size, frames);
-        let memory = Self { base, bytes, page_size, frames, in_large_pages, region };
+        let memory = Self { base, bytes, page_size, frames, in_large_pages };
         // Readers come to pages all over the memory: with few large entries the processor knows where they all are.
         memory.advise_all(LARGE_PAGES.map(|(wanted, _)| wanted));
         Ok(memory)
@@ -71,18 +67,12 @@ impl FrameMemory {
         }
     }
 
-    /// As storage sees it.
-    pub(crate) fn region(&self) -> &Arc<Region> {
-        &self.region
-    }
-
     /// How many pages there is address space for.
     pub(crate) fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// Gives a frame's memory back to the system; when it is touched next it reads as zero. Rings that hold the memory let
-    /// go of it first.
+    /// Gives a frame's memory back to the system; when it is touched next it reads as zero.
     pub(crate) fn give_back(&self, owned: &mut Owned) {
         // A kernel that tidies up would make a large page out of what is left around the gap, and fill it. Relaxed: once
         // too often does no harm.
@@ -91,12 +81,10 @@ impl FrameMemory {
             self.advise_all(LARGE_PAGES.map(|(_, unwanted)| unwanted));
         }
         let page = self.page(owned.index());
-        self.region.give_back(owned.index(), || {
-            // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
-            // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the frame's only token
-            // and is borrowed mutably: nobody has a slice of it.
-            let _ = unsafe { madvise(page.as_ptr().cast(), self.page_size, GIVE_BACK) };
-        });
+        // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
+        // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the frame's only token
+        // and is borrowed mutably: nobody has a slice of it.
+        let _ = unsafe { madvise(page.as_ptr().cast(), self.page_size, GIVE_BACK) };
     }
 
     #[inline]
@@ -179,7 +167,6 @@ fn racing_bytes(from: *mut u8, into: &mut [u8]) {
 
 impl Drop for FrameMemory {
     fn drop(&mut self) {
-        self.region.close();
         // SAFETY: the mapping is ours, and every slice of it borrowed this value. A refusal would leak memory only.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }

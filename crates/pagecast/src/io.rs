@@ -15,7 +15,7 @@ use crate::PoolError;
 use crate::cache::Loading;
 use crate::relation::Relation;
 use crate::stats::Counter;
-use crate::storage::{Buffers, Errand, MAX_REQUEST, Reading, Region, Request, read_full};
+use crate::storage::{Buffers, Errand, MAX_REQUEST, Reading, Request, read_full};
 use crate::sync::{Condvar, Mutex};
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
@@ -259,10 +259,6 @@ impl Errand for LoadErrand<'_> {
         if let Some(reading) = &mut self.reading {
             reading.answer(answer);
         }
-    }
-
-    fn region(&self) -> Option<&Arc<Region>> {
-        self.reading.as_ref()?.buffers().first().map(Loading::region)
     }
 
     fn end(mut self: Box<Self>) {

@@ -10,7 +10,7 @@ use pagecast_core::predictor::PredictorConfig;
 use crate::cache::Cache;
 use crate::prefetch::Prefetch;
 use crate::stats::Statistics;
-use crate::storage::{Device, Region};
+use crate::storage::Device;
 use crate::write::{DoubleWriteOptions, Log, WriterOptions};
 use crate::{MAX_PAGE_SIZE, PoolError};
 
@@ -236,7 +236,7 @@ fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> 
     };
     let mut memory = MemoryUse {
         frames: 0,
-        headers: headers + Region::bytes(options.page_size, frames),
+        headers,
         table,
         policy: u64::from(frames) * u64::from(policy.bytes_per_frame())
             + u64::from(policy.bytes_apart(frames))

@@ -195,23 +195,6 @@ impl Pool {
         Ok(Scan::new(self.0.clone(), id))
     }
 
-    /// Announces one scan that several workers make side by side: worker `i` begins at `starts[i]` of the axis, the first of
-    /// them at 0, and ends where the next one begins. Each says how far it is by [`Scan::report_worker`]; requests of all of them bear
-    /// the scan's [`id`](Scan::id). The pool does not read ahead for such a scan by itself, for it does not know which worker
-    /// will be next; [`Scan::will_need`] does as ever.
-    ///
-    /// # Errors
-    ///
-    /// As [`register`](Self::register), and `BadWorkers` if `starts` is empty, does not begin at 0, falls, or goes past the axis.
-    pub fn register_workers(&self, spec: &ScanSpec<'_>, starts: &[u64]) -> Result<Scan, RegisterError> {
-        let mut workers = vec![ScanId::NOBODY; starts.len()].into_boxed_slice();
-        let now = self.0.now();
-        self.0.registry.lock().register_workers(spec, starts, &mut workers, now)?;
-        let id = workers.first().copied().ok_or(RegisterError::BadWorkers)?;
-        self.0.prefetch.begin(id, &ScanSpec { parts: &[], ..*spec });
-        Ok(Scan::with_workers(self.0.clone(), id, workers))
-    }
-
     /// Pins page `block`, and reads it first if it is not resident.
     ///
     /// # Errors

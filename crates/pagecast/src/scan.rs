@@ -14,17 +14,11 @@ use crate::{PoolError, Relation};
 pub struct Scan {
     shared: Arc<Shared>,
     id: ScanId,
-    /// The names of its workers, the first of them `id`; none of a scan that was registered without.
-    workers: Box<[ScanId]>,
 }
 
 impl Scan {
     pub(crate) fn new(shared: Arc<Shared>, id: ScanId) -> Self {
-        Self { shared, id, workers: Box::default() }
-    }
-
-    pub(crate) fn with_workers(shared: Arc<Shared>, id: ScanId, workers: Box<[ScanId]>) -> Self {
-        Self { shared, id, workers }
+        Self { shared, id }
     }
 
     /// What requests of the scan are marked with.
@@ -37,15 +31,6 @@ impl Scan {
     pub fn report(&self, position: u64) {
         self.shared.predictor.report(self.id, position, self.shared.now());
         self.shared.read_ahead(self.id);
-    }
-
-    /// As [`report`](Self::report), of worker `worker` of a scan that was registered with
-    /// [`Pool::register_workers`](crate::Pool::register_workers), on its stretch of the axis. Workers that the scan does not have
-    /// change nothing, as the reports of scans that have ended do.
-    pub fn report_worker(&self, worker: usize, position: u64) {
-        if let Some(&worker) = self.workers.get(worker) {
-            self.shared.predictor.report(worker, position, self.shared.now());
-        }
     }
 
     /// Says that this scan, which goes along an index, has come to `page` by `entry`: a page of a relation that stands for the

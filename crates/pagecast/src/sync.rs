@@ -92,8 +92,6 @@ pub(crate) mod mistake {
     pub(crate) const NO_VALIDATION: u8 = 5;
     /// A resize says the new number of frames only after it has sorted the free ones.
     pub(crate) const COUNT_LATE: u8 = 6;
-    /// A frame whose memory goes is unmarked only when its chunk may be held again.
-    pub(crate) const UNMARKED_LATE: u8 = 7;
     /// A page that is pinned when its cap wants its frame leaves the cap's ring for good.
     pub(crate) const CAP_FORGOTTEN: u8 = 8;
 

@@ -197,31 +197,6 @@ fn the_pages_that_a_scan_wants_soonest_stay() {
 }
 
 #[test]
-fn what_any_worker_of_a_scan_wants_stays() {
-    let (_folder, path, _) = file(400 * PAGE as usize);
-    let pool = Pool::new(options("pbm(samples=100)", memory_for(100))).unwrap();
-    let table = pool.open(&path).unwrap();
-    let read = |blocks: std::ops::Range<u64>| {
-        pool.read_blocking(&table, &[blocks.start * u64::from(PAGE)..blocks.end * u64::from(PAGE)], None).unwrap().stats
-    };
-    let runs = [Run { first: 0, blocks: 60, position: 0, span: 60 }];
-    let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
-    let spec = ScanSpec { kind: ScanKind(0), length: 60, parts: &parts };
-    assert!(pool.register_workers(&spec, &[]).is_err());
-    let scan = pool.register_workers(&spec, &[0, 30]).unwrap();
-    read(0..60);
-    // Each worker has done a third of its stretch; a third one does not exist.
-    scan.report_worker(0, 10);
-    scan.report_worker(1, 40);
-    scan.report_worker(2, 60);
-    read(60..400);
-    assert_eq!((read(10..30).hits, read(40..60).hits), (20, 20), "ahead of one of the workers");
-    assert!(read(0..10).hits + read(30..40).hits < 20, "behind both");
-    drop(scan);
-    assert!(pool.scans().is_empty(), "workers end with their scan");
-}
-
-#[test]
 fn bounds_are_checked() {
     let (_folder, path, _) = file(10_000);
     let pool = Pool::new(options("lru", memory_for(8))).unwrap();

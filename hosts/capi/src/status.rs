@@ -92,10 +92,9 @@ fn of_register(error: &RegisterError) -> Status {
         RegisterError::TooManyScans { .. } | RegisterError::TooManyParts { .. } | RegisterError::NoSpace { .. } => {
             Status::NoRoom
         }
-        RegisterError::BadKind { .. }
-        | RegisterError::TooLong { .. }
-        | RegisterError::BadWorkers
-        | RegisterError::BadPages { .. } => Status::InvalidArgument,
+        RegisterError::BadKind { .. } | RegisterError::TooLong { .. } | RegisterError::BadPages { .. } => {
+            Status::InvalidArgument
+        }
     }
 }
 

@@ -3,13 +3,10 @@
 //! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
 //! backends take turns, each with a pool that is full already; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
 //! (it is made if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading ahead is
-//! worth over a declared device, a third what buffers registered with the kernel are, a fourth how fast checkpoints write.
+//! worth over a declared device, a third how fast checkpoints write.
 //! `--only checkpoints` leaves out all but the last.
 
 mod ahead;
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-mod registered;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagecast::storage::{Device, UringFiles};
+use pagecast::storage::Device;
 use pagecast::{PolicySpec, Pool, PoolOptions, Relation};
 use pagecast_core::random::Random;
 use serde_json::json;
@@ -132,11 +129,7 @@ fn reads(arguments: &Arguments) -> Result<serde_json::Value, String> {
     println!("{:>9}  {:>10} {:>10}  backend", "page", "reads/s", "CPU us");
     let mut rows = Vec::new();
     for page_size in PAGES {
-        let backends = [
-            ("positional", Device::local()),
-            ("io_uring", Device::uring()),
-            ("io_uring, registered", Device::new(UringFiles::registered(), None)),
-        ];
+        let backends = [("positional", Device::local()), ("io_uring", Device::uring())];
         let mut rounds = backends.each_ref().map(|_| Vec::new());
         for number in 0..arguments.rounds {
             for ((_, device), rounds) in backends.iter().zip(&mut rounds) {
@@ -153,50 +146,9 @@ fn reads(arguments: &Arguments) -> Result<serde_json::Value, String> {
         }
         let ratio = |a: usize, b: usize| median(&rounds[a], |r| r.reads_s) / median(&rounds[b], |r| r.reads_s);
         println!("{page_size:>9}  io_uring / positional: {:.2} times the reads", ratio(1, 0));
-        println!("{page_size:>9}  registered / not: {:.2} times the reads", ratio(2, 1));
     }
-    let registered = registered(arguments, &file)?;
     let scans = scans(arguments)?;
-    Ok(json!({ "rows": rows, "registered": registered, "read_ahead": scans }))
-}
-
-/// Reads through one ring into memory that is registered with the kernel and that is not.
-#[cfg(target_os = "linux")]
-fn registered(arguments: &Arguments, file: &Path) -> Result<Vec<serde_json::Value>, String> {
-    println!("\none ring, no pool; buffers by address, registered; medians");
-    let (memory, mut rows) = (registered::Memory::new(), Vec::new());
-    for page_size in PAGES {
-        let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
-        for seed in 0..arguments.rounds as u64 {
-            for (is_registered, rounds) in [false, true].into_iter().zip(&mut rounds) {
-                let before = (processor_time()?, Instant::now());
-                let reads = match registered::run(&memory, file, page_size, is_registered, seed, arguments.round) {
-                    Ok(reads) => reads.max(1) as f64,
-                    Err(error) => {
-                        println!("skipped: {error}");
-                        return Ok(rows);
-                    }
-                };
-                let (cpu, elapsed) = (processor_time()? - before.0, before.1.elapsed());
-                let cpu_us = cpu.as_secs_f64() * 1e6 / reads;
-                rounds.push(Round { reads_s: reads / elapsed.as_secs_f64(), cpu_us });
-            }
-        }
-        for (is_registered, rounds) in [false, true].into_iter().zip(&rounds) {
-            let (reads_s, cpu_us) = (median(rounds, |r| r.reads_s), median(rounds, |r| r.cpu_us));
-            println!("{page_size:>9}  {reads_s:>10.0} {cpu_us:>10.1}  registered: {is_registered}");
-            rows.push(json!({
-                "page_bytes": page_size, "registered": is_registered, "reads_s": reads_s, "cpu_us_per_read": cpu_us,
-            }));
-        }
-    }
-    Ok(rows)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn registered(_: &Arguments, _: &Path) -> Result<Vec<serde_json::Value>, String> {
-    println!("\nregistered buffers: skipped, this system has no io_uring");
-    Ok(Vec::new())
+    Ok(json!({ "rows": rows, "read_ahead": scans }))
 }
 
 /// Scans with and without reading ahead.

@@ -11,12 +11,10 @@
 //! | `sampling` | the paper's sampling by the number of samples and victims |
 //! | `sensitivity` | scans alone with each free choice of the simulation varied |
 //! | `coarsening` | bitmap scans that are kept in fewer words than they need |
-//! | `advice` | scans that wait, and read ahead |
 //! | `costs` | a victim, a registration, the memory of many scans |
 //!
 //! What must hold of them is checked cell by cell; the last table says where it does not, and by how much.
 
-mod advice;
 mod cells;
 mod coarsening;
 mod costs;
@@ -44,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-const PARTS: [&str; 8] = ["cells", "points", "index", "sampling", "sensitivity", "coarsening", "advice", "costs"];
+const PARTS: [&str; 7] = ["cells", "points", "index", "sampling", "sensitivity", "coarsening", "costs"];
 
 #[derive(Default)]
 struct Arguments {
@@ -126,7 +124,6 @@ fn measured(
         "sampling" => vec![("sampling", sampling::measure(seed, quick, checks)?)],
         "sensitivity" if !quick => vec![("sensitivity", sensitivity_json(seed)?)],
         "coarsening" if !quick => vec![("coarsening", coarsening_json(seed)?)],
-        "advice" if !quick => vec![("advice", advice_json(seed)?)],
         "costs" => costs_json(checks)?,
         _ => vec![],
     };
@@ -154,17 +151,6 @@ fn coarsening_json(seed: u64) -> Result<Value, String> {
         })
     };
     Ok(coarsening::measure(seed)?.iter().map(row).collect())
-}
-
-fn advice_json(seed: u64) -> Result<Value, String> {
-    let row = |cell: &advice::Advised| {
-        json!({
-            "workload": cell.workload, "latency": cell.latency, "pool": cell.pool, "advice": cell.advice,
-            "misses": cell.misses, "ticks": cell.outcome.ticks, "scan_ticks": cell.outcome.scan_ticks,
-            "paused": cell.outcome.paused, "seed": seed,
-        })
-    };
-    Ok(advice::measure(seed)?.iter().map(row).collect())
 }
 
 fn costs_json(checks: &mut Vec<Check>) -> Result<Vec<(&'static str, Value)>, String> {

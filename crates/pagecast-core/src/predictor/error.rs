@@ -73,8 +73,6 @@ pub enum RegisterError {
         /// The length.
         length: u64,
     },
-    /// The workers of a scan do not divide its axis.
-    BadWorkers,
     /// Something is wrong with the pages of a part.
     BadPages {
         /// The part, from 0.
@@ -111,9 +109,6 @@ impl fmt::Display for RegisterError {
             }
             Self::BadKind { kind } => write!(f, "scan kind {kind} is not below {KINDS}"),
             Self::TooLong { length } => write!(f, "an axis of {length} positions is longer than {MAX_LENGTH}"),
-            Self::BadWorkers => {
-                f.write_str("the workers' starts must begin at 0, rise and lie on the axis, one for each name")
-            }
             Self::BadPages { part, run, fault } => {
                 let fault = match fault {
                     PagesFault::Empty => "has no block",

@@ -22,7 +22,7 @@ use crate::{PageId, RelationId};
 pub const KINDS: u8 = 16;
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x05");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x06");
 
 pub(super) const HEADER_WORDS: usize = 32;
 pub(super) const BUCKET_WORDS: usize = 2;
@@ -48,8 +48,6 @@ pub(super) mod header {
     /// How many scans have begun and ended.
     pub(in super::super) const CHANGES: usize = 15;
     pub(in super::super) const CELLS_WORDS: usize = 6;
-    /// Ticks until recent victims would have been read; see advice.rs.
-    pub(in super::super) const HORIZON: usize = 7;
     /// Scans for which there was no room.
     pub(in super::super) const REFUSED: usize = 8;
     pub(in super::super) const MARKS: usize = 9;
@@ -78,8 +76,9 @@ pub struct PredictorConfig {
     /// or it is rounded up to one. As many as the resident pages touch are best; too few cost time and nothing else, and
     /// without any each estimate looks at all scans of the relation.
     pub cells: u32,
-    /// The most words (of 8 bytes) that the pages of one scan may take, three for each run; 0 for no such limit. Runs and
-    /// bitsets that need more are coarsened to groups of blocks that fit. Each part of a scan gets an equal share.
+    /// The most words (of 8 bytes) that the pages of one scan may take, three for each run; 0 for no such limit. A part
+    /// whose runs or bitset need more becomes one run from its first block to its last. Each part of a scan gets an equal
+    /// share.
     pub scan_words: u32,
     /// Marks of index scans that other scans may follow, see [`Predictor::mark`](super::Predictor::mark); a power of two of at
     /// least 4, or it is rounded up to one. Twice to four times the pages that such scans keep in the pool are enough; 0 where

@@ -57,10 +57,8 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-mod advice;
 mod arena;
 mod cell;
-mod coarse;
 mod correlation;
 mod error;
 mod layout;
@@ -76,7 +74,6 @@ mod visits;
 mod way;
 mod words;
 
-pub use advice::Throttle;
 pub use correlation::scatter;
 pub use error::{FormatError, PagesFault, RegisterError};
 pub use layout::{KINDS, PredictorConfig};
@@ -85,6 +82,7 @@ pub use registry::Registry;
 pub use scan::MAX_LENGTH;
 
 use crate::{RelationId, ScanId, Tick};
+use scan::Order;
 
 /// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind share the running
 /// estimate of pace that a new one starts from, so their positions should mean the same.
@@ -169,6 +167,10 @@ pub struct ScanSpec<'a> {
 }
 
 impl ScanSpec<'_> {
+    fn order(&self) -> Order {
+        Order { at_strokes: self.reads_at_strokes(), page_by_page: self.reads_page_by_page() }
+    }
+
     /// Whether each of the positions is that of one page: such a scan asks for its pages in their order, one by one, and from which it
     /// asks for can be told where it is.
     fn reads_page_by_page(&self) -> bool {

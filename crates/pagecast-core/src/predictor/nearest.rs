@@ -57,12 +57,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         Some((scan, RelationId(relation)))
     }
 
-    /// How the scan of `part` goes through `cell`. Of who has workers, or reads bits or only roughly in order, only a search
-    /// tells.
+    /// How the scan of `part` goes through `cell`. Of a scan that reads bits or only roughly in order, only a search tells.
     fn way(&self, part: u32, cell: Blocks) -> Option<Way> {
         let at = self.layout().part(part)?;
         let (scan, _) = self.owner(at)?;
-        let place = self.place(at, cell).filter(|place| place.form == RUNS && scan.next_worker().is_none())?;
+        let place = self.place(at, cell).filter(|place| place.form == RUNS)?;
         let way = pages::way_in_runs(self.words(), place.stretch, place.origin, cell);
         scan.unchanged().then_some(way)
     }

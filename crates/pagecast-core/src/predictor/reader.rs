@@ -131,7 +131,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         self.words().load(header::REFUSED, Relaxed)
     }
 
-    /// Calls `visit` for each running scan, and for each worker of one that has several.
+    /// Calls `visit` for each running scan.
     pub fn scans(&self, mut visit: impl FnMut(ScanView)) {
         for id in self.running() {
             if let Some(view) = self.scan(id) {
@@ -156,11 +156,6 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             part = self.words().load(at + part::SIBLING, Relaxed) as u32;
         }
         None
-    }
-
-    /// Calls `visit` for the record of each running scan.
-    pub(super) fn each(&self, visit: impl FnMut(Scan<'_>)) {
-        self.running().filter_map(|id| self.open(id)).for_each(visit);
     }
 
     fn running(&self) -> impl Iterator<Item = ScanId> + '_ {
@@ -245,22 +240,15 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let place = self.place_in(record, blocks)?;
         // A block that is wanted as long as a scan is near may be wanted again.
         let used = if place.form == CORRELATED { 0 } else { used };
-        let ticks_of = |scan: &Scan<'_>| {
-            if let Some(visits) = visits
-                && place.form == CORRELATED
-            {
-                return self.next_visit(place.stretch.at, blocks, visits, scan);
+        let ticks = match visits {
+            Some(visits) if place.form == CORRELATED => self.next_visit(place.stretch.at, blocks, visits, &scan)?,
+            _ => {
+                let target = self.find(place, blocks, scan.position())?;
+                let ticks = scan.ticks_until(target, now);
+                (ticks > 0 || !scan.has_used(target, used, now)).then_some(ticks)?
             }
-            let target = self.find(place, blocks, scan.position())?;
-            let ticks = scan.ticks_until(target, now);
-            (ticks > 0 || !scan.has_used(target, used, now)).then_some((target, ticks))
         };
-        let ticks = if scan.next_worker().is_none() {
-            ticks_of(&scan).map(|(_, ticks)| ticks)
-        } else {
-            self.workers(scan, ticks_of)
-        };
-        ticks.filter(|_| scan.unchanged())
+        scan.unchanged().then_some(ticks)
     }
 
     /// Where the pages of the part at `at` are kept, if they are of the relation of `blocks`. True as long as the part's scan
@@ -288,20 +276,6 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
             _ => pages::find_in_runs(self.words(), stretch, origin, blocks, from),
         }
-    }
-
-    /// The least estimate over the workers of a scan, each of which reads what lies on its stretch of the axis.
-    fn workers(&self, leader: Scan<'_>, ticks_of: impl Fn(&Scan<'_>) -> Option<(u64, Tick)>) -> Option<Tick> {
-        let mut nearest = None;
-        let mut worker = Some(leader);
-        for _ in 0..self.layout.config.scans {
-            let Some(scan) = worker else { break };
-            let next = scan.next_worker();
-            let wanted = ticks_of(&scan).filter(|&(target, _)| target < scan.length() || next.is_none());
-            nearest = sooner(nearest, wanted.map(|(_, ticks)| ticks));
-            worker = next.and_then(|next| self.open(next));
-        }
-        nearest
     }
 
     /// The least of `nearest` and the estimates for the entries that have led to a page.

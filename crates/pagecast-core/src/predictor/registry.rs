@@ -11,12 +11,11 @@
 //! * (R3) A refused registration leaves everything as it was.
 
 use super::arena::Arena;
-use super::coarse::{Groups, runs_of_bitset};
 use super::layout::{HEADER_WORDS, KINDS, Layout, MAGIC, bucket, header};
 use super::pages::{self, Extent};
-use super::scan::{MAX_LENGTH, Scan, Slot, Worker};
+use super::scan::{MAX_LENGTH, Scan, Slot};
 use super::words::{NIL, Words, join, split};
-use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, ScanSpec};
+use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -126,10 +125,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        let (at_strokes, page_by_page) = (scan.reads_at_strokes(), scan.reads_page_by_page());
-        let worker = Worker { from: 0, to: scan.length, next: None, at_strokes, page_by_page };
-        let found = self.register_worker(scan, &worker, now);
-        found.inspect_err(|error| self.count_refusal(error))
+        self.try_register(scan, now).inspect_err(|error| self.count_refusal(error))
     }
 
     /// Counts the scans that run unpredicted because something is full; faulty ones are not among them.
@@ -141,8 +137,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
     }
 
-    /// Registers the worker on a stretch of the axis.
-    fn register_worker(&mut self, scan: &ScanSpec<'_>, worker: &Worker, now: Tick) -> Result<ScanId, RegisterError> {
+    fn try_register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
         if scan.kind.0 >= KINDS {
             return Err(RegisterError::BadKind { kind: scan.kind.0 });
         }
@@ -163,7 +158,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             record.retract();
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        record.fill(scan.kind, worker, parts, self.kind_pace(scan), now);
+        record.fill(scan, parts, self.kind_pace(scan), now);
         for part in self.siblings(parts.0) {
             self.link(part);
         }
@@ -175,77 +170,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Ok(id)
     }
 
-    /// Registers one scan that several workers make side by side, each on a stretch of the axis: worker `i` begins at
-    /// `starts[i]` and ends where the next one begins, the last at the end of the axis. `workers[i]` is the name that worker
-    /// `i` reports under; the first is also the name of the scan, by which it is finished and requests are marked. The scan
-    /// takes one place for each worker.
-    ///
-    /// # Errors
-    /// [`RegisterError`]; then nothing has changed. `BadWorkers` if `starts` is empty, does not begin at 0, falls, or goes
-    /// past the axis, or `workers` is not as long.
-    pub fn register_workers(
-        &mut self,
-        scan: &ScanSpec<'_>,
-        starts: &[u64],
-        workers: &mut [ScanId],
-        now: Tick,
-    ) -> Result<(), RegisterError> {
-        let ordered = starts.first() == Some(&0) && starts.is_sorted() && starts.last() <= Some(&scan.length);
-        let Some((leader, others)) = workers.split_first_mut().filter(|_| ordered) else {
-            return Err(RegisterError::BadWorkers);
-        };
-        if others.len() + 1 != starts.len() {
-            return Err(RegisterError::BadWorkers);
-        }
-        // Worker by worker from the last, each linked to the one behind it: nobody sees them before the leader is live.
-        let (nothing, at_strokes) = (ScanSpec { parts: &[], ..*scan }, scan.reads_at_strokes());
-        let mut next = None;
-        let mut to = scan.length;
-        for (name, &from) in others.iter_mut().zip(starts.iter().skip(1)).rev() {
-            match self.register_worker(&nothing, &Worker { from, to, next, at_strokes, page_by_page: false }, now) {
-                Ok(id) => (*name, next, to) = (id, Some(id), from),
-                Err(error) => {
-                    self.count_refusal(&error);
-                    self.finish_workers(next);
-                    return Err(error);
-                }
-            }
-        }
-        let worker = Worker { from: 0, to, next, at_strokes, page_by_page: false };
-        *leader = self.register_worker(scan, &worker, now).inspect_err(|error| {
-            self.count_refusal(error);
-            self.finish_workers(next);
-        })?;
-        Ok(())
-    }
-
     /// Ends a scan: nobody waits for its pages any more, its memory is free, and its average pace counts for its kind.
-    /// Whether it was running: a scan that has ended already is left alone, also if its slot is in use again. Its workers,
-    /// if it has several, end with it.
+    /// Whether it was running: a scan that has ended already is left alone, also if its slot is in use again.
     pub fn finish(&mut self, scan: ScanId, now: Tick) -> bool {
-        let mut next = self.finish_one(scan, now);
-        let finished = next.is_some();
-        for _ in 0..self.layout.config.scans {
-            let Some(worker) = next.flatten() else { break };
-            next = self.finish_one(worker, now);
-        }
-        finished
-    }
-
-    /// Ends workers of a scan that was not registered in the end.
-    fn finish_workers(&mut self, first: Option<ScanId>) {
-        if let Some(first) = first {
-            self.finish(first, 0);
-        }
-    }
-
-    /// Ends one worker, and names the next; `None` if it was not running.
-    fn finish_one(&mut self, scan: ScanId, now: Tick) -> Option<Option<ScanId>> {
         let words = self.words();
-        let at = self.layout.scan(scan.slot)?;
-        let running = Scan::open(words, at, scan)?;
+        let Some(at) = self.layout.scan(scan.slot) else { return false };
+        let Some(running) = Scan::open(words, at, scan) else { return false };
         self.learn_pace(&running, now);
-        let next = running.next_worker();
         let first_part = running.first_part();
         let record = Slot { words, at };
         record.retract();
@@ -258,7 +189,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         record.set_next_free(words.load(header::FREE_SCAN, Relaxed) as u32);
         words.store(header::FREE_SCAN, u64::from(scan.slot), Relaxed);
         self.count_change();
-        Some(next)
+        true
     }
 
     /// Notes that the set of running scans has changed. Release: pairs with the Acquire in `scan_changes`, so that who sees
@@ -284,7 +215,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors do: 0.85 of the old
     /// and 0.15 of the new.
     fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
-        let (positions, ticks) = (scan.position().saturating_sub(scan.from()), now.saturating_sub(scan.started()));
+        let (positions, ticks) = (scan.position(), now.saturating_sub(scan.started()));
         if positions == 0 || ticks == 0 {
             return;
         }
@@ -333,14 +264,15 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         words.store(header::FREE_PART, words.load(at + part::NEXT, Relaxed), Relaxed);
         let mut origin = pages::runs_per_block(count, extent);
         match given.pages {
-            Pages::Runs(runs) => pages::write_runs(words, stretch, Groups::fit(runs.iter().copied(), count).0),
+            Pages::Runs(runs) if runs.len() as u64 == u64::from(count) => {
+                pages::write_runs(words, stretch, runs.iter().copied());
+            }
             Pages::Bitset { words: bits, position, .. } if form == BITSET => {
                 pages::write_bitset(words, stretch, bits, count);
                 origin = position;
             }
-            Pages::Bitset { first, words: bits, position } => {
-                let runs = runs_of_bitset(first, bits, position);
-                pages::write_runs(words, stretch, Groups::fit(runs, count).0);
+            Pages::Runs(_) | Pages::Bitset { .. } => {
+                pages::write_runs(words, stretch, core::iter::once(one_run(given.pages, extent)));
             }
             Pages::Correlated { run, scatter, descending } => {
                 pages::write_correlated(words, stretch, &run, scatter, descending);
@@ -356,24 +288,18 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// How the pages of a part are kept, and how many runs or words of bits that takes: as they are if its share of the
-    /// scan's budget allows, otherwise as runs of block groups.
+    /// scan's budget allows, otherwise as one run.
     fn form(&self, given: &Part<'_>, extent: Extent, parts: usize) -> (u32, u32) {
         let share = match self.layout.config.scan_words {
             0 => u32::MAX,
             words => words / u32::try_from(parts.max(1)).unwrap_or(u32::MAX),
         };
-        let most = (share / pages::RUN_WORDS as u32).max(1);
-        match given.pages {
-            Pages::Runs(runs) => (RUNS, Groups::fit(runs.iter().copied(), most).1),
-            Pages::Bitset { first, words, position } => {
-                let count = (extent.last - extent.first) / 64 + 1;
-                match pages::space(BITSET, count) <= share {
-                    true => (BITSET, count),
-                    false => (RUNS, Groups::fit(runs_of_bitset(first, words, position), most).1),
-                }
-            }
-            Pages::Correlated { .. } => (CORRELATED, 1),
-        }
+        let (form, count) = match given.pages {
+            Pages::Runs(runs) => (RUNS, u32::try_from(runs.len()).unwrap_or(u32::MAX)),
+            Pages::Bitset { .. } => (BITSET, (extent.last - extent.first) / 64 + 1),
+            Pages::Correlated { .. } => return (CORRELATED, 1),
+        };
+        if pages::space(form, count) <= share { (form, count) } else { (RUNS, 1) }
     }
 
     /// Gives back the parts of a scan, from `first_part` on, that are in no chain.
@@ -459,6 +385,21 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
         words.store(bucket, join(version.wrapping_add(1), new_head), Release);
     }
+}
+
+/// All blocks of `extent`, and all positions of `pages`, as one run: blocks between count as wanted.
+fn one_run(pages: Pages<'_>, extent: Extent) -> Run {
+    let (from, to) = match pages {
+        Pages::Runs(runs) => runs.iter().fold((u64::MAX, 0), |(from, to), run| {
+            (from.min(run.position), to.max(run.position.saturating_add(run.span)))
+        }),
+        Pages::Bitset { words, position, .. } => {
+            (position, position.saturating_add(words.iter().map(|word| u64::from(word.count_ones())).sum()))
+        }
+        Pages::Correlated { run, .. } => (run.position, run.position.saturating_add(run.span)),
+    };
+    let blocks = (extent.last - extent.first).saturating_add(1);
+    Run { first: extent.first, blocks, position: from, span: to.saturating_sub(from) }
 }
 
 /// The extent of a part's pages, `None` if it has none.

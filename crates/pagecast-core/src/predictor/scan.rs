@@ -1,7 +1,7 @@
 //! One running scan: its record in memory, and how readers and reporters use it together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, `NEXT_WORKER`, `FROM`), its parts and its runs are written only while its version says
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`), its parts and its runs are written only while its version says
 //!   that it is not live. A reader that finds the same live version before and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is changed only by a
 //!   compare-exchange against a value with these bits. A reporter that was held up while its scan finished and the slot
@@ -13,9 +13,9 @@
 //!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
 //!   them a true value of this scan.
 
-use super::ScanKind;
 use super::layout::{KINDS, SCAN_WORDS, header};
 use super::words::{NIL, Words, join, split};
+use super::{ScanKind, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64, Ordering,
     Ordering::{Acquire, Relaxed, Release},
@@ -50,12 +50,6 @@ const PACE: usize = 10;
 const WEIGHT: usize = 11;
 /// The next free slot while the scan is not live; only the writer reads it.
 const LINK: usize = 12;
-/// The next worker of the same scan: slot and generation, or [`NO_WORKER`].
-const NEXT_WORKER: usize = 13;
-/// Where it began.
-const FROM: usize = 14;
-/// Ticks that it was advised to wait so far.
-const PAUSED: usize = 15;
 /// Of a scan that leaves visits (visits.rs): how many since its last report.
 pub(super) const VISITED: usize = 16;
 /// Where it was at the first of these, a position, and when, in ticks after its start.
@@ -68,20 +62,15 @@ pub(super) const VISIT_PACE: usize = 20;
 /// Up to where it has reported; a position.
 const REPORTED: usize = 21;
 
-const NO_WORKER: u64 = join(NIL, 0);
-/// Beside the kind: see [`Worker::at_strokes`] and [`Worker::page_by_page`].
+/// Beside the kind: see [`Order::at_strokes`] and [`Order::page_by_page`].
 const AT_STROKES: u32 = 1 << 8;
 const PAGE_BY_PAGE: u32 = 1 << 9;
 
-/// What of an axis a record is about, and who goes on behind it.
-pub(super) struct Worker {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) next: Option<ScanId>,
+/// In what order a scan asks for its pages.
+pub(super) struct Order {
     /// It reads all pages of a position at once, and says that it is past them when it does.
     pub(super) at_strokes: bool,
-    /// It asks for one page at each position, in their order. Of several workers none: all requests bear the name of the first, so that
-    /// a miss does not tell which of them has come there.
+    /// It asks for one page at each position, in their order.
     pub(super) page_by_page: bool,
 }
 
@@ -166,26 +155,6 @@ impl<'a> Scan<'a> {
 
     pub(super) fn parts(&self) -> u32 {
         self.get(PARTS) as u32
-    }
-
-    pub(super) fn from(&self) -> u64 {
-        self.get(FROM)
-    }
-
-    /// Who scans the next stretch of the same axis.
-    #[inline]
-    pub(super) fn next_worker(&self) -> Option<ScanId> {
-        let next = self.get(NEXT_WORKER);
-        let (slot, generation) = split(next);
-        (next != NO_WORKER).then_some(ScanId { slot, generation })
-    }
-
-    pub(super) fn paused(&self) -> Tick {
-        value(self.get(PAUSED))
-    }
-
-    pub(super) fn add_pause(&self, ticks: Tick) {
-        self.set(PAUSED, self.paused().saturating_add(ticks));
     }
 
     #[inline]
@@ -412,22 +381,18 @@ impl Slot<'_> {
     }
 
     /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many they are.
-    pub(super) fn fill(self, kind: ScanKind, worker: &Worker, (first_part, parts): (u32, u32), pace: f64, now: Tick) {
+    pub(super) fn fill(self, scan: &ScanSpec<'_>, (first_part, parts): (u32, u32), pace: f64, now: Tick) {
+        let Order { at_strokes, page_by_page } = scan.order();
         let generation = self.generation();
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);
-        store(LENGTH, worker.to);
-        let at_strokes = if worker.at_strokes { AT_STROKES } else { 0 };
-        let page_by_page = if worker.page_by_page { PAGE_BY_PAGE } else { 0 };
-        store(KIND_PART, join(u32::from(kind.0) | at_strokes | page_by_page, first_part));
+        store(LENGTH, scan.length);
+        let at_strokes = if at_strokes { AT_STROKES } else { 0 };
+        let page_by_page = if page_by_page { PAGE_BY_PAGE } else { 0 };
+        store(KIND_PART, join(u32::from(scan.kind.0) | at_strokes | page_by_page, first_part));
         store(PARTS, u64::from(parts));
-        store(NEXT_WORKER, worker.next.map_or(NO_WORKER, |next| join(next.slot, next.generation)));
-        store(FROM, worker.from);
-        for field in [POSITION, ANCHOR, REPORTED] {
-            store(field, tag(generation) | worker.from);
-        }
         let of_visits = [VISITED, VISITED_FROM, VISITED_SINCE, VISIT_STRIDE, VISIT_PACE];
-        for field in [ANCHOR_TIME, STEP, WEIGHT, PAUSED].into_iter().chain(of_visits) {
+        for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT].into_iter().chain(of_visits) {
             store(field, tag(generation));
         }
         store(PACE, tag(generation) | bits(pace));

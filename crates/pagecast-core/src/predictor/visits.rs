@@ -221,10 +221,10 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// When a scan whose pages at `at` it reads nearly in order next comes to `blocks`, by what is known of visits there.
     #[inline]
-    pub(super) fn next_visit(&self, at: u32, blocks: Blocks, visits: Visits, scan: &Scan<'_>) -> Option<(u64, Tick)> {
+    pub(super) fn next_visit(&self, at: u32, blocks: Blocks, visits: Visits, scan: &Scan<'_>) -> Option<Tick> {
         let window = pages::window(self.words(), at, blocks).filter(|window| window.end >= scan.position())?;
         let (position, pace) = scan.place().unwrap_or_else(|| (scan.position(), scan.pace()));
-        Some(visits.next(&window, position, pace))
+        Some(visits.next(&window, position, pace).1)
     }
 }
 

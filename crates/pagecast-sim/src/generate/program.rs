@@ -117,13 +117,7 @@ impl Generated {
                 let scan = self.scans;
                 stream.scan = Some(scan);
                 self.scans += 1;
-                Action::Register(Box::new(Registration {
-                    scan,
-                    kind,
-                    length,
-                    parts: vec![(relation, extent)],
-                    starts: Vec::new(),
-                }))
+                Action::Register(Box::new(Registration { scan, kind, length, parts: vec![(relation, extent)] }))
             }
             Step::Pace(ticks) => {
                 stream.pace = ticks;

@@ -5,12 +5,12 @@
 //! told without threads and to the miss.
 
 use super::{Concurrent, Counts, Driver, MemoryFrames, PageIds, Replay};
+use pagecast_core::FrameId;
 use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{
     Access, Batching, BpWrapper, Claimed, ConcurrentPolicy, Due, HitNeed, HitQueue, PolicyError, PolicySpec,
     SequentialPolicy, Visitor,
 };
-use pagecast_core::{FrameId, PageId, Tick};
 
 /// Replays `requests`, without scans, through the policy of `spec` in a pool of `frames` frames, as `sessions` (at least
 /// one) sessions that take turns and note their hits as `batching` says.
@@ -26,18 +26,18 @@ pub fn replay_in_sessions(
     seed: u64,
     (sessions, batching): (u32, Batching),
 ) -> Result<Counts, PolicyError> {
-    let replay = Replay { requests, ids, frames, oracle: &NoScans, on_miss: |_: &Access| (), on_evict: |_, _| () };
+    let replay = Replay { requests, ids, frames, oracle: &NoScans, on_miss: |_: &Access| () };
     spec.visit(frames, seed, InSessions { replay, sessions, batching })
 }
 
 /// A replay in sessions that waits to be told its policy.
-struct InSessions<'a, I, F, G> {
-    replay: Replay<'a, I, F, G>,
+struct InSessions<'a, I, F> {
+    replay: Replay<'a, I, F>,
     sessions: u32,
     batching: Batching,
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access), G: FnMut(PageId, Tick)> Visitor for InSessions<'_, I, F, G> {
+impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Visitor for InSessions<'_, I, F> {
     type Output = Counts;
 
     /// It has no use for batches.

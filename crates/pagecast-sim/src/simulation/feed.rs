@@ -1,7 +1,7 @@
 //! The requests of a trace in the order in which a replay makes them, with what happens between them.
 
 use super::scans::Scans;
-use super::{LogicalOutcome, Options, numbered};
+use super::{LogicalOutcome, numbered};
 use crate::trace::{LoadedEvent, ScanNumber, StreamNumber, Trace};
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, Tick};
@@ -118,8 +118,6 @@ struct Stream {
     steps: Vec<Step>,
     done: usize,
     pace: u32,
-    /// Its last request, until the scan that it is of has reported.
-    read: Option<(ScanNumber, u32)>,
     /// When the scan that runs registered.
     began: Tick,
 }
@@ -138,7 +136,6 @@ pub(super) struct Logical<'a> {
     scans: &'a RefCell<Scans>,
     missed: &'a Cell<bool>,
     latency: u32,
-    options: &'a Options,
     streams: Vec<Stream>,
     ready: BinaryHeap<Reverse<(Tick, StreamNumber)>>,
     /// Who made the last request, and when.
@@ -149,17 +146,11 @@ pub(super) struct Logical<'a> {
 
 impl<'a> Logical<'a> {
     /// `missed` is set by the replay when a request misses, and read here before the next one is made.
-    pub(super) fn new(
-        trace: &'a Trace,
-        scans: &'a RefCell<Scans>,
-        missed: &'a Cell<bool>,
-        latency: u32,
-        options: &'a Options,
-    ) -> Self {
+    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>, missed: &'a Cell<bool>, latency: u32) -> Self {
         let streams = streams_of(trace);
         let ready = (0..streams.len() as StreamNumber).map(|stream| Reverse((0, stream))).collect();
         let outcome = LogicalOutcome::default();
-        Self { trace, scans, missed, latency, options, streams, ready, last: None, outcome, order: Vec::new() }
+        Self { trace, scans, missed, latency, streams, ready, last: None, outcome, order: Vec::new() }
     }
 
     /// The times that were counted, and the pages' numbers in the order of the requests.
@@ -171,33 +162,10 @@ impl<'a> Logical<'a> {
     /// Lets the time pass that the last request took; who made it, and when it is done.
     fn settle(&mut self) -> Option<(Tick, StreamNumber)> {
         let (at, stream) = self.last.take()?;
-        let wait = if self.missed.replace(false) { self.wait(stream) } else { 0 };
+        let wait = if self.missed.replace(false) { self.latency } else { 0 };
         let done = at.saturating_add(u64::from(self.streams[stream as usize].pace) + u64::from(wait));
         self.outcome.ticks = self.outcome.ticks.max(done);
         Some((done, stream))
-    }
-
-    /// How long a miss of `stream` takes.
-    fn wait(&self, stream: StreamNumber) -> u32 {
-        let scan = self.streams[stream as usize].read.map(|(scan, _)| scan);
-        match (self.options.read_ahead, scan) {
-            (Some(read_ahead), Some(scan)) => {
-                let share = self.scans.borrow().read_ahead(scan, read_ahead);
-                (f64::from(self.latency) / share.max(1.0)) as u32
-            }
-            _ => self.latency,
-        }
-    }
-
-    /// A scan of `stream` has reported: how long it had better wait. Every page that it reads comes before a report of it.
-    fn pause(&mut self, stream: StreamNumber, now: Tick) -> Tick {
-        let (Some(throttle), Some((scan, page))) = (&self.options.throttle, self.streams[stream as usize].read) else {
-            return 0;
-        };
-        let page = self.trace.pages()[page as usize];
-        let ticks = self.scans.borrow().pause(scan, page, now, throttle);
-        self.outcome.paused += ticks;
-        ticks
     }
 
     /// Counts the time that scans take.
@@ -205,10 +173,7 @@ impl<'a> Logical<'a> {
         let state = &mut self.streams[stream as usize];
         match event {
             LoadedEvent::Register(_) => state.began = now,
-            LoadedEvent::Finish(_) => {
-                self.outcome.scan_ticks += now - state.began;
-                state.read = None;
-            }
+            LoadedEvent::Finish(_) => self.outcome.scan_ticks += now - state.began,
             _ => {}
         }
     }
@@ -237,10 +202,6 @@ impl<'a> Logical<'a> {
                         return Err(None);
                     }
                     self.note(stream, event, now);
-                    let pause = if matches!(event, LoadedEvent::Report(..)) { self.pause(stream, now) } else { 0 };
-                    if pause > 0 {
-                        return Err(Some(now.saturating_add(pause)));
-                    }
                 }
             }
         }
@@ -259,7 +220,6 @@ impl Iterator for Logical<'_> {
                     self.last = Some((now, stream));
                     self.order.push(step.page());
                     let page = self.trace.pages()[step.page() as usize];
-                    self.streams[stream as usize].read = step.scan().map(|scan| (scan, step.page()));
                     let scan = step.scan().and_then(|scan| self.scans.borrow().request(scan, page, now));
                     return Some(Access { page, scan, write: step.writes(), at: now });
                 }
@@ -273,7 +233,7 @@ impl Iterator for Logical<'_> {
 
 /// What each stream does, in its order.
 fn streams_of(trace: &Trace) -> Vec<Stream> {
-    let new = || Stream { steps: Vec::new(), done: 0, pace: 1, read: None, began: 0 };
+    let new = || Stream { steps: Vec::new(), done: 0, pace: 1, began: 0 };
     let mut streams: Vec<Stream> = (0..trace.stream_count()).map(|_| new()).collect();
     let mut events = trace.events().iter().enumerate().peekable();
     for at in 0..=trace.requests().len() {

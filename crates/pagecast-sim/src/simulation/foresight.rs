@@ -30,7 +30,7 @@ impl Foresight {
         let (mut registered, mut registrations) = (Vec::new(), Vec::new());
         for event in trace.events() {
             if let LoadedEvent::Register(registration) = &event.event {
-                registered.resize(registration.scan as usize + registration.numbers(), event.before);
+                registered.resize(registration.scan as usize + 1, event.before);
                 registrations.push(event.before);
             }
         }

@@ -11,13 +11,13 @@ mod foresight;
 mod options;
 mod scans;
 
-pub use options::{Options, ReadAhead};
+pub use options::Options;
 
-use crate::replay::{Counts, PageIds, belady, replay, replay_watched};
+use crate::replay::{Counts, PageIds, belady, replay};
 use crate::trace::Trace;
 use feed::{Fixed, Logical, Plain};
 use foresight::Foresight;
-use pagecast_core::oracle::{NoScans, Oracle, Question};
+use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{Access, NextUses, PolicyError, PolicySpec};
 use pagecast_core::predictor::Predictor;
 use pagecast_core::sync::atomic::AtomicU64;
@@ -59,8 +59,6 @@ pub struct LogicalOutcome {
     pub opt_misses: u64,
     /// The sum over scans of the ticks from registration to end.
     pub scan_ticks: Tick,
-    /// Ticks that scans waited as they were advised.
-    pub paused: Tick,
 }
 
 /// Why a simulation could not be run.
@@ -114,7 +112,7 @@ pub fn simulate(
     simulate_with(trace, spec, frames, seed, &Options::of(interleaving))
 }
 
-/// As [`simulate`], with bounds and advice.
+/// As [`simulate`], with bounds.
 ///
 /// # Errors
 ///
@@ -197,18 +195,12 @@ fn logical(
     let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
     let missed = Cell::new(false);
-    let mut feed = Logical::new(trace, &scans, &missed, latency, options);
-    let on_evict = |page: PageId, now: Tick| {
-        if options.throttle.is_some() {
-            oracle.evicted(oracle.next_access(Question::new(page, now)));
-        }
-    };
+    let mut feed = Logical::new(trace, &scans, &missed, latency);
     let on_miss = |access: &Access| {
         missed.set(true);
         tell_of_miss(&oracle, access);
     };
-    let watch = (on_miss, on_evict);
-    let counts = replay_watched(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, watch)?;
+    let counts = replay(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, on_miss)?;
     let wall = started.elapsed();
     let (mut logical, order) = feed.finish();
     scans.into_inner().fault()?;

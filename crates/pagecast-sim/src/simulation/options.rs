@@ -1,7 +1,6 @@
-//! What a simulation may do beside replaying a trace: bounds on what scans register, and advice that streams follow.
+//! What a simulation may do beside replaying a trace: bounds on what scans register.
 
 use super::Interleaving;
-use pagecast_core::predictor::Throttle;
 
 /// How a trace is replayed; as [`simulate`](super::simulate) does by default.
 ///
@@ -29,26 +28,11 @@ pub struct Options {
     pub scan_words: u32,
     /// Whether scans whose positions are the ranks of their blocks register a bitset in place of their runs.
     pub bitsets: bool,
-    /// In logical time: how far a scan may be slowed for the one behind it. A scan asks when it reports.
-    pub throttle: Option<Throttle>,
-    /// In logical time: how scans share out reading ahead.
-    pub read_ahead: Option<ReadAhead>,
 }
 
 impl Options {
-    /// No bound and no advice.
+    /// No bound.
     pub const fn of(interleaving: Interleaving) -> Self {
-        Self { interleaving, scan_words: 0, bitsets: false, throttle: None, read_ahead: None }
+        Self { interleaving, scan_words: 0, bitsets: false }
     }
-}
-
-/// Requests that may be on their way at a time, for all scans together. A miss of a scan with a share of `n` takes an `n`-th of
-/// the latency, at most all of it: so many of its reads overlap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReadAhead {
-    /// The requests.
-    pub budget: u32,
-    /// More for scans that will be done sooner ([`Predictor::read_ahead`](pagecast_core::predictor::Predictor::read_ahead));
-    /// else as many for each that runs.
-    pub short_first: bool,
 }

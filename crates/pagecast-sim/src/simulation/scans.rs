@@ -1,8 +1,8 @@
 //! The scans of a trace, registered with the predictor while the trace is replayed.
 
-use super::{Options, ReadAhead, SimulationError};
+use super::{Options, SimulationError};
 use crate::trace::{Extent, LoadedEvent, Registration, ScanNumber, Trace};
-use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec, Throttle};
+use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, RelationId, ScanId, Tick};
 use std::sync::Arc;
@@ -19,8 +19,6 @@ struct Running {
     position: u64,
     /// Whether it goes almost in the order of its blocks.
     correlated: bool,
-    /// Whether it is the first worker of its scan, or the only one: the scan ends with it.
-    leads: bool,
 }
 
 /// The predictor, and which of its scans is which of the trace's.
@@ -65,27 +63,6 @@ impl Scans {
         Some(running.id)
     }
 
-    fn id(&self, scan: ScanNumber) -> Option<ScanId> {
-        Some(self.running.get(scan as usize)?.as_ref()?.id)
-    }
-
-    /// How long `scan`, which is done with `page`, had better wait.
-    pub(super) fn pause(&self, scan: ScanNumber, page: PageId, now: Tick, throttle: &Throttle) -> Tick {
-        self.id(scan).map_or(0, |scan| self.predictor.pause(scan, page, now, throttle))
-    }
-
-    /// The requests of `scan` that may be on their way at a time.
-    pub(super) fn read_ahead(&self, scan: ScanNumber, ReadAhead { budget, short_first }: ReadAhead) -> f64 {
-        // In thousandths, so that shares of less than one add up.
-        const PARTS: u64 = 1000;
-        if short_first {
-            let share = self.id(scan).map_or(0, |scan| self.predictor.read_ahead(scan, u64::from(budget) * PARTS));
-            return share as f64 / PARTS as f64;
-        }
-        let running = self.running.iter().flatten().count();
-        f64::from(budget) / running.max(1) as f64
-    }
-
     /// Tells the predictor what happened. False if it refused; then the replay is to end.
     pub(super) fn apply(&mut self, event: &LoadedEvent, now: Tick) -> bool {
         match event {
@@ -98,7 +75,7 @@ impl Scans {
             }
             LoadedEvent::Finish(scan) => {
                 let running = self.running.get_mut(*scan as usize);
-                if let Some(running) = running.and_then(|running| running.take_if(|running| running.leads)) {
+                if let Some(running) = running.and_then(Option::take) {
                     self.registry.finish(running.id, now);
                 }
             }
@@ -118,17 +95,12 @@ impl Scans {
             })
             .collect();
         let spec = ScanSpec { kind: ScanKind(registration.kind), length: registration.length, parts: &parts };
-        let starts = if registration.starts.is_empty() { &[0][..] } else { &registration.starts };
-        let mut workers = vec![ScanId::NOBODY; starts.len()];
-        match self.registry.register_workers(&spec, starts, &mut workers, now) {
-            Ok(()) => {
-                let first = registration.scan as usize;
-                self.running.resize(self.running.len().max(first + workers.len()), None);
-                let entries = entries(registration);
-                let correlated = is_correlated(registration);
-                for (i, (&id, &position)) in workers.iter().zip(starts).enumerate() {
-                    self.running[first + i] = Some(Running { id, entries, position, correlated, leads: i == 0 });
-                }
+        match self.registry.register(&spec, now) {
+            Ok(id) => {
+                let number = registration.scan as usize;
+                self.running.resize(self.running.len().max(number + 1), None);
+                let (entries, correlated) = (entries(registration), is_correlated(registration));
+                self.running[number] = Some(Running { id, entries, position: 0, correlated });
                 true
             }
             Err(error) => {
@@ -232,9 +204,8 @@ fn marks_for(trace: &Trace) -> u32 {
         if let LoadedEvent::Register(registration) = &event.event {
             visits |= is_correlated(registration);
             let at = registration.scan as usize;
-            let end = at + registration.numbers();
-            relations.resize(relations.len().max(end), None);
-            relations[at..end].fill(entries(registration).map(|(relation, _)| relation));
+            relations.resize(relations.len().max(at + 1), None);
+            relations[at] = entries(registration).map(|(relation, _)| relation);
         }
     }
     let led = |at: &usize| {
@@ -262,7 +233,7 @@ fn room_for(trace: &Trace, options: &Options) -> PredictorConfig {
                 // A word more than a run.
                 Extent::Correlated { .. } => 2,
             });
-            Self([registration.numbers() as u64, registration.parts.len() as u64, runs.sum()])
+            Self([1, registration.parts.len() as u64, runs.sum()])
         }
     }
     let mut needs: Vec<Room> = Vec::new();

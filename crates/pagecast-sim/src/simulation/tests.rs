@@ -3,7 +3,7 @@ use super::*;
 use crate::generate::generate;
 use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
 use pagecast_core::RelationId;
-use pagecast_core::predictor::{Run, Throttle};
+use pagecast_core::predictor::Run;
 
 struct Records(std::vec::IntoIter<Record>);
 
@@ -26,7 +26,7 @@ fn read(stream: u32, block: u32) -> Record {
 fn scan(stream: u32, number: u32, blocks: u32) -> Vec<Record> {
     let run = Run { first: 0, blocks, position: 0, span: u64::from(blocks) };
     let parts = vec![(RelationId(1), Extent::Runs(vec![run]))];
-    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts, starts: Vec::new() };
+    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts };
     let mut records = vec![Record { stream, action: Action::Register(Box::new(registration)) }];
     for block in 0..blocks {
         let page = PageId::new(RelationId(1), block);
@@ -159,7 +159,7 @@ fn logical_time_makes_the_same_requests() {
     let options = Options::of(Interleaving::Logical { latency: 7 });
     let scans = RefCell::new(Scans::of(&trace, &options));
     let missed = Cell::new(true);
-    let mut feed = Logical::new(&trace, &scans, &missed, 7, &options);
+    let mut feed = Logical::new(&trace, &scans, &missed, 7);
     let made: Vec<Access> = feed.by_ref().collect();
     let count = |accesses: &mut dyn Iterator<Item = (u64, bool, bool)>| {
         let mut all: Vec<_> = accesses.collect();
@@ -230,48 +230,12 @@ fn what_scans_read_often_stays_for_the_next() {
     }
 }
 
-/// Two workers of one scan, each in a stream of its own: their pages are wanted by each at its own pace, and another stream
-/// that reads much else does not drive them out.
-#[test]
-fn workers_of_one_scan_are_one_registration() {
-    let run = Run { first: 0, blocks: 40, position: 0, span: 40 };
-    let registration = Registration {
-        scan: 0,
-        kind: 0,
-        length: 40,
-        parts: vec![(RelationId(1), Extent::Runs(vec![run]))],
-        starts: vec![0, 20],
-    };
-    let request = |stream, block, scan| {
-        let page = PageId::new(RelationId(1), block);
-        Record { stream, action: Action::Request { page, write: false, scan } }
-    };
-    // All pages are there before the scan begins, and its workers find them though every other request is noise.
-    let mut records: Vec<_> = (0..40).map(|block| request(2, block, None)).collect();
-    records.push(Record { stream: 0, action: Action::Register(Box::new(registration)) });
-    for block in 0..20 {
-        for (worker, noise) in [(0, 1000), (1, 2000)] {
-            records.push(request(worker, block + 20 * worker, Some(worker)));
-            let position = u64::from(block + 20 * worker) + 1;
-            records.push(Record { stream: worker, action: Action::Report { scan: worker, position } });
-            records.push(request(2, noise + block, None));
-        }
-    }
-    records.push(Record { stream: 0, action: Action::Finish { scan: 0 } });
-    let trace = trace(records);
-    let misses =
-        |policy: &str| simulate(&trace, &policy.parse().unwrap(), 42, 1, Interleaving::Fixed).unwrap().counts.misses;
-    let (pbm, lru) = (misses("pbm(samples=all,frequency=off)"), misses("lru"));
-    assert_eq!(pbm, 40 + 40, "each page and each page of noise once");
-    assert!(lru > pbm, "{lru}");
-}
-
 fn bitmaps() -> Trace {
     let workload = "bitmap(streams=6,queries=4,pages=1200,run=2)";
     Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap()
 }
 
-/// A bitset says as much as its runs. A bound that neither fits costs misses, and no more than knowing nothing.
+/// A bitset says as much as its runs. A bound that the runs do not fit costs misses, and no more than knowing nothing.
 #[test]
 fn bitsets_are_their_runs_and_a_tight_bound_costs_misses() {
     let trace = bitmaps();
@@ -284,39 +248,6 @@ fn bitsets_are_their_runs_and_a_tight_bound_costs_misses() {
     // 360 blocks are 6 words and a rank, or some 36 runs.
     assert_eq!(exact, misses("pbm-paper", 8, true));
     let (coarse, unknown) = (misses("pbm-paper", 8, false), misses("random", 0, false));
-    println!("exact {exact}, two runs {coarse}, random {unknown}");
+    println!("exact {exact}, one run {coarse}, random {unknown}");
     assert!(exact < coarse && coarse < unknown);
-}
-
-/// Waiting is bounded by its share, takes place, and is counted; without it nothing waits.
-#[test]
-fn scans_wait_as_advised_and_no_longer() {
-    let workload = "sequential(streams=32,queries=4,pages=3000)";
-    let trace = Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap();
-    let run = |throttle| {
-        let options = Options { throttle, ..Options::of(Interleaving::Logical { latency: 20 }) };
-        simulate_with(&trace, &"pbm-paper".parse().unwrap(), 300, 1, &options).unwrap().logical.unwrap()
-    };
-    let share = 0.5;
-    let (free, slowed) = (run(None), run(Some(Throttle { share, longest: 8000 })));
-    println!("{free:?} {slowed:?}");
-    assert_eq!(free.paused, 0);
-    assert!(slowed.paused > 0 && slowed.paused as f64 <= share * slowed.scan_ticks as f64);
-    assert_eq!(run(Some(Throttle { share: 0.0, longest: 8000 })).paused, 0);
-}
-
-/// More requests on their way make misses shorter, and a scan alone has all of them whichever way they are shared out.
-#[test]
-fn reading_ahead_shortens_misses() {
-    let ticks = |streams, read_ahead| {
-        let workload = format!("sequential(streams={streams},queries=2,pages=1000)");
-        let trace = Trace::load(&workload, &mut generate(&workload, 5).unwrap()).unwrap();
-        let options = Options { read_ahead, ..Options::of(Interleaving::Logical { latency: 20 }) };
-        simulate_with(&trace, &"lru".parse().unwrap(), 100, 1, &options).unwrap().logical.unwrap().ticks
-    };
-    let shared = |budget, short_first| Some(ReadAhead { budget, short_first });
-    assert_eq!(ticks(1, None), ticks(1, shared(1, false)));
-    assert!(ticks(1, shared(4, false)) < ticks(1, None));
-    assert_eq!(ticks(1, shared(4, false)), ticks(1, shared(4, true)));
-    assert!(ticks(6, shared(24, false)) < ticks(6, None) && ticks(6, shared(24, true)) < ticks(6, None));
 }

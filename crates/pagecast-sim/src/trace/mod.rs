@@ -60,8 +60,7 @@ pub enum Action {
         /// The registered scan that asks, if one does.
         scan: Option<ScanNumber>,
     },
-    /// It registers a scan. Numbers are given in order: 0, 1, 2... A scan of several workers takes one for each, and they read
-    /// and report under their own; the scan ends under its first.
+    /// It registers a scan. Numbers are given in order: 0, 1, 2...
     Register(Box<Registration>),
     /// A scan says that all positions before `position` are done.
     Report {
@@ -98,15 +97,6 @@ pub struct Registration {
     pub length: u64,
     /// What it reads, by relation.
     pub parts: Vec<(RelationId, Extent)>,
-    /// Where the workers begin that make the scan side by side, the first at 0; empty if it is made by one alone.
-    pub starts: Vec<u64>,
-}
-
-impl Registration {
-    /// How many scan numbers it takes.
-    pub(crate) fn numbers(&self) -> usize {
-        self.starts.len().max(1)
-    }
 }
 
 /// What a scan reads of a relation; see [`pagecast_core::predictor::Pages`].

@@ -11,7 +11,6 @@ use super::Cache;
 use super::frame::{Held, Owned};
 use crate::PoolError;
 use crate::stats::Counter;
-use crate::storage::Region;
 use crate::sync::{Mutex, unless_mistaken};
 
 /// A load that is under way or has ended. It is found through its shard's table until it ends, and through its waiters
@@ -132,11 +131,6 @@ impl Loading {
             Some(owned) => self.cache.memory.write(owned),
             None => &mut [],
         }
-    }
-
-    /// Where the frames are.
-    pub(crate) fn region(&self) -> &Arc<Region> {
-        self.cache.memory.region()
     }
 
     /// The frame is filled: makes its first `len` bytes the page as of log record `lsn`, pinned once for each waiter.

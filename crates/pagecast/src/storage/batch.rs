@@ -1,9 +1,8 @@
 //! Several requests at once, each answered as it comes, and requests that go on until they are done.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::sync::Arc;
 
-use super::{MAX_REQUEST, Region, Storage};
+use super::{MAX_REQUEST, Storage};
 
 /// What is asked of a storage: one request.
 pub struct Request<'a> {
@@ -41,11 +40,6 @@ pub trait Errand {
 
     /// What came of the request: how many bytes, or why not.
     fn answer(&mut self, answer: io::Result<usize>);
-
-    /// Memory of whose frames the requests' buffers are whole ones, owned by the errand, if that is worth telling.
-    fn region(&self) -> Option<&Arc<Region>> {
-        None
-    }
 
     /// There is no further request. An errand that is dropped without this was given up: the storage panicked.
     fn end(self: Box<Self>);

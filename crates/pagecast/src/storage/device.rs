@@ -8,9 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::batch::run_alone;
 use super::declared::{Declared, DeclaredModel};
-use super::{
-    DirectIo, Errand, Errands, Generation, LocalFiles, Region, Request, Storage, Transfer, UringFiles, head, head_of,
-};
+use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Request, Storage, Transfer, UringFiles, head, head_of};
 
 /// The most bytes that one request reads or writes. A storage opened through a device answers a longer one with this
 /// much.
@@ -280,10 +278,6 @@ impl Errand for MeteredErrand<'_, '_> {
         let inner = &self.file.device.0;
         self.file.count(if self.writes { &inner.bytes_written } else { &inner.bytes_read }, &answer);
         self.errand.answer(answer);
-    }
-
-    fn region(&self) -> Option<&Arc<Region>> {
-        self.errand.region()
     }
 
     fn end(self: Box<Self>) {

@@ -10,7 +10,6 @@ mod device;
 mod fault;
 mod local;
 mod memory;
-mod region;
 mod uring;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -24,7 +23,6 @@ pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
-pub use region::Region;
 pub use uring::UringFiles;
 
 use crate::PoolError;

@@ -167,7 +167,7 @@ impl<R: BufRead> ColumnarReader<R> {
                 if registration.scan != self.scans {
                     return Err("scans are not numbered in order");
                 }
-                self.scans = below_limit(u64::from(self.scans) + registration.numbers() as u64)?;
+                self.scans = below_limit(u64::from(self.scans) + 1)?;
                 Action::Register(Box::new(registration))
             }
             REPORT => Action::Report { scan: scan(&mut self.before)?, position: take(&mut values).ok_or(SHORT)? },
@@ -227,14 +227,15 @@ fn narrow(number: u64) -> Result<u32, &'static str> {
 }
 
 /// Whatever counts are announced, memory grows only as the bytes come.
-fn take_registration(values: &mut &[u8], wide: bool) -> Result<Registration, &'static str> {
+pub(super) fn take_registration(values: &mut &[u8], wide: bool) -> Result<Registration, &'static str> {
     let scan = below_limit(number(values)?)?;
     let kind = byte(values)?;
     let length = number(values)?;
-    let (mut starts, mut parts) = (Vec::new(), Vec::new());
-    for _ in 0..if wide { number(values)? } else { 0 } {
-        let before = starts.last().copied().unwrap_or(0);
-        starts.push(take_difference(values, before).ok_or(SHORT_REGISTRATION)?);
+    let mut parts = Vec::new();
+    if wide && number(values)? > 0 {
+        return Err(
+            "a scan of several workers, which is not read any more: convert the trace with each worker as a scan of its own",
+        );
     }
     for _ in 0..number(values)? {
         let relation = RelationId(narrow(number(values)?)?);
@@ -249,7 +250,7 @@ fn take_registration(values: &mut &[u8], wide: bool) -> Result<Registration, &'s
         };
         parts.push((relation, extent));
     }
-    Ok(Registration { scan, kind, length, parts, starts })
+    Ok(Registration { scan, kind, length, parts })
 }
 
 fn take_runs(values: &mut &[u8]) -> Result<Vec<Run>, &'static str> {

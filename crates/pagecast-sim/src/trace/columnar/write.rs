@@ -133,18 +133,15 @@ impl<W: Write> ColumnarWriter<W> {
 }
 
 /// Puts a registration in the narrowest words that there are for it, and says which.
-fn put_registration(out: &mut Vec<u8>, registration: &Registration) -> u8 {
-    let Registration { scan, kind, length, parts, starts } = registration;
-    let wide = !starts.is_empty() || parts.iter().any(|(_, extent)| !matches!(extent, Extent::Runs(_)));
+pub(super) fn put_registration(out: &mut Vec<u8>, registration: &Registration) -> u8 {
+    let Registration { scan, kind, length, parts } = registration;
+    let wide = parts.iter().any(|(_, extent)| !matches!(extent, Extent::Runs(_)));
     put(out, u64::from(*scan));
     out.push(*kind);
     put(out, *length);
     if wide {
-        put(out, starts.len() as u64);
-        let mut before = 0;
-        for &start in starts {
-            put_difference(out, start, std::mem::replace(&mut before, start));
-        }
+        // Scans of several workers were of this kind, too, and had their number here.
+        put(out, 0);
     }
     put(out, parts.len() as u64);
     for (relation, extent) in parts {

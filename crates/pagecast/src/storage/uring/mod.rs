@@ -6,15 +6,7 @@
 //! without io_uring, or one that forbids it (a container's filter of system calls does, often), is found out when the
 //! device is made; [`Opener::describe`] says why, and requests are then positional, one after the other, by as many
 //! threads as for [`LocalFiles`](super::LocalFiles).
-//!
-//! With [`UringFiles::registered`], the frames of a pool are registered with each ring, in chunks and as they come into
-//! use, which spares the kernel looking up and holding their memory for each request anew ([`super::region`]). It counts
-//! as locked memory, once for each thread that reads; a kernel that refuses more of it (`RLIMIT_MEMLOCK`, most often)
-//! leaves the rest of the pool to requests by address, and `describe` says so.
 
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-mod registered;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod ring;
@@ -24,7 +16,6 @@ mod slot;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::batch::run_alone;
@@ -42,40 +33,19 @@ const UNDER_WAY: usize = 16;
 pub struct UringFiles {
     /// Why there is no ring, as soon as that is known.
     refused: Arc<OnceLock<String>>,
-    /// Whether buffers are registered, and what has become of it.
-    registering: Option<Arc<Registering>>,
 }
 
 impl UringFiles {
     /// Finds out whether there is io_uring.
     pub fn new() -> Self {
-        let files = Self { refused: Arc::default(), registering: None };
+        let files = Self { refused: Arc::default() };
         thread::probe().unwrap_or_else(|error| files.refuse(&error));
         files
-    }
-
-    /// The same, with the frames of pools registered as buffers.
-    pub fn registered() -> Self {
-        Self { registering: Some(Arc::default()), ..Self::new() }
-    }
-
-    /// How many requests were made by registered buffers, of all files.
-    pub fn registered_requests(&self) -> u64 {
-        self.registering.as_ref().map_or(0, |registering| registering.requests())
     }
 
     /// Why requests are positional; `None` if they go through io_uring.
     pub fn refused(&self) -> Option<&str> {
         self.refused.get().map(String::as_str)
-    }
-
-    fn describe_buffers(&self) -> String {
-        let refused = self.registering.as_ref().map(|registering| registering.refused());
-        match refused {
-            None => String::new(),
-            Some(None) => ", registered buffers".to_owned(),
-            Some(Some(reason)) => format!(", buffers by address because registering is refused: {reason}"),
-        }
     }
 
     fn refuse(&self, error: &io::Error) {
@@ -105,37 +75,9 @@ impl Opener for UringFiles {
 
     fn describe(&self) -> String {
         match self.refused() {
-            None => format!("{}, io_uring{}", LocalFiles.describe(), self.describe_buffers()),
+            None => format!("{}, io_uring", LocalFiles.describe()),
             Some(reason) => format!("{}, positional because io_uring is refused: {reason}", LocalFiles.describe()),
         }
-    }
-}
-
-/// What has become of the wish for registered buffers, of all rings of a device.
-#[derive(Debug, Default)]
-struct Registering {
-    /// Why no more of them are registered.
-    refused: OnceLock<String>,
-    requests: AtomicU64,
-}
-
-impl Registering {
-    fn refused(&self) -> Option<&str> {
-        self.refused.get().map(String::as_str)
-    }
-
-    fn refuse(&self, error: &io::Error) {
-        // Whoever comes first names the reason.
-        let _ = self.refused.set(error.to_string());
-    }
-
-    /// Requests that were made by registered buffers. Relaxed: a count orders nothing.
-    fn requests(&self) -> u64 {
-        self.requests.load(Relaxed)
-    }
-
-    fn count(&self) {
-        self.requests.fetch_add(1, Relaxed);
     }
 }
 
@@ -184,12 +126,7 @@ impl Storage for UringFile {
         // A file that cannot be opened again says so to each errand, below.
         if self.files.refused().is_none()
             && let Ok(file) = self.file.file()
-            && let Err(broken) = thread::serve(
-                &file,
-                next,
-                &mut |e, answer| self.settle(e, answer),
-                self.files.registering.as_deref(),
-            )
+            && let Err(broken) = thread::serve(&file, next, &mut |e, answer| self.settle(e, answer))
         {
             self.files.refuse(&broken.error);
             broken.left.into_iter().for_each(|errand| run_alone(&self.file, errand));
@@ -244,7 +181,7 @@ mod thread {
 
     use super::super::Errands;
     use super::ring::Ring;
-    use super::{Broken, Registering, Settle};
+    use super::{Broken, Settle};
 
     thread_local!(static RING: Cell<Option<Ring>> = const { Cell::new(None) });
 
@@ -258,11 +195,10 @@ mod thread {
         file: &File,
         next: &mut Errands<'_, 'e>,
         settle: &mut Settle<'_>,
-        registering: Option<&Registering>,
     ) -> Result<(), Broken<'e>> {
         let unmade = |error| Broken { error, left: Vec::new() };
         let mut ring = RING.take().map_or_else(Ring::new, Ok).map_err(unmade)?;
-        ring.serve(file.as_fd(), next, settle, registering)?;
+        ring.serve(file.as_fd(), next, settle)?;
         RING.set(Some(ring));
         Ok(())
     }
@@ -274,18 +210,13 @@ mod thread {
     use std::io;
 
     use super::super::Errands;
-    use super::{Broken, Registering, Settle};
+    use super::{Broken, Settle};
 
     pub(super) fn probe() -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this system has none"))
     }
 
-    pub(super) fn serve<'e>(
-        _: &File,
-        _: &mut Errands<'_, 'e>,
-        _: &mut Settle<'_>,
-        _: Option<&Registering>,
-    ) -> Result<(), Broken<'e>> {
+    pub(super) fn serve<'e>(_: &File, _: &mut Errands<'_, 'e>, _: &mut Settle<'_>) -> Result<(), Broken<'e>> {
         probe().map_err(|error| Broken { error, left: Vec::new() })
     }
 }

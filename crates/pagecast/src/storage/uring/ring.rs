@@ -13,9 +13,6 @@
 //! * (U4) No more requests are under way than the ring has entries, and there is room for twice as many completions. So
 //!   no completion is lost.
 //!
-//! * (U5) The queues of a ring are used by who has the [`Ring`] mutably, and by nobody else. What others have of it are
-//!   its registered buffers ([`super::registered`]), for which the kernel has a lock.
-//!
 //! Completions come in any order; each carries the number of its slot. A ring is used by one thread, and needs no lock.
 //!
 //! Cost: one system call hands over what is new and waits for the next answer; a request costs one allocation for its
@@ -23,22 +20,17 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::{CompletionQueue, IoUring, Probe, SubmissionQueue, opcode, squeue};
 use rustix::io::Errno;
 
-use super::super::{Errands, Region};
-use super::registered::{self, Registration};
-use super::slot::{IoVec, Slot};
-use super::{Broken, Registering, Settle, UNDER_WAY};
+use super::super::Errands;
+use super::slot::Slot;
+use super::{Broken, Settle, UNDER_WAY};
 
 /// A ring that works, as far as its first request could tell.
-pub(super) struct Ring {
-    uring: Arc<IoUring>,
-    registration: Option<Arc<Registration>>,
-}
+pub(super) struct Ring(IoUring);
 
 impl Ring {
     /// Makes a ring and tries it.
@@ -47,15 +39,14 @@ impl Ring {
     ///
     /// The kernel has no io_uring, or one without reading and writing, or this process may not use it.
     pub(super) fn new() -> io::Result<Self> {
-        let uring = Arc::new(IoUring::new(UNDER_WAY as u32)?);
-        let mut ring = Self { uring, registration: None };
+        let mut ring = Self(IoUring::new(UNDER_WAY as u32)?);
         let mut probe = Probe::new();
-        ring.uring.submitter().register_probe(&mut probe)?;
+        ring.0.submitter().register_probe(&mut probe)?;
         if ![opcode::Readv::CODE, opcode::Writev::CODE].into_iter().all(|code| probe.is_supported(code)) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "no vectored reads and writes"));
         }
         // A filter of system calls may let a ring be made, but not be used.
-        let mut flight = Flight::new(&mut ring, None);
+        let mut flight = Flight::new(&mut ring);
         // SAFETY: a request that does nothing has no buffers.
         unsafe { flight.push(&opcode::Nop::new().build()) }?;
         while flight.completed().is_empty() {
@@ -66,7 +57,6 @@ impl Ring {
     }
 
     /// Runs the errands of `next` until it has none and all have ended. `settle` makes of an answer what the errand gets.
-    /// With `registering`, requests are made by registered buffers where that works.
     ///
     /// # Errors
     ///
@@ -77,10 +67,9 @@ impl Ring {
         file: BorrowedFd<'_>,
         next: &mut Errands<'_, 'e>,
         settle: &mut Settle<'_>,
-        registering: Option<&Registering>,
     ) -> Result<(), Broken<'e>> {
         let fd = file.as_raw_fd();
-        let mut flight = Flight::new(self, registering);
+        let mut flight = Flight::new(self);
         loop {
             while flight.count < UNDER_WAY
                 && let Some(errand) = next()
@@ -97,12 +86,10 @@ impl Ring {
             }
             for (number, answer) in flight.completed() {
                 let mut slot = flight.slots[number].take().expect("the kernel answers what is under way");
-                if slot.take(&answer, registering) {
-                    // SAFETY: its request is completed.
-                    let errand = unsafe { slot.errand() };
-                    let answer = settle(errand, answer);
-                    errand.answer(answer);
-                }
+                // SAFETY: its request is completed.
+                let errand = unsafe { slot.errand() };
+                let answer = settle(errand, answer);
+                errand.answer(answer);
                 if let Err(error) = flight.begin(fd, slot) {
                     return Err(flight.break_off(error));
                 }
@@ -111,37 +98,30 @@ impl Ring {
     }
 
     fn submission(&mut self) -> SubmissionQueue<'_> {
-        // SAFETY: whoever has the ring mutably uses its queues alone (U5).
-        unsafe { self.uring.submission_shared() }
+        self.0.submission()
     }
 
     fn completion(&mut self) -> CompletionQueue<'_> {
-        // SAFETY: as above.
-        unsafe { self.uring.completion_shared() }
+        self.0.completion()
     }
 }
 
 /// The requests under way. Going, it waits until there is none.
 struct Flight<'r, 'e> {
     ring: &'r mut Ring,
-    registering: Option<&'r Registering>,
     count: usize,
     slots: [Option<Slot<'e>>; UNDER_WAY],
 }
 
 impl<'r, 'e> Flight<'r, 'e> {
-    fn new(ring: &'r mut Ring, registering: Option<&'r Registering>) -> Self {
-        Self { ring, registering, count: 0, slots: [const { None }; UNDER_WAY] }
+    fn new(ring: &'r mut Ring) -> Self {
+        Self { ring, count: 0, slots: [const { None }; UNDER_WAY] }
     }
 
     /// Offers the next request of an errand that has none under way, or ends it.
     fn begin(&mut self, file: RawFd, mut slot: Slot<'e>) -> io::Result<()> {
-        let buffer = |region: &Arc<Region>, bufs: &[IoVec]| {
-            let (ring, registering) = (&mut *self.ring, self.registering?);
-            registered::buffer_of(&ring.uring, &mut ring.registration, registering, region, bufs)
-        };
         // SAFETY: no request of it is under way.
-        let Some(entry) = (unsafe { slot.entry(file, buffer) }) else {
+        let Some(entry) = (unsafe { slot.entry(file) }) else {
             // SAFETY: as above.
             unsafe { slot.into_errand() }.end();
             return Ok(());
@@ -170,7 +150,7 @@ impl<'r, 'e> Flight<'r, 'e> {
     /// Hands over what was pushed and waits for a completion. On an error nothing more must be handed over.
     fn wait(&mut self) -> io::Result<()> {
         loop {
-            match self.ring.uring.submitter().submit_and_wait(1).map_err(|error| Errno::from_io_error(&error)) {
+            match self.ring.0.submitter().submit_and_wait(1).map_err(|error| Errno::from_io_error(&error)) {
                 Ok(_) | Err(Some(Errno::INTR)) => return Ok(()),
                 // The kernel is short of something, which completions may give back.
                 Err(Some(Errno::AGAIN | Errno::BUSY)) => {
@@ -356,10 +336,10 @@ mod tests {
         let (dropped, drops) = channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let mut flight = Flight::new(&mut ring, None);
+                let mut flight = Flight::new(&mut ring);
                 let fd = slow.as_raw_fd();
                 flight.begin(fd, Slot::new(Box::new(Watched(vec![0; 3], dropped.clone())))).unwrap();
-                flight.ring.uring.submitter().submit().unwrap();
+                flight.ring.0.submitter().submit().unwrap();
                 // The kernel never learns of this one.
                 flight.begin(fd, Slot::new(Box::new(Watched(vec![9; 3], dropped)))).unwrap();
                 let panic = std::panic::AssertUnwindSafe(|| {
@@ -381,9 +361,9 @@ mod tests {
         let Some(mut ring) = ring() else { return };
         let (slow, mut writer) = pipe();
         let (dropped, drops) = channel();
-        let mut flight = Flight::new(&mut ring, None);
+        let mut flight = Flight::new(&mut ring);
         flight.begin(slow.as_raw_fd(), Slot::new(Box::new(Watched(vec![0; 3], dropped.clone())))).unwrap();
-        flight.ring.uring.submitter().submit().unwrap();
+        flight.ring.0.submitter().submit().unwrap();
         flight.begin(slow.as_raw_fd(), Slot::new(Box::new(Watched(vec![9; 3], dropped)))).unwrap();
         writer.write_all(b"abc").unwrap();
         let broken = flight.break_off(io::Error::other("a reason"));
