@@ -24,7 +24,7 @@ typedef struct PredictorConfig
 	uint32_t	scans;			/* that may run at once */
 	uint32_t	words;			/* of 8 bytes, for the blocks of all scans */
 	uint32_t	cells;			/* of 256 blocks, remembered to be quick */
-	uint32_t	scan_words;		/* most for the blocks of one scan; more are coarsened */
+	uint32_t	scan_words;		/* most for the blocks of one scan; more are one run */
 	uint32_t	marks;			/* of trailing index scans */
 } PredictorConfig;
 

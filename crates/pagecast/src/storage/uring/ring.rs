@@ -295,7 +295,7 @@ mod tests {
                     left = left.checked_sub(1)?;
                     Some(Box::new(One { memory: Memory::Read(vec![0]), answer: None, ended: ended.clone() }))
                 };
-                assert!(ring.serve(slow.as_fd(), &mut next, &mut as_it_is, None).is_ok());
+                assert!(ring.serve(slow.as_fd(), &mut next, &mut as_it_is).is_ok());
                 done.send(()).unwrap();
             });
             for byte in 0..MANY as u8 {
@@ -389,7 +389,7 @@ mod tests {
         let one = |memory| One { memory, answer: None, ended: ended.clone() };
         let mut errands = vec![one(Memory::Write(b"word")), one(Memory::Read(vec![0; 8]))];
         let mut next = || Some(Box::new(errands.pop()?) as Box<dyn Errand>);
-        assert!(ring.serve(file.as_fd(), &mut next, &mut as_it_is, None).is_ok());
+        assert!(ring.serve(file.as_fd(), &mut next, &mut as_it_is).is_ok());
         drop((errands, ended));
         let (failed, done): (Vec<_>, Vec<_>) = ends.iter().map(|(_, answer)| answer).partition(Result::is_err);
         let failed: Vec<_> = failed.into_iter().map(|answer| answer.unwrap_err().raw_os_error()).collect();
