@@ -62,7 +62,7 @@ pub enum PoolError {
     #[error("{lsn}: the log cannot be made durable to it: {source}")]
     Log {
         /// The record that a page waits for.
-        lsn: crate::Lsn,
+        lsn: crate::seal::Lsn,
         /// The log's word.
         source: Arc<io::Error>,
     },

@@ -1,6 +1,6 @@
 //! The bytes of the frames: one anonymous mapping, cut into pages. Unsafe: tokens, not borrows, say who may touch it.
 //!
-//! Who may touch which bytes is decided by the tokens of [`crate::cache`]: an [`Owned`] is the only one of its frame and
+//! Who may touch which bytes is decided by the tokens of [`crate::token`]: an [`Owned`] is the only one of its frame and
 //! excludes every [`Held`] of it; a [`Held`] excludes an [`Owned`]. The functions here turn tokens into slices. One of them
 //! takes no token, and copies bytes that may be anything.
 
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::cache::{Held, Owned};
 use crate::processor_cache::prefetch;
+use crate::token::{Held, Owned};
 
 /// Advice that frees the memory at once, which elsewhere than on Linux may be no more than a hint.
 #[cfg(target_os = "linux")]

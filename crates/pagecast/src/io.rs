@@ -392,8 +392,8 @@ impl Future for Awaited {
     }
 }
 
-/// Collects loads and hands them over, neighbouring pages as one request. Whatever is collected is handed over when
-/// this goes, so that no load stays behind with its caller.
+/// Collects loads and hands them over, neighbouring pages as one request.
+#[must_use = "loads that are not submitted fail"]
 pub(crate) struct Batch<'a> {
     threads: &'a IoThreads,
     relation: &'a Arc<Relation>,
@@ -427,6 +427,11 @@ impl<'a> Batch<'a> {
         self.loads.push(loading);
     }
 
+    /// Hands over what is left.
+    pub(crate) fn submit(mut self) {
+        self.flush();
+    }
+
     fn flush(&mut self) {
         if self.loads.is_empty() {
             return;
@@ -436,11 +441,5 @@ impl<'a> Batch<'a> {
             true => self.threads.submit_ahead(job),
             false => self.threads.submit(job),
         }
-    }
-}
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        self.flush();
     }
 }

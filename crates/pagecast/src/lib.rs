@@ -3,23 +3,35 @@
 //! Start with [`Pool`]. Files are opened through a [`storage::Device`] and are [`Relation`]s of fixed pages. Whoever will
 //! read much announces it as a [`Scan`]; the policy then keeps the pages that are wanted soonest.
 //!
+//! The modules, from the bottom up. A module uses those above it in this table and never one below (`tests/layers.rs`).
+//!
 //! | module | is |
 //! |---|---|
-//! | [`storage`] | where pages come from: local files, io_uring, declared speed, memory, faults |
-//! | `cache` | frames, page table, loads: the protocol, with its invariants |
-//! | `frame_memory`, `processor_cache` | the frames' bytes; a hint to the processor: with `ring`, `slot` and `registered` of `storage::uring`, the only unsafe code |
+//! | `sync` | atomics, locks and threads, exchanged for a schedule explorer's under test |
+//! | `processor_cache` | a hint to the processor; unsafe |
+//! | `machine_memory` | how much memory there is |
+//! | `stats` | what is counted |
+//! | `seal` | what a page says of itself on storage |
+//! | `error` | what can go wrong |
+//! | `blocking` | a future awaited by a thread |
+//! | [`storage`] | where pages come from: local files, io_uring (unsafe), declared speed, memory, faults |
+//! | `token` | who has a frame |
+//! | `frame_memory` | the frames' bytes; unsafe |
+//! | `cache` | frames, page table, loads, eviction: the protocol, with its invariants |
+//! | `relation` | open files, cut into pages |
 //! | `io` | the threads that read |
-//! | `write` | pages that change: log, seals, write-back, checkpoint, double writes |
-//! | `pool`, `session`, `read`, `pin`, `pin_mut`, `scan`, `relation` | what users call |
-//! | `prefetch` | pages that are brought before they are asked for |
-//! | `resize`, `shares` | the pool's size while it is in use; what parts of it are bounded or kept |
-//! | `snapshot`, [`metrics`] | what an operator sees |
-//! | [`warm`] | the hottest pages, kept over a restart |
-//! | `options`, `stats` | how memory is divided, what is counted |
+//! | `write` | pages that change: log, write-back, checkpoint, double writes |
+//! | `options` | what a pool is made of |
+//! | `pin`, `pin_mut` | a page in the caller's hands |
+//! | `engine` | requests, reads, pages ahead, and how the memory is divided |
+//! | `scan`, `session` | what a caller keeps while it reads |
+//! | `pool` | what users call: [`Pool`], with resize, shares, writes, snapshot and [`warm`] restart |
+//! | [`metrics`] | a snapshot as Prometheus text |
 #![deny(unsafe_code)]
 
 mod blocking;
 mod cache;
+mod engine;
 mod error;
 #[allow(unsafe_code)]
 mod frame_memory;
@@ -30,40 +42,34 @@ mod options;
 mod pin;
 mod pin_mut;
 mod pool;
-mod prefetch;
 #[allow(unsafe_code)]
 mod processor_cache;
-mod read;
 mod relation;
-mod request;
-mod resize;
 mod scan;
+mod seal;
 mod session;
-mod shares;
-mod snapshot;
 mod stats;
 pub mod storage;
 mod sync;
-pub mod warm;
+mod token;
 mod write;
 
 pub use cache::FrameCounts;
+pub use engine::{MemoryUse, ReadResult, ReadStats};
 pub use error::PoolError;
-pub use options::{MemoryUse, PoolOptions, PrefetchOptions, Recorder};
+pub use options::{PoolOptions, PrefetchOptions, Recorder};
 pub use pagecast_core::policy::{self, Batching, PolicySpec};
 pub use pagecast_core::predictor::{self, PredictorConfig};
 pub use pagecast_core::{PageId, RelationId, ScanId};
 pub use pin::Pin;
 pub use pin_mut::PinMut;
-pub use pool::Pool;
-pub use read::{ReadResult, ReadStats};
+pub use pool::{Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
 pub use relation::Relation;
-pub use resize::Resized;
 pub use scan::Scan;
+pub use seal::{Format, Lsn, SEAL_BYTES};
 pub use session::Session;
-pub use snapshot::{RelationRequests, RelationView, Snapshot};
 pub use stats::PoolStats;
-pub use write::{DoubleWriteOptions, Format, Log, Lsn, SEAL_BYTES, WriteOptions, WriterOptions, Written};
+pub use write::{DoubleWriteOptions, Log, WriteOptions, WriterOptions, Written};
 
 /// The largest page, in bytes: one request of the storage.
 pub const MAX_PAGE_SIZE: u32 = storage::MAX_REQUEST as u32;

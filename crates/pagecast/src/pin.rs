@@ -3,8 +3,9 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::Lsn;
-use crate::cache::{Cache, Held};
+use crate::cache::Cache;
+use crate::seal::Lsn;
+use crate::token::Held;
 
 /// A page that stays where it is while this exists. Reads as the page's bytes; the last page of a file may be short.
 ///

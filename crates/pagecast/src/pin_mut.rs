@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::cache::{Cache, Exclusive};
 use crate::relation::Relation;
-use crate::write::{Lsn, Writer};
+use crate::seal::Lsn;
+use crate::write::Writer;
 use crate::{Pin, PoolError};
 
 /// A page that is pinned by this alone, and may be changed. Everyone else who wants it waits until this goes.

@@ -11,11 +11,11 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use pagecast_core::{PageId, RelationId};
 
+use crate::PoolError;
+use crate::seal::{self, Broken, Format, Lsn, SEAL_BYTES};
 use crate::stats::{Counter, Counts, PoolStats, stripe};
 use crate::storage::{Generation, Storage};
 use crate::sync::Mutex;
-use crate::write::seal::{self, Broken};
-use crate::{Format, Lsn, PoolError, PoolOptions, SEAL_BYTES};
 
 /// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one ends with the file.
 pub struct Relation {
@@ -52,10 +52,11 @@ impl Relation {
         id: RelationId,
         storage: Arc<dyn Storage>,
         format: Format,
-        options: &PoolOptions,
+        page_size: u32,
+        counts_requests: bool,
         pool: u64,
     ) -> Result<Self, PoolError> {
-        let (len, max, page_size) = (storage.len(), u32::MAX, options.page_size);
+        let (len, max) = (storage.len(), u32::MAX);
         if len.div_ceil(u64::from(page_size)) > u64::from(max) {
             return Err(PoolError::TooLarge { path: storage.path().to_owned(), len, page_size, max });
         }
@@ -65,7 +66,7 @@ impl Relation {
             page_size,
             pool,
             stale: OnceLock::new(),
-            counts: options.count_relations.then(Counts::stripes),
+            counts: counts_requests.then(Counts::stripes),
             format,
             is_unsynced: AtomicBool::new(false),
             sync: Mutex::new(()),
@@ -255,6 +256,14 @@ impl Relation {
     pub(crate) fn page_len(&self, block: u32) -> u32 {
         let start = u64::from(block) * u64::from(self.page_size);
         self.len().saturating_sub(start).min(u64::from(self.page_size)) as u32
+    }
+
+    /// Fails unless there is such a page.
+    pub(crate) fn check_block(&self, block: u32) -> Result<(), PoolError> {
+        if block < self.pages() {
+            return Ok(());
+        }
+        Err(PoolError::NoPage { path: self.path().to_owned(), block, pages: self.pages() })
     }
 
     /// Fails unless the file has all bytes of `range`.

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use pagecast_core::{PageId, ScanId};
 
 use crate::cache::Capped;
-use crate::pool::Shared;
+use crate::engine::Engine;
 use crate::{PoolError, Relation};
 
 /// A scan that the pool knows of. It reports how far it is, and is forgotten when this is dropped, be it at its end, on an
 /// error or on cancellation.
 pub struct Scan {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     id: ScanId,
 }
 
 impl Scan {
-    pub(crate) fn new(shared: Arc<Shared>, id: ScanId) -> Self {
-        Self { shared, id }
+    pub(crate) fn new(engine: Arc<Engine>, id: ScanId) -> Self {
+        Self { engine, id }
     }
 
     /// What requests of the scan are marked with.
@@ -29,8 +29,8 @@ impl Scan {
     /// All positions before `position` are done. Several threads of one scan may report, and the furthest position
     /// counts. Lock-free, unless the pool reads ahead: then whoever finds nobody else at it brings the next pages.
     pub fn report(&self, position: u64) {
-        self.shared.predictor.report(self.id, position, self.shared.now());
-        self.shared.read_ahead(self.id);
+        self.engine.predictor.report(self.id, position, self.engine.now());
+        self.engine.read_ahead(self.id);
     }
 
     /// Says that this scan, which goes along an index, has come to `page` by `entry`: a page of a relation that stands for the
@@ -62,7 +62,7 @@ impl Scan {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn mark(&self, page: PageId, entry: PageId) {
-        self.shared.predictor.mark(page, entry);
+        self.engine.predictor.mark(page, entry);
     }
 
     /// Says that this scan, which reads a table nearly in its order (registered as
@@ -70,14 +70,14 @@ impl Scan {
     /// the page at the same place. Any thread, no lock; mostly a read, and up to eight stores. Without room for
     /// [`marks`](crate::PredictorConfig::marks) nothing happens.
     pub fn visit(&self, page: PageId) {
-        self.shared.predictor.visit(self.id, page, self.shared.now());
+        self.engine.predictor.visit(self.id, page, self.engine.now());
     }
 
     /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the bound: a scan that reads
     /// everything once then leaves the rest of the pool alone, whatever the policy. When it has as many, each further load
     /// takes the frame of its oldest page that nobody holds. Pinned pages and those on their way come on top.
     pub fn cap(&self, frames: Option<u32>) {
-        self.shared.cache.cap(Capped::Scan(self.id), frames);
+        self.engine.cache.cap(Capped::Scan(self.id), frames);
     }
 
     /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on their way now because
@@ -109,16 +109,16 @@ impl Scan {
     /// A range is outside the file, or the file is known to have changed. A read that fails later is only counted; who
     /// asks for the page then reads it again.
     pub fn will_need(&self, relation: &Arc<Relation>, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
-        self.shared.will_need(self.id, relation, ranges)
+        self.engine.will_need(self.id, relation, ranges)
     }
 }
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        self.shared.end_window(self.id);
+        self.engine.end_window(self.id);
         self.cap(None);
-        let now = self.shared.now();
-        self.shared.registry.lock().finish(self.id, now);
+        let now = self.engine.now();
+        self.engine.registry.lock().finish(self.id, now);
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
             leader.mark(table.page(77), index.page(50));
             leader.report(51);
             let wanted = |block| {
-                leader.shared.predictor.next_access(Question::new(table.page(block), leader.shared.now())).is_some()
+                leader.engine.predictor.next_access(Question::new(table.page(block), leader.engine.now())).is_some()
             };
             assert_eq!((wanted(77), wanted(78)), (known, false), "{marks} marks");
             // The follower passes the entry.
@@ -189,9 +189,9 @@ mod tests {
             leader.visit(table.page(50));
             drop(leader);
             follower.report(35);
-            let predictor = &follower.shared.predictor;
+            let predictor = &follower.engine.predictor;
             let later = predictor
-                .next_access(Question { last_use: Some(1), ..Question::new(table.page(50), follower.shared.now()) });
+                .next_access(Question { last_use: Some(1), ..Question::new(table.page(50), follower.engine.now()) });
             assert_eq!(later.is_some_and(|ticks| ticks > 0), known, "{marks} marks: {later:?}");
         }
     }

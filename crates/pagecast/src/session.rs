@@ -9,8 +9,8 @@ use pagecast_core::ScanId;
 
 use crate::blocking::block_on;
 use crate::cache::SessionState;
-use crate::pool::Shared;
-use crate::read::{self, ReadResult};
+use crate::engine::{self, Engine, ReadResult};
+
 use crate::relation::Relation;
 use crate::stats::PoolStats;
 use crate::{Pin, PoolError};
@@ -44,13 +44,13 @@ use crate::{Pin, PoolError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Session<'pool> {
-    shared: &'pool Arc<Shared>,
+    engine: &'pool Arc<Engine>,
     state: SessionState,
 }
 
 impl<'pool> Session<'pool> {
-    pub(crate) fn new(shared: &'pool Arc<Shared>) -> Self {
-        Self { shared, state: SessionState::enter(&shared.cache) }
+    pub(crate) fn new(engine: &'pool Arc<Engine>) -> Self {
+        Self { engine, state: SessionState::enter(&engine.cache) }
     }
 
     /// As [`Pool::pin`](crate::Pool::pin).
@@ -60,7 +60,7 @@ impl<'pool> Session<'pool> {
     /// As [`Pool::pin`](crate::Pool::pin).
     #[inline]
     pub fn pin(&mut self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'pool>, PoolError> {
-        self.shared.pin(&mut self.state, relation, block, scan)
+        self.engine.pin(&mut self.state, relation, block, scan)
     }
 
     /// As [`Pool::pin_async`](crate::Pool::pin_async).
@@ -70,7 +70,7 @@ impl<'pool> Session<'pool> {
         block: u32,
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<Pin<'pool>, PoolError>> + Send + use<'_, 'pool> {
-        self.shared.pin_async(&mut self.state, relation.clone(), block, scan)
+        self.engine.pin_async(&mut self.state, relation.clone(), block, scan)
     }
 
     /// As [`Pool::read`](crate::Pool::read).
@@ -84,7 +84,7 @@ impl<'pool> Session<'pool> {
         ranges: &[Range<u64>],
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + use<'_, 'pool> {
-        read::read(self.shared.clone(), &mut self.state, relation.clone(), ranges.to_vec(), scan)
+        engine::read(self.engine.clone(), &mut self.state, relation.clone(), ranges.to_vec(), scan)
     }
 
     /// As [`read`](Self::read), in this thread.
@@ -132,7 +132,7 @@ impl<'pool> Session<'pool> {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        self.shared.copy_unpinned(&mut self.state, relation, (block, offset), into, scan)
+        self.engine.copy_unpinned(&mut self.state, relation, (block, offset), into, scan)
     }
 
     /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by the pool only.
@@ -143,7 +143,7 @@ impl<'pool> Session<'pool> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        self.state.leave(&self.shared.cache);
+        self.state.leave(&self.engine.cache);
     }
 }
 

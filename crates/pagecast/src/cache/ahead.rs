@@ -23,10 +23,11 @@ use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::Access;
 
 use super::Cache;
-use super::frame::{Header, Owned};
+use super::frame::Header;
 use super::load::{Load, Loading, Waiter};
 use super::table::InFlight;
 use crate::stats::Counter;
+use crate::token::Owned;
 
 /// What became of the wish to bring a page ahead.
 pub(crate) enum Ahead {

@@ -30,11 +30,11 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{FrameId, PageId};
 
 use super::Cache;
-use super::frame::Owned;
 use super::free::DRAINED_PER_MISS;
 use super::load::Loading;
 use super::write_back::MAX_MET;
 use crate::stats::Counter;
+use crate::token::Owned;
 
 /// How many candidates an eviction for a page ahead may turn down before it finds nothing.
 const MAX_REFUSALS: u32 = 32;

@@ -28,13 +28,13 @@ use pagecast_core::policy::{Access, Batching, PolicySpec};
 use pagecast_core::{PageId, RelationId};
 use shuttle::thread;
 
-use super::frame::Held;
 use super::{Ahead, Anyone, Cache, Client, Loading, Place, Request, SessionState, Waiter};
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::mistake;
+use crate::token::Held;
 
 mod shares;
 mod writes;

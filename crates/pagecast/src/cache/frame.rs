@@ -1,7 +1,7 @@
 //! Frame headers: who holds which frame, and what is in it.
 
 use pagecast_core::policy::{Claimed, Refusal};
-use pagecast_core::{FrameId, PageId};
+use pagecast_core::PageId;
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::AtomicU64;
@@ -9,6 +9,7 @@ use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::atomic::fence;
 #[cfg(pagecast_shuttle)]
 use crate::sync::mistake::{self, CLAIM_WHILE_WRITING, CLEARED_LATE, NOT_DRAINED};
+use crate::token::{Held, Owned};
 
 /// The end of a chain.
 pub(super) const NIL: u32 = u32::MAX;
@@ -30,42 +31,6 @@ const DIRTY: u64 = 1 << 34;
 const WRITING: u64 = 1 << 35;
 /// The lower half of the state counts pins.
 const PINS: u64 = RESIDENT - 1;
-
-/// A frame that belongs to whoever has this: nobody can pin it or claim it, and its bytes may be written.
-///
-/// There is one for each frame that is free or being filled. Neither copied nor made but by the frame's own transitions.
-#[derive(Debug)]
-#[must_use = "a frame that is dropped is lost to the pool"]
-pub(crate) struct Owned(u32);
-
-impl Owned {
-    #[inline]
-    pub(crate) fn index(&self) -> u32 {
-        self.0
-    }
-
-    /// For the policy that claimed it, who hands it to whoever asked for a victim.
-    pub(super) fn into_claimed(self) -> Claimed {
-        Claimed::new(FrameId(self.0))
-    }
-
-    /// All frames of a new pool.
-    pub(super) fn all(frames: u32) -> Vec<Owned> {
-        (0..frames).rev().map(Owned).collect()
-    }
-}
-
-/// One pin of a resident frame: while there is one, the frame's page stays and its bytes may be read.
-#[derive(Debug)]
-#[must_use = "a pin that is dropped keeps its frame for ever"]
-pub(crate) struct Held(u32);
-
-impl Held {
-    #[inline]
-    pub(crate) fn index(&self) -> u32 {
-        self.0
-    }
-}
 
 /// What everyone needs to know of a frame, in one cache line: a hit writes this line and no other.
 ///
@@ -159,7 +124,7 @@ impl Header {
             // Acquire: pairs with the Release of `publish` (the unpins in between continue its release sequence), so
             // that the tag, the length and the page's bytes are seen as they were published.
             match self.state.compare_exchange_weak(state, state + 1, Acquire, Relaxed) {
-                Ok(_) => return Some(Held(index)),
+                Ok(_) => return Some(Held::new(index)),
                 Err(now) => state = now,
             }
         }
@@ -172,7 +137,7 @@ impl Header {
         // Release: pairs with the Acquire of `claim`, `exclude` and `drained`, so that our reads of the page end before
         // it is overwritten.
         let before = self.state.fetch_sub(1, Release);
-        debug_assert!(before & PINS > 0, "frame {} was unpinned once too often", held.0);
+        debug_assert!(before & PINS > 0, "frame {} was unpinned once too often", held.index());
         before & (RESIDENT | PINS) == 1
     }
 
@@ -196,13 +161,13 @@ impl Header {
             self.state.load(Relaxed) & (RESIDENT | EXCLUSIVE) == 0,
             "a policy gave a frame that it had not claimed"
         );
-        Owned(claimed.frame().0)
+        Owned::new(claimed.frame().0)
     }
 
     /// The token of a frame that has just become the caller's.
     fn own(&self, index: u32) -> Owned {
         self.begin_change();
-        Owned(index)
+        Owned::new(index)
     }
 
     /// From here on the page and its bytes may change. Called where a frame becomes owned, by its owner.
@@ -278,7 +243,7 @@ impl Header {
         // Release: pairs with the Acquire of `pin`. A plain store, since only the owner changes the state of a frame
         // that is not resident.
         self.state.store(RESIDENT + u64::from(pins), Release);
-        (0..pins).map(move |_| Held(owned.0))
+        (0..pins).map(move |_| Held::new(owned.index()))
     }
 
     /// Bytes of the page. The caller holds a pin or owns the frame.
@@ -312,9 +277,9 @@ impl Header {
             let next = ((state - 1) & !RESIDENT) | EXCLUSIVE;
             // Acquire: as in `claim`.
             match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
-                Ok(_) if next & PINS == 0 => return Some(self.own(held.0)),
+                Ok(_) if next & PINS == 0 => return Some(self.own(held.index())),
                 #[cfg(pagecast_shuttle)]
-                Ok(_) if mistake::made(NOT_DRAINED) => return Some(self.own(held.0)),
+                Ok(_) if mistake::made(NOT_DRAINED) => return Some(self.own(held.index())),
                 Ok(_) => return None,
                 Err(now) => state = now,
             }
@@ -349,7 +314,7 @@ impl Header {
             let next = ((state & !EXCLUSIVE) | RESIDENT | dirty) + u64::from(pins);
             // Release: pairs with the Acquire of `pin`, as in `publish`.
             match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
-                Ok(_) => return (0..pins).map(move |_| Held(index)),
+                Ok(_) => return (0..pins).map(move |_| Held::new(index)),
                 Err(now) => state = now,
             }
         }

@@ -9,11 +9,11 @@ use pagecast_core::policy::Refusal;
 use pagecast_core::{FrameId, PageId};
 
 use super::Cache;
-use super::frame::Owned;
 use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
 use crate::sync::{Mutex, unless_mistaken};
+use crate::token::Owned;
 
 /// How many frames a miss looks at for pages that a shrink left behind: few beside what a miss costs.
 pub(super) const DRAINED_PER_MISS: u32 = 32;
@@ -45,7 +45,7 @@ struct Lists {
 impl FreeFrames {
     /// All frames of a new pool, of which the first `count` are in use.
     pub(super) fn new(count: u32, most: u32) -> Self {
-        let (free, retired) = Owned::all(most).into_iter().partition(|owned| owned.index() < count);
+        let (free, retired) = (0..most).rev().map(Owned::new).partition(|owned| owned.index() < count);
         Self {
             lists: Mutex::new(Lists { free, retired }),
             count: AtomicU32::new(count),

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use pagecast_core::policy::Access;
 
 use super::Cache;
-use super::frame::{Held, Owned};
 use crate::PoolError;
 use crate::stats::Counter;
 use crate::sync::{Mutex, unless_mistaken};
+use crate::token::{Held, Owned};
 
 /// A load that is under way or has ended. It is found through its shard's table until it ends, and through its waiters
 /// afterwards.

@@ -18,11 +18,11 @@ use pagecast_core::policy::Access;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
 
 use super::Cache;
-use super::frame::Owned;
 use crate::stats::Counter;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicI64, AtomicU32};
 use crate::sync::{Mutex, unless_mistaken};
+use crate::token::Owned;
 
 /// Relations that may be kept at once.
 pub(crate) const MAX_KEEPS: usize = 16;

@@ -14,10 +14,6 @@ use std::time::{Duration, Instant};
 
 use super::{Writer, Written};
 use crate::PoolError;
-use crate::cache::{Loading, Place};
-use crate::io::Batch;
-use crate::pool::Shared;
-use crate::relation::Relation;
 
 /// How the background writer works.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,11 +43,13 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// How many of these tries may fail to write.
 const FAILURES: u32 = 4;
 
-/// A load that found only dirty pages.
-pub(crate) struct Room {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) relation: Arc<Relation>,
-    pub(crate) loading: Loading,
+/// A load that found only dirty pages. Dropped, it fails.
+pub(crate) trait Room: Send {
+    /// Looks for a frame again, and hands the load on if there is one. It comes back if there still is none.
+    fn place(self: Box<Self>) -> Option<Box<dyn Room>>;
+
+    /// Does without.
+    fn give_up(self: Box<Self>);
 }
 
 /// The thread. It ends when this goes.
@@ -64,7 +62,7 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    rooms: VecDeque<Room>,
+    rooms: VecDeque<Box<dyn Room>>,
     is_started: bool,
     is_stopped: bool,
 }
@@ -90,7 +88,7 @@ impl Background {
     }
 
     /// Lets the thread write dirty pages until the load has a frame, and then hands it on.
-    pub(crate) fn make_room(&self, room: Room) {
+    pub(crate) fn make_room(&self, room: Box<dyn Room>) {
         self.0.lock().rooms.push_back(room);
         self.0.arrived.notify_one();
     }
@@ -124,7 +122,7 @@ impl Queue {
     }
 
     /// The loads that came until the next round; `None` when the pool is gone.
-    fn wait(&self, next_round: Instant) -> Option<VecDeque<Room>> {
+    fn wait(&self, next_round: Instant) -> Option<VecDeque<Box<dyn Room>>> {
         let mut state = self.lock();
         while state.rooms.is_empty() && !state.is_stopped {
             let left = next_round.saturating_duration_since(Instant::now());
@@ -140,13 +138,13 @@ impl Queue {
 
 /// Writes what evictions met dirty, all loads' at once, and lets the loads look again. What could not be written stays
 /// dirty; the loads that find no frame for that reason do without.
-fn make_room(writer: &Writer, mut rooms: VecDeque<Room>) {
+fn make_room(writer: &Writer, mut rooms: VecDeque<Box<dyn Room>>) {
     let mut failures = 0;
     for _ in 0..TRIES {
         let written = writer.write_back(&writer.cache.take_wanted());
         // Not before: our own batch has ended, too.
         let ended = writer.batches_ended();
-        rooms = rooms.into_iter().filter_map(place).collect();
+        rooms = rooms.into_iter().filter_map(|room| room.place()).collect();
         failures += u32::from(written.is_err());
         if rooms.is_empty() || failures == FAILURES {
             break;
@@ -161,17 +159,7 @@ fn make_room(writer: &Writer, mut rooms: VecDeque<Room>) {
             std::thread::sleep(PAUSE);
         }
     }
-    rooms.into_iter().for_each(|room| room.loading.give_up());
-}
-
-/// Finds a frame for the load and hands it to the threads that read, or answers it if there is none yet.
-fn place(mut room: Room) -> Option<Room> {
-    match room.shared.cache.place(&mut room.loading, &room.shared.predictor) {
-        Place::Placed => Batch::new(&room.shared.threads, &room.relation).add(room.loading),
-        Place::NoFrame => room.loading.give_up(),
-        Place::Dirty => return Some(room),
-    }
-    None
+    rooms.into_iter().for_each(|room| room.give_up());
 }
 
 impl Writer {

@@ -10,9 +10,9 @@ use crate::PoolError;
 use crate::cache::Writing;
 use crate::io::Buffer;
 use crate::relation::Relation;
+use crate::seal::{self, Lsn};
 use crate::storage::{MAX_REQUEST, Storing, write_all};
 use crate::write::log::Durable;
-use crate::write::{Lsn, seal};
 
 /// A few requests' bytes of pages, in order of their blocks.
 pub(super) struct Batch {

@@ -31,7 +31,8 @@ use pagecast_core::PageId;
 
 use super::batch::{Batch, Run};
 use super::log::Durable;
-use super::{Writer, seal};
+use super::Writer;
+use crate::seal;
 use crate::PoolError;
 use crate::io::Buffer;
 use crate::storage::{Device, MAX_REQUEST, Storage, Storing, read_full, write_all, write_full};

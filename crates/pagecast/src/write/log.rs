@@ -1,26 +1,11 @@
 //! The log that must be durable before a page is.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::PoolError;
-
-/// The place of a record in the host's log. Later records have larger numbers; what else it says is the host's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
-pub struct Lsn(pub u64);
-
-impl Lsn {
-    /// No record: a page that was never logged.
-    pub const NONE: Lsn = Lsn(0);
-}
-
-impl fmt::Display for Lsn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "log record {}", self.0)
-    }
-}
+use crate::seal::Lsn;
 
 /// The host's log.
 pub trait Log: Send + Sync {

@@ -27,20 +27,18 @@
 //! | file | is |
 //! |---|---|
 //! | `log` | the host's log, and the proof that it is durable |
-//! | `seal` | checksum, block and log record in a page's last bytes |
 //! | `batch` | pages copied, cut into runs of neighbours, written |
 //! | `double_write` | copies elsewhere first, against torn pages |
 //! | `background` | the thread that writes before evictions have to wait |
 //! | `latch` | whether pages may still be changed |
-//! | `pool` | what users call |
+//! | `open` | what a file must be to be written |
 
 mod background;
 mod batch;
 mod double_write;
 mod latch;
 pub(crate) mod log;
-mod pool;
-pub(crate) mod seal;
+mod open;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -54,15 +52,15 @@ use batch::Batch;
 use double_write::DoubleWrite;
 pub use double_write::DoubleWriteOptions;
 use latch::Latch;
-pub use log::{Log, Lsn};
-pub(crate) use pool::check;
-pub use pool::{Format, WriteOptions};
-pub use seal::SEAL_BYTES;
+pub use log::Log;
+pub use open::WriteOptions;
+pub(crate) use open::check;
 
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::cache::{Blocked, Cache};
 use crate::relation::Relation;
+use crate::seal::Lsn;
 use crate::storage::{Device, MAX_REQUEST};
 use crate::sync::{Condvar, Mutex, unless_mistaken};
 use log::Gate;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use pagecast_core::RelationId;
 use pagecast_core::predictor::ScanView;
 
+use super::Pool;
 use crate::cache::FrameCounts;
 use crate::storage::DeviceStats;
-use crate::{MemoryUse, Pool, PoolStats};
+use crate::{MemoryUse, PoolStats};
 
 /// A pool at one moment, or nearly: pages come and go while it is taken, so that its numbers may differ by a few.
 #[derive(Clone, Debug)]
@@ -90,14 +91,14 @@ impl Pool {
     /// # Ok::<(), pagecast::PoolError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let shared = &self.0;
+        let engine = &self.0;
         let mut by_relation: HashMap<RelationId, [u32; 2]> = HashMap::new();
-        let frames = shared.cache.survey(|page, pins, _| {
+        let frames = engine.cache.survey(|page, pins, _| {
             let [resident, pinned] = by_relation.entry(page.relation()).or_default();
             *resident += 1;
             *pinned += u32::from(pins > 0);
         });
-        let relations = shared.relations().into_iter().map(|relation| {
+        let relations = engine.relations().into_iter().map(|relation| {
             let [resident, pinned] = by_relation.get(&relation.id()).copied().unwrap_or_default();
             let requests = relation.counted();
             let requests =
@@ -112,7 +113,7 @@ impl Pool {
             }
         });
         Snapshot {
-            age: Duration::from_nanos(shared.now()),
+            age: Duration::from_nanos(engine.now()),
             policy: format!("{}({})", self.policy().algorithm(), self.policy().params()),
             page_size: self.page_size(),
             frames,

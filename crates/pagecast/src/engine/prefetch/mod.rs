@@ -23,12 +23,12 @@ use pagecast_core::policy::Access;
 use pagecast_core::predictor::{PredictorConfig, ScanSpec};
 use pagecast_core::{PageId, ScanId};
 
+use super::Engine;
+use super::read::pages_of_a_request;
 use crate::PoolError;
 use crate::cache::{Ahead, Loading};
 use crate::io::Batch;
 use crate::options::PrefetchOptions;
-use crate::pool::Shared;
-use crate::read::pages_of_a_request;
 use crate::relation::Relation;
 use crate::sync::Mutex;
 use route::Route;
@@ -128,7 +128,7 @@ fn max_legs(options: &PrefetchOptions, predictor: &PredictorConfig) -> u32 {
     if options.read_ahead { predictor.runs.saturating_add(predictor.bitset_words) } else { 0 }
 }
 
-impl Shared {
+impl Engine {
     /// Ends the window of a scan. Pages that were brought for it and not used stay as pages that nobody asked for.
     pub(crate) fn end_window(&self, scan: ScanId) {
         let Some(slot) = self.prefetch.windows.get(scan.slot() as usize) else { return };
@@ -245,6 +245,7 @@ impl Shared {
             while let Some((_, next)) = loads.next_if(|(next, _)| next.id() == relation.id()) {
                 batch.add(next);
             }
+            batch.submit();
         }
     }
 }

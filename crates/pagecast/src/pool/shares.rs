@@ -1,7 +1,8 @@
 //! Shares of the pool that are set by hand, where somebody knows better than the policy.
 
+use super::Pool;
 use crate::cache::{Capped, MAX_KEEPS};
-use crate::{Pool, PoolError, Relation};
+use crate::{PoolError, Relation};
 
 impl Pool {
     /// Bounds the resident pages of `relation` to `frames`, at least 1, or lifts the bound. When it has as many, each

@@ -12,7 +12,33 @@
 //! CRC-32 (IEEE) finds every torn page whose halves differ in a run of at most 32 bits and all but 1 in 2^32 others; it
 //! is no protection against an attacker. About 10 GB/s per core with the processor's instructions for it.
 
-use crate::write::Lsn;
+use std::fmt;
+
+/// The place of a record in the host's log. Later records have larger numbers; what else it says is the host's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct Lsn(pub u64);
+
+impl Lsn {
+    /// No record: a page that was never logged.
+    pub const NONE: Lsn = Lsn(0);
+}
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "log record {}", self.0)
+    }
+}
+
+/// What a page's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// All of them the host's. The pool can tell neither a damaged page nor a wrong page size.
+    #[default]
+    Raw,
+    /// All but the last [`SEAL_BYTES`](crate::SEAL_BYTES), which the pool fills with a checksum, the page's number and
+    /// the log record of its last change when it writes the page, and checks when it reads it.
+    Sealed,
+}
 
 /// Bytes of a page that the seal takes.
 pub const SEAL_BYTES: u32 = 24;

@@ -17,13 +17,14 @@ use std::thread::JoinHandle;
 use pagecast_core::PageId;
 use thiserror::Error;
 
+use crate::Pin;
 use crate::blocking::block_on;
 use crate::cache::{Ahead, Waiter};
+use crate::engine::Engine;
 use crate::io::Batch;
-use crate::pool::Shared;
+use crate::pool::Pool;
 use crate::relation::Relation;
 use crate::storage::Generation;
-use crate::{Pin, Pool};
 use file::Dump;
 
 /// Pages that a reload has under way at once.
@@ -167,9 +168,9 @@ impl Pool {
             let (found, expected) = (dump.page_size, self.page_size());
             return Err(WarmError::PageSize { path: path.to_owned(), found, expected });
         }
-        let (shared, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
+        let (engine, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
         let told = stop.clone();
-        let bring = move || bring(&shared, &dump, &told);
+        let bring = move || bring(&engine, &dump, &told);
         let thread = std::thread::Builder::new().name("pagecast-reload".to_owned()).spawn(bring);
         let thread = thread.map_err(|source| WarmError::Io { path: path.to_owned(), what: "bringing", source })?;
         Ok(Reload { thread: Some(thread), stop })
@@ -183,8 +184,8 @@ fn generation(relation: &Relation) -> Generation {
 }
 
 /// Brings the pages of a dump, a window after the other.
-fn bring(shared: &Arc<Shared>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
-    let open: HashMap<_, _> = shared.relations().into_iter().map(|open| (open.path().to_owned(), open)).collect();
+fn bring(engine: &Arc<Engine>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
+    let open: HashMap<_, _> = engine.relations().into_iter().map(|open| (open.path().to_owned(), open)).collect();
     let unchanged = |(path, generation): &(PathBuf, _)| open.get(path).filter(|open| open.generation() == *generation);
     let relations: Vec<_> = dump.relations.iter().map(unchanged).collect();
     let mut result = Reloaded::default();
@@ -198,14 +199,14 @@ fn bring(shared: &Arc<Shared>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
         let mut waiters = Vec::new();
         for pages in window.chunk_by(|a, b| a.0 == b.0) {
             match relations.get(pages[0].0 as usize) {
-                Some(Some(relation)) => request(shared, relation, pages, &mut waiters, &mut result),
+                Some(Some(relation)) => request(engine, relation, pages, &mut waiters, &mut result),
                 _ => result.left_out += pages.len() as u64,
             }
         }
         for waiter in waiters {
             match block_on(waiter) {
                 Ok(held) => {
-                    drop(held.map(|held| Pin::new(&shared.cache, held)));
+                    drop(held.map(|held| Pin::new(&engine.cache, held)));
                     result.loaded += 1;
                 }
                 Err(_) => result.failed += 1,
@@ -217,20 +218,20 @@ fn bring(shared: &Arc<Shared>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
 
 /// Asks for pages of one relation, in the order of their blocks: neighbours come in one request to storage.
 fn request(
-    shared: &Shared,
+    engine: &Engine,
     relation: &Arc<Relation>,
     pages: &[(u32, u32)],
     waiters: &mut Vec<Waiter>,
     result: &mut Reloaded,
 ) {
-    let mut batch = Batch::ahead(&shared.threads, relation);
+    let mut batch = Batch::ahead(&engine.threads, relation);
     for &(_, block) in pages {
         if block >= relation.pages() {
             result.left_out += 1;
             continue;
         }
         let page: PageId = relation.page(block);
-        let (ahead, waiter) = shared.cache.bring_into_free(shared.access(page, None, false, None));
+        let (ahead, waiter) = engine.cache.bring_into_free(engine.access(page, None, false, None));
         waiters.extend(waiter);
         match ahead {
             Ahead::Started(loading) => batch.add(loading),
@@ -238,4 +239,5 @@ fn request(
             Ahead::NoRoom => result.no_room += 1,
         }
     }
+    batch.submit();
 }

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use pagecast_core::ScanId;
 
+use super::Engine;
 use crate::cache::{Client, Request, Waiter};
 use crate::io::{Answer, Awaited, Batch, Job, PastRead};
-use crate::pool::Shared;
 use crate::relation::Relation;
 use crate::stats::Counter;
 use crate::storage::MAX_REQUEST;
+use crate::token::Held;
 use crate::{Pin, PoolError};
 
 /// What a read brought.
@@ -62,7 +63,7 @@ struct Visit {
 }
 
 struct Reading<C> {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     client: C,
     relation: Arc<Relation>,
     scan: Option<ScanId>,
@@ -76,7 +77,7 @@ struct Reading<C> {
 }
 
 pub(crate) async fn read(
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     mut client: impl Client,
     relation: Arc<Relation>,
     ranges: Vec<Range<u64>>,
@@ -92,16 +93,16 @@ pub(crate) async fn read(
         result.data.push(vec![0; len as usize]);
         result.stats.bytes_requested += len;
     }
-    client.count(&shared.cache, Counter::BytesRequested, result.stats.bytes_requested);
+    client.count(&engine.cache, Counter::BytesRequested, result.stats.bytes_requested);
     let (visits, pieces) = cut(&ranges, u64::from(relation.page_size()));
-    let window = window(shared.cache.frames(), relation.page_size());
+    let window = window(engine.cache.frames(), relation.page_size());
     let (pending, past) = (VecDeque::new(), Vec::new());
-    let mut reading = Reading { shared, client, relation, scan, pieces, result, pending, past };
+    let mut reading = Reading { engine, client, relation, scan, pieces, result, pending, past };
     let mut missing = reading.take_resident(visits)?.into_iter();
     reading.fill(&mut missing, window);
     // After the scan's own requests, which somebody waits for.
     if let Some(scan) = scan {
-        reading.shared.read_ahead(scan);
+        reading.engine.read_ahead(scan);
     }
     loop {
         if reading.pending.len() <= window / 2 {
@@ -159,7 +160,7 @@ impl<C: Client> Reading<C> {
         let mut missing = Vec::new();
         self.result.stats.pages += visits.len() as u64;
         for visit in visits {
-            match self.shared.find(&mut self.client, &self.relation, visit.block, self.scan, false)? {
+            match self.engine.find(&mut self.client, &self.relation, visit.block, self.scan, false)? {
                 Some(held) => self.hit(&visit, held),
                 None => missing.push(visit),
             }
@@ -169,21 +170,20 @@ impl<C: Client> Reading<C> {
 
     /// Asks for missing pages until a window of them is on its way; takes those that have come meanwhile.
     fn fill(&mut self, missing: &mut impl Iterator<Item = Visit>, window: usize) {
-        let (shared, relation) = (self.shared.clone(), self.relation.clone());
-        // Handed over when it goes: before anybody waits.
-        let mut batch = Batch::new(&shared.threads, &relation);
+        let (engine, relation) = (self.engine.clone(), self.relation.clone());
+        let mut batch = Batch::new(&engine.threads, &relation);
         while self.pending.len() < window {
             let Some(visit) = missing.next() else { break };
-            match shared.load(&mut self.client, &relation, visit.block, self.scan, false) {
+            match engine.load(&mut self.client, &relation, visit.block, self.scan, false) {
                 Request::Hit(held) => self.hit(&visit, held),
                 Request::Joined { waiter, first } => {
                     if first {
-                        shared.threads.hasten(relation.page(visit.block));
+                        engine.threads.hasten(relation.page(visit.block));
                     }
                     self.pending.push_back((visit, waiter, !first));
                 }
                 Request::Started(loading, waiter) => {
-                    if shared.start(loading, &mut batch) {
+                    if engine.start(loading, &mut batch) {
                         self.result.stats.bytes_read += u64::from(relation.page_len(visit.block));
                     }
                     self.pending.push_back((visit, waiter, false));
@@ -191,27 +191,28 @@ impl<C: Client> Reading<C> {
                 Request::Full => self.past.push(visit),
             }
         }
+        batch.submit();
     }
 
-    fn hit(&mut self, visit: &Visit, held: crate::cache::Held) {
+    fn hit(&mut self, visit: &Visit, held: Held) {
         self.result.stats.hits += 1;
         self.take(visit, held, false);
     }
 
     /// Copies the page out and unpins it.
-    fn take(&mut self, visit: &Visit, held: crate::cache::Held, joined: bool) {
-        let shared = self.shared.clone();
+    fn take(&mut self, visit: &Visit, held: Held, joined: bool) {
+        let engine = self.engine.clone();
         if joined {
             let page = self.relation.page(visit.block);
-            shared.cache.touch(&mut self.client, held.index(), |at| shared.access(page, self.scan, false, at));
+            engine.cache.touch(&mut self.client, held.index(), |at| engine.access(page, self.scan, false, at));
         }
-        let page = Pin::new(&shared.cache, held);
+        let page = Pin::new(&engine.cache, held);
         self.copy(visit, &page);
     }
 
     /// Answers a request for a page whose bytes are here.
     fn copy(&mut self, visit: &Visit, page: &[u8]) {
-        self.shared.record(&self.relation, visit.block);
+        self.engine.record(&self.relation, visit.block);
         for piece in &self.pieces[visit.pieces.clone()] {
             let part = &page[piece.within.clone()];
             self.result.data[piece.range][piece.at..piece.at + part.len()].copy_from_slice(part);
@@ -229,7 +230,7 @@ impl<C: Client> Reading<C> {
             let offset = u64::from(run[0].block) * u64::from(page_size);
             let read = PastRead { relation: self.relation.clone(), offset, len: len as usize };
             let answer = Answer::new();
-            self.shared.threads.submit(Job::Past(read, answer.clone()));
+            self.engine.threads.submit(Job::Past(read, answer.clone()));
             answers.push((run, len, Awaited(answer)));
         }
         for (run, len, answer) in answers {
@@ -239,8 +240,8 @@ impl<C: Client> Reading<C> {
             }
             self.result.stats.bytes_read += len;
             self.result.stats.bypassed_bytes += len;
-            self.client.count(&self.shared.cache, Counter::BytesRead, len);
-            self.client.count(&self.shared.cache, Counter::BypassedBytes, len);
+            self.client.count(&self.engine.cache, Counter::BytesRead, len);
+            self.client.count(&self.engine.cache, Counter::BypassedBytes, len);
         }
         Ok(())
     }

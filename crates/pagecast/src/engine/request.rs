@@ -1,23 +1,24 @@
 //! A request for a page: found resident, or loaded and waited for.
 //!
-//! Hits take the short way of [`Shared::pin`]: look up, pin, tell the policy, no lock. All others go through
-//! [`Shared::hold`], which finds or begins the load and waits for it.
+//! A hit: [`Engine::pin`] looks the page up, pins it and tells the policy, without a lock. A miss looks it up a second time,
+//! under its shard's lock ([`Engine::fetch`]), finds or begins its load there, and waits. So a hit is one look-up and a miss two.
 
 use std::sync::Arc;
 
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, ScanId, Tick};
 
+use super::Engine;
 use crate::blocking::block_on;
-use crate::cache::{Client, Held, Loading, Place, Request};
+use crate::cache::{Client, Loading, Place, Request};
 use crate::io::Batch;
-use crate::pool::Shared;
 use crate::relation::Relation;
 use crate::stats::Counter;
+use crate::token::Held;
 use crate::write::Room;
 use crate::{Pin, PoolError};
 
-impl Shared {
+impl Engine {
     /// Pins a page, and waits for it if it is not resident.
     #[inline]
     pub(crate) fn pin(
@@ -27,21 +28,26 @@ impl Shared {
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
-        match self.resident(client, relation, block, scan) {
+        let Some(page) = self.page_at_once(relation, block) else {
+            let held = block_on(self.hold(client, relation, block, scan, false))?;
+            return Ok(Pin::new(&self.cache, held));
+        };
+        match self.cache.hit(client, page, |at| self.access(page, scan, false, at)) {
             Some(held) => Ok(Pin::new(&self.cache, held)),
-            None => self.pin_slowly(client, relation, block, scan),
+            None => self.pin_missing(client, relation, block, scan),
         }
     }
 
     #[cold]
-    fn pin_slowly(
+    fn pin_missing(
         self: &Arc<Self>,
         client: &mut impl Client,
         relation: &Arc<Relation>,
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
-        block_on(self.hold(client, relation, block, scan, false)).map(|held| Pin::new(&self.cache, held))
+        relation.check_block(block)?;
+        block_on(self.fetch(client, relation, block, scan, false)).map(|held| Pin::new(&self.cache, held))
     }
 
     /// The same in a future.
@@ -61,19 +67,6 @@ impl Shared {
     fn page_at_once(&self, relation: &Relation, block: u32) -> Option<PageId> {
         let is_observed = self.options.recorder.is_some() | self.options.count_relations;
         (relation.is_readable_by(self.identity()) && !is_observed).then(|| relation.page(block))
-    }
-
-    /// Pins a page that is resident, where nothing else is to be done: the way that hits take, without a lock.
-    #[inline]
-    fn resident(
-        &self,
-        client: &mut impl Client,
-        relation: &Relation,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> Option<Held> {
-        let page = self.page_at_once(relation, block)?;
-        self.cache.hit(client, page, |at| self.access(page, scan, false, at))
     }
 
     /// Copies bytes of a page without pinning it; `None` where that does not work.
@@ -147,7 +140,8 @@ impl Shared {
             Place::Placed => batch.add(loading),
             Place::Dirty => {
                 let relation = batch.relation().clone();
-                self.background.make_room(Room { shared: self.clone(), relation, loading });
+                let engine = self.clone();
+                self.background.make_room(Box::new(DirtyRoom { engine, relation, loading }));
             }
             Place::NoFrame => {
                 loading.give_up();
@@ -176,13 +170,14 @@ impl Shared {
         }
         let held = match self.find(client, relation, block, scan, write)? {
             Some(held) => held,
-            None => self.hold_missing(client, relation, block, scan, write).await?,
+            None => self.fetch(client, relation, block, scan, write).await?,
         };
         self.record(relation, block);
         Ok(held)
     }
 
-    async fn hold_missing(
+    /// Finds or begins the load of a page that was not resident, and waits for it.
+    async fn fetch(
         self: &Arc<Self>,
         client: &mut impl Client,
         relation: &Arc<Relation>,
@@ -200,7 +195,9 @@ impl Shared {
                 (waiter, !first)
             }
             Request::Started(loading, waiter) => {
-                self.start(loading, &mut Batch::new(&self.threads, relation));
+                let mut batch = Batch::new(&self.threads, relation);
+                self.start(loading, &mut batch);
+                batch.submit();
                 (waiter, false)
             }
             Request::Full => return Err(self.no_frame()),
@@ -217,5 +214,34 @@ impl Shared {
     fn no_frame(&self) -> PoolError {
         let frames = self.cache.frames();
         self.writer.why_full().unwrap_or(PoolError::NoFrame { frames })
+    }
+}
+
+/// A load that waits for dirty pages to be written.
+struct DirtyRoom {
+    engine: Arc<Engine>,
+    relation: Arc<Relation>,
+    loading: Loading,
+}
+
+impl Room for DirtyRoom {
+    fn place(mut self: Box<Self>) -> Option<Box<dyn Room>> {
+        match self.engine.cache.place(&mut self.loading, &self.engine.predictor) {
+            Place::Placed => {
+                let mut batch = Batch::new(&self.engine.threads, &self.relation);
+                batch.add(self.loading);
+                batch.submit();
+                None
+            }
+            Place::NoFrame => {
+                self.loading.give_up();
+                None
+            }
+            Place::Dirty => Some(self),
+        }
+    }
+
+    fn give_up(self: Box<Self>) {
+        self.loading.give_up();
     }
 }

@@ -7,35 +7,14 @@ use std::sync::Arc;
 use pagecast_core::ScanId;
 use pagecast_core::policy::Access;
 
-use super::{Lsn, Written, seal};
+use super::Pool;
 use crate::blocking::block_on;
-use crate::cache::{Anyone, Exclusive, Held, Upgrade};
-use crate::io::Buffer;
+use crate::cache::{Anyone, Exclusive, Upgrade};
 use crate::relation::Relation;
-use crate::storage::{MAX_REQUEST, Storage, read_full};
-use crate::{PinMut, Pool, PoolError};
-
-/// What a page's bytes are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
-    /// All of them the host's. The pool can tell neither a damaged page nor a wrong page size.
-    #[default]
-    Raw,
-    /// All but the last [`SEAL_BYTES`](crate::SEAL_BYTES), which the pool fills with a checksum, the page's number and
-    /// the log record of its last change when it writes the page, and checks when it reads it.
-    Sealed,
-}
-
-/// How a file is opened to be written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WriteOptions {
-    /// Whether to make an empty file if there is none. Default: no.
-    pub create: bool,
-    /// What its pages are. Default: raw.
-    pub format: Format,
-    /// How many pages it has at least, if its owner knows. Default: none.
-    pub pages: u32,
-}
+use crate::seal::Lsn;
+use crate::token::Held;
+use crate::write::{WriteOptions, Written};
+use crate::{PinMut, PoolError};
 
 impl Pool {
     /// Opens a file to change its pages, alone: nobody else may write it meanwhile. Whoever opens the same name in this
@@ -66,12 +45,12 @@ impl Pool {
     /// The file cannot be opened, somebody else writes it, or it is not what `options` say: [`PoolError::PartialPage`],
     /// [`PoolError::Shorter`], [`PoolError::OtherPageSize`].
     pub fn open_to_write(&self, path: &Path, options: &WriteOptions) -> Result<Arc<Relation>, PoolError> {
-        let shared = self.shared();
-        shared.writer.latch.may_change()?;
-        shared.writer.accepts(path)?;
-        shared.background.start(&shared.writer, self.options().writer)?;
-        let relation = self.open_as(path, Some(options))?;
-        shared.writer.add(&relation);
+        let engine = self.engine();
+        engine.writer.latch.may_change()?;
+        engine.writer.accepts(path)?;
+        engine.background.start(&engine.writer, self.options().writer)?;
+        let relation = self.0.open(path, Some(options))?;
+        engine.writer.add(&relation);
         Ok(relation)
     }
 
@@ -96,12 +75,12 @@ impl Pool {
         let relation = relation.clone();
         async move {
             relation.check_writable()?;
-            self.shared().writer.latch.may_change()?;
-            let held = self.shared().hold(&mut Anyone, &relation, block, scan, true).await?;
+            self.engine().writer.latch.may_change()?;
+            let held = self.engine().hold(&mut Anyone, &relation, block, scan, true).await?;
             let exclusive = self.have_alone(&relation, block, scan, held).await?;
             // After the page is ours: whoever shut the latch either waits for us or is seen here.
-            self.shared().writer.latch.may_change()?;
-            Ok(PinMut::new(&self.shared().cache, &self.shared().writer, relation, exclusive))
+            self.engine().writer.latch.may_change()?;
+            Ok(PinMut::new(&self.engine().cache, &self.engine().writer, relation, exclusive))
         }
     }
 
@@ -112,16 +91,16 @@ impl Pool {
         scan: Option<ScanId>,
         mut held: Held,
     ) -> Result<Exclusive, PoolError> {
-        let cache = &self.shared().cache;
+        let cache = &self.engine().cache;
         loop {
-            let access = Access { page: relation.page(block), scan, write: true, at: self.shared().now() };
+            let access = Access { page: relation.page(block), scan, write: true, at: self.engine().now() };
             match cache.upgrade(held, access) {
                 Upgrade::Done(exclusive) => return Ok(exclusive),
                 Upgrade::Draining(others) => return Ok(others.await),
                 // Its load may end without a frame; then ours begins from the start.
                 Upgrade::Busy(waiter) => match waiter.await? {
                     Some(again) => held = again,
-                    None => held = self.shared().hold(&mut Anyone, relation, block, scan, true).await?,
+                    None => held = self.engine().hold(&mut Anyone, relation, block, scan, true).await?,
                 },
                 Upgrade::Full => return Err(PoolError::NoFrame { frames: cache.frames() }),
             }
@@ -135,8 +114,8 @@ impl Pool {
     ///
     /// The file was opened to be read, storage refuses, or it would have more pages than can be numbered.
     pub fn grow(&self, relation: &Arc<Relation>, pages: u32) -> Result<u32, PoolError> {
-        self.shared().check(relation)?;
-        self.shared().writer.latch.may_change()?;
+        self.engine().check(relation)?;
+        self.engine().writer.latch.may_change()?;
         relation.grow(pages)
     }
 
@@ -152,7 +131,7 @@ impl Pool {
     /// A write or the log failed: the pages stay dirty, try again. A sync failed, or had failed before:
     /// [`PoolError::ReadOnly`].
     pub fn checkpoint(&self, upto: Lsn) -> Result<Written, PoolError> {
-        self.shared().writer.checkpoint(Some(upto))
+        self.engine().writer.checkpoint(Some(upto))
     }
 
     /// As [`checkpoint`](Self::checkpoint), with every page that is dirty now, whatever the log record.
@@ -161,7 +140,7 @@ impl Pool {
     ///
     /// As [`checkpoint`](Self::checkpoint).
     pub fn flush(&self) -> Result<Written, PoolError> {
-        self.shared().writer.checkpoint(None)
+        self.engine().writer.checkpoint(None)
     }
 
     /// Does now what the background writer does in a round: writes up to `bytes` bytes of pages that evictions have met
@@ -171,7 +150,7 @@ impl Pool {
     ///
     /// A write or the log failed, or the pool is read-only.
     pub fn write_back(&self, bytes: u64) -> Result<Written, PoolError> {
-        self.shared().writer.round(bytes, self.options().writer.dirty_share)
+        self.engine().writer.round(bytes, self.options().writer.dirty_share)
     }
 
     /// Lets nobody change a page any more, waits for those who do, writes all of it and makes it safe. Pages can still be
@@ -181,40 +160,11 @@ impl Pool {
     ///
     /// As [`flush`](Self::flush).
     pub fn close(&self) -> Result<(), PoolError> {
-        self.shared().writer.close()
+        self.engine().writer.close()
     }
 
     /// How many pages differ from storage at this moment, and nobody writes or changes them.
     pub fn dirty(&self) -> u32 {
-        self.shared().cache.dirty().len() as u32
+        self.engine().cache.dirty().len() as u32
     }
-}
-
-/// Fails unless the file is what `options` say.
-pub(crate) fn check(storage: &dyn Storage, page_size: u32, options: &WriteOptions) -> Result<(), PoolError> {
-    let (path, len) = (storage.path(), storage.len());
-    if options.format == Format::Sealed
-        && let Some(found) = other_page_size(storage, page_size)
-            .map_err(|source| PoolError::io(path, 0, len.min(MAX_REQUEST as u64), source))?
-    {
-        return Err(PoolError::OtherPageSize { path: path.to_owned(), given: page_size, found });
-    }
-    if !len.is_multiple_of(u64::from(page_size)) {
-        return Err(PoolError::PartialPage { path: path.to_owned(), len, page_size });
-    }
-    let pages = u32::try_from(len / u64::from(page_size)).unwrap_or(u32::MAX);
-    if pages < options.pages {
-        return Err(PoolError::Shorter { path: path.to_owned(), pages, declared: options.pages });
-    }
-    Ok(())
-}
-
-/// The page size that the first page's seal says, if it is another one.
-fn other_page_size(storage: &dyn Storage, page_size: u32) -> std::io::Result<Option<u32>> {
-    let len = storage.len().min(MAX_REQUEST as u64) as usize;
-    let mut start = Buffer::new(len.next_multiple_of(crate::io::ALIGNMENT));
-    let read = read_full(storage, 0, &mut [std::io::IoSliceMut::new(start.bytes_mut())])?;
-    let bytes = &start.bytes()[..read];
-    let is_ours = bytes.get(..page_size as usize).is_some_and(|page| seal::verify(page, 0).is_ok());
-    Ok(if is_ours { None } else { seal::page_size_of(bytes) })
 }

@@ -7,7 +7,8 @@
 //!
 //! [`PoolOptions::max_memory`]: crate::PoolOptions::max_memory
 
-use crate::{Pool, PoolError};
+use super::Pool;
+use crate::PoolError;
 
 /// What a change of size has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,15 +39,15 @@ impl Pool {
     /// # Ok::<(), pagecast::PoolError>(())
     /// ```
     pub fn resize(&self, memory: u64) -> Result<Resized, PoolError> {
-        let shared = &self.0;
-        let maximum = shared.max_memory();
+        let engine = &self.0;
+        let maximum = engine.max_memory();
         if memory > maximum {
             return Err(PoolError::AboveMaximum { given: memory, maximum });
         }
-        let frames = shared.plan.frames_within(memory)?;
-        let _one_at_a_time = shared.resizing.lock();
-        shared.prefetch.resize(frames);
-        let held = shared.cache.resize(frames);
+        let frames = engine.plan.frames_within(memory)?;
+        let _one_at_a_time = engine.resizing.lock();
+        engine.prefetch.resize(frames);
+        let held = engine.cache.resize(frames);
         Ok(Resized { frames, held })
     }
 

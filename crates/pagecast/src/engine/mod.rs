@@ -1,0 +1,177 @@
+//! The engine of a pool: the parts that its clones, scans and reads share, and how a request goes through them.
+//!
+//! ```text
+//!   pin, read, pin_mut (pool/)
+//!      '-- request.rs   at once if resident; else find or begin the load, and wait
+//!            |-- cache/       frames, page table, loads, eviction
+//!            |-- io.rs        the threads that read
+//!            |-- write/       who writes, if only dirty pages could leave
+//!            '-- prefetch/    what scans will read next
+//!   read.rs     byte ranges, a window of requests at a time
+//!   plan.rs     how the memory is divided among all of it
+//! ```
+
+mod plan;
+mod prefetch;
+mod read;
+mod request;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{self, Ordering};
+use std::time::Instant;
+
+use pagecast_core::predictor::{Predictor, Registry};
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::{RelationId, Tick};
+
+use crate::cache::Cache;
+use crate::frame_memory::FrameMemory;
+use crate::io::IoThreads;
+use crate::options::PoolOptions;
+use crate::relation::Relation;
+use crate::seal::Format;
+use crate::sync::Mutex;
+use crate::write::{self, Background, WriteOptions, Writer};
+use crate::{PoolError, machine_memory};
+pub use plan::MemoryUse;
+pub(crate) use plan::Plan;
+use prefetch::Prefetch;
+pub(crate) use read::read;
+pub use read::{ReadResult, ReadStats};
+
+/// Most threads that read. A device with more requests outstanding is used by other readers beside the pool.
+const MAX_THREADS: u32 = 64;
+
+/// How many pools there were in this process.
+static POOLS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
+
+/// What the pool's clones, its scans and its reads share.
+pub(crate) struct Engine {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) threads: IoThreads,
+    pub(crate) registry: Mutex<Registry<Arc<[AtomicU64]>>>,
+    pub(crate) predictor: Predictor<Arc<[AtomicU64]>>,
+    pub(crate) prefetch: Prefetch,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) background: Background,
+    relations: Mutex<Relations>,
+    pub(crate) options: PoolOptions,
+    pub(crate) plan: Plan,
+    /// Held by who resizes.
+    pub(crate) resizing: Mutex<()>,
+    started: Instant,
+    /// Tells this pool from all others of the process, so that no relation is read through another pool than its own.
+    identity: u64,
+}
+
+/// The files that are open now, each in its newest generation, and the next number.
+#[derive(Default)]
+struct Relations {
+    by_path: HashMap<PathBuf, Arc<Relation>>,
+    /// The same ones.
+    by_id: HashMap<RelationId, Arc<Relation>>,
+    next: u32,
+}
+
+impl Engine {
+    /// Divides the memory and starts the threads that read.
+    pub(crate) fn new(options: PoolOptions) -> Result<Self, PoolError> {
+        let plan = Plan::new(&options)?;
+        let given = options.max_memory.unwrap_or_default().max(options.memory);
+        if let Some(limit) = machine_memory::limit().filter(|&limit| given > limit) {
+            return Err(PoolError::MoreThanMemory { given, limit });
+        }
+        let batching = options.batching.within(plan.frames);
+        let policy = options.policy.build(plan.max_frames, options.seed)?.into_concurrent(batching);
+        let memory = FrameMemory::new(plan.max_frames, options.page_size)
+            .map_err(|error| PoolError::setup("memory for the frames", error))?;
+        let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
+        let registry = Registry::format(words, plan.predictor)?;
+        let prefetch = Prefetch::new(&options.prefetch, &plan.predictor, plan.frames, options.page_size);
+        let cache = Cache::new(memory, plan.frames, policy);
+        let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
+        let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
+        Ok(Self {
+            cache,
+            writer: Arc::new(writer),
+            background: Background::new(),
+            threads: IoThreads::start(options.device.threads().clamp(1, MAX_THREADS))?,
+            predictor: registry.predictor(),
+            prefetch,
+            registry: Mutex::new(registry),
+            relations: Mutex::new(Relations::default()),
+            options,
+            plan,
+            resizing: Mutex::new(()),
+            started: Instant::now(),
+            identity: POOLS.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// Opens a file to be read, or to be written as `options` say.
+    pub(crate) fn open(&self, path: &Path, options: Option<&WriteOptions>) -> Result<Arc<Relation>, PoolError> {
+        let open_error = |source| PoolError::Open { path: path.to_owned(), source: Arc::new(source) };
+        let (device, page_size) = (&self.options.device, self.options.page_size);
+        let format = options.map_or(Format::Raw, |options| options.format);
+        let mut relations = self.relations.lock();
+        let old = relations.by_path.get(path).cloned();
+        let serves = |old: &Relation| options.is_none() || old.is_writable() && old.format() == format;
+        if let Some(old) = old.as_ref().filter(|old| serves(old) && old.verify().is_ok()) {
+            return Ok(old.clone());
+        }
+        let storage = match options {
+            None => device.open(path).map_err(open_error)?,
+            Some(options) => {
+                let storage = device.open_to_write(path, options.create).map_err(open_error)?;
+                write::check(storage.as_ref(), page_size, options)?;
+                storage
+            }
+        };
+        let id = RelationId(relations.next);
+        let relation =
+            Arc::new(Relation::new(id, storage, format, page_size, self.options.count_relations, self.identity)?);
+        relations.next += 1;
+        relations.by_path.insert(path.to_owned(), relation.clone());
+        relations.by_id.insert(id, relation.clone());
+        if let Some(old) = &old {
+            relations.by_id.remove(&old.id());
+        }
+        drop(relations);
+        if let Some(old) = old {
+            old.replace();
+            self.writer.remove(old.id());
+            self.cache.discard(old.id());
+        }
+        Ok(relation)
+    }
+
+    /// The most bytes that the pool may get.
+    pub(crate) fn max_memory(&self) -> u64 {
+        self.options.max_memory.unwrap_or(0).max(self.options.memory)
+    }
+
+    /// Nanoseconds since the pool was made.
+    pub(crate) fn now(&self) -> Tick {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Tells this pool from all others of the process.
+    #[inline]
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// The files that are open, in the order of their numbers.
+    pub(crate) fn relations(&self) -> Vec<Arc<Relation>> {
+        let mut relations: Vec<_> = self.relations.lock().by_id.values().cloned().collect();
+        relations.sort_by_key(|relation| relation.id());
+        relations
+    }
+
+    /// The open file of that number, if it is the newest generation.
+    pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<Relation>> {
+        self.relations.lock().by_id.get(&id).cloned()
+    }
+}

@@ -1,0 +1,213 @@
+//! How the memory of a pool is divided.
+
+use pagecast_core::policy::{Batching, HitNeed, Policy, PolicySpec};
+use pagecast_core::predictor::PredictorConfig;
+
+use super::prefetch::Prefetch;
+use crate::cache::Cache;
+use crate::options::{PoolOptions, PrefetchOptions};
+use crate::stats::Statistics;
+use crate::{MAX_PAGE_SIZE, PoolError};
+
+/// Where a pool's memory goes, in bytes. The stacks of its I/O threads and what is kept of each open file (its name and
+/// a descriptor) are not in it; neither are the buffers of reads, which are their callers', and those of writes, of at
+/// most 4 MiB for each thread that writes and as much again for double writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryUse {
+    /// The pages themselves.
+    pub frames: u64,
+    /// Frame headers and the list of free frames.
+    pub headers: u64,
+    /// The page table.
+    pub table: u64,
+    /// The policy, ghosts included, and the queues of hits on their way to it; those of sessions are the sessions'.
+    pub policy: u64,
+    /// The predictor.
+    pub predictor: u64,
+    /// Loads in flight, at most.
+    pub inflight: u64,
+    /// What scans will read next, where they read ahead.
+    pub prefetch: u64,
+    /// Statistics.
+    pub statistics: u64,
+    /// All of it.
+    pub total: u64,
+}
+
+/// The division of a pool's memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// Frames at first.
+    pub(crate) frames: u32,
+    /// Frames that headers, page table and policy are made for.
+    pub(crate) max_frames: u32,
+    pub(crate) predictor: PredictorConfig,
+    page_size: u32,
+    /// Of a pool without frames in use.
+    metadata: MemoryUse,
+}
+
+impl Plan {
+    /// As many frames as fit, now and at most.
+    pub(crate) fn new(options: &PoolOptions) -> Result<Self, PoolError> {
+        let page_size = options.page_size;
+        if page_size == 0 || page_size > MAX_PAGE_SIZE || !page_size.is_multiple_of(4096) {
+            return Err(PoolError::PageSize { given: page_size, max: MAX_PAGE_SIZE });
+        }
+        let (share, max) = (options.prefetch.share, PrefetchOptions::MAX_SHARE);
+        if !(0.0..=max).contains(&share) {
+            return Err(PoolError::PrefetchShare { given: share, max });
+        }
+        let max_memory = options.max_memory.unwrap_or(options.memory).max(options.memory);
+        let for_frames = |predictor: &PredictorConfig, frames: u32| {
+            let metadata = metadata(options, predictor, frames);
+            metadata.with_frames(frames, page_size).total
+        };
+        let mut predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
+        if options.predictor.is_none() && for_frames(&predictor, 1) > options.memory {
+            predictor = predictor_within(0);
+        }
+        // The use grows with the frames: bisect for the most that fit. `fits` always does, `too_many` never.
+        let (mut fits, mut too_many) = (1, u32::MAX);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            if for_frames(&predictor, middle) <= max_memory {
+                fits = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        let metadata = metadata(options, &predictor, fits);
+        let mut plan = Self { frames: 0, max_frames: fits, predictor, page_size, metadata };
+        plan.frames = plan.frames_within(options.memory)?;
+        Ok(plan)
+    }
+
+    /// How many frames fit into `memory` bytes together with what is made for the most frames; at least 1.
+    pub(crate) fn frames_within(&self, memory: u64) -> Result<u32, PoolError> {
+        let page_size = self.page_size;
+        let minimum = self.memory(1).total;
+        if memory < minimum {
+            return Err(PoolError::TooSmall { given: memory, page_size, minimum });
+        }
+        let frames = (memory - self.metadata.total) / u64::from(page_size);
+        Ok(frames.min(u64::from(self.max_frames)) as u32)
+    }
+
+    /// Where the memory goes when `frames` frames are in use.
+    pub(crate) fn memory(&self, frames: u32) -> MemoryUse {
+        self.metadata.with_frames(frames, self.page_size)
+    }
+}
+
+impl MemoryUse {
+    fn with_frames(mut self, frames: u32, page_size: u32) -> Self {
+        self.frames = u64::from(frames) * u64::from(page_size);
+        self.total = self.total.saturating_add(self.frames);
+        self
+    }
+}
+
+/// What a pool of at most `frames` frames needs beside their pages.
+fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
+    let [headers, table, inflight] = Cache::metadata_bytes(frames);
+    let policy = &options.policy;
+    let batching = if keeps_order(policy) {
+        let pages = u64::from(frames) * Batching::BYTES_PER_FRAME;
+        Cache::queue_bytes(options.batching.within(frames).length()) + pages
+    } else {
+        Cache::queue_bytes(0)
+    };
+    let mut memory = MemoryUse {
+        frames: 0,
+        headers,
+        table,
+        policy: u64::from(frames) * u64::from(policy.bytes_per_frame())
+            + u64::from(policy.bytes_apart(frames))
+            + batching,
+        predictor: predictor.bytes(),
+        inflight,
+        prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),
+        statistics: Statistics::BYTES,
+        total: 0,
+    };
+    let parts = [memory.headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
+    memory.total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
+    memory
+}
+
+/// Whether hits wait for the policy in queues.
+fn keeps_order(policy: &PolicySpec) -> bool {
+    matches!(policy.build(1, 0), Ok(Policy::Sequential(policy)) if policy.hit_need() == HitNeed::Order)
+}
+
+/// The predictor's default, halved until it takes at most `bytes` or has room for a handful of scans only.
+fn predictor_within(bytes: u64) -> PredictorConfig {
+    let mut config = PredictorConfig::default();
+    while config.bytes() > bytes && config.scans > 8 {
+        config = PredictorConfig {
+            scans: config.scans / 2,
+            parts: config.parts / 2,
+            runs: config.runs / 2,
+            bitset_words: config.bitset_words / 2,
+            cells: config.cells / 2,
+            ..config
+        };
+    }
+    config
+}
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_plan_fits_and_leaves_less_than_a_frame_unused() {
+        for memory in [1 << 20, (64 << 20) + 4321, 3 << 30] {
+            for policy in ["clock", "lru", "pbm", "random"] {
+                let policy = PolicySpec::parse(policy).unwrap();
+                let options = PoolOptions { memory, policy, ..Default::default() };
+                let plan = Plan::new(&options).unwrap();
+                assert_eq!(plan.frames, plan.max_frames);
+                assert!(plan.memory(plan.frames).total <= memory);
+                // One frame more would not fit; a doubled page table is part of what it would take.
+                let more = metadata(&options, &plan.predictor, plan.frames + 1);
+                assert!(more.with_frames(plan.frames + 1, options.page_size).total > memory);
+            }
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_told_with_the_least_that_works() {
+        for memory in [0, 4096, 80_000] {
+            let options = PoolOptions { memory, ..Default::default() };
+            let Err(PoolError::TooSmall { given, minimum, .. }) = Plan::new(&options) else {
+                panic!("it is too small")
+            };
+            assert_eq!(given, memory);
+            assert!(Plan::new(&PoolOptions { memory: minimum, ..options.clone() }).is_ok());
+            assert!(Plan::new(&PoolOptions { memory: minimum - 1, ..options }).is_err());
+        }
+    }
+
+    #[test]
+    fn a_pool_that_may_grow_pays_for_its_headers_now() {
+        let options = PoolOptions { memory: 16 << 20, max_memory: Some(64 << 20), ..Default::default() };
+        let plan = Plan::new(&options).unwrap();
+        let fixed = Plan::new(&PoolOptions { memory: 64 << 20, predictor: Some(plan.predictor), ..Default::default() });
+        assert_eq!(plan.max_frames, fixed.unwrap().max_frames);
+        assert!(plan.memory(plan.frames).total <= 16 << 20 && plan.memory(plan.frames + 1).total > 16 << 20);
+        assert_eq!(plan.frames_within(u64::MAX).unwrap(), plan.max_frames);
+        assert!(matches!(plan.frames_within(1 << 10), Err(PoolError::TooSmall { .. })));
+    }
+
+    #[test]
+    fn page_sizes_are_checked() {
+        for page_size in [0, 1000, 4097, MAX_PAGE_SIZE + 4096] {
+            let options = PoolOptions { page_size, ..Default::default() };
+            assert!(matches!(Plan::new(&options), Err(PoolError::PageSize { .. })));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The pool as its users see it.
+
+mod resize;
+mod shares;
+mod snapshot;
+pub mod warm;
+mod write;
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use pagecast_core::ScanId;
+use pagecast_core::policy::PolicySpec;
+use pagecast_core::predictor::{RegisterError, ScanSpec, ScanView};
+
+use crate::blocking::block_on;
+use crate::cache::Anyone;
+use crate::engine::{self, Engine, MemoryUse, ReadResult};
+use crate::options::PoolOptions;
+use crate::relation::Relation;
+use crate::scan::Scan;
+use crate::session::Session;
+use crate::stats::PoolStats;
+use crate::storage::Device;
+use crate::{Pin, PoolError};
+pub use resize::Resized;
+pub use snapshot::{RelationRequests, RelationView, Snapshot};
+
+/// A buffer pool: a fixed amount of memory that holds pages of files. Clones are the same pool.
+///
+/// ```
+/// use pagecast::storage::{Device, MemoryFiles};
+/// use pagecast::{Pool, PoolOptions};
+/// use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+///
+/// let files = MemoryFiles::new();
+/// files.write("table", vec![7u8; 300_000]);
+/// let device = Device::new(files, None); // `Device::local()` for real files
+/// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, ..Default::default() })?;
+/// let table = pool.open("table".as_ref())?;
+///
+/// // A scan says what it will read, reads, and says how far it is.
+/// let runs = [Run { first: 0, blocks: table.pages(), position: 0, span: table.len() }];
+/// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
+/// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
+/// let read = pool.read_blocking(&table, &[10..20, 100_000..300_000], Some(scan.id()))?;
+/// assert_eq!(read.data[0], [7; 10]);
+/// assert_eq!(read.data[1].len(), 200_000);
+/// scan.report(table.len());
+/// drop(scan);
+///
+/// // A page can be held in place.
+/// let page = pool.pin(&table, 0, None)?;
+/// assert_eq!(page.len(), 65_536);
+/// assert!(pool.memory().total <= 1 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool(pub(crate) Arc<Engine>);
+
+impl Pool {
+    /// Makes a pool: divides the memory and starts the threads that read.
+    ///
+    /// # Errors
+    ///
+    /// The memory holds no frame ([`PoolError::TooSmall`]) or is more than there is ([`PoolError::MoreThanMemory`]), the
+    /// page size is none, the policy cannot run in a pool, the system refuses memory or threads, or the double-write area
+    /// cannot be read or what it restores not be written.
+    pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
+        Engine::new(options).map(|engine| Self(Arc::new(engine)))
+    }
+
+    /// Opens a file as it is now. The same generation is the same relation; if the file has changed since it was opened
+    /// last, it is a new one, and readers of the old one fail with [`PoolError::Changed`].
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened, or has more pages than can be numbered.
+    pub fn open(&self, path: &Path) -> Result<Arc<Relation>, PoolError> {
+        self.0.open(path, None)
+    }
+
+    /// Announces a scan. It is forgotten when the [`Scan`] is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The predictor has no room, or the description is wrong. The scan may run without being registered.
+    pub fn register(&self, spec: &ScanSpec<'_>) -> Result<Scan, RegisterError> {
+        let now = self.0.now();
+        let id = self.0.registry.lock().register(spec, now)?;
+        self.0.prefetch.begin(id, spec);
+        Ok(Scan::new(self.0.clone(), id))
+    }
+
+    /// Pins page `block`, and reads it first if it is not resident.
+    ///
+    /// # Errors
+    ///
+    /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its read failed.
+    #[inline]
+    pub fn pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+        self.0.pin(&mut Anyone, relation, block, scan)
+    }
+
+    /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first poll and goes on if the
+    /// future is dropped.
+    pub fn pin_async(
+        &self,
+        relation: &Arc<Relation>,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<Pin<'_>, PoolError>> + Send + use<'_> {
+        self.0.pin_async(Anyone, relation.clone(), block, scan)
+    }
+
+    /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one request; where no frame is
+    /// free, past the pool. Work begins with the first poll; dropping the future gives up all it holds.
+    ///
+    /// # Errors
+    ///
+    /// A range is outside the file, the file has changed, or a read failed.
+    pub fn read(
+        &self,
+        relation: &Arc<Relation>,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + 'static + use<> {
+        engine::read(self.0.clone(), Anyone, relation.clone(), ranges.to_vec(), scan)
+    }
+
+    /// As [`read`](Self::read), in this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_blocking(
+        &self,
+        relation: &Arc<Relation>,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> Result<ReadResult, PoolError> {
+        block_on(self.read(relation, ranges, scan))
+    }
+
+    /// A session: the way to many requests from one thread or one client.
+    pub fn session(&self) -> Session<'_> {
+        Session::new(&self.0)
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.0
+    }
+
+    pub(crate) fn options(&self) -> &PoolOptions {
+        &self.0.options
+    }
+
+    /// What the pool has done so far.
+    pub fn stats(&self) -> PoolStats {
+        self.0.cache.stats()
+    }
+
+    /// Where the memory goes.
+    pub fn memory(&self) -> MemoryUse {
+        self.0.plan.memory(self.frames())
+    }
+
+    /// The scans that are registered now.
+    pub fn scans(&self) -> Vec<ScanView> {
+        let mut scans = Vec::new();
+        self.0.predictor.scans(|scan| scans.push(scan));
+        scans
+    }
+
+    /// Where files are opened.
+    pub fn device(&self) -> &Device {
+        &self.0.options.device
+    }
+
+    /// Bytes of a page.
+    pub fn page_size(&self) -> u32 {
+        self.0.options.page_size
+    }
+
+    /// How many pages the pool holds: its size now.
+    pub fn frames(&self) -> u32 {
+        self.0.cache.frames()
+    }
+
+    /// The policy that decides who leaves.
+    pub fn policy(&self) -> &PolicySpec {
+        &self.0.options.policy
+    }
+
+    /// How many frames are pinned at this moment.
+    pub fn pinned(&self) -> u32 {
+        self.0.cache.pinned()
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("frames", &self.frames()).field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
