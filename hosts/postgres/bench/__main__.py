@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from bench import data, report
-from bench.measure import VARIANTS, Bench
+from bench.measure import SETTINGS, VARIANTS, Bench
 from bench.workloads import WORKLOADS
 from cluster import ServerFailed, SqlError, find
 
@@ -109,7 +109,9 @@ def write(given: argparse.Namespace, installation, runs: list[dict]) -> None:
     found = report.pairs(runs)
     config = {
         "date": date.today().isoformat(), "server": installation.ask("version"), "scale": given.scale, "shared_buffers": f"{given.shared_buffers >> 20} MiB",
-        "limits": runs[-1]["limits"], "processors": os.cpu_count(), "settings": " ".join(given.set) or "defaults", "cache": "cold at each start",
+        "limits": runs[-1]["limits"], "processors": os.cpu_count(), "settings": report.settings({**SETTINGS, **dict(setting.split("=", 1) for setting in given.set)}),
+        "settings_of_sessions": "; ".join(f"{name}: {report.settings(WORKLOADS[name].settings)}" for name in given.workloads),
+        "a_block": "8 KiB, a page of the server", "cache": "cold at each start",
     }
     document = {"schema": 1, "config": config, "pairs": found, "summary": report.summary(found), "runs": runs}
     for path, text in ((given.json, json.dumps(document, indent=1)), (given.html, report.page(document))):

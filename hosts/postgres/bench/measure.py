@@ -19,7 +19,7 @@ VARIANTS = {
     "disabled": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.enabled": "off"},
 }
 
-_SETTINGS = {
+SETTINGS = {
     # One process a query: streams are the parallelism under test. Hash tables of all of them have to fit under the memory limit, or
     # the kernel ends the server. The others keep writes out of the measurement.
     "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off", "max_connections": 100, "work_mem": "8MB",
@@ -52,7 +52,7 @@ class Bench:
 
     def run(self, workload: Workload, variant: str, seed: int, streams: int, length: int) -> dict:
         """Measures one variant; all that it returns goes into the report."""
-        settings = {**_SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **VARIANTS[variant], **self.settings}
+        settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **VARIANTS[variant], **self.settings}
         if variant == "stock":
             settings = {name: value for name, value in settings.items() if not name.startswith("pg_pagecast.")}
         lists = [workload.stream(seed, stream, self.scale, length) for stream in range(streams)]

@@ -7,6 +7,11 @@ from bench.page import Page
 _FIGURES = ("blocks", "hits", "device_bytes", "wall_s", "cpu_s")
 
 
+def settings(values: dict) -> str:
+    """Settings that are not the server's defaults, as people read them."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "as the server's"
+
+
 def pairs(runs: list[dict]) -> list[dict]:
     """Each of our runs beside the stock run of the same workload, streams and seed."""
     stock = {_key(run): run for run in runs if run["variant"] == "stock"}
@@ -45,12 +50,12 @@ def summary(found: list[dict]) -> list[dict]:
     return lines
 
 
-_HEADS = ["workload", "mode", "streams", "pairs", "blocks", "ratio", "device", "ratio", "wall", "ratio", "CPU", "ratio", "results"]
+_HEADS = ["workload", "mode", "streams", "pairs", "blocks of 8 KiB", "ratio", "device", "ratio", "wall", "ratio", "CPU", "ratio", "results"]
 
 
 def cells(line: dict) -> list[str]:
     """A line of the summary as text: stock's median, ours, and the median of the ratios."""
-    shown = {"blocks": (1000, ".0f", "k"), "device_bytes": (1 << 30, ".2f", " GiB"), "wall_s": (1, ".1f", " s"), "cpu_s": (1, ".1f", " s")}
+    shown = {"blocks": (1000, ".0f", " thousand"), "device_bytes": (1 << 30, ".2f", " GiB"), "wall_s": (1, ".1f", " s"), "cpu_s": (1, ".1f", " s")}
     figures = []
     for name, (unit, form, suffix) in shown.items():
         figures += [f"{line['stock'][name] / unit:{form}} \u2192 {line['ours'][name] / unit:{form}}{suffix}", f"{line['ratio'][name]:.2f}"]
@@ -72,8 +77,8 @@ def page(document: dict) -> str:
     for name, value in document["config"].items():
         result.fact(name.replace("_", " "), value)
     lines = document["summary"]
-    result.chart("Bytes read from the device", "Median over the seeds, by workload and number of streams; a cold cache at the start.", 340, _bars(lines, "device_bytes", "=bytes"))
-    result.chart("Blocks read into shared buffers", "Counted by the server; the kernel's cache answers a part of them.", 340, _bars(lines, "blocks", "=count"))
+    result.chart("Bytes read from the device", "Median over the seeds, by workload and number of streams, that is of sessions at once; a cold cache at the start.", 340, _bars(lines, "device_bytes", "=bytes"))
+    result.chart("Blocks read into shared buffers", "Blocks of 8 KiB, counted by the server; the kernel's cache answers a part of them.", 340, _bars(lines, "blocks", "=count"))
     result.chart("Time until the last stream ended", "Median over the seeds.", 340, _bars(lines, "wall_s", "=seconds"))
     result.table("Medians, stock to ours", _HEADS, 2, [cells(line) for line in lines])
     rows = [[pair["workload"], pair["mode"], pair["streams"], pair["seed"],

@@ -132,6 +132,7 @@ format_shared_memory(void)
 	shared->lock = &GetNamedLWLockTranche("pg_pagecast")->lock;
 	pg_atomic_init_u64(&shared->frontier, 0);
 	pg_atomic_init_u32(&shared->active, 0);
+	pg_atomic_init_u64(&shared->refusal_told, 0);
 	for (int i = 0; i < COUNTERS; i++)
 		pg_atomic_init_u64(&shared->counters[i], 0);
 	for (int i = 0; i < lengthof(shared->recurrences); i++)
@@ -212,4 +213,5 @@ _PG_init(void)
 	shmem_startup_hook = start_shared_memory;
 	executor_install_hooks();
 	explain_install_hook();
+	relation_counts_install_hook();
 }

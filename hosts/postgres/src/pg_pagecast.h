@@ -54,11 +54,12 @@ typedef struct ScanSlot
 /* What registered scans read of a relation. */
 typedef struct RelationCounts
 {
-	Oid			database;		/* both InvalidOid while free */
+	Oid			database;		/* both InvalidOid for all that have no place of their own */
 	Oid			relation;
 	uint64		hits;
 	uint64		reads;
 	uint64		saved;
+	uint64		weight;			/* blocks, its own and those of who had the place before */
 } RelationCounts;
 
 #define COUNTED_RELATIONS 512
@@ -104,7 +105,10 @@ typedef struct SharedState
 	pg_atomic_uint64 counters[COUNTERS];
 	Recurrence	recurrences[1 << RECURRENCE_BITS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
-	RelationCounts relations[COUNTED_RELATIONS + 1];	/* the last one for those that found no place */
+	pg_atomic_uint64 refusal_told;	/* when the log last said that scans are refused; 0: never */
+	uint32		counted_relations;	/* of `relations` */
+	RelationCounts relations[COUNTED_RELATIONS];
+	RelationCounts other_relations;
 } SharedState;
 
 #define NO_SCAN UINT64_MAX
@@ -168,6 +172,15 @@ extern void registration_end(Registration *registration);
 extern bool scan_has_ended(uint64 scan);
 extern void registration_reset_counts(void);
 extern void registration_suspend_idle(uint64 now);
+
+/* relation_counts.c */
+extern void relation_counts_add(Oid relation, uint64 hits, uint64 reads, uint64 saved);
+extern uint32 relation_counts_copy(RelationCounts *copy);
+extern void relation_counts_clear(void);
+extern void relation_counts_install_hook(void);
+
+/* refusal.c */
+extern void refusal_tell(Oid relation);
 
 /* executor.c */
 extern void executor_install_hooks(void);

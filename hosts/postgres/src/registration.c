@@ -223,6 +223,8 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 	}
 	LWLockRelease(shared->lock);
 	count(status == PREDICTOR_OK ? COUNT_REGISTERED : COUNT_REFUSED, 1);
+	if (status == PREDICTOR_FULL)
+		refusal_tell(registration->relation);
 	registration->scan = scan;
 	registration->last = pages->last;
 	registration->owner = true;
@@ -345,40 +347,12 @@ registration_sample(const Registration *registration, uint64 position)
 	return true;
 }
 
-/* Under the lock: where a relation is counted. */
-static RelationCounts *
-counts_of(Oid relation)
-{
-	uint32		at = relation * 0x9e3779b1u % COUNTED_RELATIONS;
-
-	for (int i = 0; i < COUNTED_RELATIONS; i++)
-	{
-		RelationCounts *counts = &shared->relations[(at + i) % COUNTED_RELATIONS];
-
-		if (counts->relation == InvalidOid)
-		{
-			counts->database = MyDatabaseId;
-			counts->relation = relation;
-		}
-		if (counts->database == MyDatabaseId && counts->relation == relation)
-			return counts;
-	}
-	return &shared->relations[COUNTED_RELATIONS];
-}
-
 static void
 flush_counts(Registration *registration)
 {
-	RelationCounts *counts;
-
 	if (registration->hits + registration->reads == 0)
 		return;
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	counts = counts_of(registration->relation);
-	counts->hits += registration->hits;
-	counts->reads += registration->reads;
-	counts->saved += registration->saved;
-	LWLockRelease(shared->lock);
+	relation_counts_add(registration->relation, registration->hits, registration->reads, registration->saved);
 	count(COUNT_HITS, registration->hits);
 	count(COUNT_READS, registration->reads);
 	count(COUNT_SAVED, registration->saved);
@@ -456,7 +430,7 @@ void
 registration_reset_counts(void)
 {
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	memset(shared->relations, 0, sizeof(shared->relations));
+	relation_counts_clear();
 	for (int i = 0; i < COUNTERS; i++)
 		pg_atomic_write_u64(&shared->counters[i], 0);
 	pg_atomic_write_u64(&shared->counted_since, (uint64) GetCurrentTimestamp());

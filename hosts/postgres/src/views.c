@@ -98,21 +98,20 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row for each relation that registered scans have read, in all databases. */
+/* One row for each relation that registered scans have read, in all databases, and one without a name for those that are not counted by themselves. */
 Datum
 pg_pagecast_relations(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = begin_rows(fcinfo, 5);
+	RelationCounts *copy = palloc((COUNTED_RELATIONS + 1) * sizeof(RelationCounts));
+	uint32		count = relation_counts_copy(copy);
 
-	for (int i = 0; i <= COUNTED_RELATIONS; i++)
+	for (uint32 i = 0; i < count; i++)
 	{
 		Datum		values[5];
 		bool		nulls[5] = {false};
-		RelationCounts counts;
+		RelationCounts counts = copy[i];
 
-		LWLockAcquire(shared->lock, LW_SHARED);
-		counts = shared->relations[i];
-		LWLockRelease(shared->lock);
 		if (counts.hits + counts.reads == 0)
 			continue;
 		nulls[0] = nulls[1] = counts.relation == InvalidOid;

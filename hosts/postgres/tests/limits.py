@@ -1,11 +1,12 @@
 """The smallest server and the largest registry: shared_buffers, memory and max_scans at both ends, and a disk that is full."""
 
 import os
+import shutil
 import subprocess
 import threading
 import unittest
 
-from cluster import Cluster, ServerFailed, SqlError
+from cluster import Cluster, Connection, ServerFailed, SqlError
 from tests.answers import CASES, make_objects
 from tests.case import TINY, Run, ServerTest, make_events, outcome
 
@@ -61,6 +62,69 @@ class Extremes(ServerTest):
             self.skipTest("this machine has no gigabyte to share")
         self.assertGreater(counters["registered"], 0)
         self.assertEqual(0, counters["refused"])
+
+
+class Memory(ServerTest):
+    """What `pg_pagecast.memory` has room for, with the least of it: an eighth of 256 kB for a scan, and 9/64 bytes for a block of a scattered bitmap."""
+
+    settings = {"pg_pagecast.memory": "256kB", "shared_buffers": "16MB", "enable_seqscan": "off", "enable_indexscan": "off"}
+    most_blocks = (256 << 10) // 8 * 64 // 9
+
+    def scattered(self, session: Connection, table: str, blocks: int) -> None:
+        """A table of so many blocks, nearly all of them holes in its files, with 1500 rows evenly over them."""
+        session.execute(f"create table {table} (id int, filler text) with (fillfactor = 10); alter table {table} alter filler set storage plain; create index on {table} (id)")
+        path = self.cluster.data / session.value(f"select pg_relation_filepath('{table}')")
+        segment = 131_072
+        for row in range(1, 1501):
+            last = blocks * row // 1500
+            for number in range(last // segment + 1):
+                file = path if number == 0 else path.with_name(f"{path.name}.{number}")
+                if not file.exists():
+                    file.touch(mode=0o600)
+                    shutil.chown(file, self.cluster.folder.owner())
+                length = min(segment, last - number * segment) * 8192
+                if file.stat().st_size < length:
+                    os.truncate(file, length)
+            # It goes into the last block, which is new and empty.
+            session.execute(f"insert into {table} values ({row}, repeat('x', 850))")
+
+    def bitmap_cursor(self, table: str) -> Connection:
+        """A session that has begun to read all rows by a bitmap."""
+        session = self.session()
+        session.execute(f"begin; declare c cursor for select id from {table} where id > 0; fetch 3 from c")
+        return session
+
+    def test_as_large_as_fits(self) -> None:
+        """A bitmap over as many blocks as fit is kept block by block; over more, the blocks between are taken for wanted, too. Neither is refused."""
+        watcher = self.session()
+        for table, blocks, exact in (("fits", self.most_blocks - 600, True), ("larger", self.most_blocks + 600, False)):
+            self.scattered(watcher, table, blocks)
+            cursor = self.bitmap_cursor(table)
+            self.assertEqual(1, len(watcher.rows("select * from pg_pagecast_scans")))
+            gap = blocks // 1500
+            # Blocks around a row in the middle of the table, which has none near.
+            watcher.execute(f"select count(*) from {table} where ctid >= '({blocks // 2}, 0)' and ctid < '({blocks // 2 + gap}, 0)'")
+            of_scan = f"from pg_pagecast_buffers() where filenode = pg_relation_filenode('{table}')"
+            predicted, buffers = map(int, watcher.rows(f"select predicted, buffers {of_scan}")[0])
+            self.assertGreater(buffers, gap)
+            self.assertEqual(exact, predicted < buffers - gap / 2, f"{predicted} of {buffers}")
+            self.assertEqual("0", watcher.value("select refused from pg_pagecast_stats"))
+            cursor.close()
+
+    def test_refusals_are_told_once(self) -> None:
+        """More such scans at once than fit are refused, and the log says which setting to raise."""
+        watcher = self.session()
+        self.scattered(watcher, "far", self.most_blocks - 600)
+        cursors = [self.bitmap_cursor("far") for _ in range(14)]
+        registered, refused = map(int, watcher.rows("select registered, refused from pg_pagecast_stats")[0])
+        self.assertGreater(refused, 2)
+        self.assertGreaterEqual(registered, 8)
+        for cursor in cursors:
+            cursor.close()
+        said = [line for line in self.cluster.log.read_text().splitlines() if "has no room" in line or "pg_pagecast.memory, which is 256kB" in line]
+        self.assertEqual(2, len(said), said)
+        self.assertRegex(said[0], 'LOG: .*no room for a scan of "far"')
+        self.assertIn("HINT:  Raise pg_pagecast.memory", said[1])
 
 
 class FullDisk(ServerTest):

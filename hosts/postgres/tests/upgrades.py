@@ -11,7 +11,8 @@ from tests.case import Run, ServerTest
 _OBJECTS = """
     select pg_describe_object(classid, objid, 0),
            coalesce(pg_get_functiondef(p.oid), pg_get_viewdef(c.oid)),
-           coalesce(p.proacl, c.relacl)::text, obj_description(objid, case when p.oid is null then 'pg_class' else 'pg_proc' end::name)
+           coalesce(p.proacl, c.relacl)::text, obj_description(objid, case when p.oid is null then 'pg_class' else 'pg_proc' end::name),
+           (select string_agg(col_description(c.oid, attnum), ' ' order by attnum) from pg_attribute where attrelid = c.oid)
     from pg_depend
     left join pg_proc p on classid = 'pg_proc'::regclass and p.oid = objid
     left join pg_class c on classid = 'pg_class'::regclass and c.oid = objid
@@ -42,6 +43,15 @@ class Upgrades(ServerTest):
             for view in ("scans", "relations", "stats"):
                 session.rows(f"select * from pg_pagecast_{view}")
             Run.count("updates of the extension")
+
+    def test_everything_is_explained(self) -> None:
+        """Each view, function and column has a comment, and the planner is told how many rows come."""
+        session = self.session()
+        of_extension = "deptype = 'e' and refobjid = (select oid from pg_extension where extname = 'pg_pagecast')"
+        self.assertEqual([], session.rows("select c.relname, attname from pg_depend join pg_class c on classid = 'pg_class'::regclass and c.oid = objid and c.relkind = 'v' "
+                                          f"join pg_attribute on attrelid = c.oid and attnum >= 0 where {of_extension} and col_description(c.oid, attnum) is null"))
+        self.assertEqual([], session.rows("select p.oid::regprocedure from pg_depend join pg_proc p on classid = 'pg_proc'::regclass and p.oid = objid "
+                                          f"where {of_extension} and (obj_description(p.oid, 'pg_proc') is null or proretset and prorows = 1000)"))
 
     def test_a_scan_runs_through_an_update(self) -> None:
         """The registry knows nothing of the SQL's version."""
