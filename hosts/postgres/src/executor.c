@@ -41,7 +41,13 @@ executor_start(QueryDesc *query, int flags)
 	else
 		standard_ExecutorStart(query, flags);
 	if (pagecast_enabled && pagecast_loaded() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+	{
+		uint64		before = nodes_observed_here();
+
 		observe(query->planstate, NULL);
+		if (nodes_observed_here() != before)
+			explain_query_starts(query->estate);
+	}
 }
 
 static void

@@ -37,6 +37,14 @@ hash_of_node(const PlanState *node)
 #include "lib/simplehash.h"
 
 static calls_hash *node_calls = NULL;
+static uint64 observed_here = 0;
+
+/* How many nodes this process has observed so far. */
+uint64
+nodes_observed_here(void)
+{
+	return observed_here;
+}
 
 static TupleTableSlot *
 before_tuple(PlanState *node)
@@ -81,6 +89,7 @@ node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *))
 		node_calls = calls_create(TopMemoryContext, 64, NULL);
 	calls_insert(node_calls, node, &found)->call = call;
 	node_call_arm(call);
+	observed_here++;
 }
 
 /* Before the node's memory goes. Twice does no harm. */

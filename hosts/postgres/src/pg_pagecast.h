@@ -196,6 +196,7 @@ typedef struct NodeCall
 } NodeCall;
 
 extern void node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *));
+extern uint64 nodes_observed_here(void);
 extern void node_call_arm(NodeCall *call);
 extern void node_call_remove(NodeCall *call);
 
@@ -258,6 +259,7 @@ extern void observe_bitmap_scan(BitmapHeapScanState *node);
 
 /* explain.c */
 extern void explain_install_hook(void);
+extern void explain_query_starts(EState *state);
 
 /* recurrence.c */
 extern void recurrence_note(uint32 table, uint64 now);

@@ -53,6 +53,26 @@ class Views(ServerTest):
         self.assertNotIn(line, session.rows(f"explain (analyze, summary off) {query}"))
         self.assertNotIn(line, session.rows(f"explain {query}"))
 
+    def test_auto_explain(self) -> None:
+        """It logs the line under the plan of the query that it is of, whatever runs inside of that; and none where nothing was registered."""
+        session = self.session()
+        session.execute("create function scanned() returns bigint language plpgsql as 'begin return (select count(*) from events where day between 100 and 400); end'; "
+                        "load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_analyze = on; set enable_seqscan = off; set enable_indexscan = off")
+        line = "\tScans registered by pg_pagecast: "
+
+        def logged(sql: str) -> str:
+            before = self.cluster.log.stat().st_size
+            session.execute(sql)
+            return self.cluster.log.read_text()[before:]
+
+        self.assertRegex(logged("select count(*) from events where day between 100 and 400"), rf"plan:\n(\t.*\n)*{line}1\n")
+        self.assertIn(f"{line}2\n", logged("select count(*), (select scanned()) from events where day between 10 and 400"))
+        said = logged("select 1")
+        self.assertIn("plan:", said)
+        self.assertNotIn(line, said)
+        self.assertNotIn(line, logged("set auto_explain.log_format = json; select count(*) from events where day between 100 and 400"))
+        session.execute("drop function scanned")
+
     def test_privileges(self) -> None:
         """As for pg_buffercache: nobody but superusers and pg_monitor; only superusers reset."""
         anybody, watcher = self.session(user="anybody"), self.session(user="watcher")
