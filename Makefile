@@ -95,8 +95,8 @@ results: ## docs/results.md from what the benchmarks wrote to target/bench, and 
 bench-postgres: ## stock PostgreSQL against pg_pagecast; target/bench/postgres.{json,html}
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench $(ARGS)
 
-demo-postgres: ## the same from nothing, small; target/demo-postgres.{json,html}
-	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m demo
+demo-postgres: ## the same from nothing, small; target/demo-postgres.{json,html} (ARGS=--keep)
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m demo $(ARGS)
 
 bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
 	cargo build --release --locked -p pagecast-cli --no-default-features

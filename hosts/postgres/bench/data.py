@@ -60,9 +60,14 @@ def ycsb_rows(scale: float) -> int:
     return int(780_000 * scale)
 
 
+def place_of(installation: Installation, scale: float) -> Path:
+    """The folder of the cluster that holds the data at this scale, or would."""
+    return BUILT / f"bench-{installation.major}-sf{scale:g}-v{_VERSION}"
+
+
 def folder(installation: Installation, scale: float) -> Path:
     """The folder of the cluster that holds the data at this scale, loaded now if it is not there."""
-    place = BUILT / f"bench-{installation.major}-sf{scale:g}-v{_VERSION}"
+    place = place_of(installation, scale)
     if (place / "loaded").is_file():
         return place
     generator = _generator()

@@ -50,10 +50,12 @@ def install_extension(installation: Installation) -> None:
     require_rust()
     # Objects of another version's headers may lie there.
     for target in ("clean", "all", "install"):
-        command = ["make", "-s", "-C", str(_HERE), f"PG_CONFIG={installation.pg_config}", target]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode != 0:
-            raise ServerFailed(f"`{' '.join(command)}` failed:\n{done.stdout.strip()}")
+        _make(installation, target)
+
+
+def uninstall_extension(installation: Installation) -> None:
+    """Removes pg_pagecast from this server's folders."""
+    _make(installation, "uninstall")
 
 
 def modes(installation: Installation) -> list[str]:
@@ -63,6 +65,13 @@ def modes(installation: Installation) -> list[str]:
         with probe.connect() as session:
             names = session.value("select enumvals from pg_settings where name = 'pg_pagecast.mode'")
             return names.strip("{}").split(",")
+
+
+def _make(installation: Installation, target: str) -> None:
+    command = ["make", "-s", "-C", str(_HERE), f"PG_CONFIG={installation.pg_config}", target]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise ServerFailed(f"`{' '.join(command)}` failed:\n{done.stdout.strip()}")
 
 
 def _apt(*arguments: str) -> None:

@@ -1,12 +1,17 @@
 """What `make install` and `make uninstall` do: they copy and remove what was built, and build nothing, for root may have no Rust."""
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
+from bench import data
+from demo.__main__ import nothing_left
 from tests.case import Run
 
 _HERE = Path(__file__).resolve().parents[1]
@@ -66,3 +71,36 @@ class Install(unittest.TestCase):
         done = self.make("all", "CC=cc")
         self.assertNotEqual(0, done.returncode)
         self.assertRegex(done.stderr, r"needs Rust 1\.\d+ or newer")
+
+
+class Demo(unittest.TestCase):
+    """What the demonstration leaves behind."""
+
+    def setUp(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="pagecast-demo-"))
+        self.addCleanup(shutil.rmtree, folder)
+        self.enterContext(mock.patch.object(data, "BUILT", folder))
+        # A server whose extension lies in folders of our own.
+        self.place = data.place_of(Run.installation, 0.3)
+        self.extension = folder / "pg_pagecast.control"
+        self.enterContext(mock.patch.object(type(Run.installation), "has_extension", lambda _, name: self.extension.exists()))
+        self.enterContext(mock.patch("demo.__main__.uninstall_extension", lambda _: self.extension.unlink()))
+
+    def run_demo(self, keep: bool) -> None:
+        """As the benchmark does: loads the data and installs the extension."""
+        with contextlib.redirect_stdout(io.StringIO()), nothing_left(Run.installation, 0.3, keep):
+            self.place.mkdir(exist_ok=True)
+            self.extension.touch()
+
+    def test_nothing_is_left(self) -> None:
+        """Neither data nor extension, also after a failure, unless they are to be kept or were there before."""
+        self.run_demo(keep=False)
+        self.assertEqual((False, False), (self.place.exists(), self.extension.exists()))
+        with self.assertRaises(ZeroDivisionError), contextlib.redirect_stdout(io.StringIO()), nothing_left(Run.installation, 0.3, False):
+            self.place.mkdir()
+            raise ZeroDivisionError
+        self.assertFalse(self.place.exists())
+        self.run_demo(keep=True)
+        self.assertEqual((True, True), (self.place.exists(), self.extension.exists()))
+        self.run_demo(keep=False)
+        self.assertEqual((True, True), (self.place.exists(), self.extension.exists()), "they were there before")
