@@ -173,7 +173,7 @@ impl Bars<'_> {
         let bars: Vec<Value> = self.rows.iter().zip(&colors(self.rows)).map(bar).collect();
         let mut series = vec![json!({
             "name": name, "type": "bar", "barWidth": 18, "data": bars, "itemStyle": {"color": "#8a9099"},
-            "label": {"show": true, "position": "right", "formatter": format},
+            "label": {"show": true, "position": "right", "distance": if self.repeated { 12 } else { 5 }, "formatter": format},
         })];
         if self.repeated {
             let dots: Vec<Value> = all().map(|(row, run)| json!([figure(run), row])).collect();
