@@ -74,7 +74,7 @@ pub use write::{DoubleWriteOptions, Log, WriteOptions, WriterOptions, Written};
 /// The largest page, in bytes: one request of the storage.
 pub const MAX_PAGE_SIZE: u32 = storage::MAX_REQUEST as u32;
 
-/// The examples of the documents, compiled and run with the other doc tests.
+/// The examples of the documents, compiled with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embed.md")]
 #[doc = include_str!("../../../docs/writes.md")]
