@@ -392,6 +392,23 @@ fn trace_tools_name_their_faults() {
     assert_eq!(json(&folder.path("i.json"))["traces"][0]["unique"], 52);
 }
 
+/// What is printed and what is written go into the same file there, which must not begin anew in between.
+#[cfg(target_os = "linux")]
+#[test]
+fn results_go_into_what_standard_output_is() {
+    let folder = Folder::new();
+    let out = folder.path("out.txt");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagecast"));
+    command.args(["simulate", &folder.text("good.txt"), "--policies", "lru", "--sizes", "10", "--json", "/dev/stdout"]);
+    command.stdout(std::fs::File::create(&out).unwrap());
+    assert!(command.status().unwrap().success());
+    let text = std::fs::read_to_string(&out).unwrap();
+    let (json, table) = text.split_once("\n}\n").map(|(json, rest)| (json.to_owned() + "\n}", rest)).unwrap();
+    assert!(serde_json::from_str::<Value>(&json).is_ok_and(|json| json["schema"] == 1), "{text}");
+    assert!(table.starts_with("trace ") && table.contains("good.txt"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.0.path()).unwrap().count(), 2);
+}
+
 /// Lines of two numbers are page and relation in the text format, and time and page in many others.
 #[test]
 fn lines_that_may_begin_with_a_time_are_asked_about() {

@@ -225,6 +225,13 @@ impl Bench {
             template.check(&ctx, &args.range).await?;
         }
         setting.touched_bytes = touched::bytes(&setting).await?;
+        if setting.touched_bytes == 0 && matches!(args.pool, Size::Share(_)) {
+            let (range, share) = (&args.range, args.pool);
+            return Err(usage(format!(
+                "--pool: the queries read nothing, and {share} of nothing is no pool; do the data have rows in --range {range}, \
+                 from which {{lo}} and {{hi}} are drawn?"
+            )));
+        }
         setting.pool_bytes = match args.pool {
             Size::Bytes(bytes) | Size::Plain(bytes) => bytes,
             Size::Share(share) => (setting.touched_bytes as f64 * share) as u64,
@@ -281,7 +288,15 @@ impl Bench {
         self.tables.iter().flat_map(|table| &table.files).map(PathBuf::as_path)
     }
 
+    /// Writes the files that were asked for, then the table, whatever became of the files.
     fn write(&self, results: &Results) -> anyhow::Result<()> {
+        use std::io::Write;
+        let files = self.write_files(results);
+        std::io::stdout().lock().write_all(results.summary().as_bytes())?;
+        files
+    }
+
+    fn write_files(&self, results: &Results) -> anyhow::Result<()> {
         if let Some(path) = &self.args.output.json {
             let mut json = serde_json::to_vec_pretty(results).context("cannot write the results as JSON")?;
             json.push(b'\n');
@@ -290,7 +305,6 @@ impl Bench {
         if let Some(path) = &self.args.output.html {
             write_whole(path, page::page(results).to_string().as_bytes())?;
         }
-        use std::io::Write;
-        Ok(std::io::stdout().lock().write_all(results.summary().as_bytes())?)
+        Ok(())
     }
 }

@@ -168,6 +168,12 @@ fn bad_usage_is_named_and_leaves_no_json() {
     fs::create_dir(&empty).unwrap();
     let broken = data.path().join("broken.sql");
     fs::write(&broken, "SELECT count(*)\nFROM lineitem WHERE (").unwrap();
+    let keys = data.path().join("keys.sql");
+    fs::write(
+        &keys,
+        "SELECT sum(l_tax) FROM lineitem WHERE l_shipdate >= DATE '{lo}' + 9999 AND l_shipdate < DATE '{hi}'",
+    )
+    .unwrap();
     let wrong = data.path().join("wrong.sql");
     fs::write(&wrong, "SELECT nothing_like_it FROM lineitem").unwrap();
 
@@ -186,6 +192,7 @@ fn bad_usage_is_named_and_leaves_no_json() {
         (&["--data", &data_text, "--range", "5..1"], 2, &["--range", "5..1"]),
         (&["--data", &data_text, "--page-size", "1000B"], 2, &["--page-size"]),
         (&["--data", &data_text, "--html", "/no/such/folder/x.html"], 2, &["--html", "/no/such/folder"]),
+        (&["--data", &data_text, "--query", &path(&keys)], 2, &["--range 1992-01-02..1998-12-02", "{lo}"]),
         (&["--sf", "0"], 2, &["--sf"]),
         (&["--no-such-flag"], 2, &["--no-such-flag"]),
         (&["--data", "/no/such/folder"], 1, &["--data", "/no/such/folder"]),
@@ -306,4 +313,34 @@ fn a_file_that_comes_under_the_run_is_named() {
 #[test]
 fn a_file_that_goes_under_the_run_is_named() {
     changed_under_the_run(|file| fs::remove_file(file).unwrap());
+}
+
+/// The folder goes away while the bench runs.
+#[cfg(unix)]
+#[test]
+fn a_result_that_cannot_be_written_leaves_the_table() {
+    let (data, _) = lineitem();
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = pagecast();
+    command.args(["bench", "--policies", "lru", "--bandwidth", "local", "--streams", "1", "--queries", "1", "--data"]);
+    command.arg(data.path()).args(["--pool", "1MiB", "--json"]).arg(folder.path().join("gone/out.json"));
+    fs::create_dir(folder.path().join("gone")).unwrap();
+    // Statements are read from the pipe after the check of --json, and before any row.
+    let child = command
+        .arg("--query")
+        .arg(&pipe)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut statement = fs::File::options().write(true).open(&pipe).unwrap();
+    fs::remove_dir(folder.path().join("gone")).unwrap();
+    statement.write_all(b"SELECT sum(l_tax) FROM lineitem").unwrap();
+    drop(statement);
+    let output = child.wait_with_output().unwrap();
+    assert_fails(&output, 1, &["cannot write", "out.json"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("in-order") && table.contains("lru"), "{table}");
 }

@@ -325,3 +325,63 @@ fn ctrl_c_ends_a_query() {
     assert_fails(&child.wait_with_output().unwrap(), 130, &["interrupted"]);
     drop(input);
 }
+
+/// A terminal of 24 lines with the shell in it, by util-linux's `script`; `None` where that is not installed.
+#[cfg(target_os = "linux")]
+fn terminal(data: &Path, cache: &Path) -> Option<std::process::Child> {
+    let shell = format!("stty rows 24 cols 80; exec {} sql --data {}", env!("CARGO_BIN_EXE_pagecast"), data.display());
+    let mut command = std::process::Command::new("script");
+    command.args(["-qec", &shell, "/dev/null"]).env("XDG_CACHE_HOME", cache).env("TERM", "xterm");
+    // What the pager gets comes out between two marks; it leaves Ctrl-C to the shell.
+    command.env("PAGER", "trap '' INT; echo [paged; cat; echo paged]");
+    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    match started {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: there is no `script`, which makes a terminal");
+            None
+        }
+        started => Some(started.unwrap()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_gets_a_limit_a_pager_and_ctrl_c() {
+    use std::io::Read;
+    let (data, _) = lineitem();
+    let cache = tempfile::tempdir().unwrap();
+    let Some(mut child) = terminal(data.path(), cache.path()) else { return };
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut seen = String::new();
+    // Types a line, and reads on until `answer` has come after what was seen before.
+    let mut ask = |line: &str, answer: &str| -> String {
+        input.write_all(line.as_bytes()).unwrap();
+        seen.clear();
+        let mut piece = [0; 4096];
+        while !seen.contains(answer) {
+            let length = output.read(&mut piece).unwrap();
+            assert!(length > 0, "no `{answer}` in: {seen}");
+            seen += &String::from_utf8_lossy(&piece[..length]);
+        }
+        seen.clone()
+    };
+    ask("", "pagecast> ");
+    let short = ask("SELECT 41 + 1 AS x;\r", "row in ");
+    assert!(short.contains("| 42 |") && !short.contains("[paged"), "{short}");
+    let long = ask("SELECT value AS n FROM generate_series(1, 5000);\r", "1000 rows in ");
+    assert!(long.contains("[paged") && long.contains("| 1000 |") && !long.contains("| 1001 |"), "{long}");
+    assert!(long.contains("the first 1000 rows"), "{long}");
+    ask("\\rows 2\r", "pagecast> ");
+    let two = ask("SELECT value AS n FROM generate_series(1, 5000);\r", "2 rows in ");
+    assert!(two.contains("| 2 ") && !two.contains("| 3 ") && !two.contains("[paged"), "{two}");
+    ask("\\rows 0\r", "pagecast> ");
+    let endless = "SELECT value AS n FROM generate_series(1, 1000000000000);\r";
+    ask(endless, "| 100000 ");
+    ask("\u{3}", "interrupted");
+    let after = ask("SELECT 6 * 7 AS y;\r", "row in ");
+    assert!(after.contains("| 42 |"), "{after}");
+    let history = std::fs::read_to_string(cache.path().join("pagecast/history")).unwrap();
+    assert!(history.contains(endless.trim()) && history.contains("6 * 7"), "{history}");
+    input.write_all(b"\\q\r").unwrap();
+    assert!(child.wait().unwrap().success());
+}
