@@ -1,0 +1,146 @@
+"""What reporting beside it does to the latency of a TPC-B at a fixed rate: the 99th percentile with pg_pagecast over that of a stock server, in pairs.
+
+A private server has pgbench's tables and a table of three times its buffers. Sessions report over random ranges of that table by bitmap scans without a
+pause, and pgbench begins transactions at a fixed rate; a transaction's latency counts from when it was to begin. The two runs of a pair have the same data,
+seed and length, one with the library and one without, in an order that alternates. Ratios of percentiles differ by a lot from pair to pair, so the result is the
+median of the pairs' ratios, with a 95 % interval of their trimmed mean by bootstrap. Further calls with --append add their pairs to those of the file. Never run in CI.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.__main__ import size
+from bench.measure import VARIANTS
+from bench.overhead import estimate
+from cluster import Cluster, Installation, Limits, ServerFailed, find
+
+# Commits do not wait for the device: what it is busy with besides would be measured.
+_SETTINGS = {"autovacuum": "off", "jit": "off", "max_parallel_workers_per_gather": 0, "synchronous_commit": "off", "max_wal_size": "8GB", "checkpoint_timeout": "1h",
+             "max_connections": 60}
+_PERCENTILES = (50, 99)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.latency", description="Latency of pgbench's TPC-B at a fixed rate beside reporting, over that of a stock server.")
+    parser.add_argument("--version", type=int)
+    parser.add_argument("--variant", default="steering", choices=[name for name in VARIANTS if name != "stock"])
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=12, help="of a run; two more come before, and are not counted")
+    parser.add_argument("--rate", type=int, default=200, help="transactions a second; default 200")
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--reporters", type=int, default=4, help="sessions that report; default 4")
+    parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables; default 10, 150 MB")
+    parser.add_argument("--shared-buffers", type=size, default=size("96MiB"))
+    parser.add_argument("--memory", type=size, default=size("256MiB"), help="of the server with the kernel's cache for it")
+    parser.add_argument("--bandwidth", type=size, default=size("200MiB"), help="reads a second from the device")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--append", action="store_true", help="add to the pairs in the file")
+    parser.add_argument("--json", type=Path, default=Path("target/bench/postgres-latency.json"))
+    given = parser.parse_args()
+    installation = find(given.version)
+    if installation is None or not installation.has_extension("pg_pagecast"):
+        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+        return 0
+    pairs = json.loads(given.json.read_text())["pairs"] if given.append and given.json.exists() else []
+    try:
+        measure(given, installation, pairs)
+    except ServerFailed as problem:
+        print(f"latency: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def measure(given: argparse.Namespace, installation: Installation, pairs: list[dict]) -> None:
+    """Adds the pairs and prints each, and what is said of all."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(installation, {**_SETTINGS, "shared_buffers": f"{given.shared_buffers >> 10}kB"}))
+        rows = load(cluster, given)
+        cluster.limits = stack.enter_context(Limits(cluster.folder, given.memory, given.bandwidth))
+        # The server leaves its group before the group goes.
+        stack.callback(cluster.stop)
+        for number in range(given.pairs):
+            order = ["stock", given.variant] if (len(pairs) + number) % 2 == 0 else [given.variant, "stock"]
+            pair = {variant: run(cluster, variant, given, rows, given.seed * 1000 + number) for variant in order}
+            pairs.append({"seed": given.seed, "limits": cluster.limits.description, "stock": pair["stock"], "ours": pair[given.variant]})
+            print("  ".join(f"{side} p50 {found['p50']:6.2f} ms, p99 {found['p99']:7.2f} ms, {found['reports']:3d} reports, {found['transactions']} transactions"
+                            for side, found in (("stock", pair["stock"]), ("ours", pair[given.variant]))), flush=True)
+            write(given, installation, pairs)
+    for name in (*(f"p{percent}" for percent in _PERCENTILES), "reports"):
+        found = estimate([pair["ours"][name] / pair["stock"][name] for pair in pairs])
+        print(f"{name}: median {found['median']:.3f} of stock in {len(pairs)} pairs ({min(found['rounds']):.2f} to {max(found['rounds']):.2f}), mean {found['mean']:.3f} ({found['from']:.3f} to {found['to']:.3f})")
+
+
+def write(given: argparse.Namespace, installation: Installation, pairs: list[dict]) -> None:
+    """All that was asked for and found."""
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    options = {name: str(value) for name, value in vars(given).items()}
+    given.json.write_text(json.dumps({"schema": 1, "server": installation.version, "settings": _SETTINGS, "options": options, "pairs": pairs}, indent=1))
+
+
+def load(cluster: Cluster, given: argparse.Namespace) -> int:
+    """Makes the tables; the rows of the one that is reported on."""
+    # About 80 bytes in a page for each.
+    rows = 3 * given.shared_buffers // 80
+    cluster.create().start(fsync="off")
+    cluster.run("pgbench", "-i", "-q", "-s", str(given.scale))
+    with cluster.connect() as session:
+        session.execute(f"create table facts as select i as day, i % 977 as amount, repeat('x', 40) as filler from generate_series(1, {rows}) i")
+        session.execute("create index on facts using brin (day) with (pages_per_range = 16)")
+        session.execute("vacuum (freeze, analyze)")
+    cluster.stop()
+    return rows
+
+
+def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, seed: int) -> dict:
+    """A run: percentiles of the latency in milliseconds, and how many reports there were meanwhile."""
+    cluster.start(**{name.replace(".", "__"): value for name, value in VARIANTS[variant].items()})
+    done, reports = threading.Event(), [0] * given.reporters
+
+    def report(number: int) -> None:
+        draw = random.Random(f"{seed} {number}")
+        with cluster.connect() as session:
+            session.execute("set enable_seqscan = off")
+            while not done.is_set():
+                first = draw.randrange(rows * 7 // 10)
+                session.execute(f"select count(*), sum(amount) from facts where day between {first} and {first + rows * 3 // 10}")
+                reports[number] += 1
+
+    threads = [threading.Thread(target=report, args=(number,)) for number in range(given.reporters)]
+    for thread in threads:
+        thread.start()
+    try:
+        latencies = transactions(cluster, given, seed)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    cluster.stop()
+    return {**{f"p{percent}": latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}, "transactions": len(latencies), "reports": sum(reports)}
+
+
+def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> list[float]:
+    """Latencies of pgbench's transactions in milliseconds, in order, without those of the first two seconds."""
+    log = cluster.folder / "transactions"
+    command = [str(cluster.installation.program("pgbench")), "-n", "-M", "prepared", "-b", "tpcb-like", "-c", str(given.clients), "-T", str(given.seconds + 2),
+               f"--rate={given.rate}", f"--random-seed={seed}", "--log", f"--log-prefix={log}"]
+    process = subprocess.Popen(cluster.as_user(command), env=cluster.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    _, said = process.communicate()
+    if process.returncode != 0:
+        raise ServerFailed(f"pgbench ended with status {process.returncode}: {said.strip()}")
+    path = log.with_name(f"{log.name}.{process.pid}")
+    lines = [list(map(int, line.split()[:6])) for line in path.read_text().splitlines()]
+    path.unlink()
+    # Its log says when each ended, in seconds and microseconds.
+    begun = [(seconds + microseconds / 1e6 - took / 1e6, took / 1000) for _, _, took, _, seconds, microseconds in lines]
+    first = min(start for start, _ in begun)
+    return sorted(took for start, took in begun if start >= first + 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
