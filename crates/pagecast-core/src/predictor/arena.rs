@@ -8,7 +8,8 @@
 //!
 //! Cost: O(free stretches), which are at most one more than the parts of running scans. Only the writer comes here.
 
-use super::layout::{Layout, header};
+use super::layout::Layout;
+use super::records::header;
 use super::words::{NIL, Words, join, split};
 use crate::sync::atomic::Ordering::Relaxed;
 

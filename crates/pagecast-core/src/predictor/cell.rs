@@ -23,6 +23,7 @@
 //! meet in one place push each other out.
 
 use super::pages::Blocks;
+use super::records::CELL_WORDS;
 use super::way::Way;
 use super::words::{Words, join, split};
 use crate::sync::atomic::{
@@ -32,7 +33,6 @@ use crate::sync::atomic::{
 };
 use crate::{PageId, Tick};
 
-pub(super) const CELL_WORDS: usize = 16;
 /// Blocks of a cell: 2^8. Fewer, and the chain is followed more often; more, and the times before which a scan cannot
 /// come there say less about one of its pages, so that more scans are asked. 64 take a third more instructions.
 const CELL_BITS: u32 = 8;

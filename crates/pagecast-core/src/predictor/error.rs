@@ -1,7 +1,6 @@
 //! What can be wrong with memory, and with a scan that wants to register.
 
-use super::layout::KINDS;
-use super::scan::MAX_LENGTH;
+use super::records::{KINDS, MAX_LENGTH};
 use core::fmt;
 
 /// The memory cannot hold a predictor, or does not.

@@ -10,50 +10,14 @@
 //! arena    the rest   runs and bitsets, see pages.rs and arena.rs
 //! ```
 
-use super::cell::CELL_WORDS;
-use super::marks::{self, SET_WORDS};
-use super::pages::{RUN_WORDS, SAMPLED_WORDS};
+use super::records::{
+    BUCKET_WORDS, CELL_WORDS, HEADER_WORDS, MAGIC, MARKS_OF_A_SET, PART_WORDS, RUN_WORDS, SAMPLED_WORDS, SCAN_WORDS,
+    SET_WORDS, header,
+};
 use super::words::{Words, split};
 use super::{FormatError, RegisterError};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::{PageId, RelationId};
-
-/// How many kinds of scans there are, each with a running estimate of pace.
-pub const KINDS: u8 = 16;
-
-/// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x06");
-
-pub(super) const HEADER_WORDS: usize = 32;
-pub(super) const BUCKET_WORDS: usize = 2;
-pub(super) const SCAN_WORDS: usize = 24;
-pub(super) const PART_WORDS: usize = 8;
-
-/// Words of a bucket.
-pub(super) mod bucket {
-    /// Version and first part.
-    pub(in super::super) const CHAIN: usize = 0;
-    /// How many parts were put into the chain or came to life in it, each counted twice.
-    pub(in super::super) const ARRIVED: usize = 1;
-}
-
-/// Words of the header.
-pub(super) mod header {
-    pub(in super::super) const MAGIC: usize = 0;
-    pub(in super::super) const SCANS_PARTS: usize = 1;
-    pub(in super::super) const RUNS_BITSETS: usize = 2;
-    pub(in super::super) const FREE_SCAN: usize = 3;
-    pub(in super::super) const FREE_PART: usize = 4;
-    pub(in super::super) const FREE_ARENA: usize = 5;
-    /// How many scans have begun and ended.
-    pub(in super::super) const CHANGES: usize = 15;
-    pub(in super::super) const CELLS_WORDS: usize = 6;
-    /// Scans for which there was no room.
-    pub(in super::super) const REFUSED: usize = 8;
-    pub(in super::super) const MARKS: usize = 9;
-    /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
-    pub(in super::super) const PACE: usize = 16;
-}
 
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
 ///
@@ -114,7 +78,7 @@ impl PredictorConfig {
         let buckets = (self.parts as usize).checked_next_power_of_two()?;
         let cells = if self.cells == 0 { 0 } else { (self.cells as usize).checked_next_power_of_two()? };
         let cells_at = HEADER_WORDS.checked_add(buckets.checked_mul(BUCKET_WORDS)?)?;
-        let mark_sets = marks::sets(self.marks)?;
+        let mark_sets = sets(self.marks)?;
         let marks_at = cells_at.checked_add(cells.checked_mul(CELL_WORDS)?)?;
         let scans_at = marks_at.checked_add(mark_sets.checked_mul(SET_WORDS)?)?;
         let parts_at = scans_at.checked_add((self.scans as usize).checked_mul(SCAN_WORDS)?)?;
@@ -223,4 +187,9 @@ impl Layout {
 fn scatter(key: u64, places: usize) -> usize {
     let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(hash) * places as u128) >> 64) as usize
+}
+
+/// The sets for `marks` marks, a power of two; 0 for none.
+fn sets(marks: u32) -> Option<usize> {
+    if marks == 0 { Some(0) } else { (marks as usize).div_ceil(MARKS_OF_A_SET).checked_next_power_of_two() }
 }

@@ -28,33 +28,23 @@
 //! found, an entry too many would be asked for. So there is no version, nobody waits, and of two marks left at once one
 //! may be lost.
 
-use super::reader::Predictor;
+use super::records::{MARK_WORDS, MARKS_OF_A_SET, SET_WORDS};
 use super::visits::Visits;
 use super::words::Words;
+use crate::PageId;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{PageId, RelationId};
-
-/// Marks of a set, which fill a cache line.
-const WAYS: usize = 4;
-const MARK_WORDS: usize = 2;
-pub(super) const SET_WORDS: usize = WAYS * MARK_WORDS;
-
-/// The sets for `marks` marks, a power of two; 0 for none.
-pub(super) fn sets(marks: u32) -> Option<usize> {
-    if marks == 0 { Some(0) } else { (marks as usize).div_ceil(WAYS).checked_next_power_of_two() }
-}
 
 /// The marks of pages of equal hash.
 #[derive(Clone, Copy)]
 pub(super) struct Set<'a>(&'a [AtomicU64; SET_WORDS]);
 
 impl<'a> Set<'a> {
-    fn at(words: Words<'a>, at: usize) -> Option<Self> {
+    pub(super) fn at(words: Words<'a>, at: usize) -> Option<Self> {
         words.record(at).map(Self)
     }
 
     /// Both words of a mark, the second of which is 0 where none was left.
-    fn mark(self, way: usize) -> (u64, u64) {
+    pub(super) fn mark(self, way: usize) -> (u64, u64) {
         let word = |at: usize| self.0.get(way * MARK_WORDS + at).map_or(0, |word| word.load(Relaxed));
         (word(0), word(1))
     }
@@ -69,9 +59,9 @@ impl<'a> Set<'a> {
     }
 
     /// Puts `mark` in front; those before the place where it was, or all and the last one goes, move back by one.
-    fn put_in_front(self, mark: (u64, u64)) {
+    pub(super) fn put_in_front(self, mark: (u64, u64)) {
         let mut held = mark;
-        for way in 0..WAYS {
+        for way in 0..MARKS_OF_A_SET {
             let found = self.mark(way);
             self.put(way, held);
             if found == mark {
@@ -84,7 +74,7 @@ impl<'a> Set<'a> {
     /// The visits of `page`, and which way has them: a mark whose first word is that of none.
     #[inline]
     pub(super) fn visits(self, page: PageId) -> Option<(usize, Visits)> {
-        let mut ways = (0..WAYS).map(|way| (way, self.mark(way)));
+        let mut ways = (0..MARKS_OF_A_SET).map(|way| (way, self.mark(way)));
         let found = ways.find(|&(_, (first, visits))| visits != 0 && first == !mixed(page, visits));
         found.map(|(way, (_, visits))| (way, Visits(visits)))
     }
@@ -101,7 +91,7 @@ impl<'a> Set<'a> {
 
 /// The first word of a mark (M1).
 #[inline]
-fn mixed(page: PageId, second: u64) -> u64 {
+pub(super) fn mixed(page: PageId, second: u64) -> u64 {
     #[cfg(pagecast_shuttle)]
     if super::mistake::made(super::mistake::Mistake::UnmixedMark) {
         return page.raw();
@@ -109,62 +99,4 @@ fn mixed(page: PageId, second: u64) -> u64 {
     // Multiplied twice with a fold between: a difference in few bits of `second` becomes one in about half of all.
     let product = u128::from(second) * 0x9e37_79b9_7f4a_7c15;
     page.raw() ^ ((product >> 64) as u64 ^ product as u64).wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
-impl<M: AsRef<[AtomicU64]>> Predictor<M> {
-    /// Says that an index scan has come to `page` by the entry `entry`: a relation of the index's own, of which its scans
-    /// register the entries (or leaf pages, or any other unit in which all of them count) as blocks in the order of keys.
-    ///
-    /// From then on `page` counts as wanted when `entry` is. Without [`marks`](super::PredictorConfig::marks) nothing happens.
-    ///
-    /// ```
-    /// use pagecast_core::oracle::{Oracle, Question};
-    /// use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
-    /// use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
-    /// use std::sync::Arc;
-    ///
-    /// let config = PredictorConfig { scans: 8, parts: 8, runs: 8, marks: 64, ..PredictorConfig::EMPTY };
-    /// let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
-    /// let mut registry = Registry::format(memory, config)?;
-    /// let predictor = registry.predictor();
-    /// let (table, index) = (RelationId(1), RelationId(2));
-    ///
-    /// // Two scans of 1000 entries; the first was led to block 77 by entry 50.
-    /// let run = [Run { first: 0, blocks: 1000, position: 0, span: 1000 }];
-    /// let parts = [Part { relation: index, pages: Pages::Runs(&run) }];
-    /// let spec = ScanSpec { kind: ScanKind(0), length: 1000, parts: &parts };
-    /// let leader = registry.register(&spec, 0)?;
-    /// let follower = registry.register(&spec, 0)?;
-    /// predictor.mark(PageId::new(table, 77), PageId::new(index, 50));
-    /// predictor.report(leader, 51, 510);
-    /// predictor.report(follower, 20, 400); // 20 ticks an entry
-    /// assert_eq!(predictor.next_access(Question::new(PageId::new(table, 77), 400)), Some(600));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn mark(&self, page: PageId, entry: PageId) {
-        let second = !entry.raw();
-        if let Some(set) = self.marks_of(page).filter(|_| second != 0) {
-            set.put_in_front((mixed(page, second), second));
-        }
-    }
-
-    /// The entries of `index` that have led to `page` lately, at most four, the last one first. A scan that reads two pages one
-    /// after the other that bear neighbouring entries follows another scan, and is where these say.
-    pub fn marked(&self, page: PageId, index: RelationId) -> impl Iterator<Item = u32> + '_ {
-        self.entries(page).filter(move |entry| entry.relation() == index).map(PageId::block)
-    }
-
-    /// All entries that have led to `page`.
-    #[inline]
-    pub(super) fn entries(&self, page: PageId) -> impl Iterator<Item = PageId> + '_ {
-        let marks = self.marks_of(page).into_iter().flat_map(|set| (0..WAYS).map(move |way| set.mark(way)));
-        marks
-            .filter(move |&(first, second)| second != 0 && first == mixed(page, second))
-            .map(|(_, second)| PageId::from_raw(!second))
-    }
-
-    #[inline]
-    pub(super) fn marks_of(&self, page: PageId) -> Option<Set<'_>> {
-        Set::at(self.words(), self.layout().marks(page)?)
-    }
 }

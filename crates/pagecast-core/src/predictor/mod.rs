@@ -57,10 +57,13 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
+// From the bottom up: correlation, words, records, error, layout, arena, way, pages, cell, scan, visits, marks, reader, nearest, follow, registry.
+// A module uses those before it (`tests/layers.rs` of the pool).
 mod arena;
 mod cell;
 mod correlation;
 mod error;
+mod follow;
 mod layout;
 mod marks;
 #[cfg(pagecast_shuttle)]
@@ -68,6 +71,7 @@ pub mod mistake;
 mod nearest;
 mod pages;
 mod reader;
+mod records;
 mod registry;
 mod scan;
 mod visits;
@@ -76,13 +80,12 @@ mod words;
 
 pub use correlation::scatter;
 pub use error::{FormatError, PagesFault, RegisterError};
-pub use layout::{KINDS, PredictorConfig};
+pub use layout::PredictorConfig;
 pub use reader::Predictor;
+pub use records::{KINDS, MAX_LENGTH};
 pub use registry::Registry;
-pub use scan::MAX_LENGTH;
 
 use crate::{RelationId, ScanId, Tick};
-use scan::Order;
 
 /// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind share the running
 /// estimate of pace that a new one starts from, so their positions should mean the same.
@@ -164,33 +167,6 @@ pub struct ScanSpec<'a> {
     pub length: u64,
     /// What it reads. None is allowed: a scan whose pages were all pruned.
     pub parts: &'a [Part<'a>],
-}
-
-impl ScanSpec<'_> {
-    fn order(&self) -> Order {
-        Order { at_strokes: self.reads_at_strokes(), page_by_page: self.reads_page_by_page() }
-    }
-
-    /// Whether each of the positions is that of one page: such a scan asks for its pages in their order, one by one, and from which it
-    /// asks for can be told where it is.
-    fn reads_page_by_page(&self) -> bool {
-        let [part] = self.parts else { return false };
-        match part.pages {
-            Pages::Runs(runs) => {
-                let pages = |run: &Run| (u64::from(run.blocks) == run.span).then_some(run.span);
-                runs.iter().try_fold(0, |sum: u64, run| sum.checked_add(pages(run)?)) == Some(self.length)
-            }
-            Pages::Bitset { .. } => true,
-            Pages::Correlated { .. } => false,
-        }
-    }
-
-    /// Whether no run has more positions than one, as with row groups whose pages are asked for together. Such a scan reports that it is
-    /// past a position when it asks for its pages.
-    fn reads_at_strokes(&self) -> bool {
-        let at_once = |part: &Part<'_>| matches!(part.pages, Pages::Runs(runs) if runs.iter().all(|run| run.span == 0));
-        !self.parts.is_empty() && self.parts.iter().all(at_once)
-    }
 }
 
 /// A running scan, as seen at one moment.

@@ -2,10 +2,9 @@
 
 use super::Predictor;
 use super::cell::{self, Arrival, Arrivals, Cell, Queue};
-use super::layout::{PART_WORDS, bucket};
-use super::pages::{self, Blocks};
-use super::reader::{Asked, sooner};
-use super::registry::{RUNS, part};
+use super::pages::{self, Blocks, sooner};
+use super::reader::Asked;
+use super::records::{PART_WORDS, RUNS, bucket, part};
 use super::scan::Scan;
 use super::way::Way;
 use super::words::split;

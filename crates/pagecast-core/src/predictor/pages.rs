@@ -3,16 +3,13 @@
 //! A run takes three words: first block and number of blocks, position, span. A bitset takes its words and then, for
 //! each eight of them, one word with the number of bits in front, so that a rank is one load and at most eight counts.
 
-use super::registry::{BITSET, CORRELATED};
+use super::layout::Layout;
+use super::records::{BITSET, CORRELATED, MAX_LENGTH, RUN_WORDS, SAMPLED_WORDS};
 use super::way::Way;
 use super::words::{Words, join, split};
-use super::{MAX_LENGTH, PagesFault, Run, layout::Layout, reader::sooner};
+use super::{PagesFault, Run};
 use crate::PageId;
 use crate::sync::atomic::Ordering::Relaxed;
-
-pub(super) const RUN_WORDS: usize = 3;
-/// How many words of a bitset share one sample of the rank.
-pub(super) const SAMPLED_WORDS: usize = 8;
 
 /// What of a part's pages is kept beside them.
 #[derive(Clone, Copy)]
@@ -356,5 +353,14 @@ impl Stretch {
     pub(super) fn checked(self, layout: &Layout) -> Option<Self> {
         (self.at as usize >= layout.arena_at && (self.at as usize) < layout.end && (self.count as usize) < layout.end)
             .then_some(self)
+    }
+}
+
+/// The smaller of those that are.
+#[inline]
+pub(super) fn sooner(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

@@ -1,8 +1,8 @@
 //! The readers' side: estimates and reports, by any number of threads and processes at once, without a lock.
 
-use super::layout::{Layout, PART_WORDS, bucket, header};
-use super::pages::{self, Blocks, Stretch};
-use super::registry::{BITSET, CORRELATED, part};
+use super::layout::Layout;
+use super::pages::{self, Blocks, Stretch, sooner};
+use super::records::{BITSET, CORRELATED, PART_WORDS, bucket, header, part};
 use super::scan::Scan;
 use super::visits::Visits;
 use super::words::{Words, split};
@@ -287,15 +287,6 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             nearest = sooner(nearest, self.nearest(bound, Asked { page: entry, ..asked }));
         }
         nearest
-    }
-}
-
-/// The smaller of those that are.
-#[inline]
-pub(super) fn sooner(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

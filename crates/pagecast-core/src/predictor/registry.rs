@@ -11,9 +11,10 @@
 //! * (R3) A refused registration leaves everything as it was.
 
 use super::arena::Arena;
-use super::layout::{HEADER_WORDS, KINDS, Layout, MAGIC, bucket, header};
+use super::layout::Layout;
 use super::pages::{self, Extent};
-use super::scan::{MAX_LENGTH, Scan, Slot};
+use super::records::{BITSET, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, bucket, header, part};
+use super::scan::{Scan, Slot};
 use super::words::{NIL, Words, join, split};
 use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec};
 use crate::sync::atomic::{
@@ -22,29 +23,6 @@ use crate::sync::atomic::{
     fence,
 };
 use crate::{RelationId, ScanId, Tick};
-
-/// Words of a part.
-pub(super) mod part {
-    /// The next part in the chain, or the next free one.
-    pub(in super::super) const NEXT: usize = 0;
-    pub(in super::super) const RELATION_FORM: usize = 1;
-    /// Slot and generation of the scan.
-    pub(in super::super) const OWNER: usize = 2;
-    /// First and last block.
-    pub(in super::super) const BLOCKS: usize = 3;
-    /// Where in the arena, and how many runs or words of bits.
-    pub(in super::super) const STRETCH: usize = 4;
-    /// Of a bitset the position of its first block, of runs the scale that they are searched with.
-    pub(in super::super) const ORIGIN: usize = 5;
-    /// The next part of the same scan.
-    pub(in super::super) const SIBLING: usize = 6;
-    /// The part in front in the chain; only the writer reads it.
-    pub(in super::super) const BEFORE: usize = 7;
-}
-
-pub(super) const RUNS: u32 = 0;
-pub(super) const BITSET: u32 = 1;
-pub(super) const CORRELATED: u32 = 2;
 
 /// The share of a kind's running estimate that stays when a scan of the kind ends.
 const KIND_KEEP: f64 = 0.85;

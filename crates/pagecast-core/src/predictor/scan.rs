@@ -13,20 +13,15 @@
 //!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
 //!   them a true value of this scan.
 
-use super::layout::{KINDS, SCAN_WORDS, header};
+use super::records::{KINDS, MAX_LENGTH, SCAN_WORDS, VALUE_BITS, header};
 use super::words::{NIL, Words, join, split};
-use super::{ScanKind, ScanSpec};
+use super::{Pages, Part, Run, ScanKind, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64, Ordering,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
 use crate::{ScanId, Tick};
-
-/// The longest axis: 2^52 - 1 positions. What is left of a word beside a position holds the generation's low bits.
-pub const MAX_LENGTH: u64 = (1 << VALUE_BITS) - 1;
-
-const VALUE_BITS: u32 = 52;
 
 /// How often a reader starts over when it meets a measurement being written.
 const TRIES: u32 = 4;
@@ -67,11 +62,38 @@ const AT_STROKES: u32 = 1 << 8;
 const PAGE_BY_PAGE: u32 = 1 << 9;
 
 /// In what order a scan asks for its pages.
-pub(super) struct Order {
+struct Order {
     /// It reads all pages of a position at once, and says that it is past them when it does.
-    pub(super) at_strokes: bool,
+    at_strokes: bool,
     /// It asks for one page at each position, in their order.
-    pub(super) page_by_page: bool,
+    page_by_page: bool,
+}
+
+impl Order {
+    fn of(scan: &ScanSpec<'_>) -> Self {
+        Self { at_strokes: Self::is_at_strokes(scan), page_by_page: Self::is_page_by_page(scan) }
+    }
+
+    /// Whether no run has more positions than one, as with row groups whose pages are asked for together. Such a scan
+    /// reports that it is past a position when it asks for its pages.
+    fn is_at_strokes(scan: &ScanSpec<'_>) -> bool {
+        let at_once = |part: &Part<'_>| matches!(part.pages, Pages::Runs(runs) if runs.iter().all(|run| run.span == 0));
+        !scan.parts.is_empty() && scan.parts.iter().all(at_once)
+    }
+
+    /// Whether each of the positions is that of one page: such a scan asks for its pages in their order, one by one, and
+    /// from which it asks for can be told where it is.
+    fn is_page_by_page(scan: &ScanSpec<'_>) -> bool {
+        let [part] = scan.parts else { return false };
+        match part.pages {
+            Pages::Runs(runs) => {
+                let pages = |run: &Run| (u64::from(run.blocks) == run.span).then_some(run.span);
+                runs.iter().try_fold(0, |sum: u64, run| sum.checked_add(pages(run)?)) == Some(scan.length)
+            }
+            Pages::Bitset { .. } => true,
+            Pages::Correlated { .. } => false,
+        }
+    }
 }
 
 /// How it was learned where a scan is.
@@ -382,7 +404,7 @@ impl Slot<'_> {
 
     /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many they are.
     pub(super) fn fill(self, scan: &ScanSpec<'_>, (first_part, parts): (u32, u32), pace: f64, now: Tick) {
-        let Order { at_strokes, page_by_page } = scan.order();
+        let Order { at_strokes, page_by_page } = Order::of(scan);
         let generation = self.generation();
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);

@@ -5,7 +5,7 @@
 //!
 //! What is kept is of the scan's registration, which never changes, and not of where it stands.
 
-use super::MAX_LENGTH;
+use super::records::MAX_LENGTH;
 
 /// The way of one part's scan through the blocks of a cell, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

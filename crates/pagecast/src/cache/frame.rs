@@ -1,7 +1,7 @@
 //! Frame headers: who holds which frame, and what is in it.
 
-use pagecast_core::policy::{Claimed, Refusal};
 use pagecast_core::PageId;
+use pagecast_core::policy::{Claimed, Refusal};
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::AtomicU64;

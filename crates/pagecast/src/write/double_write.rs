@@ -29,12 +29,12 @@ use std::sync::Arc;
 
 use pagecast_core::PageId;
 
+use super::Writer;
 use super::batch::{Batch, Run};
 use super::log::Durable;
-use super::Writer;
-use crate::seal;
 use crate::PoolError;
 use crate::io::Buffer;
+use crate::seal;
 use crate::storage::{Device, MAX_REQUEST, Storage, Storing, read_full, write_all, write_full};
 use crate::sync::Mutex;
 
