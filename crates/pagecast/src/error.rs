@@ -11,6 +11,7 @@ use thiserror::Error;
 
 /// An error of the pool. Cheap to clone: one failed read is told to all who waited for it.
 #[derive(Clone, Debug, Error)]
+#[non_exhaustive]
 pub enum PoolError {
     /// Every frame is pinned or being filled. Reads go past the pool instead; a pin cannot.
     #[error("no frame is free: all {frames} are pinned or being filled; give the pool more memory or hold fewer pins")]

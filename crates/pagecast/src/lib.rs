@@ -58,8 +58,8 @@ pub use cache::FrameCounts;
 pub use engine::{MemoryUse, ReadResult, ReadStats};
 pub use error::PoolError;
 pub use options::{PoolOptions, PrefetchOptions, Recorder};
-pub use pagecast_core::policy::{self, Batching, PolicySpec};
-pub use pagecast_core::predictor::{self, PredictorConfig};
+pub use pagecast_core::policy::{Batching, PolicySpec};
+pub use pagecast_core::predictor::PredictorConfig;
 pub use pagecast_core::{PageId, RelationId, ScanId};
 pub use pin::Pin;
 pub use pin_mut::PinMut;
@@ -71,8 +71,28 @@ pub use session::Session;
 pub use stats::PoolStats;
 pub use write::{DoubleWriteOptions, Log, WriteOptions, WriterOptions, Written};
 
+/// Who leaves when a page must come in: the policies by name, and what a name can be wrong about.
+pub mod policy {
+    pub use pagecast_core::policy::{Batching, LockCounts, MAX_SAMPLES, PolicyError, PolicySpec, names};
+}
+
+/// What a scan says of itself when it registers, and what is known of it while it runs.
+pub mod predictor {
+    pub use pagecast_core::predictor::{
+        FormatError, KINDS, MAX_LENGTH, Pages, PagesFault, Part, PredictorConfig, RegisterError, Run, ScanKind,
+        ScanSpec, ScanView, scatter,
+    };
+}
+
 /// The largest page, in bytes: one request of the storage.
 pub const MAX_PAGE_SIZE: u32 = storage::MAX_REQUEST as u32;
+
+/// Says that a test did not run, past the capture of its output, so that nobody takes it for passed.
+#[cfg(all(test, not(pagecast_shuttle)))]
+fn skipped(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
 
 /// The examples of the documents, compiled with the doc tests.
 #[cfg(doctest)]

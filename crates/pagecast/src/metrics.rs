@@ -11,7 +11,7 @@ use crate::Snapshot;
 /// ```
 /// use pagecast::{Pool, PoolOptions};
 ///
-/// let pool = Pool::new(PoolOptions { memory: 1 << 20, ..Default::default() })?;
+/// let pool = Pool::new(PoolOptions::default().memory(1 << 20))?;
 /// let text = pool.snapshot().prometheus().to_string();
 /// assert!(text.contains("\npagecast_requests_total 0\n"));
 /// # Ok::<(), pagecast::PoolError>(())
@@ -187,7 +187,7 @@ mod endpoint {
     /// use pagecast::metrics::Endpoint;
     /// use pagecast::{Pool, PoolOptions};
     ///
-    /// let pool = Pool::new(PoolOptions { memory: 1 << 20, ..Default::default() })?;
+    /// let pool = Pool::new(PoolOptions::default().memory(1 << 20))?;
     /// let endpoint = Endpoint::start(&pool, 0)?; // 0: a port that is free
     /// println!("http://{}/metrics", endpoint.address());
     /// # Ok::<(), Box<dyn std::error::Error>>(())

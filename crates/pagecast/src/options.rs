@@ -23,10 +23,11 @@ pub trait Recorder: Send + Sync {
 /// How to make a [`Pool`](crate::Pool). Start from the default and change what matters:
 ///
 /// ```
-/// let options = pagecast::PoolOptions { memory: 64 << 20, seed: 7, ..Default::default() };
+/// let options = pagecast::PoolOptions::default().memory(64 << 20).seed(7);
 /// assert_eq!(options.page_size, 64 << 10);
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct PoolOptions {
     /// Bytes for everything: frames, their headers, page table, policy, predictor, loads in flight. Default: 256 MiB.
     pub memory: u64,
@@ -64,6 +65,7 @@ pub struct PoolOptions {
 
 /// How pages are brought before they are asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct PrefetchOptions {
     /// The share of the frames that may hold pages that were brought and not used yet, from 0 to 0.5. Default: 0.125.
     pub share: f64,
@@ -74,6 +76,20 @@ pub struct PrefetchOptions {
 impl PrefetchOptions {
     /// The largest share.
     pub const MAX_SHARE: f64 = 0.5;
+
+    /// Sets [`share`](Self::share).
+    #[must_use]
+    pub fn share(mut self, share: f64) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// Sets [`read_ahead`](Self::read_ahead).
+    #[must_use]
+    pub fn read_ahead(mut self, read_ahead: bool) -> Self {
+        self.read_ahead = read_ahead;
+        self
+    }
 }
 
 impl Default for PrefetchOptions {
@@ -100,6 +116,107 @@ impl Default for PoolOptions {
             double_write: None,
             writer: WriterOptions::default(),
         }
+    }
+}
+
+/// One call for each field that is to differ from the default.
+impl PoolOptions {
+    /// Sets [`memory`](Self::memory).
+    #[must_use]
+    pub fn memory(mut self, memory: u64) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Sets [`max_memory`](Self::max_memory).
+    #[must_use]
+    pub fn max_memory(mut self, max_memory: impl Into<Option<u64>>) -> Self {
+        self.max_memory = max_memory.into();
+        self
+    }
+
+    /// Sets [`page_size`](Self::page_size).
+    #[must_use]
+    pub fn page_size(mut self, page_size: u32) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// Sets [`policy`](Self::policy).
+    #[must_use]
+    pub fn policy(mut self, policy: PolicySpec) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets [`batching`](Self::batching).
+    #[must_use]
+    pub fn batching(mut self, batching: Batching) -> Self {
+        self.batching = batching;
+        self
+    }
+
+    /// Sets [`seed`](Self::seed).
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets [`device`](Self::device).
+    #[must_use]
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// Sets [`predictor`](Self::predictor).
+    #[must_use]
+    pub fn predictor(mut self, predictor: impl Into<Option<PredictorConfig>>) -> Self {
+        self.predictor = predictor.into();
+        self
+    }
+
+    /// Sets [`prefetch`](Self::prefetch).
+    #[must_use]
+    pub fn prefetch(mut self, prefetch: PrefetchOptions) -> Self {
+        self.prefetch = prefetch;
+        self
+    }
+
+    /// Sets [`recorder`](Self::recorder).
+    #[must_use]
+    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// Sets [`count_relations`](Self::count_relations).
+    #[must_use]
+    pub fn count_relations(mut self, count_relations: bool) -> Self {
+        self.count_relations = count_relations;
+        self
+    }
+
+    /// Sets [`log`](Self::log).
+    #[must_use]
+    pub fn log(mut self, log: Arc<dyn Log>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Sets [`double_write`](Self::double_write).
+    #[must_use]
+    pub fn double_write(mut self, double_write: impl Into<Option<DoubleWriteOptions>>) -> Self {
+        self.double_write = double_write.into();
+        self
+    }
+
+    /// Sets [`writer`](Self::writer).
+    #[must_use]
+    pub fn writer(mut self, writer: WriterOptions) -> Self {
+        self.writer = writer;
+        self
     }
 }
 

@@ -49,7 +49,7 @@ impl Scan {
     /// files.write("index", vec![7u8; 1 << 20]);
     /// let predictor = Some(PredictorConfig { marks: 1024, ..PredictorConfig::default() });
     /// let device = Device::new(files, None);
-    /// let pool = Pool::new(PoolOptions { memory: 8 << 20, device, predictor, ..Default::default() })?;
+    /// let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(device).predictor(predictor))?;
     /// let (table, index) = (pool.open("table".as_ref())?, pool.open("index".as_ref())?);
     /// // The leaf pages 3 to 9 of the index.
     /// let runs = [Run { first: 3, blocks: 7, position: 0, span: 7 }];
@@ -91,7 +91,7 @@ impl Scan {
     /// # use pagecast::{Pool, PoolOptions};
     /// let files = MemoryFiles::new();
     /// files.write("table", vec![7u8; 1 << 20]);
-    /// let pool = Pool::new(PoolOptions { memory: 8 << 20, device: Device::new(files, None), ..Default::default() })?;
+    /// let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
     /// let table = pool.open("table".as_ref())?;
     /// let runs = [Run { first: 0, blocks: table.pages(), position: 0, span: table.len() }];
     /// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
@@ -141,13 +141,13 @@ mod tests {
         let files = MemoryFiles::new();
         files.write("table", vec![1u8; 100 * 4096]);
         files.write("index", vec![1u8; 100 * 4096]);
-        Pool::new(PoolOptions {
-            memory: 4 << 20,
-            page_size: 4096,
-            device: Device::new(files, None),
-            predictor: Some(PredictorConfig { marks, ..PredictorConfig::default() }),
-            ..PoolOptions::default()
-        })
+        Pool::new(
+            PoolOptions::default()
+                .memory(4 << 20)
+                .page_size(4096)
+                .device(Device::new(files, None))
+                .predictor(PredictorConfig { marks, ..PredictorConfig::default() }),
+        )
         .unwrap()
     }
 
@@ -184,7 +184,9 @@ mod tests {
             let spec = ScanSpec { kind: ScanKind(0), length: 100, parts: &parts };
             let (leader, follower) = (pool.register(&spec).unwrap(), pool.register(&spec).unwrap());
             leader.visit(table.page(3));
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            // Until the clock has moved, so that there is a pace.
+            let begun = leader.engine.now();
+            while leader.engine.now() < begun + 1_000 {}
             leader.report(60);
             leader.visit(table.page(50));
             drop(leader);

@@ -33,7 +33,7 @@ use crate::{Pin, PoolError};
 /// let files = MemoryFiles::new();
 /// files.write("table", vec![7u8; 300_000]);
 /// let device = Device::new(files, None);
-/// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, policy: "2q".parse()?, ..Default::default() })?;
+/// let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(device).policy("2q".parse()?))?;
 /// let table = pool.open("table".as_ref())?;
 ///
 /// let mut session = pool.session();
@@ -112,7 +112,7 @@ impl<'pool> Session<'pool> {
     /// # let files = MemoryFiles::new();
     /// # files.write("table", vec![7u8; 300_000]);
     /// # let device = Device::new(files, None);
-    /// # let pool = Pool::new(PoolOptions { memory: 1 << 20, device, ..Default::default() })?;
+    /// # let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(device))?;
     /// # let table = pool.open("table".as_ref())?;
     /// let mut session = pool.session();
     /// let mut key = [0; 8];

@@ -47,7 +47,7 @@ fn a_pool_takes_no_more_than_it_says_under_any_policy() {
     for name in policy::names().filter(|&name| name != "opt") {
         let device = Device::new(files.clone(), None);
         let policy = PolicySpec::parse(name).unwrap();
-        let options = PoolOptions { memory: 4 << 20, page_size: PAGE, policy, device, ..Default::default() };
+        let options = PoolOptions::default().memory(4 << 20).page_size(PAGE).policy(policy).device(device);
         let before = LIVE.load(Relaxed);
         PEAK.store(before, Relaxed);
         let pool = Pool::new(options).unwrap();

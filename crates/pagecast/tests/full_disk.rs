@@ -2,12 +2,11 @@
 #![cfg(all(target_os = "linux", not(pagecast_shuttle)))]
 #![allow(clippy::unwrap_used)]
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pagecast::storage::Device;
 use pagecast::warm::WarmError;
 use pagecast::{DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, Relation, WriteOptions, WriterOptions};
 
@@ -24,22 +23,18 @@ fn with_a_small_disk(test: impl FnOnce(&Path, &Path) + Send) {
     std::thread::scope(|scope| {
         let test = || match small_disk_unsafe::mount(small.path(), DISK) {
             Ok(()) => test(small.path(), other.path()),
-            Err(error) => println!("skipped: no small disk can be mounted here: {error}"),
+            // Past the capture of a test's output, so that nobody takes it for passed.
+            Err(error) => writeln!(std::io::stderr(), "skipped: no small disk can be mounted here: {error}").unwrap(),
         };
         scope.spawn(test);
     });
 }
 
 fn options(double_write: Option<&Path>) -> PoolOptions {
-    PoolOptions {
-        memory: 8 << 20,
-        page_size: PAGE as u32,
-        device: Device::local(),
-        double_write: double_write.map(DoubleWriteOptions::new),
-        // No rounds of the background writer, so that what is written is what the test says.
-        writer: WriterOptions { interval: Duration::from_secs(3600), ..Default::default() },
-        ..Default::default()
-    }
+    // No rounds of the background writer, so that what is written is what the test says.
+    let writer = WriterOptions::default().interval(Duration::from_secs(3600));
+    let double_write = double_write.map(DoubleWriteOptions::new);
+    PoolOptions::default().memory(8 << 20).page_size(PAGE as u32).double_write(double_write).writer(writer)
 }
 
 /// Files of a pool that has gone are free as soon as its threads have gone, too.
@@ -59,7 +54,7 @@ fn start(double_write: Option<&Path>) -> Pool {
 }
 
 fn open(pool: &Pool, path: &Path) -> Arc<Relation> {
-    let sealed = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+    let sealed = WriteOptions::default().create(true).format(Format::Sealed);
     let table = when_free(|| pool.open_to_write(path, &sealed));
     if table.pages() < PAGES {
         pool.grow(&table, PAGES - table.pages()).unwrap();

@@ -17,7 +17,7 @@ fn pool(options: PoolOptions) -> (Pool, Arc<Relation>, Arc<Relation>) {
     files.write("a \"table\"", bytes.clone());
     files.write("other", bytes);
     let device = Device::new(files, None);
-    let pool = Pool::new(PoolOptions { memory: 1 << 20, page_size: PAGE, device, ..options }).unwrap();
+    let pool = Pool::new(options.memory(1 << 20).page_size(PAGE).device(device)).unwrap();
     let (table, other) = (pool.open(Path::new("a \"table\"")).unwrap(), pool.open(Path::new("other")).unwrap());
     (pool, table, other)
 }
@@ -30,7 +30,7 @@ fn touch(pool: &Pool, relation: &Arc<Relation>, blocks: std::ops::Range<u32>) {
 
 #[test]
 fn a_snapshot_counts_frames_and_relations() {
-    let (pool, table, other) = pool(PoolOptions { count_relations: true, ..Default::default() });
+    let (pool, table, other) = pool(PoolOptions::default().count_relations(true));
     touch(&pool, &table, 0..20);
     touch(&pool, &table, 0..10);
     touch(&pool, &other, 5..6);
@@ -59,7 +59,7 @@ fn requests_are_not_counted_by_relation_unless_asked_for() {
 
 #[test]
 fn prometheus_text_has_a_head_for_each_name_and_escapes_labels() {
-    let (pool, table, _) = pool(PoolOptions { count_relations: true, ..Default::default() });
+    let (pool, table, _) = pool(PoolOptions::default().count_relations(true));
     touch(&pool, &table, 0..7);
     let text = pool.snapshot().prometheus().to_string();
     assert!(text.contains("pagecast_relation_pages_resident{path=\"a \\\"table\\\"\"} 7\n"), "{text}");
@@ -113,7 +113,7 @@ fn the_endpoint_answers_and_ends_with_its_handle() {
 fn hot_pages_come_back_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let hot = folder.path().join("hot");
-    let options = || PoolOptions { policy: "clock".parse().unwrap(), ..Default::default() };
+    let options = || PoolOptions::default().policy("clock".parse().unwrap());
     let (before, table, other) = pool(options());
     touch(&before, &table, 0..60);
     touch(&before, &other, 100..120);
@@ -140,7 +140,7 @@ fn a_reload_displaces_nothing_and_leaves_out_what_has_changed() {
     files.write("gone", vec![1; 20 * PAGE as usize]);
     let start = || {
         let device = Device::new(files.clone(), None);
-        Pool::new(PoolOptions { memory: 1 << 20, page_size: PAGE, device, ..Default::default() }).unwrap()
+        Pool::new(PoolOptions::default().memory(1 << 20).page_size(PAGE).device(device)).unwrap()
     };
     let open = |pool: &Pool, name: &str| pool.open(Path::new(name)).unwrap();
     let before = start();
@@ -175,7 +175,7 @@ fn a_dump_that_cannot_be_used_names_file_and_fault() {
     let error = pool.reload(&hot).unwrap_err().to_string();
     assert!(error.ends_with("hot: not a list of hot pages, or damaged at byte 0: it begins otherwise"), "{error}");
     pool.dump_hottest(&hot, usize::MAX).unwrap();
-    let larger = Pool::new(PoolOptions { memory: 4 << 20, ..Default::default() }).unwrap();
+    let larger = Pool::new(PoolOptions::default().memory(4 << 20)).unwrap();
     let error = larger.reload(&hot).unwrap_err().to_string();
     assert!(error.ends_with("hot: lists pages of 4096 bytes, and this pool's have 65536"), "{error}");
     assert!(pool.dump_hottest(&folder.path().join("no/folder"), 1).is_err());
@@ -192,7 +192,7 @@ fn every_policy() -> impl Iterator<Item = &'static str> {
 #[test]
 fn a_capped_relation_takes_its_frames_and_no_others() {
     for policy in every_policy() {
-        let (pool, table, other) = pool(PoolOptions { policy: policy.parse().unwrap(), ..Default::default() });
+        let (pool, table, other) = pool(PoolOptions::default().policy(policy.parse().unwrap()));
         touch(&pool, &table, 0..60);
         pool.cap(&other, Some(10)).unwrap();
         touch(&pool, &other, 0..400);
@@ -224,7 +224,7 @@ fn pinned_pages_exceed_a_cap_until_they_are_unpinned() {
 fn a_capped_scan_leaves_the_others_pages() {
     use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 
-    let (pool, table, other) = pool(PoolOptions { policy: "lru".parse().unwrap(), ..Default::default() });
+    let (pool, table, other) = pool(PoolOptions::default().policy("lru".parse().unwrap()));
     touch(&pool, &table, 0..100);
     let runs = [Run { first: 0, blocks: 400, position: 0, span: 400 }];
     let parts = [Part { relation: other.id(), pages: Pages::Runs(&runs) }];
@@ -243,7 +243,7 @@ fn a_capped_scan_leaves_the_others_pages() {
 #[test]
 fn kept_pages_stay_under_every_policy_while_others_can_leave() {
     for policy in every_policy() {
-        let (pool, table, other) = pool(PoolOptions { policy: policy.parse().unwrap(), ..Default::default() });
+        let (pool, table, other) = pool(PoolOptions::default().policy(policy.parse().unwrap()));
         pool.keep(&table, 30).unwrap();
         touch(&pool, &table, 0..30);
         (0..3).for_each(|_| touch(&pool, &other, 0..400));
@@ -263,8 +263,7 @@ fn kept_pages_stay_under_every_policy_while_others_can_leave() {
 fn seventeen_relations_cannot_be_kept() {
     let files = MemoryFiles::new();
     (0..17).for_each(|n| files.write(format!("{n}"), vec![0; PAGE as usize]));
-    let options =
-        PoolOptions { memory: 1 << 20, page_size: PAGE, device: Device::new(files, None), ..Default::default() };
+    let options = PoolOptions::default().memory(1 << 20).page_size(PAGE).device(Device::new(files, None));
     let pool = Pool::new(options).unwrap();
     let open: Vec<_> = (0..17).map(|n| pool.open(format!("{n}").as_ref()).unwrap()).collect();
     open[..16].iter().for_each(|relation| pool.keep(relation, 1).unwrap());
@@ -280,9 +279,9 @@ fn a_file_that_was_written_comes_back_warm_if_the_dump_follows_the_close() {
     let files = MemoryFiles::new();
     let start = || {
         let device = Device::new(files.clone(), None);
-        Pool::new(PoolOptions { memory: 1 << 20, page_size: PAGE, device, ..Default::default() }).unwrap()
+        Pool::new(PoolOptions::default().memory(1 << 20).page_size(PAGE).device(device)).unwrap()
     };
-    let options = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+    let options = WriteOptions::default().create(true).format(Format::Sealed);
     let before = start();
     let table = before.open_to_write(Path::new("written"), &options).unwrap();
     before.grow(&table, 10).unwrap();

@@ -42,14 +42,14 @@ fn content(pages: u64) -> Vec<u8> {
 }
 
 fn open(setup: Setup) -> (Pool, Arc<Relation>) {
-    let options = |memory| PoolOptions {
-        memory,
-        page_size: PAGE as u32,
-        policy: PolicySpec::parse(setup.policy).unwrap(),
-        device: setup.device.clone(),
-        predictor: Some(PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 16, ..PredictorConfig::EMPTY }),
-        prefetch: PrefetchOptions { share: setup.share, read_ahead: setup.read_ahead },
-        ..Default::default()
+    let options = |memory| {
+        PoolOptions::default()
+            .memory(memory)
+            .page_size(PAGE as u32)
+            .policy(PolicySpec::parse(setup.policy).unwrap())
+            .device(setup.device.clone())
+            .predictor(PredictorConfig { scans: 8, parts: 8, runs: 64, bitset_words: 16, ..PredictorConfig::EMPTY })
+            .prefetch(PrefetchOptions::default().share(setup.share).read_ahead(setup.read_ahead))
     };
     // As much memory as gives exactly these frames.
     let Err(PoolError::TooSmall { minimum, .. }) = Pool::new(options(0)) else { panic!("no memory is too little") };
@@ -116,8 +116,8 @@ fn will_need_checks_its_ranges() {
     let elsewhere = other.open(Path::new("table")).unwrap();
     assert!(matches!(scan.will_need(&elsewhere, &[0..PAGE]), Err(PoolError::OtherPool { .. })));
     for share in [-0.1, 0.51, f64::NAN, f64::INFINITY] {
-        let prefetch = PrefetchOptions { share, read_ahead: false };
-        let error = Pool::new(PoolOptions { prefetch, ..Default::default() }).unwrap_err();
+        let prefetch = PrefetchOptions::default().share(share).read_ahead(false);
+        let error = Pool::new(PoolOptions::default().prefetch(prefetch)).unwrap_err();
         assert!(matches!(error, PoolError::PrefetchShare { .. }), "{error}");
     }
 }

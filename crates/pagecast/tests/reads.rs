@@ -21,7 +21,7 @@ fn content(len: usize) -> Vec<u8> {
 }
 
 fn options(policy: &str, memory: u64) -> PoolOptions {
-    PoolOptions { memory, page_size: PAGE, policy: PolicySpec::parse(policy).unwrap(), ..Default::default() }
+    PoolOptions::default().memory(memory).page_size(PAGE).policy(PolicySpec::parse(policy).unwrap())
 }
 
 /// The least memory with which a pool of this page size and policy has `frames` frames.
@@ -113,7 +113,7 @@ fn with_all_frames_pinned_reads_go_past_the_pool_and_pins_are_refused() {
 fn neighbouring_misses_are_one_request_of_at_most_four_mebibytes() {
     let len = 2 * MAX_REQUEST + 5;
     let (_folder, path, bytes) = file(len);
-    let pool = Pool::new(PoolOptions { page_size: 64 << 10, memory: 1100 << 20, ..Default::default() }).unwrap();
+    let pool = Pool::new(PoolOptions::default().page_size(64 << 10).memory(1100 << 20)).unwrap();
     let table = pool.open(&path).unwrap();
     assert!(pool.read_blocking(&table, &[0..table.len()], None).unwrap().data[0] == bytes);
     assert_eq!(pool.device().stats().requests, 3);
@@ -133,7 +133,7 @@ fn one_load_however_many_ask() {
     let files = MemoryFiles::new();
     files.write("table", content(PAGE as usize));
     let device = Device::new(files, Some(model));
-    let pool = Pool::new(PoolOptions { device, ..options("clock", memory_for(8)) }).unwrap();
+    let pool = Pool::new(options("clock", memory_for(8)).device(device)).unwrap();
     let table = pool.open("table".as_ref()).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -148,7 +148,7 @@ fn one_load_however_many_ask() {
 #[test]
 fn everything_fits_into_the_memory_that_was_given() {
     for (memory, page_size) in [(200_000, 4096), (1 << 20, 65_536), (64 << 20, 65_536), (64 << 20, 1 << 20)] {
-        let pool = Pool::new(PoolOptions { memory, page_size, ..Default::default() }).unwrap();
+        let pool = Pool::new(PoolOptions::default().memory(memory).page_size(page_size)).unwrap();
         let used = pool.memory();
         assert!(used.total <= memory && u64::from(pool.frames()) * u64::from(page_size) == used.frames);
         let parts =
@@ -168,7 +168,7 @@ fn requests_are_recorded_in_order_once_a_page() {
     }
     let (_folder, path, _) = file(3 * PAGE as usize + 100);
     let log = Arc::new(Log::default());
-    let pool = Pool::new(PoolOptions { recorder: Some(log.clone()), ..options("lru", memory_for(8)) }).unwrap();
+    let pool = Pool::new(options("lru", memory_for(8)).recorder(log.clone())).unwrap();
     let table = pool.open(&path).unwrap();
     pool.read_blocking(&table, &[10..20, 30..5000, 12_288..12_388, 0..1], None).unwrap();
     assert_eq!(*log.0.lock().unwrap(), [(0, PAGE), (1, PAGE), (3, 100), (0, PAGE)]);
@@ -216,7 +216,7 @@ fn bounds_are_checked() {
 #[test]
 fn a_relation_of_another_pool_is_refused() {
     let (_folder, path, _) = file(10_000);
-    let pools = [4096, 8192].map(|page_size| Pool::new(PoolOptions { page_size, ..Default::default() }).unwrap());
+    let pools = [4096, 8192].map(|page_size| Pool::new(PoolOptions::default().page_size(page_size)).unwrap());
     let table = pools[0].open(&path).unwrap();
     assert!(matches!(pools[1].pin(&table, 0, None), Err(PoolError::OtherPool { .. })));
     assert!(matches!(pools[1].read_blocking(&table, &[0..10], None), Err(PoolError::OtherPool { .. })));
@@ -272,7 +272,7 @@ proptest! {
         let (files, bytes) = (MemoryFiles::new(), content(len as usize));
         files.write("table", bytes.clone());
         let device = Device::new(files, None);
-        let pool = Pool::new(PoolOptions { device, ..options("pbm", memory_for(frames)) }).unwrap();
+        let pool = Pool::new(options("pbm", memory_for(frames)).device(device)).unwrap();
         let table = pool.open("table".as_ref()).unwrap();
         let at = |part: f64| (part * len as f64) as u64;
         let ranges: Vec<_> = cuts.iter().map(|&(a, b)| at(a.min(b))..at(a.max(b))).collect();

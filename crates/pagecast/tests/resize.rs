@@ -26,7 +26,10 @@ fn pool(policy: PolicySpec, memory: u64, max_memory: u64) -> (Pool, std::sync::A
     files.write("other", vec![7; (PAGES * PAGE) as usize]);
     let device = Device::new(files, None);
     let (max_memory, page_size) = (Some(max_memory), PAGE);
-    let pool = Pool::new(PoolOptions { memory, max_memory, page_size, policy, device, ..Default::default() }).unwrap();
+    let pool = Pool::new(
+        PoolOptions::default().memory(memory).max_memory(max_memory).page_size(page_size).policy(policy).device(device),
+    )
+    .unwrap();
     let table = pool.open(Path::new("table")).unwrap();
     (pool, table)
 }
@@ -157,8 +160,7 @@ fn memory_goes_back_to_the_system() {
     let files = MemoryFiles::new();
     files.write("table", vec![1; 96 << 20]);
     let memory = 128 << 20;
-    let pool =
-        Pool::new(PoolOptions { memory, device: Device::new(files.clone(), None), ..Default::default() }).unwrap();
+    let pool = Pool::new(PoolOptions::default().memory(memory).device(Device::new(files.clone(), None))).unwrap();
     let table = pool.open(Path::new("table")).unwrap();
     let fill = |table| pool.read_blocking(table, &[0..96 << 20], None).map(drop).unwrap();
     fill(&table);

@@ -20,7 +20,9 @@ fn table(pages: u32, tail: usize) -> Device {
 
 fn pool(policy: &str, batching: Batching, memory: u64, device: Device) -> (Pool, Arc<Relation>) {
     let policy = PolicySpec::parse(policy).unwrap();
-    let pool = Pool::new(PoolOptions { memory, page_size: PAGE, policy, batching, device, ..Default::default() });
+    let pool = Pool::new(
+        PoolOptions::default().memory(memory).page_size(PAGE).policy(policy).batching(batching).device(device),
+    );
     let pool = pool.unwrap();
     let table = pool.open("table".as_ref()).unwrap();
     (pool, table)

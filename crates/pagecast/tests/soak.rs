@@ -287,19 +287,19 @@ fn run(policy: &str, length: Duration, seed: u64) {
     let (files, faults) = (MemoryFiles::new(), Faults::default());
     (0..FILES).for_each(|file| files.write(path(file), content(file, 0)));
     let device = Device::new(FaultStorage { files: files.clone(), faults: faults.clone() }, None);
-    let pool = Pool::new(PoolOptions {
-        memory: MIN_MEMORY,
-        max_memory: Some(MAX_MEMORY),
-        page_size: PAGE as u32,
-        policy: policy.parse().unwrap(),
-        device,
-        seed,
-        count_relations: policy == "2q",
-        ..Default::default()
-    });
+    let pool = Pool::new(
+        PoolOptions::default()
+            .memory(MIN_MEMORY)
+            .max_memory(MAX_MEMORY)
+            .page_size(PAGE as u32)
+            .policy(policy.parse().unwrap())
+            .device(device)
+            .seed(seed)
+            .count_relations(policy == "2q"),
+    );
     let (over, requests, refused) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let pool = pool.unwrap();
-    let sealed = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+    let sealed = WriteOptions::default().create(true).format(Format::Sealed);
     let counters = pool.open_to_write(Path::new("counters"), &sealed).unwrap();
     assert_eq!(pool.grow(&counters, COUNTERS).unwrap(), 0);
     let counts = (0..COUNTERS).map(|_| AtomicU64::new(0)).collect();

@@ -163,7 +163,7 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
             wanted.memory = given.memory;
             wanted.page_size = given.page_size;
             wanted.seed = given.seed;
-            wanted.prefetch = PrefetchOptions { share: given.prefetch_share, read_ahead: given.read_ahead != 0 };
+            wanted.prefetch = PrefetchOptions::default().share(given.prefetch_share).read_ahead(given.read_ahead != 0);
             wanted.count_relations = given.count_relations != 0;
             wanted.max_memory = (given.max_memory > 0).then_some(given.max_memory);
             let closed = RwLock::new(false);

@@ -92,9 +92,8 @@ fn of_register(error: &RegisterError) -> Status {
         RegisterError::TooManyScans { .. } | RegisterError::TooManyParts { .. } | RegisterError::NoSpace { .. } => {
             Status::NoRoom
         }
-        RegisterError::BadKind { .. } | RegisterError::TooLong { .. } | RegisterError::BadPages { .. } => {
-            Status::InvalidArgument
-        }
+        // The others are about the description of the scan.
+        _ => Status::InvalidArgument,
     }
 }
 

@@ -51,7 +51,7 @@ pub unsafe extern "C" fn pagecast_relation_open_to_write(
         // SAFETY: (C2).
         let out = unsafe { output(relation, "relation") }?;
         let format = if sealed != 0 { Format::Sealed } else { Format::Raw };
-        let options = WriteOptions { create: create != 0, format, ..WriteOptions::default() };
+        let options = WriteOptions::default().create(create != 0).format(format);
         let opened = pool.open_to_write(Path::new(OsStr::from_bytes(path.to_bytes())), &options)?;
         out.set(give(RelationHandle(opened)));
         Ok(())

@@ -78,7 +78,7 @@ async fn in_memory(files: &[PathBuf]) -> Result<SessionContext> {
 }
 
 fn large_pool(page_size: u32, memory: u64) -> Result<Pool> {
-    Pool::new(PoolOptions { memory, page_size, ..PoolOptions::default() })
+    Pool::new(PoolOptions::default().memory(memory).page_size(page_size))
         .map_err(|error| datafusion::error::DataFusionError::External(Box::new(error)))
 }
 

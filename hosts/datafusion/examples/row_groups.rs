@@ -60,7 +60,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let location = folder.to_str().ok_or("a folder with a strange name")?;
     ctx.register_parquet("t", location, ParquetReadOptions::default()).await?;
     if side == "pool" {
-        let pool = Pool::new(PoolOptions { memory: 64 << 20, ..PoolOptions::default() })?;
+        let pool = Pool::new(PoolOptions::default().memory(64 << 20))?;
         pagecast_datafusion::install(&ctx, pool);
     }
     let middle = files * row_groups * ROWS / 2;

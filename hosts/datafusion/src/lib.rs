@@ -14,7 +14,7 @@
 //! # let sql = format!("COPY (VALUES (1, 'high'), (2, 'low'), (3, 'high')) TO '{folder}/1.parquet' STORED AS PARQUET");
 //! # SessionContext::new().sql(&sql).await?.collect().await?;
 //! let ctx = SessionContext::new();
-//! let pool = Pool::new(PoolOptions { memory: 64 << 20, ..PoolOptions::default() })?;
+//! let pool = Pool::new(PoolOptions::default().memory(64 << 20))?;
 //! pagecast_datafusion::install(&ctx, pool.clone());
 //!
 //! ctx.register_parquet("orders", folder, ParquetReadOptions::default()).await?;

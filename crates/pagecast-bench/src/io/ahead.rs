@@ -45,13 +45,13 @@ pub(crate) fn model() -> String {
 pub(crate) fn run(setting: Setting, seed: u64) -> Result<Outcome, String> {
     let files = MemoryFiles::new();
     files.write("table", vec![1; TABLE_PAGES as usize * PAGE as usize]);
-    let pool = Pool::new(PoolOptions {
-        memory: (f64::from(TABLE_PAGES) * PAGE as f64 * setting.pool) as u64,
-        seed,
-        device: Device::new(files, Some(MODEL)),
-        prefetch: PrefetchOptions { share: setting.ahead, read_ahead: setting.ahead > 0.0 },
-        ..Default::default()
-    })
+    let pool = Pool::new(
+        PoolOptions::default()
+            .memory((f64::from(TABLE_PAGES) * PAGE as f64 * setting.pool) as u64)
+            .seed(seed)
+            .device(Device::new(files, Some(MODEL)))
+            .prefetch(PrefetchOptions::default().share(setting.ahead).read_ahead(setting.ahead > 0.0)),
+    )
     .map_err(|e| e.to_string())?;
     let table = pool.open(Path::new("table")).map_err(|e| e.to_string())?;
     let begin = Instant::now();

@@ -186,7 +186,7 @@ fn median<T>(rounds: &[T], figure: impl Fn(&T) -> f64) -> f64 {
 
 fn round(device: &Device, file: &Path, page_size: u32, seed: u64, length: Duration) -> Result<Round, String> {
     let policy = PolicySpec::parse("clock").map_err(|e| e.to_string())?;
-    let options = PoolOptions { memory: POOL_BYTES, page_size, policy, device: device.clone(), ..Default::default() };
+    let options = PoolOptions::default().memory(POOL_BYTES).page_size(page_size).policy(policy).device(device.clone());
     let pool = Pool::new(options).map_err(|e| e.to_string())?;
     let table = pool.open(file).map_err(|e| e.to_string())?;
     for start in (0..2 * POOL_BYTES).step_by(AT_A_TIME as usize) {

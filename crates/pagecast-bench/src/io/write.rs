@@ -33,17 +33,15 @@ pub(crate) fn checkpoint(
     // Its own, since the threads of the pool before may still have theirs.
     let folder = tempfile::tempdir_in(folder).map_err(|e| e.to_string())?;
     let (file, area) = (folder.path().join("table"), folder.path().join("area"));
-    let options = PoolOptions {
-        memory: 2 * BYTES,
-        page_size: PAGE,
-        device,
-        double_write: double_write.then(|| DoubleWriteOptions::new(area)),
-        writer: WriterOptions { rate: 0, ..Default::default() },
-        ..Default::default()
-    };
+    let options = PoolOptions::default()
+        .memory(2 * BYTES)
+        .page_size(PAGE)
+        .device(device)
+        .double_write(double_write.then(|| DoubleWriteOptions::new(area)))
+        .writer(WriterOptions::default().rate(0));
     let run = || -> Result<Duration, pagecast::PoolError> {
         let pool = Pool::new(options)?;
-        let table = pool.open_to_write(&file, &WriteOptions { create: true, ..Default::default() })?;
+        let table = pool.open_to_write(&file, &WriteOptions::default().create(true))?;
         let step = if pattern == Pattern::Whole { 1 } else { 2 };
         pool.grow(&table, (PAGES * step).saturating_sub(table.pages()))?;
         // Once to give the file its blocks, once to be measured.

@@ -40,12 +40,10 @@ pub(crate) fn measure(rounds: usize) -> Result<Option<Row>, String> {
     if dd(&path).is_none() {
         return Ok(None);
     }
-    let options = PoolOptions {
-        memory: 32 << 20,
-        page_size: PAGE_SIZE,
-        policy: PolicySpec::parse("clock").map_err(|e| e.to_string())?,
-        ..PoolOptions::default()
-    };
+    let options = PoolOptions::default()
+        .memory(32 << 20)
+        .page_size(PAGE_SIZE)
+        .policy(PolicySpec::parse("clock").map_err(|e| e.to_string())?);
     let pool = Pool::new(options).map_err(|e| e.to_string())?;
     let direct = pool.open(&path).map_err(|e| e.to_string())?.storage().direct() == DirectIo::Direct;
     let figure = pairs(rounds, || ours(&pool, &path), || dd(&path).expect("it worked a moment ago"));

@@ -90,14 +90,12 @@ impl Resident {
     /// All pages are resident, and not only just come: they were pushed out and asked for again, so that 2Q, ARC and
     /// LIRS have them where a hit changes their order.
     pub(crate) fn new(policy: &str, batching: Batching) -> Self {
-        let options = PoolOptions {
-            memory: 2 * u64::from(PAGES) * u64::from(PAGE_SIZE),
-            page_size: PAGE_SIZE,
-            policy: PolicySpec::parse(policy).expect("the name of a policy"),
-            batching,
-            device: Device::new(FILES.clone(), None),
-            ..PoolOptions::default()
-        };
+        let options = PoolOptions::default()
+            .memory(2 * u64::from(PAGES) * u64::from(PAGE_SIZE))
+            .page_size(PAGE_SIZE)
+            .policy(PolicySpec::parse(policy).expect("the name of a policy"))
+            .batching(batching)
+            .device(Device::new(FILES.clone(), None));
         let pool = Pool::new(options).expect("room for the pool");
         let relation = pool.open("pages".as_ref()).expect("the file is in memory");
         let resident = Self { pool, relation };

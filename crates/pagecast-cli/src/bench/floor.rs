@@ -71,13 +71,13 @@ mod tests {
         let latency = std::time::Duration::from_millis(1);
         let model = DeclaredModel { bandwidth: u64::MAX, latency, outstanding: DeclaredModel::OUTSTANDING };
         let requests = Arc::<Requests>::default();
-        let pool = Pool::new(PoolOptions {
-            memory: 128 << 10,
-            page_size: 4096,
-            device: Device::new(files, Some(model)),
-            recorder: Some(requests.clone()),
-            ..PoolOptions::default()
-        });
+        let pool = Pool::new(
+            PoolOptions::default()
+                .memory(128 << 10)
+                .page_size(4096)
+                .device(Device::new(files, Some(model)))
+                .recorder(requests.clone()),
+        );
         let pool = pool.unwrap();
         assert!(u64::from(pool.frames()) < PAGES / 2, "{} frames", pool.frames());
         let table = pool.open("table".as_ref()).unwrap();

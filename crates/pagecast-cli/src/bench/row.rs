@@ -88,16 +88,16 @@ impl Setting {
                 reader.store = Some(store);
             }
             Reading::Pooled(policy, delivery) => {
-                let pool = make_pool(PoolOptions {
-                    memory: self.pool_bytes,
-                    page_size: self.page_bytes,
-                    policy: policy.clone(),
-                    seed: self.seed,
-                    device: reader.device.clone(),
-                    prefetch: PrefetchOptions { share: self.read_ahead, read_ahead: self.read_ahead > 0.0 },
-                    recorder: Some(reader.requests.clone()),
-                    ..PoolOptions::default()
-                })?;
+                let pool = make_pool(
+                    PoolOptions::default()
+                        .memory(self.pool_bytes)
+                        .page_size(self.page_bytes)
+                        .policy(policy.clone())
+                        .seed(self.seed)
+                        .device(reader.device.clone())
+                        .prefetch(PrefetchOptions::default().share(self.read_ahead).read_ahead(self.read_ahead > 0.0))
+                        .recorder(reader.requests.clone()),
+                )?;
                 let options = HostOptions { delivery: *delivery, ..HostOptions::default() };
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options));
             }
@@ -196,7 +196,7 @@ pub(super) fn check_pool(row: &Reading, memory: u64, page_size: u32) -> anyhow::
     match row {
         Reading::Plain => Ok(()),
         Reading::Pooled(policy, _) => {
-            make_pool(PoolOptions { memory, page_size, policy: policy.clone(), ..PoolOptions::default() }).map(drop)
+            make_pool(PoolOptions::default().memory(memory).page_size(page_size).policy(policy.clone())).map(drop)
         }
     }
 }

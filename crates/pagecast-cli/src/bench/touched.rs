@@ -14,7 +14,7 @@ use crate::tables;
 /// every scan of every query is planned, none is executed.
 pub(super) async fn bytes(setting: &Setting) -> anyhow::Result<u64> {
     let ctx = setting.session().await?;
-    let pool = Pool::new(PoolOptions { memory: 16 << 20, ..PoolOptions::default() })?;
+    let pool = Pool::new(PoolOptions::default().memory(16 << 20))?;
     let host = pagecast_datafusion::install(&ctx, pool);
     let mut ranges: BTreeMap<PathBuf, Vec<Range<u64>>> = BTreeMap::new();
     let mut planned = HashSet::new();

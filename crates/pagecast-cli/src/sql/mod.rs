@@ -123,7 +123,7 @@ impl Session {
             )));
         }
         let memory = bytes("--pool", args.pool)?;
-        let options = PoolOptions { memory, policy, seed: args.seed, ..PoolOptions::default() };
+        let options = PoolOptions::default().memory(memory).policy(policy).seed(args.seed);
         let pool = Pool::new(options).map_err(|error| usage(format!("--pool: {error}")))?;
         let mut runtime = RuntimeEnvBuilder::new();
         if let Some(limit) = args.memory {

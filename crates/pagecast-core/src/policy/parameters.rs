@@ -29,6 +29,7 @@ pub(super) struct Parameter {
 
 /// Why a policy could not be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// No policy has this name.
     UnknownPolicy {

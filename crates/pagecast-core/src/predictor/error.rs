@@ -5,6 +5,7 @@ use core::fmt;
 
 /// The memory cannot hold a predictor, or does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum FormatError {
     /// Fewer words than the configuration needs.
     TooSmall {
@@ -42,6 +43,7 @@ impl core::error::Error for FormatError {}
 
 /// Why a scan was not registered. Nothing of it is left behind; the scan may run without predictions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RegisterError {
     /// As many scans are running as the configuration allows.
     TooManyScans {
@@ -85,6 +87,7 @@ pub enum RegisterError {
 
 /// What is wrong with a run or a bitset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum PagesFault {
     /// The run has no block.
     Empty,

@@ -168,7 +168,7 @@ mod tests {
         for memory in [1 << 20, (64 << 20) + 4321, 3 << 30] {
             for policy in ["clock", "lru", "pbm", "random"] {
                 let policy = PolicySpec::parse(policy).unwrap();
-                let options = PoolOptions { memory, policy, ..Default::default() };
+                let options = PoolOptions::default().memory(memory).policy(policy);
                 let plan = Plan::new(&options).unwrap();
                 assert_eq!(plan.frames, plan.max_frames);
                 assert!(plan.memory(plan.frames).total <= memory);
@@ -182,21 +182,21 @@ mod tests {
     #[test]
     fn too_little_memory_is_told_with_the_least_that_works() {
         for memory in [0, 4096, 80_000] {
-            let options = PoolOptions { memory, ..Default::default() };
+            let options = PoolOptions::default().memory(memory);
             let Err(PoolError::TooSmall { given, minimum, .. }) = Plan::new(&options) else {
                 panic!("it is too small")
             };
             assert_eq!(given, memory);
-            assert!(Plan::new(&PoolOptions { memory: minimum, ..options.clone() }).is_ok());
-            assert!(Plan::new(&PoolOptions { memory: minimum - 1, ..options }).is_err());
+            assert!(Plan::new(&options.clone().memory(minimum)).is_ok());
+            assert!(Plan::new(&options.memory(minimum - 1)).is_err());
         }
     }
 
     #[test]
     fn a_pool_that_may_grow_pays_for_its_headers_now() {
-        let options = PoolOptions { memory: 16 << 20, max_memory: Some(64 << 20), ..Default::default() };
+        let options = PoolOptions::default().memory(16 << 20).max_memory(64 << 20);
         let plan = Plan::new(&options).unwrap();
-        let fixed = Plan::new(&PoolOptions { memory: 64 << 20, predictor: Some(plan.predictor), ..Default::default() });
+        let fixed = Plan::new(&PoolOptions::default().memory(64 << 20).predictor(plan.predictor));
         assert_eq!(plan.max_frames, fixed.unwrap().max_frames);
         assert!(plan.memory(plan.frames).total <= 16 << 20 && plan.memory(plan.frames + 1).total > 16 << 20);
         assert_eq!(plan.frames_within(u64::MAX).unwrap(), plan.max_frames);
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn page_sizes_are_checked() {
         for page_size in [0, 1000, 4097, MAX_PAGE_SIZE + 4096] {
-            let options = PoolOptions { page_size, ..Default::default() };
+            let options = PoolOptions::default().page_size(page_size);
             assert!(matches!(Plan::new(&options), Err(PoolError::PageSize { .. })));
         }
     }

@@ -39,7 +39,7 @@ pub use snapshot::{RelationRequests, RelationView, Snapshot};
 /// let files = MemoryFiles::new();
 /// files.write("table", vec![7u8; 300_000]);
 /// let device = Device::new(files, None); // `Device::local()` for real files
-/// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, ..Default::default() })?;
+/// let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(device))?;
 /// let table = pool.open("table".as_ref())?;
 ///
 /// // A scan says what it will read, reads, and says how far it is.

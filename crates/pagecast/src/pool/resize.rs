@@ -32,7 +32,7 @@ impl Pool {
     ///
     /// ```
     /// # use pagecast::{Pool, PoolOptions};
-    /// let pool = Pool::new(PoolOptions { memory: 4 << 20, max_memory: Some(64 << 20), ..Default::default() })?;
+    /// let pool = Pool::new(PoolOptions::default().memory(4 << 20).max_memory(64 << 20))?;
     /// let before = pool.frames();
     /// pool.resize(32 << 20)?;
     /// assert!(pool.frames() > 7 * before && pool.memory().total <= 32 << 20);
@@ -64,7 +64,7 @@ impl Pool {
     /// ```
     /// # use pagecast::{Pool, PoolOptions, PolicySpec};
     /// let policy = PolicySpec::parse("pbm(samples=10,frequency=off)")?;
-    /// let pool = Pool::new(PoolOptions { memory: 4 << 20, policy, ..Default::default() })?;
+    /// let pool = Pool::new(PoolOptions::default().memory(4 << 20).policy(policy))?;
     /// assert!(pool.set_samples(40));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

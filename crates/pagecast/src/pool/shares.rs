@@ -18,7 +18,7 @@ impl Pool {
     /// # use pagecast::{Pool, PoolOptions};
     /// # let files = MemoryFiles::new();
     /// # files.write("log", vec![7u8; 64 << 16]);
-    /// # let pool = Pool::new(PoolOptions { memory: 8 << 20, device: Device::new(files, None), ..Default::default() })?;
+    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
     /// let log = pool.open("log".as_ref())?;
     /// pool.cap(&log, Some(4))?;
     /// for block in 0..log.pages() {

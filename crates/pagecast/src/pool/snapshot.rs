@@ -81,7 +81,7 @@ impl Pool {
     /// # let files = MemoryFiles::new();
     /// # files.write("table", vec![7u8; 300_000]);
     /// let device = Device::new(files, None);
-    /// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, count_relations: true, ..Default::default() })?;
+    /// let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(device).count_relations(true))?;
     /// let table = pool.open("table".as_ref())?;
     /// drop(pool.pin(&table, 0, None)?);
     /// drop(pool.pin(&table, 0, None)?);

@@ -27,8 +27,8 @@ impl Pool {
     ///
     /// let files = MemoryFiles::new();
     /// let device = Device::new(files.clone(), None); // `Device::local()` for real files
-    /// let pool = Pool::new(PoolOptions { memory: 1 << 20, device, ..Default::default() })?;
-    /// let sealed = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+    /// let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(device))?;
+    /// let sealed = WriteOptions::default().create(true).format(Format::Sealed);
     /// let table = pool.open_to_write("table".as_ref(), &sealed)?;
     ///
     /// let block = pool.grow(&table, 1)?;

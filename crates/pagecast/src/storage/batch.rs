@@ -169,7 +169,8 @@ fn part(pieces: Vec<&mut [u8]>, mut skip: usize, mut limit: usize) -> Vec<IoSlic
 }
 
 /// Makes several reads at once, where the storage can.
-pub fn read_all<B: Buffers>(storage: &dyn Storage, readings: &mut [Reading<'_, B>]) {
+#[cfg(all(test, not(pagecast_shuttle)))]
+pub(crate) fn read_all<B: Buffers>(storage: &dyn Storage, readings: &mut [Reading<'_, B>]) {
     let mut rest = readings.iter_mut();
     storage.serve(&mut || Some(Box::new(rest.next()?)));
 }
@@ -222,7 +223,7 @@ impl Errand for &mut Storing<'_> {
 }
 
 /// Makes several writes at once, where the storage can.
-pub fn write_all(storage: &dyn Storage, writes: &mut [Storing<'_>]) {
+pub(crate) fn write_all(storage: &dyn Storage, writes: &mut [Storing<'_>]) {
     let mut rest = writes.iter_mut();
     storage.serve(&mut || Some(Box::new(rest.next()?)));
 }

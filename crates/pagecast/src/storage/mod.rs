@@ -15,15 +15,16 @@ mod uring;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 
-pub use batch::{
-    Buffers, Errand, Errands, Reading, Request, Storing, Transfer, read_all, read_full, write_all, write_full,
-};
+#[cfg(all(test, not(pagecast_shuttle)))]
+pub(crate) use batch::read_all;
+pub(crate) use batch::{Buffers, Reading, Storing, write_all};
+pub use batch::{Errand, Errands, Request, Transfer, read_full, write_full};
 pub use declared::DeclaredModel;
 pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
-pub use uring::UringFiles;
+use uring::UringFiles;
 
 use crate::PoolError;
 
@@ -187,3 +188,6 @@ fn head_of<'a>(bufs: &'a [IoSlice<'_>], mut limit: usize) -> Vec<IoSlice<'a>> {
     }
     first
 }
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests;

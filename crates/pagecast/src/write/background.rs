@@ -17,6 +17,7 @@ use crate::PoolError;
 
 /// How the background writer works.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct WriterOptions {
     /// From one round's begin to the next's, at most a day. Default: 200 ms.
     pub interval: Duration,
@@ -25,6 +26,29 @@ pub struct WriterOptions {
     pub rate: u64,
     /// The part of the frames, 0 to 1, that may stay dirty. Default: 0.1.
     pub dirty_share: f64,
+}
+
+impl WriterOptions {
+    /// Sets [`interval`](Self::interval).
+    #[must_use]
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Sets [`rate`](Self::rate).
+    #[must_use]
+    pub fn rate(mut self, rate: u64) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// Sets [`dirty_share`](Self::dirty_share).
+    #[must_use]
+    pub fn dirty_share(mut self, dirty_share: f64) -> Self {
+        self.dirty_share = dirty_share;
+        self
+    }
 }
 
 impl Default for WriterOptions {

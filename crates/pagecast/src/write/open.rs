@@ -7,6 +7,7 @@ use crate::storage::{MAX_REQUEST, Storage, read_full};
 
 /// How a file is opened to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// Whether to make an empty file if there is none. Default: no.
     pub create: bool,
@@ -14,6 +15,29 @@ pub struct WriteOptions {
     pub format: Format,
     /// How many pages it has at least, if its owner knows. Default: none.
     pub pages: u32,
+}
+
+impl WriteOptions {
+    /// Sets [`create`](Self::create).
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Sets [`format`](Self::format).
+    #[must_use]
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Sets [`pages`](Self::pages).
+    #[must_use]
+    pub fn pages(mut self, pages: u32) -> Self {
+        self.pages = pages;
+        self
+    }
 }
 
 /// Fails unless the file is what `options` say.

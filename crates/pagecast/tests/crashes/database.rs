@@ -169,18 +169,18 @@ impl Database {
         let log = DiskLog::new(disk, records, setup.log_lies);
         // One thread that reads; the model costs nothing else.
         let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
-        let pool = Pool::new(PoolOptions {
-            memory: 140_000,
-            page_size: PAGE as u32,
-            policy: PolicySpec::parse("lru").unwrap(),
-            device: Device::new(disk.clone(), Some(model)),
-            log: Some(log.clone()),
-            double_write: setup.double_write.then(|| DoubleWriteOptions { path: "area".into(), bytes: 40_000 }),
-            writer: WriterOptions { interval: Duration::from_secs(3600), dirty_share: 0.2, ..Default::default() },
-            ..Default::default()
-        })?;
+        let pool = Pool::new(
+            PoolOptions::default()
+                .memory(140_000)
+                .page_size(PAGE as u32)
+                .policy(PolicySpec::parse("lru").unwrap())
+                .device(Device::new(disk.clone(), Some(model)))
+                .log(log.clone())
+                .double_write(setup.double_write.then(|| DoubleWriteOptions { path: "area".into(), bytes: 40_000 }))
+                .writer(WriterOptions::default().interval(Duration::from_secs(3600)).dirty_share(0.2)),
+        )?;
         assert!(pool.frames() < MOST_PAGES, "there are evictions");
-        let sealed = WriteOptions { create: true, format: Format::Sealed, ..Default::default() };
+        let sealed = WriteOptions::default().create(true).format(Format::Sealed);
         let table = pool.open_to_write(Path::new("table"), &sealed)?;
         Ok(Self { pool, table, log })
     }

@@ -62,7 +62,7 @@ fn when_nothing_can_be_written_a_pin_says_why_and_a_read_goes_past() {
 #[test]
 fn a_torn_page_is_whole_again_after_a_double_write() {
     let setup = setup(1 << 20, "lru");
-    let options = PoolOptions { double_write: Some(DoubleWriteOptions::new("area")), ..setup.options.clone() };
+    let options = setup.options.clone().double_write(DoubleWriteOptions::new("area"));
     let pool = Pool::new(options.clone()).unwrap();
     let table = pool.open_to_write(Path::new("new"), &sealed()).unwrap();
     pool.grow(&table, 4).unwrap();
@@ -88,7 +88,7 @@ fn copies_of_a_batch_that_failed_are_not_taken_for_later_ones() {
     let setup = setup(1 << 20, "lru");
     let log = Arc::new(Counter::default());
     let double_write = Some(DoubleWriteOptions::new("area"));
-    let options = PoolOptions { log: Some(log.clone()), double_write, ..setup.options.clone() };
+    let options = setup.options.clone().log(log.clone()).double_write(double_write);
     let pool = Pool::new(options.clone()).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
     let change = |block, byte| {

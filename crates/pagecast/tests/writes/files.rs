@@ -16,7 +16,7 @@ fn a_file_grows_by_pages_of_zeros() {
     page.logged(Lsn(12));
     drop(page);
     pool.flush().unwrap();
-    let again = Pool::new(PoolOptions { device: pool.device().clone(), ..setup_like(&pool) }).unwrap();
+    let again = Pool::new(setup_like(&pool).device(pool.device().clone())).unwrap();
     let table = again.open_to_write(Path::new("new"), &sealed()).unwrap();
     let page = again.pin(&table, 4, None).unwrap();
     assert_eq!((page[0], page.lsn(), page.len()), (3, Lsn(12), PAGE - SEAL_BYTES as usize));
@@ -25,7 +25,7 @@ fn a_file_grows_by_pages_of_zeros() {
 }
 
 fn setup_like(pool: &Pool) -> PoolOptions {
-    PoolOptions { memory: 1 << 20, page_size: pool.page_size(), writer: BY_HAND, ..Default::default() }
+    PoolOptions::default().memory(1 << 20).page_size(pool.page_size()).writer(by_hand())
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn files_that_are_not_what_is_said_are_refused() {
         error
     };
     assert!(matches!(refused("odd", raw()), PoolError::PartialPage { len: 4097, .. }));
-    let more = WriteOptions { pages: 65, ..raw() };
+    let more = raw().pages(65);
     assert!(matches!(refused("table", more), PoolError::Shorter { pages: 64, declared: 65, .. }));
     assert!(matches!(refused("none", raw()), PoolError::Open { .. }));
     let readable = pool.open(Path::new("table")).unwrap();
@@ -75,7 +75,7 @@ fn files_that_are_not_what_is_said_are_refused() {
     drop(table);
 
     for (ours, theirs) in [(8192, 4096), (4096, 16384)] {
-        let options = |page_size| PoolOptions { page_size, ..setup.options.clone() };
+        let options = |page_size| setup.options.clone().page_size(page_size);
         let pool = Pool::new(options(ours)).unwrap();
         let name = format!("of {ours}");
         let table = pool.open_to_write(Path::new(&name), &sealed()).unwrap();
@@ -92,11 +92,10 @@ fn local_files_are_written_past_the_cache_and_by_one_pool_at_a_time() {
     for device in [Device::local(), Device::uring()] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table");
-        let options = PoolOptions {
-            double_write: Some(DoubleWriteOptions::new(folder.path().join("area"))),
-            device,
-            ..setup(1 << 20, "lru").options
-        };
+        let options = setup(1 << 20, "lru")
+            .options
+            .double_write(DoubleWriteOptions::new(folder.path().join("area")))
+            .device(device);
         let pool = Pool::new(options.clone()).unwrap();
         println!("{}", pool.device().describe());
         let table = pool.open_to_write(&path, &sealed()).unwrap();
@@ -112,7 +111,7 @@ fn local_files_are_written_past_the_cache_and_by_one_pool_at_a_time() {
         pool.close().unwrap();
         table.verify().unwrap();
 
-        let other = Pool::new(PoolOptions { double_write: None, device: Device::local(), ..options }).unwrap();
+        let other = Pool::new(options.double_write(None).device(Device::local())).unwrap();
         let refused = other.open_to_write(&path, &sealed()).unwrap_err();
         assert!(refused.to_string().contains("somebody else has it open to write"), "{refused}");
         drop((table, pool));

@@ -22,7 +22,9 @@ use pagecast::{
 const PAGE: usize = 4096;
 
 /// No rounds of the background writer, so that what is written is what the test says.
-const BY_HAND: WriterOptions = WriterOptions { interval: Duration::from_secs(3600), rate: 64 << 20, dirty_share: 0.0 };
+fn by_hand() -> WriterOptions {
+    WriterOptions::default().interval(Duration::from_secs(3600)).rate(64 << 20).dirty_share(0.0)
+}
 
 /// A log that keeps nothing but how far it is.
 #[derive(Default)]
@@ -60,7 +62,8 @@ fn setup(memory: u64, policy: &str) -> Setup {
     files.write("table", vec![5; 64 * PAGE]);
     let device = Device::new(FaultStorage { files: files.clone(), faults: faults.clone() }, None);
     let policy = PolicySpec::parse(policy).unwrap();
-    let options = PoolOptions { memory, page_size: PAGE as u32, policy, device, writer: BY_HAND, ..Default::default() };
+    let options =
+        PoolOptions::default().memory(memory).page_size(PAGE as u32).policy(policy).device(device).writer(by_hand());
     Setup { files, faults, options }
 }
 
@@ -69,7 +72,7 @@ fn raw() -> WriteOptions {
 }
 
 fn sealed() -> WriteOptions {
-    WriteOptions { create: true, format: Format::Sealed, ..Default::default() }
+    WriteOptions::default().create(true).format(Format::Sealed)
 }
 
 fn fill(pool: &Pool, table: &Arc<Relation>, block: u32, byte: u8) {

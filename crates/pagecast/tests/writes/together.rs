@@ -54,10 +54,11 @@ fn a_cancelled_wish_lets_readers_go_on() {
 fn many_threads_add_up() {
     for name in ["clock", "lru", "pbm"] {
         let setup = setup(160_000, name);
-        let pool = Pool::new(PoolOptions {
-            writer: WriterOptions { interval: Duration::from_millis(1), rate: 1 << 30, dirty_share: 0.1 },
-            ..setup.options
-        })
+        let pool = Pool::new(
+            setup
+                .options
+                .writer(WriterOptions::default().interval(Duration::from_millis(1)).rate(1 << 30).dirty_share(0.1)),
+        )
         .unwrap();
         let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
         std::thread::scope(|scope| {

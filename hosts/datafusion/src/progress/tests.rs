@@ -19,7 +19,7 @@ fn ranges_become_runs_of_blocks() {
 
 /// A pool's answer to these runs of one relation.
 fn register(runs: &[(RelationId, Vec<Run>)]) {
-    let pool = Pool::new(PoolOptions { memory: 1 << 20, page_size: 4096, ..PoolOptions::default() }).unwrap();
+    let pool = Pool::new(PoolOptions::default().memory(1 << 20).page_size(4096)).unwrap();
     let parts: Vec<_> =
         runs.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
     pool.register(&ScanSpec { kind: PARQUET_SCAN, length: 1000, parts: &parts }).unwrap();

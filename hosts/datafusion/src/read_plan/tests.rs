@@ -78,7 +78,7 @@ impl Scene {
         ctx.register_parquet("t", folder.to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
         let requested = Arc::new(Requested::default());
         let recorder = Some(Arc::clone(&requested) as Arc<dyn Recorder>);
-        let options = PoolOptions { memory: 4 << 20, page_size: PAGE as u32, recorder, ..PoolOptions::default() };
+        let options = PoolOptions::default().memory(4 << 20).page_size(PAGE as u32).recorder(recorder);
         let host = install(&ctx, Pool::new(options).unwrap());
         Self { ctx, host, requested }
     }

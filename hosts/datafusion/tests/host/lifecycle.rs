@@ -171,7 +171,7 @@ async fn a_scan_without_room_in_the_predictor_runs_all_the_same() {
     let ctx = Session::plain(4).context();
     register(&ctx, "numbers", folder.path()).await;
     let predictor = Some(PredictorConfig { scans: 1, parts: 1, runs: 1, cells: 1, ..PredictorConfig::EMPTY });
-    let pool = Pool::new(PoolOptions { memory: 1 << 20, page_size: 4096, predictor, ..PoolOptions::default() });
+    let pool = Pool::new(PoolOptions::default().memory(1 << 20).page_size(4096).predictor(predictor));
     let host = install(&ctx, pool.unwrap());
     let sql = "SELECT sum(id), max(even) FROM numbers";
     assert_eq!(run(&ctx, sql).await, run(&expected_of, sql).await);

@@ -34,7 +34,7 @@ const ORDERED_BY: [&[usize]; 22] = [
 ];
 
 pub(crate) fn pool(memory: u64) -> Pool {
-    Pool::new(PoolOptions { memory, page_size: 4096, ..PoolOptions::default() }).unwrap()
+    Pool::new(PoolOptions::default().memory(memory).page_size(4096)).unwrap()
 }
 
 async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec<Vec<Row>> {

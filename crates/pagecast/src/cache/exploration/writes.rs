@@ -187,7 +187,7 @@ fn writer(cache: &Arc<Cache>) -> (Arc<Writer>, MemoryFiles) {
     let device = Device::new(files.clone(), None);
     let writer = Arc::new(Writer::new(cache.clone(), None, &device, None, 4096).unwrap());
     let storage = device.open_to_write("table".as_ref(), false).unwrap();
-    let options = PoolOptions { page_size: 4096, ..Default::default() };
+    let options = PoolOptions::default().page_size(4096);
     writer.add(&Arc::new(Relation::new(RELATION, storage, Format::Raw, &options, 0).unwrap()));
     (writer, files)
 }

@@ -124,7 +124,7 @@ impl Pool {
     /// # let hot = folder.path().join("hot");
     /// # let files = MemoryFiles::new();
     /// # files.write("table", vec![7u8; 300_000]);
-    /// # let start = || Pool::new(PoolOptions { memory: 1 << 20, device: Device::new(files.clone(), None), ..Default::default() });
+    /// # let start = || Pool::new(PoolOptions::default().memory(1 << 20).device(Device::new(files.clone(), None)));
     /// let pool = start()?;
     /// drop(pool.pin(&pool.open("table".as_ref())?, 2, None)?);
     /// pool.dump_hottest(&hot, usize::MAX)?;

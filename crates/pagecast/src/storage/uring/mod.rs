@@ -30,21 +30,21 @@ const UNDER_WAY: usize = 16;
 
 /// Local files, read and written through io_uring where the kernel lets us.
 #[derive(Clone, Debug)]
-pub struct UringFiles {
+pub(crate) struct UringFiles {
     /// Why there is no ring, as soon as that is known.
     refused: Arc<OnceLock<String>>,
 }
 
 impl UringFiles {
     /// Finds out whether there is io_uring.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let files = Self { refused: Arc::default() };
         thread::probe().unwrap_or_else(|error| files.refuse(&error));
         files
     }
 
     /// Why requests are positional; `None` if they go through io_uring.
-    pub fn refused(&self) -> Option<&str> {
+    pub(crate) fn refused(&self) -> Option<&str> {
         self.refused.get().map(String::as_str)
     }
 

@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn ring() -> Option<Ring> {
-        Ring::new().inspect_err(|error| println!("skipped: io_uring is refused: {error}")).ok()
+        Ring::new().inspect_err(|error| crate::skipped(&format!("io_uring is refused: {error}"))).ok()
     }
 
     /// A pipe: reads of it take until somebody writes.
