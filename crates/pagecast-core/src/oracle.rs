@@ -20,10 +20,11 @@ pub struct Question {
     pub page: PageId,
     /// The moment of the question.
     pub now: Tick,
-    /// When the page was used last, if that is known: a scan that was expected to use the page may have done so then.
+    /// When the page was used last, if that is known: a scan that was expected to use the page may
+    /// have done so then.
     pub last_use: Option<Tick>,
-    /// If set, only an answer above it matters. An answer that is not above it may be too high, but not above it. A search
-    /// for the page that is wanted last sets the latest answer so far.
+    /// If set, only an answer above it matters. An answer that is not above it may be too high, but
+    /// not above it. A search for the page that is wanted last sets the latest answer so far.
     pub above: Option<Tick>,
 }
 
@@ -37,7 +38,8 @@ impl Question {
 
 /// Knows, exactly or by estimate, when a page will be wanted next.
 pub trait Oracle {
-    /// Ticks from the moment of the question until its page is next accessed; `None` when nobody is known to want it.
+    /// Ticks from the moment of the question until its page is next accessed; `None` when nobody is
+    /// known to want it.
     fn next_access(&self, question: Question) -> Option<Tick>;
 
     /// A number that changes whenever a scan begins or ends: earlier answers may not hold any more.

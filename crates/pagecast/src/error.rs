@@ -59,7 +59,8 @@ pub enum PoolError {
         /// The operating system's word.
         source: Arc<io::Error>,
     },
-    /// The host's log could not be made durable. The pages that wait for it stay dirty and in the pool.
+    /// The host's log could not be made durable. The pages that wait for it stay dirty and in the
+    /// pool.
     #[error("{lsn}: the log cannot be made durable to it: {source}")]
     Log {
         /// The record that a page waits for.
@@ -261,7 +262,8 @@ pub enum PoolError {
         /// Its answer.
         source: Arc<io::Error>,
     },
-    /// A load ended without a result, because something panicked on its way. The page can be asked for again.
+    /// A load ended without a result, because something panicked on its way. The page can be asked
+    /// for again.
     #[error("the load of block {} of relation {} was abandoned after a panic", page.block(), page.relation().0)]
     Abandoned {
         /// The page.

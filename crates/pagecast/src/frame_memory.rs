@@ -1,8 +1,10 @@
-//! The bytes of the frames: one anonymous mapping, cut into pages. Unsafe: tokens, not borrows, say who may touch it.
+//! The bytes of the frames: one anonymous mapping, cut into pages. Unsafe: tokens, not borrows, say
+//! who may touch it.
 //!
-//! Who may touch which bytes is decided by the tokens of [`crate::token`]: an [`Owned`] is the only one of its frame and
-//! excludes every [`Held`] of it; a [`Held`] excludes an [`Owned`]. The functions here turn tokens into slices. One of them
-//! takes no token, and copies bytes that may be anything.
+//! Who may touch which bytes is decided by the tokens of [`crate::token`]: an [`Owned`] is the only
+//! one of its frame and excludes every [`Held`] of it; a [`Held`] excludes an [`Owned`]. The
+//! functions here turn tokens into slices. One of them takes no token, and copies bytes that may be
+//! anything.
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -25,7 +27,8 @@ const LARGE_PAGES: Option<(Advice, Advice)> = Some((Advice::LinuxHugepage, Advic
 #[cfg(not(target_os = "linux"))]
 const LARGE_PAGES: Option<(Advice, Advice)> = None;
 
-/// Memory for `frames` pages, each aligned to 4096 bytes, zero at first and taken from the system when first touched.
+/// Memory for `frames` pages, each aligned to 4096 bytes, zero at first and taken from the system
+/// when first touched.
 pub(crate) struct FrameMemory {
     base: NonNull<u8>,
     bytes: usize,
@@ -37,7 +40,8 @@ pub(crate) struct FrameMemory {
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
 unsafe impl Send for FrameMemory {}
-// SAFETY: shared access hands out slices by token only; the tokens exclude a writer beside anyone else.
+// SAFETY: shared access hands out slices by token only; the tokens exclude a writer beside anyone
+// else.
 unsafe impl Sync for FrameMemory {}
 
 impl FrameMemory {
@@ -54,15 +58,18 @@ impl FrameMemory {
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_large)?;
         let in_large_pages = AtomicBool::new(LARGE_PAGES.is_some());
         let memory = Self { base, bytes, page_size, frames, in_large_pages };
-        // Readers come to pages all over the memory: with few large entries the processor knows where they all are.
+        // Readers come to pages all over the memory: with few large entries the processor knows
+        // where they all are.
         memory.advise_all(LARGE_PAGES.map(|(wanted, _)| wanted));
         Ok(memory)
     }
 
-    /// Advice on how the whole mapping is backed. A hint, which a kernel without large pages refuses.
+    /// Advice on how the whole mapping is backed. A hint, which a kernel without large pages
+    /// refuses.
     fn advise_all(&self, advice: Option<Advice>) {
         if let Some(advice) = advice {
-            // SAFETY: the mapping is ours; this advice changes how it is backed, never what it reads as.
+            // SAFETY: the mapping is ours; this advice changes how it is backed, never what it
+            // reads as.
             let _ = unsafe { madvise(self.base.as_ptr().cast(), self.bytes, advice) };
         }
     }
@@ -74,27 +81,29 @@ impl FrameMemory {
 
     /// Gives a frame's memory back to the system; when it is touched next it reads as zero.
     pub(crate) fn give_back(&self, owned: &mut Owned) {
-        // A kernel that tidies up would make a large page out of what is left around the gap, and fill it. Relaxed: once
-        // too often does no harm.
+        // A kernel that tidies up would make a large page out of what is left around the gap, and
+        // fill it. Relaxed: once too often does no harm.
         if self.in_large_pages.load(Relaxed) {
             self.in_large_pages.store(false, Relaxed);
             self.advise_all(LARGE_PAGES.map(|(_, unwanted)| unwanted));
         }
         let page = self.page(owned.index());
         // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
-        // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the frame's only token
-        // and is borrowed mutably: nobody has a slice of it.
+        // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the
+        // frame's only token and is borrowed mutably: nobody has a slice of it.
         let _ = unsafe { madvise(page.as_ptr().cast(), self.page_size, GIVE_BACK) };
     }
 
     #[inline]
     fn page(&self, frame: u32) -> NonNull<u8> {
         assert!(frame < self.frames, "frame {frame} is of another pool");
-        // SAFETY: the frame is below their number, so the offset is within the mapping, which is below isize::MAX.
+        // SAFETY: the frame is below their number, so the offset is within the mapping, which is
+        // below isize::MAX.
         unsafe { self.base.add(frame as usize * self.page_size) }
     }
 
-    /// Brings the start of a frame, where most readers begin, into the processor's cache. Whose it is does not matter.
+    /// Brings the start of a frame, where most readers begin, into the processor's cache. Whose it
+    /// is does not matter.
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32) {
         prefetch(self.page(frame).as_ptr().addr());
@@ -104,14 +113,15 @@ impl FrameMemory {
     #[inline]
     pub(crate) fn read<'a>(&'a self, held: &'a Held) -> &'a [u8] {
         let page = self.page(held.index());
-        // SAFETY: within the mapping and initialised (by the system to zero). While `held` exists the frame is resident
-        // with a pin, so that no `Owned` of it exists and nobody writes; what was written before is visible by the
-        // Acquire of the pin.
+        // SAFETY: within the mapping and initialised (by the system to zero). While `held` exists
+        // the frame is resident with a pin, so that no `Owned` of it exists and nobody writes; what
+        // was written before is visible by the Acquire of the pin.
         unsafe { std::slice::from_raw_parts(page.as_ptr(), self.page_size) }
     }
 
-    /// Copies bytes of a frame that somebody may be writing to. What is copied is right only if the frame's version was
-    /// even before and is the same afterwards ([`crate::cache`], (I9)); else it is any bytes, of no page or of two.
+    /// Copies bytes of a frame that somebody may be writing to. What is copied is right only if the
+    /// frame's version was even before and is the same afterwards ([`crate::cache`], (I9)); else it
+    /// is any bytes, of no page or of two.
     pub(crate) fn copy_unpinned(&self, frame: u32, offset: usize, into: &mut [u8]) {
         assert!(offset <= self.page_size && into.len() <= self.page_size - offset, "beyond the end of a page");
         let from = self.page(frame).as_ptr().wrapping_add(offset);
@@ -123,8 +133,8 @@ impl FrameMemory {
         racing_bytes(from, head);
         for (i, chunk) in body.chunks_exact_mut(WORD).enumerate() {
             let word = from.wrapping_add(head.len() + i * WORD).cast::<u64>();
-            // SAFETY: aligned, and within the mapping, which lives as long as `self`. Another thread may be writing here,
-            // the kernel or the owner of the frame: see `racing_bytes`.
+            // SAFETY: aligned, and within the mapping, which lives as long as `self`. Another
+            // thread may be writing here, the kernel or the owner of the frame: see `racing_bytes`.
             let word = unsafe { AtomicU64::from_ptr(word) };
             chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
@@ -134,15 +144,17 @@ impl FrameMemory {
     /// The page that somebody has alone.
     pub(crate) fn read_owned<'a>(&'a self, owned: &'a Owned) -> &'a [u8] {
         let page = self.page(owned.index());
-        // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and writing takes it mutably.
+        // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and
+        // writing takes it mutably.
         unsafe { std::slice::from_raw_parts(page.as_ptr(), self.page_size) }
     }
 
     /// The page that is being filled, or changed by whoever has it alone.
     pub(crate) fn write<'a>(&'a self, owned: &'a mut Owned) -> &'a mut [u8] {
         let page = self.page(owned.index());
-        // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and it is borrowed mutably for
-        // as long as the slice lives; those who read the page before are done by the Acquire of the claim.
+        // SAFETY: within the mapping and initialised. `owned` is the frame's only token, and it is
+        // borrowed mutably for as long as the slice lives; those who read the page before are done
+        // by the Acquire of the claim.
         unsafe { std::slice::from_raw_parts_mut(page.as_ptr(), self.page_size) }
     }
 }
@@ -151,15 +163,17 @@ const WORD: usize = size_of::<u64>();
 
 /// Copies from memory that somebody may be writing to.
 ///
-/// The loads are atomic, so that no access of ours is torn, repeated or invented by the compiler, and each byte is one
-/// that was there. The writes that they may meet are not atomic: most are the kernel's, which no language orders, some are
-/// the owner's through a slice. By the letter of the language a load that meets such a plain write is a race even though
-/// its result is thrown away. It is the bargain of every sequence lock over bytes; it rests on a load having no effect
-/// but its value, and on nobody using that value before the version has been looked at again. Without it a reader would
-/// have to announce himself in memory that evictions look at, which is what a pin is.
+/// The loads are atomic, so that no access of ours is torn, repeated or invented by the compiler,
+/// and each byte is one that was there. The writes that they may meet are not atomic: most are the
+/// kernel's, which no language orders, some are the owner's through a slice. By the letter of the
+/// language a load that meets such a plain write is a race even though its result is thrown away.
+/// It is the bargain of every sequence lock over bytes; it rests on a load having no effect but its
+/// value, and on nobody using that value before the version has been looked at again. Without it a
+/// reader would have to announce itself in memory that evictions look at, which is what a pin is.
 fn racing_bytes(from: *mut u8, into: &mut [u8]) {
     for (i, byte) in into.iter_mut().enumerate() {
-        // SAFETY: the caller has checked that these bytes are within the mapping; see above for those who write.
+        // SAFETY: the caller has checked that these bytes are within the mapping; see above for
+        // those who write.
         let from = unsafe { AtomicU8::from_ptr(from.wrapping_add(i)) };
         *byte = from.load(Relaxed);
     }
@@ -167,7 +181,8 @@ fn racing_bytes(from: *mut u8, into: &mut [u8]) {
 
 impl Drop for FrameMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and every slice of it borrowed this value. A refusal would leak memory only.
+        // SAFETY: the mapping is ours, and every slice of it borrowed this value. A refusal would
+        // leak memory only.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -37,8 +37,8 @@ pub(crate) struct PastRead {
     pub(crate) len: usize,
 }
 
-/// The threads. They end when this goes and the queue is empty; nobody waits for them, since what they work on is held
-/// by the work itself.
+/// The threads. They end when this goes and the queue is empty; nobody waits for them, since what
+/// they work on is held by the work itself.
 pub(crate) struct IoThreads(Arc<Queue>);
 
 struct Queue {
@@ -49,7 +49,8 @@ struct Queue {
 struct Jobs {
     /// Somebody waits for these.
     waiting: VecDeque<Job>,
-    /// Pages ahead: read when nothing waits, and by a part of the threads, so that whoever comes next finds a free one.
+    /// Pages ahead: read when nothing waits, and by a part of the threads, so that whoever comes
+    /// next finds a free one.
     ahead: VecDeque<Job>,
     /// How many threads read pages ahead, and how many may.
     reading_ahead: u32,
@@ -83,8 +84,8 @@ impl IoThreads {
         self.0.arrived.notify_one();
     }
 
-    /// Somebody waits for a page that was to be brought ahead: its request goes to those that are waited for, unless it
-    /// is under way.
+    /// Somebody waits for a page that was to be brought ahead: its request goes to those that are
+    /// waited for, unless it is under way.
     pub(crate) fn hasten(&self, page: PageId) {
         let mut jobs = self.0.jobs.lock();
         if let Some(index) = jobs.ahead.iter().position(|job| job.brings(page))
@@ -107,7 +108,8 @@ impl Drop for IoThreads {
 impl Queue {
     fn work(&self) {
         while let Some((job, is_ahead)) = self.next() {
-            // A panic (of the storage, say) ends this work: its loads fail as they are dropped, the thread goes on.
+            // A panic (of the storage, say) ends this work: its loads fail as they are dropped, the
+            // thread goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| self.run(job, is_ahead)));
             if is_ahead {
                 self.jobs.lock().reading_ahead -= 1;
@@ -128,7 +130,8 @@ impl Queue {
                 jobs.reading_ahead += 1;
                 return Some((job, true));
             }
-            // What is left in `ahead` goes to the threads that are reading ahead, as they come back.
+            // What is left in `ahead` goes to the threads that are reading ahead, as they come
+            // back.
             if jobs.closed {
                 return None;
             }
@@ -153,8 +156,8 @@ impl Queue {
         }
     }
 
-    /// Reads pages of one relation, each of the lists in a request of its own, and those that come in meanwhile with them,
-    /// as many at once as the storage takes.
+    /// Reads pages of one relation, each of the lists in a request of its own, and those that come
+    /// in meanwhile with them, as many at once as the storage takes.
     fn load(&self, relation: &Arc<Relation>, first: Loads, is_ahead: bool) {
         let (mut first, read) = (Some(first), RefCell::new(Vec::new()));
         relation.storage().serve(&mut || {
@@ -200,7 +203,7 @@ impl Buffers for Loads {
 /// Neighbouring pages on their way into their frames.
 struct LoadErrand<'r> {
     relation: &'r Relation,
-    place: Place,
+    extent: Extent,
     /// Gone when it has ended.
     reading: Option<Reading<'r, Loads>>,
     /// Where it ends.
@@ -210,19 +213,19 @@ struct LoadErrand<'r> {
 /// Loads whose storage has answered.
 struct Read {
     loads: Loads,
-    place: Place,
+    extent: Extent,
     answer: io::Result<usize>,
 }
 
 /// What is read of a file.
 #[derive(Clone, Copy)]
-struct Place {
+struct Extent {
     offset: u64,
     /// Bytes that there are, as far as the file goes.
     bytes: u64,
 }
 
-impl Place {
+impl Extent {
     fn new(relation: &Relation, offset: u64, bytes: usize) -> Self {
         Self { offset, bytes: (bytes as u64).min(relation.len().saturating_sub(offset)) }
     }
@@ -242,9 +245,9 @@ impl<'r> LoadErrand<'r> {
     fn new(relation: &'r Relation, mut loads: Loads, read: &'r RefCell<Vec<Read>>) -> Self {
         let first = loads.first().map_or(0, |loading| loading.access().page.block());
         let offset = u64::from(first) * u64::from(relation.page_size());
-        let place = Place::new(relation, offset, loads.pieces().iter().map(|piece| piece.len()).sum());
+        let extent = Extent::new(relation, offset, loads.pieces().iter().map(|piece| piece.len()).sum());
         let reading = Some(Reading::new(relation.storage().as_ref(), offset, loads));
-        Self { relation, place, reading, read }
+        Self { relation, extent, reading, read }
     }
 }
 
@@ -263,7 +266,7 @@ impl Errand for LoadErrand<'_> {
 
     fn end(mut self: Box<Self>) {
         if let Some((answer, loads)) = self.reading.take().map(Reading::outcome) {
-            self.read.borrow_mut().push(Read { loads, place: self.place, answer });
+            self.read.borrow_mut().push(Read { loads, extent: self.extent, answer });
         }
     }
 }
@@ -272,21 +275,23 @@ impl Drop for LoadErrand<'_> {
     fn drop(&mut self) {
         if let Some((_, loads)) = self.reading.take().map(Reading::outcome) {
             let answer = Err(io::Error::other("the storage panicked"));
-            let outcome = self.place.check(self.relation, answer);
+            let outcome = self.extent.check(self.relation, answer);
             loads.into_iter().for_each(|loading| end(self.relation, loading, &outcome));
         }
     }
 }
 
-/// Ends loads whose storage has answered: with bytes of the relation's own generation, or with what is wrong.
+/// Ends loads whose storage has answered: with bytes of the relation's own generation, or with what
+/// is wrong.
 fn end_all(relation: &Relation, read: Vec<Read>) {
     if read.is_empty() {
         return;
     }
-    // After the reads, so that a change before their last byte is seen; and first of all, since a change explains the rest.
+    // After the reads, so that a change before their last byte is seen; and first of all, since a
+    // change explains the rest.
     let unchanged = relation.verify();
-    for Read { loads, place, answer } in read {
-        let outcome = unchanged.clone().and_then(|()| place.check(relation, answer));
+    for Read { loads, extent, answer } in read {
+        let outcome = unchanged.clone().and_then(|()| extent.check(relation, answer));
         // A panic (of a policy, say) fails what it meets, by its drop, and not the others.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             loads.into_iter().for_each(|loading| end(relation, loading, &outcome));
@@ -314,15 +319,16 @@ impl PastRead {
         let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
         let (relation, bytes) = (self.relation.as_ref(), buffer.bytes_mut());
         relation.check_known()?;
-        let place = Place::new(relation, self.offset, bytes.len());
-        // Not while a page of it is written: what is read past the pool has no frame that would keep it whole.
+        let extent = Extent::new(relation, self.offset, bytes.len());
+        // Not while a page of it is written: what is read past the pool has no frame that would
+        // keep it whole.
         let _whole = relation.shared_on_storage();
         let storage = relation.storage().as_ref();
         let read = AssertUnwindSafe(|| read_full(storage, self.offset, &mut [IoSliceMut::new(bytes)]));
         let answer = catch_unwind(read).unwrap_or_else(|_| Err(io::Error::other("the storage panicked")));
         // After the read, and first of all: a change explains the rest.
         relation.verify()?;
-        place.check(relation, answer)?;
+        extent.check(relation, answer)?;
         Ok(buffer)
     }
 }
@@ -336,7 +342,8 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) fn new(len: usize) -> Self {
         let memory = vec![0; len + ALIGNMENT];
-        // Within the surplus: `align_offset` counts bytes here, and a byte pointer can always be aligned.
+        // Within the surplus: `align_offset` counts bytes here, and a byte pointer can always be
+        // aligned.
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         Self { memory, start }
     }

@@ -1,9 +1,11 @@
 //! A buffer pool that knows what queries will read next.
 //!
-//! Start with [`Pool`]. Files are opened through a [`storage::Device`] and are [`Relation`]s of fixed pages. Whoever will
-//! read much announces it as a [`Scan`]; the policy then keeps the pages that are wanted soonest.
+//! Start with [`Pool`]. Files are opened through a [`storage::Device`] and are [`Relation`]s of
+//! fixed pages. Whoever will read much announces it as a [`Scan`]; the policy then keeps the pages
+//! that are wanted soonest.
 //!
-//! The modules, from the bottom up. A module uses those above it in this table and never one below (`tests/layers.rs`).
+//! The modules, from the bottom up. A module uses those above it in this table and never one below
+//! (`tests/layers.rs`).
 //!
 //! | module | is |
 //! |---|---|
@@ -87,7 +89,8 @@ pub mod predictor {
 /// The largest page, in bytes: one request of the storage.
 pub const MAX_PAGE_SIZE: u32 = storage::MAX_REQUEST as u32;
 
-/// Says that a test did not run, past the capture of its output, so that nobody takes it for passed.
+/// Says that a test did not run, past the capture of its output, so that nobody takes it for
+/// passed.
 #[cfg(all(test, not(pagecast_shuttle)))]
 fn skipped(why: &str) {
     use std::io::Write;

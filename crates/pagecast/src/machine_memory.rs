@@ -18,8 +18,9 @@ fn limit_under(root: &Path) -> Option<u64> {
     Some(limits.fold(machine, u64::min))
 }
 
-/// The smallest limit of a control group and those that it is in. `line` is `0::/path` in version 2 of control groups,
-/// `4:memory:/path` in version 1. In a container the path may be the host's, and what counts is at the root.
+/// The smallest limit of a control group and those that it is in. `line` is `0::/path` in version 2
+/// of control groups, `4:memory:/path` in version 1. In a container the path may be the host's, and
+/// what counts is at the root.
 fn group_limit(root: &Path, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);

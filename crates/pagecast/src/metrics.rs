@@ -1,4 +1,5 @@
-//! Numbers for monitoring: a snapshot as Prometheus text, as a `tracing` event, and behind an address.
+//! Numbers for monitoring: a snapshot as Prometheus text, as a `tracing` event, and behind an
+//! address.
 
 use std::fmt::{self, Write as _};
 
@@ -133,8 +134,8 @@ impl fmt::Display for Label<'_> {
     }
 }
 
-/// Says a pool's numbers as an event of level `INFO` and target `pagecast::metrics`: whoever calls it regularly has them
-/// in his traces. Counts are since the pool was made.
+/// Says a pool's numbers as an event of level `INFO` and target `pagecast::metrics`: whoever calls
+/// it regularly has them in its traces. Counts are since the pool was made.
 #[cfg(feature = "tracing")]
 pub fn trace(pool: &Pool) {
     let Snapshot { stats, frames, memory, scans, .. } = pool.snapshot();
@@ -180,8 +181,8 @@ mod endpoint {
     /// How long a scraper may take for all of its request, and a pause in taking its answer.
     const PATIENCE: Duration = Duration::from_secs(2);
 
-    /// Answers `GET /metrics` with [`Snapshot::prometheus`](crate::Snapshot::prometheus), on the loopback interface only,
-    /// one scraper after the other. Ends when it is dropped.
+    /// Answers `GET /metrics` with [`Snapshot::prometheus`](crate::Snapshot::prometheus), on the
+    /// loopback interface only, one scraper after the other. Ends when it is dropped.
     ///
     /// ```
     /// use pagecast::metrics::Endpoint;
@@ -229,7 +230,8 @@ mod endpoint {
     impl Drop for Endpoint {
         fn drop(&mut self) {
             self.ended.store(true, Relaxed);
-            // Wakes the thread, which waits for a connection. Without one it would wait on, so nobody waits for it then.
+            // Wakes the thread, which waits for a connection. Without one it would wait on, so
+            // nobody waits for it then.
             if TcpStream::connect_timeout(&self.address, PATIENCE).is_ok()
                 && let Some(thread) = self.thread.take()
             {
@@ -239,8 +241,8 @@ mod endpoint {
         }
     }
 
-    /// The first line of a request, once all of it is there. A scraper that sends a little now and then has no more time
-    /// than one that sends nothing.
+    /// The first line of a request, once all of it is there. A scraper that sends a little now and
+    /// then has no more time than one that sends nothing.
     fn request_line(mut stream: &TcpStream) -> io::Result<String> {
         let until = Instant::now() + PATIENCE;
         let (mut request, mut part) = (Vec::new(), [0; 1024]);

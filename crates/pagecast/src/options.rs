@@ -12,9 +12,10 @@ use crate::write::{DoubleWriteOptions, Log, WriterOptions};
 
 /// Receives every request for a page, to be replayed through another policy.
 ///
-/// They come in the order in which they are answered, each while its page is held. So the pool's own loads serve this
-/// very list, and Belady's optimum on it, with as many frames, has at most as many misses. A page that several wait for
-/// while it is loaded is recorded for each of them, once it is there.
+/// They come in the order in which they are answered, each while its page is held. So the pool's
+/// own loads serve this very list, and Belady's optimum on it, with as many frames, has at most as
+/// many misses. A page that several wait for while it is loaded is recorded for each of them, once
+/// it is there.
 pub trait Recorder: Send + Sync {
     /// A request for `page`, which has `bytes` bytes, is answered.
     fn request(&self, page: PageId, bytes: u32);
@@ -29,33 +30,38 @@ pub trait Recorder: Send + Sync {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Bytes for everything: frames, their headers, page table, policy, predictor, loads in flight. Default: 256 MiB.
+    /// Bytes for everything: frames, their headers, page table, policy, predictor, loads in flight.
+    /// Default: 256 MiB.
     pub memory: u64,
-    /// The most bytes that [`Pool::resize`](crate::Pool::resize) may give it later. Headers, page table and policy are
-    /// made for this many at once (they are part of `memory`), frames take address space but no memory before they are
-    /// used. Default: no more than `memory`.
+    /// The most bytes that [`Pool::resize`](crate::Pool::resize) may give it later. Headers, page
+    /// table and policy are made for this many at once (they are part of `memory`), frames take
+    /// address space but no memory before they are used. Default: no more than `memory`.
     pub max_memory: Option<u64>,
     /// Bytes of a page: a multiple of 4096, at most [`MAX_PAGE_SIZE`]. Default: 64 KiB.
     pub page_size: u32,
     /// Who leaves. Default: `pbm`.
     pub policy: PolicySpec,
-    /// How hits reach a policy that keeps an order (LRU, 2Q, ARC, LIRS and others; `clock`, `random` and `pbm` keep
-    /// none). Default: in batches of 64, of a small pool's frames a 64th, prefetched.
+    /// How hits reach a policy that keeps an order (LRU, 2Q, ARC, LIRS and others; `clock`,
+    /// `random` and `pbm` keep none). Default: in batches of 64, of a small pool's frames a 64th,
+    /// prefetched.
     pub batching: Batching,
     /// Of what the policy leaves to chance. Default: 42.
     pub seed: u64,
     /// Where files are. Default: the local file system.
     pub device: Device,
-    /// How many scans can be registered. Default: what fits into 1/32 of the memory, up to the predictor's own default.
+    /// How many scans can be registered. Default: what fits into 1/32 of the memory, up to the
+    /// predictor's own default.
     pub predictor: Option<PredictorConfig>,
     /// How pages are brought before they are asked for.
     pub prefetch: PrefetchOptions,
     /// Who is told of each request. Default: nobody.
     pub recorder: Option<Arc<dyn Recorder>>,
-    /// Whether requests and hits are counted by relation, too, for [`Pool::snapshot`](crate::Pool::snapshot). Costs each
-    /// hit a second look at its relation and an addition, and 2 KiB per open file. Default: no.
+    /// Whether requests and hits are counted by relation, too, for
+    /// [`Pool::snapshot`](crate::Pool::snapshot). Costs each hit a second look at its relation and
+    /// an addition, and 2 KiB per open file. Default: no.
     pub count_relations: bool,
-    /// The log that must be durable before a page is written. Default: none, so that pages may be written at any time.
+    /// The log that must be durable before a page is written. Default: none, so that pages may be
+    /// written at any time.
     pub log: Option<Arc<dyn Log>>,
     /// Copies of pages before they are written in place, against torn pages. Default: none.
     pub double_write: Option<DoubleWriteOptions>,
@@ -67,7 +73,8 @@ pub struct PoolOptions {
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct PrefetchOptions {
-    /// The share of the frames that may hold pages that were brought and not used yet, from 0 to 0.5. Default: 0.125.
+    /// The share of the frames that may hold pages that were brought and not used yet, from 0 to
+    /// 0.5. Default: 0.125.
     pub share: f64,
     /// Whether registered scans read ahead by themselves as they report and read. Default: no.
     pub read_ahead: bool,

@@ -7,7 +7,8 @@ use crate::cache::Cache;
 use crate::seal::Lsn;
 use crate::token::Held;
 
-/// A page that stays where it is while this exists. Reads as the page's bytes; the last page of a file may be short.
+/// A page that stays where it is while this exists. Reads as the page's bytes; the last page of a
+/// file may be short.
 ///
 /// It borrows the pool, so that a pin costs no more than the one atomic in the frame's own line.
 #[must_use = "the page is unpinned at once if the pin is dropped"]

@@ -10,12 +10,13 @@ use crate::seal::Lsn;
 use crate::write::Writer;
 use crate::{Pin, PoolError};
 
-/// A page that is pinned by this alone, and may be changed. Everyone else who wants it waits until this goes.
+/// A page that is pinned by this alone, and may be changed. Everyone else who wants it waits until
+/// this goes.
 ///
-/// With a log, each change ends with [`logged`](Self::logged): the record's number, taken from the log while this exists.
-/// Until the log is durable to it, the page is not written. A change whose record is not given before this goes (because
-/// of a panic, say) makes the pool read-only with [`PoolError::Unlogged`]: the page must not reach storage, and the log
-/// cannot bring it back.
+/// With a log, each change ends with [`logged`](Self::logged): the record's number, taken from the
+/// log while this exists. Until the log is durable to it, the page is not written. A change whose
+/// record is not given before this goes (because of a panic, say) makes the pool read-only with
+/// [`PoolError::Unlogged`]: the page must not reach storage, and the log cannot bring it back.
 ///
 /// A pin to read cannot be written through:
 ///
@@ -73,15 +74,15 @@ impl<'a> PinMut<'a> {
         }
     }
 
-    /// Where the page's bytes are, for those who write through a pointer; null where there is no page. Unlike a mutable
-    /// borrow this is no change by itself: whoever writes says so by [`logged`](Self::logged), with [`Lsn::NONE`] where
-    /// there is no log.
+    /// Where the page's bytes are, for those who write through a pointer; null where there is no
+    /// page. Unlike a mutable borrow this is no change by itself: whoever writes says so by
+    /// [`logged`](Self::logged), with [`Lsn::NONE`] where there is no log.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.exclusive.as_mut().map_or(std::ptr::null_mut(), |exclusive| exclusive.bytes_mut().as_mut_ptr())
     }
 
-    /// The log record of the page's last change, as its seal or [`logged`](Self::logged) said; [`Lsn::NONE`] if neither
-    /// did. What recovery compares its records with.
+    /// The log record of the page's last change, as its seal or [`logged`](Self::logged) said;
+    /// [`Lsn::NONE`] if neither did. What recovery compares its records with.
     pub fn lsn(&self) -> Lsn {
         self.exclusive.as_ref().map_or(Lsn::NONE, |exclusive| Lsn(exclusive.lsn()))
     }

@@ -1,7 +1,7 @@
 //! Open files: one generation of each, cut into pages.
 //!
-//! A file that is open to be read is a fixed generation. One that is open to be written is the same relation for as long
-//! as its name stands for it, whatever the pool writes.
+//! A file that is open to be read is a fixed generation. One that is open to be written is the same
+//! relation for as long as its name stands for it, whatever the pool writes.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,8 @@ use crate::stats::{Counter, Counts, PoolStats, stripe};
 use crate::storage::{Generation, Storage};
 use crate::sync::Mutex;
 
-/// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one ends with the file.
+/// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one
+/// ends with the file.
 pub struct Relation {
     id: RelationId,
     storage: Arc<dyn Storage>,
@@ -120,7 +121,8 @@ impl Relation {
         &self.storage
     }
 
-    /// Whether it is of that pool, and no change of the file is known. Costs a load of a shared flag.
+    /// Whether it is of that pool, and no change of the file is known. Costs a load of a shared
+    /// flag.
     #[inline]
     pub(crate) fn is_readable_by(&self, pool: u64) -> bool {
         self.pool == pool && self.stale.get().is_none()
@@ -134,7 +136,8 @@ impl Relation {
         self.check_known()
     }
 
-    /// Fails with [`PoolError::Changed`] if it is known that the file has changed. Looks at no file.
+    /// Fails with [`PoolError::Changed`] if it is known that the file has changed. Looks at no
+    /// file.
     pub(crate) fn check_known(&self) -> Result<(), PoolError> {
         match self.stale.get() {
             None => Ok(()),
@@ -195,8 +198,8 @@ impl Relation {
         if self.is_writable() { Ok(()) } else { Err(PoolError::NotWritable { path: self.path().to_owned() }) }
     }
 
-    /// Something is about to be written, so that the file needs a sync. SeqCst, here and in `sync`: whoever sees a page
-    /// clean afterwards sees this too.
+    /// Something is about to be written, so that the file needs a sync. SeqCst, here and in `sync`:
+    /// whoever sees a page clean afterwards sees this too.
     pub(crate) fn wrote(&self) {
         self.is_unsynced.store(true, SeqCst);
     }

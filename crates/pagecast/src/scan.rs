@@ -9,8 +9,8 @@ use crate::cache::Capped;
 use crate::engine::Engine;
 use crate::{PoolError, Relation};
 
-/// A scan that the pool knows of. It reports how far it is, and is forgotten when this is dropped, be it at its end, on an
-/// error or on cancellation.
+/// A scan that the pool knows of. It reports how far it is, and is forgotten when this is dropped,
+/// be it at its end, on an error or on cancellation.
 pub struct Scan {
     engine: Arc<Engine>,
     id: ScanId,
@@ -26,16 +26,18 @@ impl Scan {
         self.id
     }
 
-    /// All positions before `position` are done. Several threads of one scan may report, and the furthest position
-    /// counts. Lock-free, unless the pool reads ahead: then whoever finds nobody else at it brings the next pages.
+    /// All positions before `position` are done. Several threads of one scan may report, and the
+    /// furthest position counts. Lock-free, unless the pool reads ahead: then whoever finds nobody
+    /// else at it brings the next pages.
     pub fn report(&self, position: u64) {
         self.engine.predictor.report(self.id, position, self.engine.now());
         self.engine.read_ahead(self.id);
     }
 
-    /// Says that this scan, which goes along an index, has come to `page` by `entry`: a page of a relation that stands for the
-    /// index, of which such scans register the entries that they will go through, in the order of keys. A scan that comes to
-    /// that entry later is then known to want the page. Any thread, no lock; up to eight stores.
+    /// Says that this scan, which goes along an index, has come to `page` by `entry`: a page of a
+    /// relation that stands for the index, of which such scans register the entries that they will
+    /// go through, in the order of keys. A scan that comes to that entry later is then known to
+    /// want the page. Any thread, no lock; up to eight stores.
     ///
     /// Nothing happens unless the pool's [`predictor`](crate::PoolOptions::predictor) has room for
     /// [`marks`](crate::PredictorConfig::marks), which it has not by default.
@@ -66,24 +68,26 @@ impl Scan {
     }
 
     /// Says that this scan, which reads a table nearly in its order (registered as
-    /// [`Pages::Correlated`](crate::predictor::Pages::Correlated)), has come to `page`: scans behind it are then expected to come to
-    /// the page at the same place. Any thread, no lock; mostly a read, and up to eight stores. Without room for
+    /// [`Pages::Correlated`](crate::predictor::Pages::Correlated)), has come to `page`: scans
+    /// behind it are then expected to come to the page at the same place. Any thread, no lock;
+    /// mostly a read, and up to eight stores. Without room for
     /// [`marks`](crate::PredictorConfig::marks) nothing happens.
     pub fn visit(&self, page: PageId) {
         self.engine.predictor.visit(self.id, page, self.engine.now());
     }
 
-    /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the bound: a scan that reads
-    /// everything once then leaves the rest of the pool alone, whatever the policy. When it has as many, each further load
-    /// takes the frame of its oldest page that nobody holds. Pinned pages and those on their way come on top.
+    /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the
+    /// bound: a scan that reads everything once then leaves the rest of the pool alone, whatever
+    /// the policy. When it has as many, each further load takes the frame of its oldest page that
+    /// nobody holds. Pinned pages and those on their way come on top.
     pub fn cap(&self, frames: Option<u32>) {
         self.engine.cache.cap(Capped::Scan(self.id), frames);
     }
 
-    /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on their way now because
-    /// of that. Does not wait. Pages that are there, that find no room in the pool's
-    /// [`prefetch`](crate::PoolOptions::prefetch) share, or that would displace what a scan wants, are left out; so is
-    /// everything while another thread brings pages of this scan.
+    /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on
+    /// their way now because of that. Does not wait. Pages that are there, that find no room in the
+    /// pool's [`prefetch`](crate::PoolOptions::prefetch) share, or that would displace what a scan
+    /// wants, are left out; so is everything while another thread brings pages of this scan.
     ///
     /// ```
     /// # use pagecast::storage::{Device, MemoryFiles};
@@ -106,8 +110,8 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// A range is outside the file, or the file is known to have changed. A read that fails later is only counted; who
-    /// asks for the page then reads it again.
+    /// A range is outside the file, or the file is known to have changed. A read that fails later
+    /// is only counted; who asks for the page then reads it again.
     pub fn will_need(&self, relation: &Arc<Relation>, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
         self.engine.will_need(self.id, relation, ranges)
     }
@@ -151,7 +155,8 @@ mod tests {
         .unwrap()
     }
 
-    /// What a leader's mark tells of a follower: nothing without room for marks, nor once the follower is past the entry.
+    /// What a leader's mark tells of a follower: nothing without room for marks, nor once the
+    /// follower is past the entry.
     #[test]
     fn a_marked_page_is_wanted_by_the_scan_behind() {
         for (marks, known) in [(64, true), (0, false)] {
@@ -172,7 +177,8 @@ mod tests {
             assert!(!wanted(77), "{marks} marks");
         }
     }
-    /// What a leader's visit tells of a follower: that it comes later than at once, as it may to any page of the window.
+    /// What a leader's visit tells of a follower: that it comes later than at once, as it may to
+    /// any page of the window.
     #[test]
     fn a_visited_page_is_wanted_where_it_was_read() {
         for (marks, known) in [(64, true), (0, false)] {

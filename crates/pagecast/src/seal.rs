@@ -5,16 +5,19 @@
 //!  the host's bytes             | lsn   | block   | page size   | "pgc1"  | CRC-32 of all before
 //! ```
 //!
-//! All little-endian. The seal is part of the page, so that one write carries both: a file of checksums beside the data
-//! could be a write ahead or behind of it after a crash. A page of zeros is a page that was never written: a file grows
-//! before its pages are filled. The block number tells a page that was written to the wrong place.
+//! All little-endian. The seal is part of the page, so that one write carries both: a file of
+//! checksums beside the data could be a write ahead or behind of it after a crash. A page of zeros
+//! is a page that was never written: a file grows before its pages are filled. The block number
+//! tells a page that was written to the wrong place.
 //!
-//! CRC-32 (IEEE) finds every torn page whose halves differ in a run of at most 32 bits and all but 1 in 2^32 others; it
-//! is no protection against an attacker. About 10 GB/s per core with the processor's instructions for it.
+//! CRC-32 (IEEE) finds every torn page whose halves differ in a run of at most 32 bits and all but
+//! 1 in 2^32 others; it is no protection against an attacker. About 10 GB/s per core with the
+//! processor's instructions for it.
 
 use std::fmt;
 
-/// The place of a record in the host's log. Later records have larger numbers; what else it says is the host's.
+/// The place of a record in the host's log. Later records have larger numbers; what else it says is
+/// the host's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub struct Lsn(pub u64);
 
@@ -35,8 +38,9 @@ pub enum Format {
     /// All of them the host's. The pool can tell neither a damaged page nor a wrong page size.
     #[default]
     Raw,
-    /// All but the last [`SEAL_BYTES`](crate::SEAL_BYTES), which the pool fills with a checksum, the page's number and
-    /// the log record of its last change when it writes the page, and checks when it reads it.
+    /// All but the last [`SEAL_BYTES`](crate::SEAL_BYTES), which the pool fills with a checksum,
+    /// the page's number and the log record of its last change when it writes the page, and checks
+    /// when it reads it.
     Sealed,
 }
 
@@ -93,7 +97,8 @@ impl Sealed {
     }
 }
 
-/// The size of the pages of a file that begins with `bytes`, if its first page is sealed with another size than ours.
+/// The size of the pages of a file that begins with `bytes`, if its first page is sealed with
+/// another size than ours.
 pub(crate) fn page_size_of(bytes: &[u8]) -> Option<u32> {
     let sizes = (4096..=bytes.len()).step_by(4096);
     let mut sealed = sizes.filter(|&size| Sealed::of(&bytes[..size]).is_some_and(|sealed| sealed.block == 0));

@@ -15,16 +15,18 @@ use crate::relation::Relation;
 use crate::stats::PoolStats;
 use crate::{Pin, PoolError};
 
-/// A thread's or client's own way to a pool: the same requests as the pool's, with hits noted in a queue and counts kept in
-/// memory that nobody else writes to. A hit then writes no shared cache line but that of the frame it pins.
+/// A thread's or client's own way to a pool: the same requests as the pool's, with hits noted in a
+/// queue and counts kept in memory that nobody else writes to. A hit then writes no shared cache
+/// line but that of the frame it pins.
 ///
-/// It goes where its owner goes, from thread to thread or through an async task, and makes one request at a time; pins
-/// are the pool's and outlive the request. A policy that keeps an order hears of the last hits (half of
-/// [`Batching::queue`](crate::Batching) of them, or all if it is busy) later, at the latest when a victim is chosen, or the
-/// session misses or ends. A session takes about 3 KiB beside the pool's memory.
+/// It goes where its owner goes, from thread to thread or through an async task, and makes one
+/// request at a time; pins are the pool's and outlive the request. A policy that keeps an order
+/// hears of the last hits (half of [`Batching::queue`](crate::Batching) of them, or all if it is
+/// busy) later, at the latest when a victim is chosen, or the session misses or ends. A session
+/// takes about 3 KiB beside the pool's memory.
 ///
-/// Callers without a session ([`Pool::pin`](crate::Pool::pin)) share a few queues and counts, which costs them a lock of
-/// their own and at more than sixteen threads an occasional wait.
+/// Callers without a session ([`Pool::pin`](crate::Pool::pin)) share a few queues and counts, which
+/// costs them a lock of their own and at more than sixteen threads an occasional wait.
 ///
 /// ```
 /// use pagecast::storage::{Device, MemoryFiles};
@@ -101,10 +103,11 @@ impl<'pool> Session<'pool> {
         block_on(self.read(relation, ranges, scan))
     }
 
-    /// Copies bytes of page `block`, from byte `offset` of the page on, without pinning it: no shared memory is written
-    /// (under `clock` none once the page is hot). Says how many bytes were copied, fewer than asked for at the page's end
-    /// only. `None` if that did not work, because the page is not resident or was being changed; `into` may then hold any
-    /// bytes. The caller tries again, or [`pin`](Self::pin)s.
+    /// Copies bytes of page `block`, from byte `offset` of the page on, without pinning it: no
+    /// shared memory is written (under `clock` none once the page is hot). Says how many bytes were
+    /// copied, fewer than asked for at the page's end only. `None` if that did not work, because
+    /// the page is not resident or was being changed; `into` may then hold any bytes. The caller
+    /// tries again, or [`pin`](Self::pin)s.
     ///
     /// ```
     /// # use pagecast::storage::{Device, MemoryFiles};
@@ -135,7 +138,8 @@ impl<'pool> Session<'pool> {
         self.engine.copy_unpinned(&mut self.state, relation, (block, offset), into, scan)
     }
 
-    /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by the pool only.
+    /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by
+    /// the pool only.
     pub fn stats(&self) -> PoolStats {
         self.state.counts.snapshot()
     }

@@ -29,20 +29,23 @@ pub struct PoolStats {
     pub failed_loads: u64,
     /// Pages that left their frame for another.
     pub evictions: u64,
-    /// Dirty pages that were written. One that was changed again and again counts once for each write.
+    /// Dirty pages that were written. One that was changed again and again counts once for each
+    /// write.
     pub pages_written: u64,
     /// Writes of a page that failed.
     pub failed_writes: u64,
-    /// Pages that were brought, or are being brought, before anybody asked for them. Each becomes one of the next three
-    /// in time.
+    /// Pages that were brought, or are being brought, before anybody asked for them. Each becomes
+    /// one of the next three in time.
     pub prefetched: u64,
     /// Pages of those that were there when they were first asked for.
     pub prefetch_useful: u64,
     /// Pages of those that were still on their way then.
     pub prefetch_late: u64,
-    /// Pages of those that left, whose scan ended or whose read failed before anybody asked for them.
+    /// Pages of those that left, whose scan ended or whose read failed before anybody asked for
+    /// them.
     pub prefetch_wasted: u64,
-    /// What the lock of a policy that keeps an order has been through; nothing for the others, which have none.
+    /// What the lock of a policy that keeps an order has been through; nothing for the others,
+    /// which have none.
     pub policy_lock: LockCounts,
 }
 
@@ -130,7 +133,8 @@ impl Counts {
     }
 }
 
-/// The counts of a pool: those of its sessions, each of which writes to its own, and of everyone else, in stripes.
+/// The counts of a pool: those of its sessions, each of which writes to its own, and of everyone
+/// else, in stripes.
 pub(crate) struct Statistics {
     stripes: Box<[Counts]>,
     sessions: Mutex<Vec<Arc<Counts>>>,
@@ -156,7 +160,8 @@ impl Statistics {
         counts
     }
 
-    /// What a session has counted belongs to everyone's from now on. Under the lock, so that no sum has it twice.
+    /// What a session has counted belongs to everyone's from now on. Under the lock, so that no sum
+    /// has it twice.
     pub(crate) fn leave(&self, counts: &Arc<Counts>) {
         let mut sessions = self.sessions.lock();
         sessions.retain(|other| !Arc::ptr_eq(other, counts));

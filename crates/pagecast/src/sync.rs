@@ -1,7 +1,8 @@
 //! The atomics, locks and threads of the pool, exchanged for a schedule explorer's under test.
 //!
 //! Build with `--cfg pagecast_shuttle` to explore the protocol of frames, page table and loads; see
-//! [`crate::cache`]. Statistics and the storage use std's in both builds: nothing in the protocol hangs on them.
+//! [`crate::cache`]. Statistics and the storage use std's in both builds: nothing in the protocol
+//! hangs on them.
 
 #[cfg(not(pagecast_shuttle))]
 pub(crate) use parking_lot::{Condvar, Mutex};
@@ -13,8 +14,8 @@ pub(crate) use std::sync::atomic;
 #[cfg(pagecast_shuttle)]
 pub(crate) use explored::{Condvar, Mutex};
 
-/// The explorer's locks in the form of `parking_lot`: a thread that panics fails the whole exploration, so that no lock
-/// is ever found poisoned.
+/// The explorer's locks in the form of `parking_lot`: a thread that panics fails the whole
+/// exploration, so that no lock is ever found poisoned.
 #[cfg(pagecast_shuttle)]
 mod explored {
     use shuttle::sync;
@@ -73,7 +74,8 @@ mod explored {
     }
 }
 
-/// Mistakes that the exploration must catch, switched on one at a time by its tests. In any other build there are none.
+/// Mistakes that the exploration must catch, switched on one at a time by its tests. In any other
+/// build there are none.
 #[cfg(pagecast_shuttle)]
 pub(crate) mod mistake {
     use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -86,8 +88,8 @@ pub(crate) mod mistake {
     pub(crate) const NO_RECHECK: u8 = 2;
     /// A failed load leaves its entry, and those who wait sleep on.
     pub(crate) const FAILURE_KEPT: u8 = 3;
-    /// Two who take the mark off a page that was brought ahead both believe that it was they.
-    pub(crate) const MARK_TAKEN_TWICE: u8 = 4;
+    /// Two who take the flag off a page that was brought ahead both believe that it was they.
+    pub(crate) const FLAG_TAKEN_TWICE: u8 = 4;
     /// A read without a pin does not look again whether the frame changed hands.
     pub(crate) const NO_VALIDATION: u8 = 5;
     /// A resize says the new number of frames only after it has sorted the free ones.

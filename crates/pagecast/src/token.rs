@@ -1,12 +1,14 @@
 //! Who has a frame: tokens that are handed on, and neither copied nor dropped.
 //!
-//! They are below the cache, which makes and takes them with each change of a frame's state (`cache/frame.rs`), and
-//! below the frames' memory, which turns them into slices (`frame_memory.rs`): each knows the tokens and not the other.
+//! They are below the cache, which makes and takes them with each change of a frame's state
+//! (`cache/frame.rs`), and below the frames' memory, which turns them into slices
+//! (`frame_memory.rs`): each knows the tokens and not the other.
 
 use pagecast_core::FrameId;
 use pagecast_core::policy::Claimed;
 
-/// A frame that belongs to whoever has this: nobody can pin it or claim it, and its bytes may be written.
+/// A frame that belongs to whoever has this: nobody can pin it or claim it, and its bytes may be
+/// written.
 ///
 /// There is one for each frame that is free or being filled.
 #[derive(Debug)]
@@ -31,7 +33,8 @@ impl Owned {
     }
 }
 
-/// One pin of a resident frame: while there is one, the frame's page stays and its bytes may be read.
+/// One pin of a resident frame: while there is one, the frame's page stays and its bytes may be
+/// read.
 #[derive(Debug)]
 #[must_use = "a pin that is dropped keeps its frame for ever"]
 pub(crate) struct Held(u32);

@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md leads a newcomer through the code: every function that it names is where it says.
+//! ARCHITECTURE.md leads a newcomer through the code: every function that it names is where it
+//! says.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

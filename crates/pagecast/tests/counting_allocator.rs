@@ -16,7 +16,8 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 /// The system's allocator, with a count of the bytes that are out and of their peak.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator with its own arguments; counting touches no memory but the counts.
+// SAFETY: every call goes to the system's allocator with its own arguments; counting touches no
+// memory but the counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
@@ -37,7 +38,8 @@ static ALLOCATOR: Counting = Counting;
 
 const PAGE: u32 = 4096;
 
-/// Bytes that are not the pool's: its threads' names and handles, and the one pin and waiter that is under way.
+/// Bytes that are not the pool's: its threads' names and handles, and the one pin and waiter that
+/// is under way.
 const OTHERS: u64 = 32 << 10;
 
 #[test]

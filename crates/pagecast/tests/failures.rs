@@ -1,4 +1,5 @@
-//! Storage that fails, files that change, futures that are dropped: errors name what and where, and nothing is left.
+//! Storage that fails, files that change, futures that are dropped: errors name what and where, and
+//! nothing is left.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 // A read of one range takes a list of one range.

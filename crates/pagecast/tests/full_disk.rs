@@ -143,7 +143,8 @@ fn nothing_is_written_in_place_whose_copy_found_no_room() {
         pool.flush().unwrap();
         let before = std::fs::read(&path).unwrap();
 
-        // Twice as many bytes of copies as the disk has room for, at once: however the area begins, they do not fit.
+        // Twice as many bytes of copies as the disk has room for, at once: however the area begins,
+        // they do not fit.
         fill(&pool, &table, PAGES, 2);
         let error = pool.flush().unwrap_err();
         assert!(is_full(&error, &area), "{error}");

@@ -1,7 +1,8 @@
-//! Who may know whom: the layers inside the pool and the predictor, and the "never" column of ARCHITECTURE.md.
+//! Who may know whom: the layers inside the pool and the predictor, and the "never" column of
+//! ARCHITECTURE.md.
 //!
-//! It reads sources and manifests, with no more grammar than it needs: code is what is left of a file without comments and
-//! without what follows its first `#[cfg(test)]`.
+//! It reads sources and manifests, with no more grammar than it needs: code is what is left of a
+//! file without comments and without what follows its first `#[cfg(test)]`.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +46,8 @@ fn words(code: &str) -> BTreeSet<&str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect()
 }
 
-/// The first names of all paths that begin with `root::` (`crate::`, `super::`), those in braces too.
+/// The first names of all paths that begin with `root::` (`crate::`, `super::`), those in braces
+/// too.
 fn first_names(code: &str, root: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -86,7 +88,8 @@ fn re_exported(root: &str) -> BTreeMap<String, String> {
     names
 }
 
-/// Fails if a module under `folder` uses one that comes after it in `order`; `root` leads from a module to its siblings.
+/// Fails if a module under `folder` uses one that comes after it in `order`; `root` leads from a
+/// module to its siblings.
 fn check_layers(folder: &Path, root_file: &str, order: &[&str], root: &str) {
     let rank = |module: &str| order.iter().position(|&other| other == module);
     let exported = re_exported(&code(&folder.join(root_file)));

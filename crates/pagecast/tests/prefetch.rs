@@ -1,4 +1,5 @@
-//! Pages that are brought before they are asked for: they come early, are counted right, and harm nobody.
+//! Pages that are brought before they are asked for: they come early, are counted right, and harm
+//! nobody.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 // A read of one range takes a list of one range.
@@ -287,7 +288,8 @@ impl Storage for GateFile {
     }
 }
 
-/// A pool over a gate, of 100 pages in 64 frames, whose device takes `outstanding` requests at once.
+/// A pool over a gate, of 100 pages in 64 frames, whose device takes `outstanding` requests at
+/// once.
 fn gated(outstanding: u32) -> (Pool, Arc<Relation>, Gate) {
     let gate = Gate { files: MemoryFiles::new(), order: Arc::default(), closed: Arc::default() };
     gate.files.write("table", content(100));
@@ -334,7 +336,8 @@ fn who_waits_is_served_before_pages_ahead() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Scans that start, read, report, announce and end as they like get the file's bytes, and the counts add up.
+    /// Scans that start, read, report, announce and end as they like get the file's bytes, and the
+    /// counts add up.
     #[test]
     fn bytes_and_counts_are_right_whatever_scans_do(
         steps in prop::collection::vec((0usize..4, 0u8..4, 0u32..90, 1u32..10), 1..50),

@@ -1,7 +1,9 @@
-//! The public face of the pool, item by item, against the list in `public-api.txt`: a change of it is seen in review.
+//! The public face of the pool, item by item, against the list in `public-api.txt`: a change of it
+//! is seen in review.
 //!
-//! `PAGECAST_WRITE_API=1 cargo test -p pagecast --test public_api` writes the list anew. It is read from the sources: what
-//! `lib.rs` and `storage/mod.rs` export, and each `pub` item with its signature in the files that these come from.
+//! `PAGECAST_WRITE_API=1 cargo test -p pagecast --test public_api` writes the list anew. It is read
+//! from the sources: what `lib.rs` and `storage/mod.rs` export, and each `pub` item with its
+//! signature in the files that these come from.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +24,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The public items of a file, each on a line: its signature, or the field's or variant's name and type.
+/// The public items of a file, each on a line: its signature, or the field's or variant's name and
+/// type.
 fn items(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines =

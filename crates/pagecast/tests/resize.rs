@@ -1,4 +1,5 @@
-//! The size of a pool changes under its readers: nothing is lost, nothing wrong is read, memory comes and goes.
+//! The size of a pool changes under its readers: nothing is lost, nothing wrong is read, memory
+//! comes and goes.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 // A read of one range takes a list of one range.
@@ -171,7 +172,8 @@ fn memory_goes_back_to_the_system() {
     let shrunk = resident_bytes();
     assert!(full - shrunk > 60 * MEBIBYTE, "{full} bytes before, {shrunk} after the shrink");
 
-    // A relation that is replaced leaves its frames free, and their memory waits for the next pages unless it is asked for.
+    // A relation that is replaced leaves its frames free, and their memory waits for the next pages
+    // unless it is asked for.
     let begin = Instant::now();
     pool.resize(memory).unwrap();
     println!("grown by {} frames in {:?}", before - after, begin.elapsed());

@@ -1,9 +1,9 @@
-//! A long run of everything at once: 64 sessions that pin, read, scan, cancel, hold and change pages, on storage that
-//! fails, over files that are replaced, in a pool that is resized. At its end every invariant holds, no pin is left, no
-//! change is lost, memory is bounded.
+//! A long run of everything at once: 64 sessions that pin, read, scan, cancel, hold and change
+//! pages, on storage that fails, over files that are replaced, in a pool that is resized. At its
+//! end every invariant holds, no pin is left, no change is lost, memory is bounded.
 //!
-//! `SOAK_SECONDS` says how long (3 unless it is set; `make test` runs 60, `make soak` 1800), `SOAK_SEED` which run; both
-//! are printed.
+//! `SOAK_SECONDS` says how long (3 unless it is set; `make test` runs 60, `make soak` 1800),
+//! `SOAK_SEED` which run; both are printed.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,8 @@ const PAGES: u32 = 300;
 const COUNTERS: u32 = 100;
 const MIN_MEMORY: u64 = 900 << 10;
 const MAX_MEMORY: u64 = 6 << 20;
-/// What this process may grow by between the first tenth of the run and its end: allocators keep some.
+/// What this process may grow by between the first tenth of the run and its end: allocators keep
+/// some.
 const MAX_GROWTH: u64 = 24 << 20;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -40,7 +41,8 @@ fn path(file: u32) -> PathBuf {
     PathBuf::from(format!("file-{file}"))
 }
 
-/// A page says in every word which page of which file it is, and the low bits of the file's generation.
+/// A page says in every word which page of which file it is, and the low bits of the file's
+/// generation.
 fn word(file: u32, block: u32, generation: u8) -> u64 {
     (u64::from(file) << 40) | (u64::from(block) << 8) | u64::from(generation)
 }
@@ -196,7 +198,8 @@ impl Soak {
         Ok(())
     }
 
-    /// Changes pages that nobody else can have meanwhile. Twice the same number, so that half a change shows.
+    /// Changes pages that nobody else can have meanwhile. Twice the same number, so that half a
+    /// change shows.
     fn count_up(&self, random: &mut Random) -> Result<(), PoolError> {
         for _ in 0..5 {
             let block = random.below(COUNTERS);

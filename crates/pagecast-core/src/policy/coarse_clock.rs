@@ -1,13 +1,17 @@
 //! A clock that stands still for as long as it takes a small part of the pool to change.
 //!
-//! Uses of a page that follow each other at once say nothing of how it is used: correlated references, in the words of O'Neil, O'Neil, Weikum, "The LRU-K
-//! page replacement algorithm" (SIGMOD 1993). They need not be counted one by one. A policy that declares [`LaterThanWord`](super::HitNeed::LaterThanWord)
-//! is shown hits at the times of this clock, and counts the uses of a page at one time as one.
+//! Uses of a page that follow each other at once say nothing of how it is used: correlated
+//! references, in the words of O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm"
+//! (SIGMOD 1993). They need not be counted one by one. A policy that declares
+//! [`LaterThanWord`](super::HitNeed::LaterThanWord) is shown hits at the times of this clock, and
+//! counts the uses of a page at one time as one.
 //!
-//! A step is the time in which one frame in [`STEPS`] gets another page, measured over the last such page or pages. While none comes in the
-//! steps grow, so that hits in a pool that holds everything end at a comparison.
+//! A step is the time in which one frame in [`STEPS`] gets another page, measured over the last
+//! such page or pages. While none comes in the steps grow, so that hits in a pool that holds
+//! everything end at a comparison.
 //!
-//! Cost: nothing per hit; three shared reads where a session looks at the clock, and a shared write per step. An admission is one shared add.
+//! Cost: nothing per hit; three shared reads where a session looks at the clock, and a shared write
+//! per step. An admission is one shared add.
 //!
 //! Concurrency: no lock. What a race mixes up makes one step too short or too long.
 
@@ -80,7 +84,8 @@ impl CoarseClock {
         self.frames.store(frames, Relaxed);
     }
 
-    /// After how many pages a step is measured, and the ticks of a step if they came in within `passed`.
+    /// After how many pages a step is measured, and the ticks of a step if they came in within
+    /// `passed`.
     fn step_of(&self, passed: u64) -> (u64, u64) {
         let frames = u64::from(self.frames.load(Relaxed));
         let pages = (frames / STEPS).max(1);

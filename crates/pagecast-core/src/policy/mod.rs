@@ -1,17 +1,19 @@
 //! Replacement policies: who leaves when a page must come in and no frame is free.
 //!
-//! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its hit is nothing or one
-//! atomic in the frame's own header line, and victims are chosen in parallel. A [`SequentialPolicy`] keeps ordered
-//! lists and works through `&mut self`. [`BpWrapper`] makes the second into the first. A sequential policy whose hit only
-//! marks its frame (CAR, CLOCK-Pro, LeanEvict, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit
-//! then takes no lock and waits for no victim.
+//! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its
+//! hit is nothing or one atomic in the frame's own header line, and victims are chosen in parallel.
+//! A [`SequentialPolicy`] keeps ordered lists and works through `&mut self`. [`BpWrapper`] makes
+//! the second into the first. A sequential policy whose hit only marks its frame (CAR, CLOCK-Pro,
+//! LeanEvict, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit then takes
+//! no lock and waits for no victim.
 //!
-//! A policy proposes candidates, and the owner of the frames *claims* one for it, so that no victim is looked at first
-//! and taken later. What a policy remembers of a resident page it keeps by frame index; what it remembers of a page
-//! that left (a ghost) it keeps by page id.
+//! A policy proposes candidates, and the owner of the frames *claims* one for it, so that no victim
+//! is looked at first and taken later. What a policy remembers of a resident page it keeps by frame
+//! index; what it remembers of a page that left (a ghost) it keeps by page id.
 //!
-//! The order of calls, for one frame: `admit`, any number of `hit`, then either a claim inside `evict` that was
-//! answered with a [`Claimed`], or `forget`. After a claim the policy has dropped the frame: no `forget` follows.
+//! The order of calls, for one frame: `admit`, any number of `hit`, then either a claim inside
+//! `evict` that was answered with a [`Claimed`], or `forget`. After a claim the policy has dropped
+//! the frame: no `forget` follows.
 
 mod adaptive;
 pub mod belady;
@@ -78,15 +80,17 @@ pub struct Access {
     pub scan: Option<ScanId>,
     /// Whether the page will be written.
     pub write: bool,
-    /// When, in the owner's unit: nanoseconds in a pool, the request's index from 0 in a replay. A pool may hand in a hit
-    /// with the time of the first hit of its session's batch, so that not every hit reads the clock.
+    /// When, in the owner's unit: nanoseconds in a pool, the request's index from 0 in a replay. A
+    /// pool may hand in a hit with the time of the first hit of its session's batch, so that not
+    /// every hit reads the clock.
     pub at: Tick,
 }
 
-/// A frame that was claimed: it belongs to whoever has this, and its page is gone from the page table.
+/// A frame that was claimed: it belongs to whoever has this, and its page is gone from the page
+/// table.
 ///
-/// [`Frames::claim`] makes it, the policy returns it from `evict`, and the owner of the frames takes it back. It is not copied, so
-/// that one claim gives one frame.
+/// [`Frames::claim`] makes it, the policy returns it from `evict`, and the owner of the frames
+/// takes it back. It is not copied, so that one claim gives one frame.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a claimed frame that is dropped is lost to its owner"]
 pub struct Claimed(FrameId);
@@ -108,7 +112,8 @@ impl Claimed {
 /// Why a claim was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Somebody uses the frame (a pin, a load in progress), or it holds another page than the one proposed.
+    /// Somebody uses the frame (a pin, a load in progress), or it holds another page than the one
+    /// proposed.
     Pinned,
     /// The page must be written before it can leave. The owner has been told to see to it.
     Dirty,
@@ -116,21 +121,24 @@ pub enum Refusal {
 
 /// The frames, as their owner (the pool, a replay) shows them to a policy.
 pub trait Frames {
-    /// How many frames there are. It changes only when the owner is resized ([`ConcurrentPolicy::resize`]); a call
-    /// that uses it twice asks once. A page may for a while still sit in a frame above it.
+    /// How many frames there are. It changes only when the owner is resized
+    /// ([`ConcurrentPolicy::resize`]); a call that uses it twice asks once. A page may for a while
+    /// still sit in a frame above it.
     fn count(&self) -> u32;
 
     /// The 8 bytes of the frame's header line that are the policy's own. 0 when a page is admitted.
     fn word(&self, frame: FrameId) -> &AtomicU64;
 
-    /// The page in the frame if it is resident and nobody holds it at this moment; it may be gone right after.
+    /// The page in the frame if it is resident and nobody holds it at this moment; it may be gone
+    /// right after.
     fn evictable(&self, frame: FrameId) -> Option<PageId>;
 
-    /// The page in the frame, held or not, if it was admitted and has neither been claimed nor forgotten; it may be gone
-    /// right after.
+    /// The page in the frame, held or not, if it was admitted and has neither been claimed nor
+    /// forgotten; it may be gone right after.
     fn page(&self, frame: FrameId) -> Option<PageId>;
 
-    /// Brings what is at a virtual address into the processor's cache, if the owner knows how: a hint that may be wrong.
+    /// Brings what is at a virtual address into the processor's cache, if the owner knows how: a
+    /// hint that may be wrong.
     fn prefetch(&self, _address: usize) {}
 
     /// Takes the frame if it still holds `page` and nobody holds it.
@@ -153,15 +161,17 @@ pub enum HitNeed {
     },
     /// The frame's word becomes the time of the hit; equal to what [`ConcurrentPolicy::hit`] does.
     Time,
-    /// A call of [`ConcurrentPolicy::hit`], which touches little beside what belongs to the frame and takes no lock.
+    /// A call of [`ConcurrentPolicy::hit`], which touches little beside what belongs to the frame
+    /// and takes no lock.
     Word,
-    /// As [`Word`](Self::Word), with the time of a [`CoarseClock`]. Outside scans a hit that is not later than the time in the
-    /// frame's word does nothing and need not be told: uses within a step of the clock are one.
+    /// As [`Word`](Self::Word), with the time of a [`CoarseClock`]. Outside scans a hit that is not
+    /// later than the time in the frame's word does nothing and need not be told: uses within a
+    /// step of the clock are one.
     LaterThanWord,
     /// A call of [`SequentialPolicy::hit`], which keeps an order and has no other caller meanwhile.
     Order,
-    /// A place in the session's [`HitQueue`] of this length, and a [`ConcurrentPolicy::commit`] when it is due.
-    /// [`ConcurrentPolicy::hit`] works too, but takes a lock each time.
+    /// A place in the session's [`HitQueue`] of this length, and a [`ConcurrentPolicy::commit`]
+    /// when it is due. [`ConcurrentPolicy::hit`] works too, but takes a lock each time.
     Queue {
         /// Hits that the queue may hold.
         length: u32,
@@ -169,11 +179,12 @@ pub enum HitNeed {
 }
 
 impl HitNeed {
-    /// Does in the frame's `word` what a hit needs, if that takes no time, and says whether that was all: if not, the policy
-    /// must be called.
+    /// Does in the frame's `word` what a hit needs, if that takes no time, and says whether that
+    /// was all: if not, the policy must be called.
     ///
-    /// Relaxed, and a load and a store apart: the count publishes no other memory, and what a race loses is one vote of
-    /// two hits at the same moment, or of a hand that lowers the count at the moment of a hit.
+    /// Relaxed, and a load and a store apart: the count publishes no other memory, and what a race
+    /// loses is one vote of two hits at the same moment, or of a hand that lowers the count at the
+    /// moment of a hit.
     #[inline]
     pub fn is_met_by(self, word: &AtomicU64) -> bool {
         let HitNeed::Count { max } = self else { return self == HitNeed::Nothing };
@@ -190,8 +201,8 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// What a hit costs. Constant.
     fn hit_need(&self) -> HitNeed;
 
-    /// Whether it asks the oracle before it claims a page. Constant. An owner who knows more of some pages than the policy can leave
-    /// them to one that asks.
+    /// Whether it asks the oracle before it claims a page. Constant. An owner who knows more of
+    /// some pages than the policy can leave them to one that asks.
     fn asks_oracle(&self) -> bool {
         false
     }
@@ -199,9 +210,9 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// `access` found its page in `frame`.
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
 
-    /// Tells the policy of the hits in a session's queue and empties it. If that would have to wait and `wait` says not
-    /// to, the queue stays as it is. A session commits before it lets a miss come in, and at its end. From its first commit
-    /// on the policy may empty the queue by itself.
+    /// Tells the policy of the hits in a session's queue and empties it. If that would have to wait
+    /// and `wait` says not to, the queue stays as it is. A session commits before it lets a miss
+    /// come in, and at its end. From its first commit on the policy may empty the queue by itself.
     fn commit(&self, _frames: &dyn Frames, _queue: &mut HitQueue, _wait: bool) {}
 
     /// What its lock has been through; nothing, if it has none.
@@ -209,7 +220,8 @@ pub trait ConcurrentPolicy: Send + Sync {
         LockCounts::default()
     }
 
-    /// Claims a victim to make room for `incoming`. `None` after a bounded search in which nothing could be claimed.
+    /// Claims a victim to make room for `incoming`. `None` after a bounded search in which nothing
+    /// could be claimed.
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
 
     /// `frame`, claimed before or free, now holds the page of `access`.
@@ -218,16 +230,17 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// The page `page` left `frame` other than by eviction (its relation was dropped, say).
     fn forget(&self, frames: &dyn Frames, frame: FrameId, page: PageId);
 
-    /// The page `page`, in `frame` now, was dirty and has been written. It may have become dirty again meanwhile: a hint.
-    /// Nothing to do for a policy that does not know dirty pages.
+    /// The page `page`, in `frame` now, was dirty and has been written. It may have become dirty
+    /// again meanwhile: a hint. Nothing to do for a policy that does not know dirty pages.
     fn cleaned(&self, _frame: FrameId, _page: PageId) {}
 
-    /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows.
-    /// Called beside hits and evictions. Nothing to do for a policy without shares.
+    /// The owner now has `frames` frames, at most as many as the policy was built for: what is a
+    /// share of them follows. Called beside hits and evictions. Nothing to do for a policy without
+    /// shares.
     fn resize(&self, _frames: u32) {}
 
-    /// From now on a choice looks at `samples` frames, or as near to that as the policy can. False if it draws none by number.
-    /// Called beside hits and evictions.
+    /// From now on a choice looks at `samples` frames, or as near to that as the policy can. False
+    /// if it draws none by number. Called beside hits and evictions.
     fn set_samples(&self, _samples: u32) -> bool {
         false
     }
@@ -235,8 +248,8 @@ pub trait ConcurrentPolicy: Send + Sync {
 
 /// A policy that keeps an order and is used by one thread at a time.
 pub trait SequentialPolicy: Send {
-    /// What a hit costs. Constant. A policy that keeps its marks in the frames' words says so here and lets `hit` be; its
-    /// marks then change at any time, also while it is called.
+    /// What a hit costs. Constant. A policy that keeps its marks in the frames' words says so here
+    /// and lets `hit` be; its marks then change at any time, also while it is called.
     fn hit_need(&self) -> HitNeed {
         HitNeed::Order
     }
@@ -246,13 +259,14 @@ pub trait SequentialPolicy: Send {
         false
     }
 
-    /// `access` found its page in `frame`. Called if [`SequentialPolicy::hit_need`] is not met by the frame's word.
+    /// `access` found its page in `frame`. Called if [`SequentialPolicy::hit_need`] is not met by
+    /// the frame's word.
     fn hit(&mut self, frame: FrameId, access: &Access) {
         let _ = (frame, access);
     }
 
-    /// Claims a victim to make room for `incoming`. `None` after a bounded number of proposals. A page that is refused
-    /// keeps its place in the order.
+    /// Claims a victim to make room for `incoming`. `None` after a bounded number of proposals. A
+    /// page that is refused keeps its place in the order.
     fn evict(&mut self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
 
     /// `frame`, claimed before or free, now holds the page of `access`.
@@ -261,20 +275,23 @@ pub trait SequentialPolicy: Send {
     /// The page `page` left `frame` other than by eviction.
     fn forget(&mut self, frame: FrameId, page: PageId);
 
-    /// Where it keeps what a hit touches first, so that it can be prefetched; `None` if that is not by frame.
+    /// Where it keeps what a hit touches first, so that it can be prefetched; `None` if that is not
+    /// by frame.
     fn metadata(&self) -> Option<Metadata> {
         None
     }
 
-    /// The page `page`, in `frame` now, was dirty and has been written. It may have become dirty again meanwhile: a hint.
-    /// Nothing to do for a policy that does not know dirty pages.
+    /// The page `page`, in `frame` now, was dirty and has been written. It may have become dirty
+    /// again meanwhile: a hint. Nothing to do for a policy that does not know dirty pages.
     fn cleaned(&mut self, _frame: FrameId, _page: PageId) {}
 
-    /// The owner now has `frames` frames, at most as many as the policy was built for: what is a share of them follows,
-    /// ghosts at once, resident pages as far as they can without leaving. Nothing to do for a policy without shares.
+    /// The owner now has `frames` frames, at most as many as the policy was built for: what is a
+    /// share of them follows, ghosts at once, resident pages as far as they can without leaving.
+    /// Nothing to do for a policy without shares.
     fn resize(&mut self, _frames: u32) {}
 
-    /// Panics if an invariant of the policy's own structures is broken. For tests; may cost O(frames).
+    /// Panics if an invariant of the policy's own structures is broken. For tests; may cost
+    /// O(frames).
     fn check(&self);
 }
 
@@ -330,7 +347,8 @@ pub enum Policy {
 
 #[cfg(feature = "std")]
 impl Policy {
-    /// The policy for use by many threads; a sequential one goes behind a lock, which hits reach as `batching` says.
+    /// The policy for use by many threads; a sequential one goes behind a lock, which hits reach as
+    /// `batching` says.
     pub fn into_concurrent(self, batching: Batching) -> Box<dyn ConcurrentPolicy> {
         match self {
             Policy::Concurrent(policy) => policy,

@@ -1,12 +1,14 @@
 //! Stretches of words for runs and bitsets, which differ in size.
 //!
-//! First fit over a list of free stretches in the order of their address; a stretch that is given back joins its free
-//! neighbours at once. Each free stretch describes itself in its first word: length in the upper half, the next free
-//! stretch in the lower. One stretch per part, and not chained pieces, so that runs can be searched by bisection. When
-//! no stretch is long enough although enough words are free, the scan is refused and runs without predictions: moving
+//! First fit over a list of free stretches in the order of their address; a stretch that is given
+//! back joins its free neighbours at once. Each free stretch describes itself in its first word:
+//! length in the upper half, the next free stretch in the lower. One stretch per part, and not
+//! chained pieces, so that runs can be searched by bisection. When no stretch is long enough
+//! although enough words are free, the scan is refused and runs without predictions: moving
 //! stretches would make every reader start over.
 //!
-//! Cost: O(free stretches), which are at most one more than the parts of running scans. Only the writer comes here.
+//! Cost: O(free stretches), which are at most one more than the parts of running scans. Only the
+//! writer comes here.
 
 use super::layout::Layout;
 use super::records::header;
@@ -48,7 +50,8 @@ impl<'a> Arena<'a> {
                 self.words.store(at as usize, join(length - count, next), Relaxed);
                 return Some(at + (length - count));
             }
-            // Addresses rise along the list; one that does not is damage, and following it might never end.
+            // Addresses rise along the list; one that does not is damage, and following it might
+            // never end.
             if next <= at {
                 return None;
             }

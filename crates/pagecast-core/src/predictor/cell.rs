@@ -1,26 +1,30 @@
 //! Cells: which scans come first to 256 neighbouring blocks.
 //!
-//! A relation that a hundred scans read has a hundred parts in its chain, and only the one or two nearest matter to a
-//! page. Which these are is the same for neighbouring blocks and stays the same for a while: who looked at the whole
-//! chain leaves the first [`QUEUE`] of them, with a time before which they cannot be there, and later estimates of the
-//! cell look at these alone, in that order, until the next in the queue cannot be earlier than what was found.
+//! A relation that a hundred scans read has a hundred parts in its chain, and only the one or two
+//! nearest matter to a page. Which these are is the same for neighbouring blocks and stays the same
+//! for a while: who looked at the whole chain leaves the first [`QUEUE`] of them, with a time
+//! before which they cannot be there, and later estimates of the cell look at these alone, in that
+//! order, until the next in the queue cannot be earlier than what was found.
 //!
-//! What is kept is who to ask and never the answer: each estimate is computed from where the scan asked stands now. Beside each
-//! part lies how its scan goes through the cell, see way.rs. Only
-//! a scan that was not among the first, and has meanwhile become so much faster that it would overtake them, can be
-//! missed. That is bounded by the queue's age: see [`Arrivals::is_fresh`].
+//! What is kept is who to ask and never the answer: each estimate is computed from where the scan
+//! asked stands now. Beside each part lies how its scan goes through the cell, see way.rs. Only a
+//! scan that was not among the first, and has meanwhile become so much faster that it would
+//! overtake them, can be missed. That is bounded by the queue's age: see [`Arrivals::is_fresh`].
 //!
 //! Invariants:
-//! * (C1) A queue bears the bucket's `ARRIVED` from before it was built. When that has risen since, the parts that arrived
-//!   are taken into the queue first, or it does not count: a scan that was registered later is not missed.
-//! * (C2) A reader that finds the same even `STATE` before and after has read one queue. Nobody waits for an odd one:
-//!   without a queue the chain is followed.
-//! * (C3) A way is true of the part's scan as long as `ARRIVED` is what the queue bears, and the part is of the cell's relation: a
-//!   scan that has the part next is counted before it is live (R4).
+//! * (C1) A queue bears the bucket's `ARRIVED` from before it was built. When that has risen since,
+//!   the parts that arrived are taken into the queue first, or it does not count: a scan that was
+//!   registered later is not missed.
+//! * (C2) A reader that finds the same even `STATE` before and after has read one queue. Nobody
+//!   waits for an odd one: without a queue the chain is followed.
+//! * (C3) A way is true of the part's scan as long as `ARRIVED` is what the queue bears, and the
+//!   part is of the cell's relation: a scan that has the part next is counted before it is live
+//!   (R4).
 //!
-//! Cost: two cache lines to read. The chain is followed when nothing is known of a cell and when its queue has grown old;
-//! after a registration, in each cell once and only its new parts. 128 bytes a cell; the number of cells is the host's choice, and cells that
-//! meet in one place push each other out.
+//! Cost: two cache lines to read. The chain is followed when nothing is known of a cell and when
+//! its queue has grown old; after a registration, in each cell once and only its new parts. 128
+//! bytes a cell; the number of cells is the host's choice, and cells that meet in one place push
+//! each other out.
 
 use super::pages::Blocks;
 use super::records::CELL_WORDS;
@@ -33,14 +37,17 @@ use crate::sync::atomic::{
 };
 use crate::{PageId, Tick};
 
-/// Blocks of a cell: 2^8. Fewer, and the chain is followed more often; more, and the times before which a scan cannot
-/// come there say less about one of its pages, so that more scans are asked. 64 take a third more instructions.
+/// Blocks of a cell: 2^8. Fewer, and the chain is followed more often; more, and the times before
+/// which a scan cannot come there say less about one of its pages, so that more scans are asked. 64
+/// take a third more instructions.
 const CELL_BITS: u32 = 8;
 const BLOCK_MASK: u32 = (1 << CELL_BITS) - 1;
-/// What a cache line has room for, and another for their ways. The first scans reach the cell, and leave the queue by it, one after the other.
+/// What a cache line has room for, and another for their ways. The first scans reach the cell, and
+/// leave the queue by it, one after the other.
 pub(super) const QUEUE: usize = 5;
 
-/// The cell in the upper 56 bits, whether there were more than [`QUEUE`] scans, and how many are in the queue.
+/// The cell in the upper 56 bits, whether there were more than [`QUEUE`] scans, and how many are in
+/// the queue.
 const KEY: usize = 0;
 /// The bucket's `ARRIVED` in the upper half, and a count that is odd while somebody writes.
 const STATE: usize = 1;
@@ -151,14 +158,16 @@ pub(super) trait Arrivals {
     /// Whether scans that are not in the queue exist, none of which come before those who are.
     fn leaves_out(&self) -> bool;
 
-    /// Whether `arrival` and all after it come to the cell no sooner than `nearest` ticks from `now` on.
+    /// Whether `arrival` and all after it come to the cell no sooner than `nearest` ticks from
+    /// `now` on.
     #[inline]
     fn come_later(&self, arrival: &Arrival, nearest: Tick, now: Tick) -> bool {
         arrival.ticks as u64 >= nearest.saturating_add(now.saturating_sub(self.built()))
     }
 
-    /// Whether the queue is young enough for an estimate of `nearest` ticks from `now` on: not more time has passed since it was
-    /// built than is still to come. A scan that has become twice as fast meanwhile is noticed in time.
+    /// Whether the queue is young enough for an estimate of `nearest` ticks from `now` on: not more
+    /// time has passed since it was built than is still to come. A scan that has become twice as
+    /// fast meanwhile is noticed in time.
     #[inline]
     fn is_fresh(&self, nearest: Tick, now: Tick) -> bool {
         now.abs_diff(self.built()) <= nearest
@@ -179,8 +188,8 @@ impl Arrivals for Queue {
     }
 }
 
-/// A queue that lies in memory, of which only what is needed is read. What it says holds if it [`is_whole`](Self::is_whole)
-/// afterwards.
+/// A queue that lies in memory, of which only what is needed is read. What it says holds if it
+/// [`is_whole`](Self::is_whole) afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct Lying<'a> {
     record: &'a [AtomicU64; CELL_WORDS],
@@ -249,7 +258,8 @@ pub(super) struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The queue of cell `key`, if it is here, and how many of the `arrived` parts came after it (C1).
+    /// The queue of cell `key`, if it is here, and how many of the `arrived` parts came after it
+    /// (C1).
     #[inline]
     pub(super) fn read(self, key: u64, arrived: u32) -> Option<(Lying<'a>, u32)> {
         let record = self.words.record::<CELL_WORDS>(self.at)?;
@@ -262,7 +272,8 @@ impl<'a> Cell<'a> {
         here.then_some((Lying { record, state, head }, since))
     }
 
-    /// Leaves the queue of cell `key`, which has all of the `arrived` parts, unless somebody else writes here.
+    /// Leaves the queue of cell `key`, which has all of the `arrived` parts, unless somebody else
+    /// writes here.
     pub(super) fn write(self, key: u64, arrived: u32, queue: &Queue) {
         let state = self.words.load(self.at + STATE, Relaxed);
         let (_, count) = split(state);

@@ -14,7 +14,8 @@ pub enum FormatError {
         /// Words that are needed; see [`PredictorConfig::words`](super::PredictorConfig::words).
         needed: usize,
     },
-    /// A count of the configuration is 0 where it may not be, or the whole has no size on this machine.
+    /// A count of the configuration is 0 where it may not be, or the whole has no size on this
+    /// machine.
     BadConfig,
     /// The memory was not formatted by this version of the predictor.
     NotFormatted {
@@ -41,7 +42,8 @@ impl fmt::Display for FormatError {
 
 impl core::error::Error for FormatError {}
 
-/// Why a scan was not registered. Nothing of it is left behind; the scan may run without predictions.
+/// Why a scan was not registered. Nothing of it is left behind; the scan may run without
+/// predictions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RegisterError {

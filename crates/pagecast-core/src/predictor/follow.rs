@@ -1,6 +1,8 @@
-//! What scans leave for those behind them: marks of the entries that led them to a page, and visits of pages.
+//! What scans leave for those behind them: marks of the entries that led them to a page, and visits
+//! of pages.
 //!
-//! The words are in [`super::marks`] and [`super::visits`], which say what they mean and where they come from.
+//! The words are in [`super::marks`] and [`super::visits`], which say what they mean and where they
+//! come from.
 
 use super::marks::{Set, mixed};
 use super::pages::{self, Blocks};
@@ -12,10 +14,12 @@ use crate::sync::atomic::AtomicU64;
 use crate::{PageId, RelationId, ScanId, Tick};
 
 impl<M: AsRef<[AtomicU64]>> Predictor<M> {
-    /// Says that an index scan has come to `page` by the entry `entry`: a relation of the index's own, of which its scans
-    /// register the entries (or leaf pages, or any other unit in which all of them count) as blocks in the order of keys.
+    /// Says that an index scan has come to `page` by the entry `entry`: a relation of the index's
+    /// own, of which its scans register the entries (or leaf pages, or any other unit in which all
+    /// of them count) as blocks in the order of keys.
     ///
-    /// From then on `page` counts as wanted when `entry` is. Without [`marks`](super::PredictorConfig::marks) nothing happens.
+    /// From then on `page` counts as wanted when `entry` is. Without
+    /// [`marks`](super::PredictorConfig::marks) nothing happens.
     ///
     /// ```
     /// use pagecast_core::oracle::{Oracle, Question};
@@ -48,8 +52,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
     }
 
-    /// The entries of `index` that have led to `page` lately, at most four, the last one first. A scan that reads two pages one
-    /// after the other that bear neighbouring entries follows another scan, and is where these say.
+    /// The entries of `index` that have led to `page` lately, at most four, the last one first. A
+    /// scan that reads two pages one after the other that bear neighbouring entries follows another
+    /// scan, and is where these say.
     pub fn marked(&self, page: PageId, index: RelationId) -> impl Iterator<Item = u32> + '_ {
         self.entries(page).filter(move |entry| entry.relation() == index).map(PageId::block)
     }
@@ -68,12 +73,15 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         Set::at(self.words(), self.layout().marks(page)?)
     }
 
-    /// Says that `scan`, which reads a table nearly in its order ([`Pages::Correlated`](super::Pages::Correlated)), reads `page`.
+    /// Says that `scan`, which reads a table nearly in its order
+    /// ([`Pages::Correlated`](super::Pages::Correlated)), reads `page`.
     ///
-    /// From then on scans that have the page before them are expected to read it at the same distance from its place, where
-    /// the [`last_use`](crate::oracle::Question::last_use) of a page is told. To be said of each page in turn, and once where rows
-    /// that follow each other lie on one page: visits tell where the scan is between two reports, and until it has reported after some of them they leave nothing. Other pages and
-    /// scans, and memory without [`marks`](super::PredictorConfig::marks), change nothing.
+    /// From then on scans that have the page before them are expected to read it at the same
+    /// distance from its place, where the [`last_use`](crate::oracle::Question::last_use) of a page
+    /// is told. To be said of each page in turn, and once where rows that follow each other lie on
+    /// one page: visits tell where the scan is between two reports, and until it has reported after
+    /// some of them they leave nothing. Other pages and scans, and memory without
+    /// [`marks`](super::PredictorConfig::marks), change nothing.
     ///
     /// ```
     /// use pagecast_core::oracle::{Oracle, Question};
@@ -135,7 +143,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         self.marks_of(page)?.visits(page).map(|(_, visits)| visits)
     }
 
-    /// When a scan whose pages at `at` it reads nearly in order next comes to `blocks`, by what is known of visits there.
+    /// When a scan whose pages at `at` it reads nearly in order next comes to `blocks`, by what is
+    /// known of visits there.
     #[inline]
     pub(super) fn next_visit(&self, at: u32, blocks: Blocks, visits: Visits, scan: &Scan<'_>) -> Option<Tick> {
         let window = pages::window(self.words(), at, blocks).filter(|window| window.end >= scan.position())?;

@@ -21,11 +21,11 @@ use crate::{PageId, RelationId};
 
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
 ///
-/// Bytes: 256, and for each scan 192, for each part 64 and one or two buckets of 16 (their number is a power of two), for
-/// each run 24, for each eight words of a bitset (512 blocks) 72, for each
-/// cell 128, for each mark 16. A scan of one relation with `r` runs thus takes at most
-/// `288 + 24 r` bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part needs one
-/// free stretch.
+/// Bytes: 256, and for each scan 192, for each part 64 and one or two buckets of 16 (their number
+/// is a power of two), for each run 24, for each eight words of a bitset (512 blocks) 72, for each
+/// cell 128, for each mark 16. A scan of one relation with `r` runs thus takes at most `288 + 24 r`
+/// bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part
+/// needs one free stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PredictorConfig {
     /// Scans that may run at the same time; at least 1.
@@ -36,17 +36,19 @@ pub struct PredictorConfig {
     pub runs: u32,
     /// Words of bitsets of all running scans, 64 blocks each.
     pub bitset_words: u32,
-    /// Places for what was found out about 256 neighbouring blocks, namely which scans come there first; a power of two,
-    /// or it is rounded up to one. As many as the resident pages touch are best; too few cost time and nothing else, and
-    /// without any each estimate looks at all scans of the relation.
+    /// Places for what was found out about 256 neighbouring blocks, namely which scans come there
+    /// first; a power of two, or it is rounded up to one. As many as the resident pages touch are
+    /// best; too few cost time and nothing else, and without any each estimate looks at all scans
+    /// of the relation.
     pub cells: u32,
-    /// The most words (of 8 bytes) that the pages of one scan may take, three for each run; 0 for no such limit. A part
-    /// whose runs or bitset need more becomes one run from its first block to its last. Each part of a scan gets an equal
-    /// share.
+    /// The most words (of 8 bytes) that the pages of one scan may take, three for each run; 0 for
+    /// no such limit. A part whose runs or bitset need more becomes one run from its first block to
+    /// its last. Each part of a scan gets an equal share.
     pub scan_words: u32,
-    /// Marks of index scans that other scans may follow, see [`Predictor::mark`](super::Predictor::mark); a power of two of at
-    /// least 4, or it is rounded up to one. Twice to four times the pages that such scans keep in the pool are enough; 0 where
-    /// there are no such scans, and estimates then do not look for marks.
+    /// Marks of index scans that other scans may follow, see
+    /// [`Predictor::mark`](super::Predictor::mark); a power of two of at least 4, or it is rounded
+    /// up to one. Twice to four times the pages that such scans keep in the pool are enough; 0
+    /// where there are no such scans, and estimates then do not look for marks.
     pub marks: u32,
 }
 
@@ -94,7 +96,8 @@ impl PredictorConfig {
     }
 }
 
-/// The places, computed once from the configuration; never read from memory again, where they could change.
+/// The places, computed once from the configuration; never read from memory again, where they could
+/// change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) config: PredictorConfig,
@@ -111,7 +114,8 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of memory that was formatted before.
     pub(super) fn read(words: Words<'_>) -> Result<Self, FormatError> {
-        // Acquire: pairs with the Release at the end of formatting, so the rest of the header is there too.
+        // Acquire: pairs with the Release at the end of formatting, so the rest of the header is
+        // there too.
         let found = words.load(header::MAGIC, Acquire);
         if found != MAGIC {
             return Err(FormatError::NotFormatted { found });
@@ -170,7 +174,8 @@ impl Layout {
         (slot < self.config.scans).then(|| self.scans_at + slot as usize * SCAN_WORDS)
     }
 
-    /// The first word of a part, `None` for [`NIL`](super::words::NIL) and any other that does not exist.
+    /// The first word of a part, `None` for [`NIL`](super::words::NIL) and any other that does not
+    /// exist.
     #[inline]
     pub(super) fn part(&self, part: u32) -> Option<usize> {
         (part < self.config.parts).then(|| self.parts_at + part as usize * PART_WORDS)
@@ -181,8 +186,8 @@ impl Layout {
     }
 }
 
-/// One of `places`, a power of two. Fibonacci hashing, by the upper bits of the product: what is numbered in sequence, as
-/// relations and cells are, comes to lie evenly.
+/// One of `places`, a power of two. Fibonacci hashing, by the upper bits of the product: what is
+/// numbered in sequence, as relations and cells are, comes to lie evenly.
 #[inline]
 fn scatter(key: u64, places: usize) -> usize {
     let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);

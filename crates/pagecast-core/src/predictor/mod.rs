@@ -1,33 +1,40 @@
 //! Scans on a progress axis, and from them the estimate of a page's next access.
 //!
-//! Sources: Świtakowski 2011, §4.3 (`RegisterScan`, `PageNextConsumption`: tuples behind, tuples consumed, speed) and
-//! Khalaji et al., PVLDB 18(13) 2025, §3 (`EstimateNextAccess`: distance over speed, minimum over the page's scans).
+//! Sources: Świtakowski 2011, §4.3 (`RegisterScan`, `PageNextConsumption`: tuples behind, tuples
+//! consumed, speed) and Khalaji et al., PVLDB 18(13) 2025, §3 (`EstimateNextAccess`: distance over
+//! speed, minimum over the page's scans).
 //!
-//! A scan maps pages to *positions* on an axis of its own, from 0 to its length, and reports how far it is. A page is
-//! wanted in `(position of the page - position of the scan) * pace` ticks; pace is ticks per position. What a position
-//! is, only the host knows: blocks for a sequential scan, rows for a column scan, ranks for a bitmap scan.
+//! A scan maps pages to *positions* on an axis of its own, from 0 to its length, and reports how
+//! far it is. A page is wanted in `(position of the page - position of the scan) * pace` ticks;
+//! pace is ticks per position. What a position is, only the host knows: blocks for a sequential
+//! scan, rows for a column scan, ranks for a bitmap scan.
 //!
 //! Deviations, and why:
-//! * Both sources keep a list of scans per page or per group of 1 MiB. Here a relation has a list of *parts* (one per
-//!   scan that reads it), and a part holds runs of blocks that are searched by bisection. Memory and the cost of
-//!   registration then depend on the number of runs and not on the size of the database, and no block has a record.
-//! * Speed is smoothed over about the last eight reports (see [`Predictor::report`]); the authors' code takes the last
-//!   interval alone, which a scan that reports in bursts turns into noise.
-//! * Between two reports the scan is assumed to go on at its pace, by at most its last step. The sources let it stand
-//!   still, which makes the pages just ahead of a scan look later than they are.
-//! * A scan that reads page by page has come to the page that it misses, whenever it reports ([`missed`]). In the sources only
-//!   reports tell.
-//! * Who knows when a page was last used can ask with that ([`last_use`]): what a scan has read since its last report
-//!   is then not taken for what it wants at once, unless it reads all pages of a position at a stroke and says so before. The sources have nothing like it.
-//! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to 10 s.
+//! * Both sources keep a list of scans per page or per group of 1 MiB. Here a relation has a list
+//!   of *parts* (one per scan that reads it), and a part holds runs of blocks that are searched by
+//!   bisection. Memory and the cost of registration then depend on the number of runs and not on
+//!   the size of the database, and no block has a record.
+//! * Speed is smoothed over about the last eight reports (see [`Predictor::report`]); the authors'
+//!   code takes the last interval alone, which a scan that reports in bursts turns into noise.
+//! * Between two reports the scan is assumed to go on at its pace, by at most its last step. The
+//!   sources let it stand still, which makes the pages just ahead of a scan look later than they
+//!   are.
+//! * A scan that reads page by page has come to the page that it misses, whenever it reports
+//!   ([`missed`]). In the sources only reports tell.
+//! * Who knows when a page was last used can ask with that ([`last_use`]): what a scan has read
+//!   since its last report is then not taken for what it wants at once, unless it reads all pages
+//!   of a position at a stroke and says so before. The sources have nothing like it.
+//! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to
+//!   10 s.
 //!
-//! Suits workloads whose queries know what they will read: sequential, bitmap and column scans, alone or many over the
-//! same data. It says nothing about pages that no scan has registered.
+//! Suits workloads whose queries know what they will read: sequential, bitmap and column scans,
+//! alone or many over the same data. It says nothing about pages that no scan has registered.
 //!
 //! Cost: registration O(runs + words of bitsets); report O(1), lock-free; an estimate
-//! ([`next_access`](crate::oracle::Oracle::next_access)) asks the one or two scans that come first to the page's cell of
-//! 256 blocks, each O(log runs) at worst and mostly O(1), and once per cell and change among the scans it asks all scans
-//! of the relation; it never blocks. Memory: see [`PredictorConfig`]; nothing per block, nothing per frame.
+//! ([`next_access`](crate::oracle::Oracle::next_access)) asks the one or two scans that come first
+//! to the page's cell of 256 blocks, each O(log runs) at worst and mostly O(1), and once per cell
+//! and change among the scans it asks all scans of the relation; it never blocks. Memory: see
+//! [`PredictorConfig`]; nothing per block, nothing per frame.
 //!
 //! ```
 //! use pagecast_core::oracle::{Oracle, Question};
@@ -57,8 +64,9 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, words, records, error, layout, arena, way, pages, cell, scan, visits, marks, reader, nearest, follow, registry.
-// A module uses those before it (`tests/layers.rs` of the pool).
+// From the bottom up: correlation, words, records, error, layout, arena, way, pages, cell, scan,
+// visits, marks, reader, nearest, follow, registry. A module uses those before it
+// (`tests/layers.rs` of the pool).
 mod arena;
 mod cell;
 mod correlation;
@@ -87,8 +95,9 @@ pub use registry::Registry;
 
 use crate::{RelationId, ScanId, Tick};
 
-/// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind share the running
-/// estimate of pace that a new one starts from, so their positions should mean the same.
+/// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind
+/// share the running estimate of pace that a new one starts from, so their positions should mean
+/// the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ScanKind(pub u8);
 
@@ -104,15 +113,16 @@ pub struct Run {
     pub blocks: u32,
     /// The position of the first block.
     pub position: u64,
-    /// How many positions the blocks cover; 0 when all are read at once. `position + span` is within the axis. Of a scan all of whose
-    /// runs are read at once, what it has not reported is taken for unread, however much time has passed.
+    /// How many positions the blocks cover; 0 when all are read at once. `position + span` is
+    /// within the axis. Of a scan all of whose runs are read at once, what it has not reported is
+    /// taken for unread, however much time has passed.
     pub span: u64,
 }
 
 impl Run {
-    /// A scan of all `blocks` blocks of a relation that begins at block `start` and goes on from block 0 at the end, as
-    /// synchronized scans do; positions are blocks. Of `start` 0 or past the end the second run has no blocks and is to be
-    /// left out.
+    /// A scan of all `blocks` blocks of a relation that begins at block `start` and goes on from
+    /// block 0 at the end, as synchronized scans do; positions are blocks. Of `start` 0 or past the
+    /// end the second run has no blocks and is to be left out.
     pub const fn wrapping(start: u32, blocks: u32) -> [Run; 2] {
         let start = if start < blocks { start } else { 0 };
         let (front, back) = (start as u64, (blocks - start) as u64);
@@ -126,10 +136,12 @@ impl Run {
 /// The blocks of one relation that a scan reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Pages<'a> {
-    /// Runs in the order of their first block, no run ending before the one in front of it does. They may overlap, as
-    /// neighbouring column chunks do that meet inside a block; a block in many runs costs a look at each of them.
+    /// Runs in the order of their first block, no run ending before the one in front of it does.
+    /// They may overlap, as neighbouring column chunks do that meet inside a block; a block in many
+    /// runs costs a look at each of them.
     Runs(&'a [Run]),
-    /// A set of blocks, each as many positions after `position` as there are blocks of the set before it.
+    /// A set of blocks, each as many positions after `position` as there are blocks of the set
+    /// before it.
     Bitset {
         /// The block of the lowest bit of the first word.
         first: u32,

@@ -1,4 +1,5 @@
-//! Who comes to a page first: the search over all scans of its relation, and what its cell knows of it.
+//! Who comes to a page first: the search over all scans of its relation, and what its cell knows of
+//! it.
 
 use super::Predictor;
 use super::cell::{self, Arrival, Arrivals, Cell, Queue};
@@ -22,8 +23,8 @@ struct Arrived {
 }
 
 impl<M: AsRef<[AtomicU64]>> Predictor<M> {
-    /// What [`estimate`](Self::estimate) says of the part that arrives, without a search if its way through the cell is known. The
-    /// way counts while `arrived` parts have (C3).
+    /// What [`estimate`](Self::estimate) says of the part that arrives, without a search if its way
+    /// through the cell is known. The way counts while `arrived` parts have (C3).
     #[inline]
     fn estimate_by_way(&self, arrival: &Arrival, asked: Asked, arrived: Arrived) -> Option<Tick> {
         let at = self.layout().part(arrival.part)?;
@@ -46,7 +47,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         (wanted && relation == page.relation() && scan.unchanged()).then_some(ticks)
     }
 
-    /// The scan of the part at `at`, and the relation that the part is of while the scan is unchanged.
+    /// The scan of the part at `at`, and the relation that the part is of while the scan is
+    /// unchanged.
     #[inline]
     fn owner(&self, at: usize) -> Option<(Scan<'_>, RelationId)> {
         let record = self.words().record::<PART_WORDS>(at)?;
@@ -56,7 +58,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         Some((scan, RelationId(relation)))
     }
 
-    /// How the scan of `part` goes through `cell`. Of a scan that reads bits or only roughly in order, only a search tells.
+    /// How the scan of `part` goes through `cell`. Of a scan that reads bits or only roughly in
+    /// order, only a search tells.
     fn way(&self, part: u32, cell: Blocks) -> Option<Way> {
         let at = self.layout().part(part)?;
         let (scan, _) = self.owner(at)?;
@@ -65,8 +68,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         scan.unchanged().then_some(way)
     }
 
-    /// Asks the scans in `queue`, first come first: the least estimate, and whether no other scan can be nearer or it is not
-    /// beyond `bound`.
+    /// Asks the scans in `queue`, first come first: the least estimate, and whether no other scan
+    /// can be nearer or it is not beyond `bound`.
     #[inline]
     fn ask(&self, queue: &impl Arrivals, bound: Tick, asked: Asked, arrived: Arrived) -> (Option<Tick>, bool) {
         let mut nearest: Option<Tick> = None;
@@ -82,7 +85,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// How many parts have arrived in the bucket (R4).
     #[inline]
     fn arrived(&self, bucket: usize) -> u32 {
-        // Acquire: pairs with the registry's Release; all scans that were counted as live are seen to be.
+        // Acquire: pairs with the registry's Release; all scans that were counted as live are seen
+        // to be.
         self.words().load(bucket + bucket::ARRIVED, Acquire) as u32
     }
 
@@ -103,7 +107,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         (queue, whole)
     }
 
-    /// Takes into `queue` the `count` parts that were the last to arrive at `arrived`; `None` if others have since (C1).
+    /// Takes into `queue` the `count` parts that were the last to arrive at `arrived`; `None` if
+    /// others have since (C1).
     fn catch_up(&self, (queue, count): (&Queue, u32), arrived: Arrived, page: PageId, now: Tick) -> Option<Queue> {
         let blocks = cell::blocks(page);
         let (mut queue, whole) = self.follow(
@@ -160,7 +165,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
     }
 
-    /// As [`nearest`](Self::nearest), from all scans of the bucket; who comes first is left in the cell.
+    /// As [`nearest`](Self::nearest), from all scans of the bucket; who comes first is left in the
+    /// cell.
     fn nearest_anew(&self, (cell, key): (Cell<'_>, u64), bound: Tick, asked: Asked, arrived: Arrived) -> Option<Tick> {
         let (queue, whole) = self.gather(arrived.bucket, asked.page, asked.now);
         if whole {

@@ -1,7 +1,8 @@
 //! The pages of a part: checked when a scan registers, written to the arena, searched by readers.
 //!
-//! A run takes three words: first block and number of blocks, position, span. A bitset takes its words and then, for
-//! each eight of them, one word with the number of bits in front, so that a rank is one load and at most eight counts.
+//! A run takes three words: first block and number of blocks, position, span. A bitset takes its
+//! words and then, for each eight of them, one word with the number of bits in front, so that a
+//! rank is one load and at most eight counts.
 
 use super::layout::Layout;
 use super::records::{BITSET, CORRELATED, MAX_LENGTH, RUN_WORDS, SAMPLED_WORDS};
@@ -96,7 +97,8 @@ pub(super) fn space(form: u32, count: u32) -> u32 {
     }
 }
 
-/// The positions between which a scan that only keeps roughly to the order of blocks may read some of them.
+/// The positions between which a scan that only keeps roughly to the order of blocks may read some
+/// of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) begin: u64,
@@ -129,9 +131,9 @@ pub(super) fn window(words: Words<'_>, at: u32, blocks: Blocks) -> Option<Window
     Some(Window { begin: place.saturating_sub(scatter), end, place, scatter, descending })
 }
 
-/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only keeps roughly to the
-/// order of blocks. A block may be wanted from `scatter` positions in front of its place to as many behind it, and while the
-/// scan is there it may be wanted at any moment.
+/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only
+/// keeps roughly to the order of blocks. A block may be wanted from `scatter` positions in front of
+/// its place to as many behind it, and while the scan is there it may be wanted at any moment.
 #[inline]
 pub(super) fn find_correlated(words: Words<'_>, at: u32, blocks: Blocks, from: u64) -> Option<u64> {
     let window = window(words, at, blocks)?;
@@ -152,14 +154,16 @@ impl Blocks {
     }
 }
 
-/// What to multiply a block's distance from the first block of runs by, in 2^-32 runs, to guess the run that holds it:
-/// column chunks and row groups are about equally long, so that the guess is mostly right and a search of two steps.
+/// What to multiply a block's distance from the first block of runs by, in 2^-32 runs, to guess the
+/// run that holds it: column chunks and row groups are about equally long, so that the guess is
+/// mostly right and a search of two steps.
 pub(super) fn runs_per_block(runs: u32, extent: Extent) -> u64 {
     (u64::from(runs) << 32) / (u64::from(extent.last - extent.first) + 1)
 }
 
-/// The lowest position, not below `from`, that any of `blocks` may have in runs: exact for one block, for several never
-/// too high. `first` is the first block of the runs, `scale` theirs of [`runs_per_block`].
+/// The lowest position, not below `from`, that any of `blocks` may have in runs: exact for one
+/// block, for several never too high. `first` is the first block of the runs, `scale` theirs of
+/// [`runs_per_block`].
 #[inline]
 pub(super) fn find_in_runs(
     words: Words<'_>,
@@ -172,7 +176,8 @@ pub(super) fn find_in_runs(
     let mut nearest: Option<u64> = None;
     for run in back_from(words, runs.at_run(begun.checked_sub(1)?), begun, blocks.first) {
         let low = run.position_of(blocks.first);
-        // Of several blocks the first may be done and a later one not; then it is nowhere below `from`.
+        // Of several blocks the first may be done and a later one not; then it is nowhere below
+        // `from`.
         let wanted = if low >= from {
             Some(low)
         } else {
@@ -196,8 +201,8 @@ impl Run {
     }
 }
 
-/// The last of `count` runs, which is at word `at`, and those in front of it, as far as they hold `block` or a later one: these
-/// stand together, because ends never fall.
+/// The last of `count` runs, which is at word `at`, and those in front of it, as far as they hold
+/// `block` or a later one: these stand together, because ends never fall.
 #[inline]
 fn back_from(words: Words<'_>, at: usize, count: u32, block: u32) -> impl Iterator<Item = Run> {
     let records = (0..count as usize).map_while(move |index| {
@@ -222,7 +227,8 @@ fn begun_by(words: Words<'_>, runs: Stretch, (first, scale): (u32, u64), block: 
     partition_near(runs.count, guess, has_begun)
 }
 
-/// How a scan of these runs goes through the blocks of `cell`; the pair is that of [`find_in_runs`].
+/// How a scan of these runs goes through the blocks of `cell`; the pair is that of
+/// [`find_in_runs`].
 pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), cell: Blocks) -> Way {
     let begun = begun_by(words, runs, origin, cell.last);
     let Some(last) = begun.checked_sub(1).map(|last| runs.at_run(last)) else { return Way::Unknown };
@@ -245,8 +251,8 @@ pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), c
     }
 }
 
-/// The lowest position, not below `from`, of `block` in the last of `count` runs, which is at word `at`, or in those in front
-/// of it.
+/// The lowest position, not below `from`, of `block` in the last of `count` runs, which is at word
+/// `at`, or in those in front of it.
 #[inline]
 pub(super) fn find_in_last_runs(words: Words<'_>, (at, count): (u32, u8), block: u32, from: u64) -> Option<u64> {
     let mut nearest = None;
@@ -258,8 +264,9 @@ pub(super) fn find_in_last_runs(words: Words<'_>, (at, count): (u32, u8), block:
     nearest
 }
 
-/// The first index below `count` at which `before` is false, when it is true for all in front and false from there on;
-/// `count` if there is none. Looks outward from `guess`, then bisects: O(log of how wrong the guess is).
+/// The first index below `count` at which `before` is false, when it is true for all in front and
+/// false from there on; `count` if there is none. Looks outward from `guess`, then bisects: O(log
+/// of how wrong the guess is).
 #[inline]
 fn partition_near(count: u32, guess: u32, before: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, count);
@@ -282,8 +289,8 @@ fn partition_near(count: u32, guess: u32, before: impl Fn(u32) -> bool) -> u32 {
     low
 }
 
-/// The lowest position, not below `from`, of any of `blocks` in a bitset that begins at block `first` and position
-/// `position`.
+/// The lowest position, not below `from`, of any of `blocks` in a bitset that begins at block
+/// `first` and position `position`.
 #[inline]
 pub(super) fn find_in_bitset(
     words: Words<'_>,
@@ -292,7 +299,8 @@ pub(super) fn find_in_bitset(
     blocks: Blocks,
     from: u64,
 ) -> Option<u64> {
-    // Positions rise with blocks, so that of one word either all positions are behind or the first that is not counts.
+    // Positions rise with blocks, so that of one word either all positions are behind or the first
+    // that is not counts.
     let mut offset = blocks.first.saturating_sub(first);
     let last = blocks.last.checked_sub(first)?;
     while offset <= last {
@@ -328,7 +336,8 @@ fn rank(words: Words<'_>, bits: Stretch, index: u32) -> u64 {
     words.load(at + bits.count as usize + sample, Relaxed).saturating_add(between.sum())
 }
 
-/// `span * offset / blocks` without overflow; the quotient is at most `span` because `offset < blocks`.
+/// `span * offset / blocks` without overflow; the quotient is at most `span` because `offset <
+/// blocks`.
 #[inline]
 fn share(span: u64, offset: u32, blocks: u32) -> u64 {
     // Positions that are blocks need no division, which would be the dearest step of an estimate.

@@ -1,4 +1,5 @@
-//! The readers' side: estimates and reports, by any number of threads and processes at once, without a lock.
+//! The readers' side: estimates and reports, by any number of threads and processes at once,
+//! without a lock.
 
 use super::layout::Layout;
 use super::pages::{self, Blocks, Stretch, sooner};
@@ -14,13 +15,13 @@ use crate::sync::atomic::{
 };
 use crate::{PageId, RelationId, ScanId, Tick};
 
-/// How often an estimate starts over because a scan of the same bucket ended meanwhile. After that it stands on the
-/// scans that the last try met: some may have been missed, none is wrong.
+/// How often an estimate starts over because a scan of the same bucket ended meanwhile. After that
+/// it stands on the scans that the last try met: some may have been missed, none is wrong.
 const TRIES: u32 = 8;
 
 /// Where a part keeps its pages, and how they are searched.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PartPages {
     pub(super) form: u32,
     pub(super) stretch: Stretch,
     pub(super) origin: (u32, u64),
@@ -33,14 +34,16 @@ pub(super) struct Asked {
     /// Its last use; 0 if that is not known.
     pub(super) used: Tick,
     pub(super) now: Tick,
-    /// Where in their windows almost sequential scans have come to it, if that is known and matters.
+    /// Where in their windows almost sequential scans have come to it, if that is known and
+    /// matters.
     pub(super) visits: Option<Visits>,
 }
 
 /// Answers when a page will be wanted next. Cheap to clone if the memory's handle is.
 ///
-/// Everything here is lock-free and bounded, whatever the writer or another process does: links are followed at most as
-/// often as there are parts, and memory that makes no sense gives a wrong estimate or none, never a panic.
+/// Everything here is lock-free and bounded, whatever the writer or another process does: links are
+/// followed at most as often as there are parts, and memory that makes no sense gives a wrong
+/// estimate or none, never a panic.
 #[derive(Clone, Debug)]
 pub struct Predictor<M> {
     memory: M,
@@ -48,10 +51,12 @@ pub struct Predictor<M> {
 }
 
 impl<M: AsRef<[AtomicU64]>> Predictor<M> {
-    /// A reader of memory that a [`Registry`](super::Registry), perhaps in another process, has formatted.
+    /// A reader of memory that a [`Registry`](super::Registry), perhaps in another process, has
+    /// formatted.
     ///
     /// # Errors
-    /// [`FormatError`] if the memory holds no predictor of this version, or is shorter than it says.
+    /// [`FormatError`] if the memory holds no predictor of this version, or is shorter than it
+    /// says.
     pub fn attach(memory: M) -> Result<Self, FormatError> {
         let layout = Layout::read(Words(memory.as_ref()))?;
         Ok(Self { memory, layout })
@@ -68,18 +73,20 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// Says that `scan` is done with all positions before `position`, at `now`.
     ///
-    /// May be called by several workers of one scan at once: the furthest position counts, others change nothing. A
-    /// position past the scan's length is its length. Reports of a scan that has finished are ignored, also when its
-    /// slot has a new scan. The pace is the ratio of the ticks and positions of about the last eight reports that went
-    /// ahead; the first one replaces what the scan started with.
+    /// May be called by several workers of one scan at once: the furthest position counts, others
+    /// change nothing. A position past the scan's length is its length. Reports of a scan that has
+    /// finished are ignored, also when its slot has a new scan. The pace is the ratio of the ticks
+    /// and positions of about the last eight reports that went ahead; the first one replaces what
+    /// the scan started with.
     pub fn report(&self, scan: ScanId, position: u64, now: Tick) {
         if let Some(scan) = self.open(scan) {
             scan.report(position, now);
         }
     }
 
-    /// As [`report`](Self::report), for a scan that has come to `page`: everything in front of it is done. A page that the
-    /// scan has not registered, or has behind it, changes nothing. Whether the scan still runs.
+    /// As [`report`](Self::report), for a scan that has come to `page`: everything in front of it
+    /// is done. A page that the scan has not registered, or has behind it, changes nothing. Whether
+    /// the scan still runs.
     pub fn reach(&self, scan: ScanId, page: PageId, now: Tick) -> bool {
         let Some(record) = self.open(scan) else { return false };
         if let Some(position) = self.ahead(&record, page) {
@@ -88,9 +95,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         record.unchanged()
     }
 
-    /// Says that `scan` asked for `page` at `now` and did not find it: so far it has come. To be said before a victim is
-    /// looked for. Of a scan whose positions are not those of single pages it says nothing, for such a scan may ask for
-    /// pages of many positions together.
+    /// Says that `scan` asked for `page` at `now` and did not find it: so far it has come. To be
+    /// said before a victim is looked for. Of a scan whose positions are not those of single pages
+    /// it says nothing, for such a scan may ask for pages of many positions together.
     pub fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
         if let Some(record) = self.open(scan).filter(Scan::reads_page_by_page)
             && let Some(position) = self.ahead(&record, page)
@@ -145,7 +152,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         &self,
         scan: &Scan<'_>,
         blocks: Blocks,
-        find: impl Fn(Place) -> Option<T>,
+        find: impl Fn(PartPages) -> Option<T>,
     ) -> Option<T> {
         let mut part = scan.first_part();
         for _ in 0..scan.parts().min(self.layout.config.parts) {
@@ -180,8 +187,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         Scan::open(self.words(), self.layout.scan(scan.slot)?, scan)
     }
 
-    /// Calls `visit` with each of the first `limit` parts of the chain of `bucket`, and again with a new state from `start`
-    /// if the chain changed meanwhile. The last state, and whether no running scan was missed.
+    /// Calls `visit` with each of the first `limit` parts of the chain of `bucket`, and again with
+    /// a new state from `start` if the chain changed meanwhile. The last state, and whether no
+    /// running scan was missed.
     pub(super) fn follow<S>(
         &self,
         bucket: usize,
@@ -198,15 +206,17 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             for _ in 0..limit.min(self.layout.config.parts) {
                 let part = next;
                 let Some(at) = self.layout.part(part) else { break };
-                // Acquire: pairs with the Release in the registry's `link`; a link of a part that has been taken for
-                // another relation comes with the change of this bucket's version that went before.
+                // Acquire: pairs with the Release in the registry's `link`; a link of a part that
+                // has been taken for another relation comes with the change of this bucket's
+                // version that went before.
                 next = words.load(at + part::NEXT, Acquire) as u32;
                 visit(&mut state, part, at);
             }
             let after = words.load(bucket + bucket::CHAIN, Acquire);
             tries -= 1;
-            // A part that was unlinked and linked into another chain leads away from this one, and scans that are
-            // still running may have been missed. Unlinking changes the version, which comes with such a link.
+            // A part that was unlinked and linked into another chain leads away from this one, and
+            // scans that are still running may have been missed. Unlinking changes the version,
+            // which comes with such a link.
             let whole = split(after).0 == version || self.chain_check_left_out();
             if whole || tries == 0 {
                 return (state, whole);
@@ -215,8 +225,9 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
     }
 
-    /// Ticks from `now` until the scan of the part at `at` reaches one of `blocks`, exactly for one block and never too
-    /// many for several; `None` if it does not, or has ended, or has probably made the use of the block that was at `used`.
+    /// Ticks from `now` until the scan of the part at `at` reaches one of `blocks`, exactly for one
+    /// block and never too many for several; `None` if it does not, or has ended, or has probably
+    /// made the use of the block that was at `used`.
     #[inline]
     pub(super) fn estimate(
         &self,
@@ -231,7 +242,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let load = |field: usize| record[field].load(Relaxed);
         let (relation, _) = split(load(part::RELATION_FORM));
         let (first, last) = split(load(part::BLOCKS));
-        // Only a guess at this point, that saves opening the scan: it is read again under the scan's version.
+        // Only a guess at this point, that saves opening the scan: it is read again under the
+        // scan's version.
         if relation != blocks.relation || blocks.last < first || blocks.first > last {
             return None;
         }
@@ -251,26 +263,31 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         scan.unchanged().then_some(ticks)
     }
 
-    /// Where the pages of the part at `at` are kept, if they are of the relation of `blocks`. True as long as the part's scan
-    /// is unchanged since before the call.
+    /// Where the pages of the part at `at` are kept, if they are of the relation of `blocks`. True
+    /// as long as the part's scan is unchanged since before the call.
     #[inline]
-    pub(super) fn place(&self, at: usize, blocks: Blocks) -> Option<Place> {
+    pub(super) fn place(&self, at: usize, blocks: Blocks) -> Option<PartPages> {
         self.place_in(self.words().record(at)?, blocks)
     }
 
     #[inline]
-    fn place_in(&self, record: &[AtomicU64; PART_WORDS], blocks: Blocks) -> Option<Place> {
+    fn place_in(&self, record: &[AtomicU64; PART_WORDS], blocks: Blocks) -> Option<PartPages> {
         let load = |field: usize| record[field].load(Relaxed);
         let (relation, form) = split(load(part::RELATION_FORM));
         let (first, _) = split(load(part::BLOCKS));
         let (stretch, count) = split(load(part::STRETCH));
         let stretch = Stretch { at: stretch, count }.checked(&self.layout)?;
-        (relation == blocks.relation).then(|| Place { form, stretch, origin: (first, load(part::ORIGIN)) })
+        (relation == blocks.relation).then(|| PartPages { form, stretch, origin: (first, load(part::ORIGIN)) })
     }
 
     /// The lowest position, not below `from`, of one of `blocks`.
     #[inline]
-    pub(super) fn find(&self, Place { form, stretch, origin }: Place, blocks: Blocks, from: u64) -> Option<u64> {
+    pub(super) fn find(
+        &self,
+        PartPages { form, stretch, origin }: PartPages,
+        blocks: Blocks,
+        from: u64,
+    ) -> Option<u64> {
         match form {
             BITSET => pages::find_in_bitset(self.words(), stretch, origin, blocks, from),
             CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
@@ -293,14 +310,16 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// The least, over all running scans that have the page ahead of them, of distance times pace.
     ///
-    /// A page counts while its position is not below what the scan has reported. The distance is from where the scan
-    /// probably is by now: on from its last report at its pace, at most as far as the last report went. What is not
-    /// [`above`](Question::above) is found out from the scans that were nearest when the page's cell was last looked at.
-    /// Then the entries that led scans to the page are asked for.
+    /// A page counts while its position is not below what the scan has reported. The distance is
+    /// from where the scan probably is by now: on from its last report at its pace, at most as far
+    /// as the last report went. What is not [`above`](Question::above) is found out from the scans
+    /// that were nearest when the page's cell was last looked at. Then the entries that led scans
+    /// to the page are asked for.
     ///
-    /// A [`last_use`](Question::last_use) leaves out the scans that have probably made it: it was after their last report,
-    /// and they should be past the page by now. With seldom reports and small pools most pages are such. Almost
-    /// sequential scans are expected by the visits that others have made ([`visit`](Self::visit)).
+    /// A [`last_use`](Question::last_use) leaves out the scans that have probably made it: it was
+    /// after their last report, and they should be past the page by now. With seldom reports and
+    /// small pools most pages are such. Almost sequential scans are expected by the visits that
+    /// others have made ([`visit`](Self::visit)).
     #[inline]
     fn next_access(&self, Question { page, now, last_use, above }: Question) -> Option<Tick> {
         let (used, bound) = (last_use.unwrap_or(0), above.unwrap_or(0));

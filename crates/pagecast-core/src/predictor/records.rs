@@ -1,6 +1,7 @@
 //! The records of a predictor's memory: how many words each takes, and which word is what.
 //!
-//! Those of a scan and of a cell are used by one module each, and stand there (`scan.rs`, `cell.rs`).
+//! Those of a scan and of a cell are used by one module each, and stand there (`scan.rs`,
+//! `cell.rs`).
 
 /// "pagecast" with the version of the layout in the last byte.
 pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x06");
@@ -8,7 +9,8 @@ pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x06");
 /// How many kinds of scans there are, each with a running estimate of pace.
 pub const KINDS: u8 = 16;
 
-/// The longest axis: 2^52 - 1 positions. What is left of a word beside a position holds the generation's low bits.
+/// The longest axis: 2^52 - 1 positions. What is left of a word beside a position holds the
+/// generation's low bits.
 pub const MAX_LENGTH: u64 = (1 << VALUE_BITS) - 1;
 
 /// Bits of a position.
@@ -49,7 +51,8 @@ pub(super) mod header {
     /// Scans for which there was no room.
     pub(in super::super) const REFUSED: usize = 8;
     pub(in super::super) const MARKS: usize = 9;
-    /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first measurement.
+    /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first
+    /// measurement.
     pub(in super::super) const PACE: usize = 16;
 }
 

@@ -1,13 +1,15 @@
 //! The writer's side: scans that begin and end. One writer at a time; the host supplies the lock.
 //!
 //! Invariants, beside those of scan.rs:
-//! * (R1) A part is in the chain of its relation's bucket exactly while its scan is live, but for the moments inside
-//!   `register` (in the chain before the scan is live) and `finish` (still in it after).
-//! * (R2) A bucket's version rises after parts were unlinked and before any of them is used again. A reader that was led
-//!   into another chain by such a part finds the version changed.
-//! * (R4) A bucket's `ARRIVED` rises before a part is linked to its chain and again after the part's scan is live. Of two
-//!   readings that differ by `n`, all parts that were linked or came to life in between are among the first `n` of the
-//!   chain, unless they have gone: nothing but a later link puts a part in front of another.
+//! * (R1) A part is in the chain of its relation's bucket exactly while its scan is live, but for
+//!   the moments inside `register` (in the chain before the scan is live) and `finish` (still in it
+//!   after).
+//! * (R2) A bucket's version rises after parts were unlinked and before any of them is used again.
+//!   A reader that was led into another chain by such a part finds the version changed.
+//! * (R4) A bucket's `ARRIVED` rises before a part is linked to its chain and again after the
+//!   part's scan is live. Of two readings that differ by `n`, all parts that were linked or came to
+//!   life in between are among the first `n` of the chain, unless they have gone: nothing but a
+//!   later link puts a part in front of another.
 //! * (R3) A refused registration leaves everything as it was.
 
 use super::arena::Arena;
@@ -26,7 +28,8 @@ use crate::{RelationId, ScanId, Tick};
 
 /// The share of a kind's running estimate that stays when a scan of the kind ends.
 const KIND_KEEP: f64 = 0.85;
-/// Ticks per position while nothing of a kind was ever measured: it orders the pages of such scans by distance.
+/// Ticks per position while nothing of a kind was ever measured: it orders the pages of such scans
+/// by distance.
 const FIRST_PACE: f64 = 1.0;
 
 /// Registers scans in memory that readers share.
@@ -37,8 +40,8 @@ pub struct Registry<M> {
 }
 
 impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
-    /// Takes `memory`, of at least [`PredictorConfig::words`] words, and makes it a predictor without scans. What it
-    /// held is lost; nobody else may use it during the call.
+    /// Takes `memory`, of at least [`PredictorConfig::words`] words, and makes it a predictor
+    /// without scans. What it held is lost; nobody else may use it during the call.
     ///
     /// # Errors
     /// [`FormatError`] if the memory is too small or the configuration has no size.
@@ -78,11 +81,12 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Ok(registry)
     }
 
-    /// The writer's side of memory that was formatted before, perhaps by another process. The host's lock must keep
-    /// all registries of one memory apart.
+    /// The writer's side of memory that was formatted before, perhaps by another process. The
+    /// host's lock must keep all registries of one memory apart.
     ///
     /// # Errors
-    /// [`FormatError`] if the memory holds no predictor of this version, or is shorter than it says.
+    /// [`FormatError`] if the memory holds no predictor of this version, or is shorter than it
+    /// says.
     pub fn attach(memory: M) -> Result<Self, FormatError> {
         let layout = Layout::read(Words(memory.as_ref()))?;
         Ok(Self { memory, layout })
@@ -101,12 +105,14 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// Registers a scan that stands at position 0 at `now`. All its parts become visible at once.
     ///
     /// # Errors
-    /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has changed.
+    /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has
+    /// changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
         self.try_register(scan, now).inspect_err(|error| self.count_refusal(error))
     }
 
-    /// Counts the scans that run unpredicted because something is full; faulty ones are not among them.
+    /// Counts the scans that run unpredicted because something is full; faulty ones are not among
+    /// them.
     fn count_refusal(&self, error: &RegisterError) {
         use RegisterError::{NoSpace, TooManyParts, TooManyScans};
         if matches!(error, TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. }) {
@@ -128,11 +134,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let at = self.layout.scan(slot).ok_or(full)?;
         let record = Slot { words, at };
         let id = ScanId { slot, generation: record.generation() };
-        // What was freed under another registry's `retract` is written below; see `Scan::unchanged`.
+        // What was freed under another registry's `retract` is written below; see
+        // `Scan::unchanged`.
         fence(Release);
         let parts = self.place_parts(scan, id).inspect_err(|_| {
-            // Parts that were given back bear the id already. Nobody may get it any more: a reader that still stands on
-            // such a part from its use before would take it for one of that scan.
+            // Parts that were given back bear the id already. Nobody may get it any more: a reader
+            // that still stands on such a part from its use before would take it for one of that
+            // scan.
             record.retract();
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
@@ -148,8 +156,9 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Ok(id)
     }
 
-    /// Ends a scan: nobody waits for its pages any more, its memory is free, and its average pace counts for its kind.
-    /// Whether it was running: a scan that has ended already is left alone, also if its slot is in use again.
+    /// Ends a scan: nobody waits for its pages any more, its memory is free, and its average pace
+    /// counts for its kind. Whether it was running: a scan that has ended already is left alone,
+    /// also if its slot is in use again.
     pub fn finish(&mut self, scan: ScanId, now: Tick) -> bool {
         let words = self.words();
         let Some(at) = self.layout.scan(scan.slot) else { return false };
@@ -158,7 +167,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let first_part = running.first_part();
         let record = Slot { words, at };
         record.retract();
-        // Pairs with the fence in `Scan::unchanged`: whoever sees a write below sees that the scan has ended.
+        // Pairs with the fence in `Scan::unchanged`: whoever sees a write below sees that the scan
+        // has ended.
         fence(Release);
         for part in self.siblings(first_part) {
             self.unlink(part);
@@ -170,8 +180,9 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         true
     }
 
-    /// Notes that the set of running scans has changed. Release: pairs with the Acquire in `scan_changes`, so that who sees
-    /// the number sees the scan, or that it is gone. There is one writer, hence no read-modify-write.
+    /// Notes that the set of running scans has changed. Release: pairs with the Acquire in
+    /// `scan_changes`, so that who sees the number sees the scan, or that it is gone. There is one
+    /// writer, hence no read-modify-write.
     fn count_change(&self) {
         let changes = self.words().load(header::CHANGES, Relaxed);
         self.words().store(header::CHANGES, changes.wrapping_add(1), Release);
@@ -190,8 +201,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         if pace > 0.0 && pace.is_finite() { pace } else { FIRST_PACE }
     }
 
-    /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors do: 0.85 of the old
-    /// and 0.15 of the new.
+    /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors
+    /// do: 0.85 of the old and 0.15 of the new.
     fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
         let (positions, ticks) = (scan.position(), now.saturating_sub(scan.started()));
         if positions == 0 || ticks == 0 {
@@ -204,8 +215,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         self.words().store(at, new.to_bits(), Relaxed);
     }
 
-    /// Takes memory for the parts and writes them, not linked yet: the first one, and how many have pages. On an error
-    /// all is given back (R3).
+    /// Takes memory for the parts and writes them, not linked yet: the first one, and how many have
+    /// pages. On an error all is given back (R3).
     fn place_parts(&self, scan: &ScanSpec<'_>, id: ScanId) -> Result<(u32, u32), RegisterError> {
         let (mut first_part, mut count) = (NIL, 0);
         // In reverse, so that the chain of siblings is in the order given.
@@ -265,8 +276,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Ok(Some(number))
     }
 
-    /// How the pages of a part are kept, and how many runs or words of bits that takes: as they are if its share of the
-    /// scan's budget allows, otherwise as one run.
+    /// How the pages of a part are kept, and how many runs or words of bits that takes: as they are
+    /// if its share of the scan's budget allows, otherwise as one run.
     fn form(&self, given: &Part<'_>, extent: Extent, parts: usize) -> (u32, u32) {
         let share = match self.layout.config.scan_words {
             0 => u32::MAX,
@@ -297,7 +308,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     fn free_part(&self, number: u32) {
         let words = self.words();
         let Some(at) = self.layout.part(number) else { return };
-        // Release: as in `link`, a reader that stands on this part sees that its bucket's version has changed (R2).
+        // Release: as in `link`, a reader that stands on this part sees that its bucket's version
+        // has changed (R2).
         words.store(at + part::NEXT, words.load(header::FREE_PART, Relaxed), Release);
         words.store(header::FREE_PART, u64::from(number), Relaxed);
     }
@@ -325,8 +337,9 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         self.count_arrival(number);
         let bucket = self.bucket_of(at) + bucket::CHAIN;
         let (version, head) = split(words.load(bucket, Relaxed));
-        // Release twice: pair with the readers' Acquire of the bucket and of links. Whoever comes to this part, by the
-        // bucket or still standing on it from its last use, sees what was written before, the count too (R4).
+        // Release twice: pair with the readers' Acquire of the bucket and of links. Whoever comes
+        // to this part, by the bucket or still standing on it from its last use, sees what was
+        // written before, the count too (R4).
         words.store(at + part::NEXT, u64::from(head), Release);
         words.store(at + part::BEFORE, u64::from(NIL), Relaxed);
         if let Some(second) = self.layout.part(head) {
@@ -340,7 +353,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let Some(at) = self.layout.part(number) else { return };
         let arrived = self.bucket_of(at) + bucket::ARRIVED;
         let count = self.words().load(arrived, Relaxed);
-        // Release: pairs with the readers' Acquire; whoever sees the second count sees that the scan is live.
+        // Release: pairs with the readers' Acquire; whoever sees the second count sees that the
+        // scan is live.
         self.words().store(arrived, count.wrapping_add(1), Release);
     }
 
@@ -365,7 +379,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 }
 
-/// All blocks of `extent`, and all positions of `pages`, as one run: blocks between count as wanted.
+/// All blocks of `extent`, and all positions of `pages`, as one run: blocks between count as
+/// wanted.
 fn one_run(pages: Pages<'_>, extent: Extent) -> Run {
     let (from, to) = match pages {
         Pages::Runs(runs) => runs.iter().fold((u64::MAX, 0), |(from, to), run| {

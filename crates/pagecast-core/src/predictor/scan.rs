@@ -1,17 +1,20 @@
 //! One running scan: its record in memory, and how readers and reporters use it together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`), its parts and its runs are written only while its version says
-//!   that it is not live. A reader that finds the same live version before and after has read one registration.
-//! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is changed only by a
-//!   compare-exchange against a value with these bits. A reporter that was held up while its scan finished and the slot
-//!   was taken again finds other bits and changes nothing. (It would have to sleep through a multiple of 4096 uses of
-//!   the slot, and find the very value it had read, to do harm.)
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`), its parts and its runs are written only
+//!   while its version says that it is not live. A reader that finds the same live version before
+//!   and after has read one registration.
+//! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is
+//!   changed only by a compare-exchange against a value with these bits. A reporter that was held
+//!   up while its scan finished and the slot was taken again finds other bits and changes nothing.
+//!   (It would have to sleep through a multiple of 4096 uses of the slot, and find the very value
+//!   it had read, to do harm.)
 //! * (I3) The position never falls while the scan lives.
-//! * (I4) `ANCHOR`, `ANCHOR_TIME`, `STEP`, `PACE`, `WEIGHT` and `REPORTED` are changed only by who made `MEASURE` odd, and a reader
-//!   that finds the same even `MEASURE` before and after has read one measurement. Nobody waits for an odd one: other
-//!   reporters leave the measuring to the next report, readers take the words as they are after a few tries, each of
-//!   them a true value of this scan.
+//! * (I4) `ANCHOR`, `ANCHOR_TIME`, `STEP`, `PACE`, `WEIGHT` and `REPORTED` are changed only by who
+//!   made `MEASURE` odd, and a reader that finds the same even `MEASURE` before and after has read
+//!   one measurement. Nobody waits for an odd one: other reporters leave the measuring to the next
+//!   report, readers take the words as they are after a few tries, each of them a true value of
+//!   this scan.
 
 use super::records::{KINDS, MAX_LENGTH, SCAN_WORDS, VALUE_BITS, header};
 use super::words::{NIL, Words, join, split};
@@ -26,8 +29,9 @@ use crate::{ScanId, Tick};
 /// How often a reader starts over when it meets a measurement being written.
 const TRIES: u32 = 4;
 
-/// How much of the past a report keeps: of 1, 8 reports back, 0.34 are left. Few enough to follow a scan that turns
-/// from memory to disk, and enough to make one rate of the uneven reports of several workers.
+/// How much of the past a report keeps: of 1, 8 reports back, 0.34 are left. Few enough to follow a
+/// scan that turns from memory to disk, and enough to make one rate of the uneven reports of
+/// several workers.
 const KEEP: f64 = 0.875;
 
 // Words of a record; those from 22 on only fill it up to three cache lines.
@@ -74,15 +78,15 @@ impl Order {
         Self { at_strokes: Self::is_at_strokes(scan), page_by_page: Self::is_page_by_page(scan) }
     }
 
-    /// Whether no run has more positions than one, as with row groups whose pages are asked for together. Such a scan
-    /// reports that it is past a position when it asks for its pages.
+    /// Whether no run has more positions than one, as with row groups whose pages are asked for
+    /// together. Such a scan reports that it is past a position when it asks for its pages.
     fn is_at_strokes(scan: &ScanSpec<'_>) -> bool {
         let at_once = |part: &Part<'_>| matches!(part.pages, Pages::Runs(runs) if runs.iter().all(|run| run.span == 0));
         !scan.parts.is_empty() && scan.parts.iter().all(at_once)
     }
 
-    /// Whether each of the positions is that of one page: such a scan asks for its pages in their order, one by one, and
-    /// from which it asks for can be told where it is.
+    /// Whether each of the positions is that of one page: such a scan asks for its pages in their
+    /// order, one by one, and from which it asks for can be told where it is.
     fn is_page_by_page(scan: &ScanSpec<'_>) -> bool {
         let [part] = scan.parts else { return false };
         match part.pages {
@@ -103,7 +107,8 @@ enum Told {
     Missed,
 }
 
-/// The last measurement of a scan: where it stood, when, how far from there its next report is expected and how fast it goes.
+/// The last measurement of a scan: where it stood, when, how far from there its next report is
+/// expected and how fast it goes.
 #[derive(Clone, Copy)]
 struct Measurement {
     /// A position.
@@ -133,7 +138,8 @@ impl<'a> Scan<'a> {
     /// The scan `id` whose record is at `at`, if it is live.
     #[inline]
     pub(super) fn open(words: Words<'a>, at: usize, id: ScanId) -> Option<Self> {
-        // Acquire: pairs with the Release in `publish`; all that the registration wrote is seen after this.
+        // Acquire: pairs with the Release in `publish`; all that the registration wrote is seen
+        // after this.
         let record = words.record(at)?;
         let version = record[VERSION].load(Acquire);
         (version == live(id.generation)).then_some(Self { words, record, generation: id.generation })
@@ -152,8 +158,8 @@ impl<'a> Scan<'a> {
         if super::mistake::made(super::mistake::Mistake::NoVersionCheck) {
             return true;
         }
-        // The fence pairs with the one in `retract`'s callers: a reader that saw a word written after the scan ended
-        // sees here that it ended.
+        // The fence pairs with the one in `retract`'s callers: a reader that saw a word written
+        // after the scan ended sees here that it ended.
         fence(Acquire);
         self.get(VERSION) == live(self.generation)
     }
@@ -189,10 +195,12 @@ impl<'a> Scan<'a> {
         self.last_measurement().pace
     }
 
-    /// Ticks from `now` until the scan is at `target`, which is not below the position that it has reported.
+    /// Ticks from `now` until the scan is at `target`, which is not below the position that it has
+    /// reported.
     ///
-    /// It has gone on since the last measurement, by the elapsed time but not by more than its last step takes. In ticks
-    /// and not in positions, because multiplication is much cheaper than division.
+    /// It has gone on since the last measurement, by the elapsed time but not by more than its last
+    /// step takes. In ticks and not in positions, because multiplication is much cheaper than
+    /// division.
     #[inline]
     pub(super) fn ticks_until(&self, target: u64, now: Tick) -> Tick {
         let Measurement { anchor, time, step, pace } = self.last_measurement();
@@ -204,11 +212,12 @@ impl<'a> Scan<'a> {
         from_anchor.min(from_position) as Tick
     }
 
-    /// Whether the scan has probably used the page at `target`, which it has not reported as read: it should have come to it by
-    /// now, and the page was used at `used`, when it should have been there or later; half of the way's time counts, for scans
-    /// go faster where they miss nothing. It is not taken to have gone further than to where its next report is expected, so of a scan that
-    /// stands still this is said of few pages. A scan that reads at strokes has used none of what it has not reported: between two
-    /// reports it only works.
+    /// Whether the scan has probably used the page at `target`, which it has not reported as read:
+    /// it should have come to it by now, and the page was used at `used`, when it should have been
+    /// there or later; half of the way's time counts, for scans go faster where they miss nothing.
+    /// It is not taken to have gone further than to where its next report is expected, so of a scan
+    /// that stands still this is said of few pages. A scan that reads at strokes has used none of
+    /// what it has not reported: between two reports it only works.
     #[inline]
     pub(super) fn has_used(&self, target: u64, used: Tick, now: Tick) -> bool {
         let Measurement { anchor, time, step, pace } = self.last_measurement();
@@ -268,7 +277,8 @@ impl<'a> Scan<'a> {
         now.saturating_sub(self.started()).min(MAX_LENGTH)
     }
 
-    /// Whether the position rose (I2, I3). Lock-free: a try fails only when another reporter moved the position.
+    /// Whether the position rose (I2, I3). Lock-free: a try fails only when another reporter moved
+    /// the position.
     fn advance(&self, position: u64) -> bool {
         let wanted = self.tagged(position);
         let mut found = self.get(POSITION);
@@ -282,9 +292,11 @@ impl<'a> Scan<'a> {
         false
     }
 
-    /// Takes the positions and ticks since the last measurement into the pace: the quotient of two sums in which each
-    /// report weighs [`KEEP`] of the one after it. The sums miss nothing of what several workers report in bursts, in any
-    /// order, and at a clock that stands still, which the mean of quotients would. What misses tell between two reports weighs as if the second had told it.
+    /// Takes the positions and ticks since the last measurement into the pace: the quotient of two
+    /// sums in which each report weighs [`KEEP`] of the one after it. The sums miss nothing of what
+    /// several workers report in bursts, in any order, and at a clock that stands still, which the
+    /// mean of quotients would. What misses tell between two reports weighs as if the second had
+    /// told it.
     fn measure(&self, now: u64, told: Told) {
         let measure = self.get(MEASURE);
         let (generation, count) = split(measure);
@@ -300,7 +312,8 @@ impl<'a> Scan<'a> {
         fence(Release);
         let (position, anchor) = (self.position(), value(self.get(ANCHOR)));
         let (went, ticks) = (position.saturating_sub(anchor), now.saturating_sub(value(self.get(ANCHOR_TIME))));
-        // While the clock stands still the anchor stays, and a later report has the sum of the steps.
+        // While the clock stands still the anchor stays, and a later report has the sum of the
+        // steps.
         if went > 0 && ticks > 0 {
             let (keep, step) = match told {
                 Told::Reported => (KEEP, position.saturating_sub(value(self.get(REPORTED)))),
@@ -366,7 +379,8 @@ pub(super) const fn value(word: u64) -> u64 {
     word & MAX_LENGTH
 }
 
-/// A number in 52 bits: an `f64` without the last 12 bits of its fraction, right to one part in 2^40.
+/// A number in 52 bits: an `f64` without the last 12 bits of its fraction, right to one part in
+/// 2^40.
 pub(super) const fn bits(number: f64) -> u64 {
     number.to_bits() >> (64 - VALUE_BITS)
 }
@@ -402,7 +416,8 @@ impl Slot<'_> {
         (self.words.load(self.at + VERSION, Relaxed) >> 1) as u32
     }
 
-    /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many they are.
+    /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many
+    /// they are.
     pub(super) fn fill(self, scan: &ScanSpec<'_>, (first_part, parts): (u32, u32), pace: f64, now: Tick) {
         let Order { at_strokes, page_by_page } = Order::of(scan);
         let generation = self.generation();
@@ -428,8 +443,8 @@ impl Slot<'_> {
         self.words.store(self.at + VERSION, live(self.generation()), Release);
     }
 
-    /// Makes the scan invisible, with all its parts at once. The caller puts a Release fence behind it before it writes
-    /// anything that belonged to the scan.
+    /// Makes the scan invisible, with all its parts at once. The caller puts a Release fence behind
+    /// it before it writes anything that belonged to the scan.
     pub(super) fn retract(self) {
         let next = self.generation().wrapping_add(1);
         self.words.store(self.at + VERSION, u64::from(next) << 1, Relaxed);

@@ -1,28 +1,36 @@
-//! Visits: at which places of almost sequential index scans a page was read, so that the scans behind are known to come there.
+//! Visits: at which places of almost sequential index scans a page was read, so that the scans
+//! behind are known to come there.
 //!
-//! Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. An almost sequential scan is estimated by the physical distance there, and
-//! scans that trail another one by what it left on the pages. Here the two are one: the order of an index is the same for all of its scans, so
-//! that the places at which one of them read a page are those at which the next one will. Without visits a page counts as
-//! wanted at any moment of its window ([`super::pages::find_correlated`]), and in a pool that is smaller than the windows of the
-//! scans that run that says nothing.
+//! Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. An almost sequential scan is estimated by
+//! the physical distance there, and scans that trail another one by what it left on the pages. Here
+//! the two are one: the order of an index is the same for all of its scans, so that the places at
+//! which one of them read a page are those at which the next one will. Without visits a page counts
+//! as wanted at any moment of its window ([`super::pages::find_correlated`]), and in a pool that is
+//! smaller than the windows of the scans that run that says nothing.
 //!
-//! A page's visits are a word: of the window's 64 steps those in which some scan has read the page. It has a mark's place in
-//! the table of marks ([`super::marks`]).
+//! A page's visits are a word: of the window's 64 steps those in which some scan has read the page.
+//! It has a mark's place in the table of marks ([`super::marks`]).
 //!
-//! * Where a scan is between two reports its own visits tell: pages are as far apart as they were between the reports before. By time,
-//!   as other scans are estimated, it is off by a few positions, and with many scans half of what is gained is lost
-//!   (docs/prediction-results.md).
-//! * Past the last step that is known the page may be wanted again, if no scan has been there before. It is then taken to be wanted in half a
-//!   window. (Sooner, never, and in what is left of the window were tried: docs/prediction-results.md.)
-//! * Rows move. Every [`FORGETTING`]th visit that tells nothing new, by lot, forgets the page's others: the next scan leaves them again.
-//! * Scans of several indexes over one table leave theirs in one word; a page is then wanted sooner than it will be read.
+//! * Where a scan is between two reports its own visits tell: pages are as far apart as they were
+//!   between the reports before. By time, as other scans are estimated, it is off by a few
+//!   positions, and with many scans half of what is gained is lost (docs/prediction-results.md).
+//! * Past the last step that is known the page may be wanted again, if no scan has been there
+//!   before. It is then taken to be wanted in half a window. (Sooner, never, and in what is left of
+//!   the window were tried: docs/prediction-results.md.)
+//! * Rows move. Every [`FORGETTING`]th visit that tells nothing new, by lot, forgets the page's
+//!   others: the next scan leaves them again.
+//! * Scans of several indexes over one table leave theirs in one word; a page is then wanted sooner
+//!   than it will be read.
 //!
-//! Suits pages of few rows, as far as the places at which they are read differ. A page of more rows than steps is wanted at once, as without.
+//! Suits pages of few rows, as far as the places at which they are read differ. A page of more rows
+//! than steps is wanted at once, as without.
 //!
-//! Cost: a visit that is known reads one cache line, a new one writes it; an estimate reads it. Cells only know when windows begin, so that an
-//! estimate that their first scans do not settle asks all of the relation, until one of them wants the page too soon. 16 bytes a page.
+//! Cost: a visit that is known reads one cache line, a new one writes it; an estimate reads it.
+//! Cells only know when windows begin, so that an estimate that their first scans do not settle
+//! asks all of the relation, until one of them wants the page too soon. 16 bytes a page.
 //!
-//! Concurrency: as of marks (M1). Of two visits of a page at once one may be lost, and is left by the next scan.
+//! Concurrency: as of marks (M1). Of two visits of a page at once one may be lost, and is left by
+//! the next scan.
 
 use super::pages::Window;
 use super::scan::{Scan, VISIT_PACE, VISIT_STRIDE, VISITED, VISITED_FROM, VISITED_SINCE, bits, real, value};
@@ -32,15 +40,16 @@ use crate::Tick;
 const STEPS: u32 = 64;
 /// So many visits of a page stand for what has become of its rows.
 const FORGETTING: u64 = 256;
-/// What the mean distance between visits was before a report weighs as much as so many visits. Few, as a scan that has not said where it
-/// began is taken to have gone further at first than it has.
+/// What the mean distance between visits was before a report weighs as much as so many visits. Few,
+/// as a scan that has not said where it began is taken to have gone further at first than it has.
 const REMEMBERED: f64 = 32.0;
 
 /// In which steps of their windows scans have read a page, in the order of keys: bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Visits(pub(super) u64);
 
-/// A window divided into steps. Whatever is in memory, none of it overflows: `scatter` and with it a step is bounded.
+/// A window divided into steps. Whatever is in memory, none of it overflows: `scatter` and with it
+/// a step is bounded.
 struct Steps {
     /// Where the first begins, less than 0 where a window begins in front of the scan.
     begin: i64,
@@ -50,8 +59,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// A power of two of positions each, from the page's own place on to both sides: windows that differ a little, as by a new
-    /// sample of the planner's, mostly have the same steps.
+    /// A power of two of positions each, from the page's own place on to both sides: windows that
+    /// differ a little, as by a new sample of the planner's, mostly have the same steps.
     #[inline]
     fn of(window: &Window) -> Self {
         let shift = (2 * window.scatter + 1).div_ceil(STEPS.into()).next_power_of_two().ilog2();
@@ -74,7 +83,8 @@ impl Steps {
 }
 
 impl Visits {
-    /// With a visit at `position`; `None` if that changes nothing. `lot` is any number, another one each time.
+    /// With a visit at `position`; `None` if that changes nothing. `lot` is any number, another one
+    /// each time.
     pub(super) fn with(known: Option<Self>, window: &Window, position: u64, lot: u64) -> Option<Self> {
         let steps = Steps::of(window);
         let step = Some(steps.at(position)).filter(|&step| step < STEPS.into())?;
@@ -85,8 +95,9 @@ impl Visits {
         }
     }
 
-    /// The position at which a scan that is at `position` reads the page next, and the ticks until then, at `pace` ticks per
-    /// position. What it would have read in this step it has read if it is past the middle.
+    /// The position at which a scan that is at `position` reads the page next, and the ticks until
+    /// then, at `pace` ticks per position. What it would have read in this step it has read if it
+    /// is past the middle.
     #[inline]
     pub(super) fn next(self, window: &Window, position: u64, pace: f64) -> (u64, Tick) {
         let steps = Steps::of(window);
@@ -103,11 +114,13 @@ impl Visits {
 
 /// Where a scan that leaves visits is between two reports.
 ///
-/// Each of its pages is about as far on its way as any other, while the time for one differs, by who else is served and what is
-/// missed. So its visits are counted, and not the time. All words bear the generation (I2), and are written without a lock: of two threads
-/// of one scan one may take the other's visit for its own, which is a page's share off until the next report.
+/// Each of its pages is about as far on its way as any other, while the time for one differs, by
+/// who else is served and what is missed. So its visits are counted, and not the time. All words
+/// bear the generation (I2), and are written without a lock: of two threads of one scan one may
+/// take the other's visit for its own, which is a page's share off until the next report.
 impl Scan<'_> {
-    /// Its position and its pace, in ticks per position; `None` before the first report after a visit.
+    /// Its position and its pace, in ticks per position; `None` before the first report after a
+    /// visit.
     #[inline]
     pub(super) fn place(&self) -> Option<(u64, f64)> {
         let (stride, pace) = (real(self.get(VISIT_STRIDE)), real(self.get(VISIT_PACE)));
@@ -128,7 +141,8 @@ impl Scan<'_> {
         self.set(VISITED, visits + 1);
     }
 
-    /// Takes what the visits since the last report have brought into the means, `elapsed` ticks after the start.
+    /// Takes what the visits since the last report have brought into the means, `elapsed` ticks
+    /// after the start.
     #[inline]
     pub(super) fn measure_visits(&self, elapsed: Tick) {
         let visits = value(self.get(VISITED)) as f64;
@@ -170,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_counts_and_not_that_of_the_scan() {
-        // Of 1000 blocks in falling order block 499 has place 500; keys that lie behind the page come first.
+        // Of 1000 blocks in falling order block 499 has place 500; keys that lie behind the page
+        // come first.
         let falling = Window { descending: true, ..WINDOW };
         let known = visits(&falling, &[460, 480]);
         let next = |position| known.next(&falling, position, 1.0).0;

@@ -1,7 +1,9 @@
-//! How a scan goes through a cell, so that the position of one of its blocks is had without a search in the scan's pages.
+//! How a scan goes through a cell, so that the position of one of its blocks is had without a
+//! search in the scan's pages.
 //!
-//! Most who ask only want to know whether a page is wanted later than some others, and mostly it is not. The first scan that comes
-//! to the page shows that, and its way through the cell says nearly always where on its axis the page lies.
+//! Most who ask only want to know whether a page is wanted later than some others, and mostly it is
+//! not. The first scan that comes to the page shows that, and its way through the cell says nearly
+//! always where on its axis the page lies.
 //!
 //! What is kept is of the scan's registration, which never changes, and not of where it stands.
 

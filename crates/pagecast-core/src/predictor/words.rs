@@ -1,4 +1,5 @@
-//! Access to the predictor's memory that cannot fail: another process may have written anything there.
+//! Access to the predictor's memory that cannot fail: another process may have written anything
+//! there.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 

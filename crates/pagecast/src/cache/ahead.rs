@@ -1,6 +1,8 @@
-//! Pages that are brought before anybody asks for them: marked until their first use, and careful whom they displace.
+//! Pages that are brought before anybody asks for them: flagged until their first use, and careful
+//! whom they displace.
 //!
-//! A page that is brought ahead carries a mark, on its load first and then on its frame, until one of these comes:
+//! A page that is brought ahead carries a flag, on its load first and then on its frame, until one
+//! of these comes:
 //!
 //! | what comes first | counts as |
 //! |---|---|
@@ -8,10 +10,10 @@
 //! | a request finds it on its way, and waits | late |
 //! | its frame is claimed, its scan gives it up, or its read fails | wasted |
 //!
-//! Whoever takes the mark off counts it, once, by an exchange (I7). The first use of a marked page is the use that the
-//! policy admitted it for, and is not told to the policy as a second one.
+//! Whoever takes the flag off counts it, once, by an exchange (I7). The first use of a flagged page
+//! is the use that the policy admitted it for, and is not told to the policy as a second one.
 //!
-//! Which pages may leave for a page ahead, and how long a marked page stays, is in `evict.rs`.
+//! Which pages may leave for a page ahead, and how long a flagged page stays, is in `evict.rs`.
 //!
 //! Cost: a request for a resident page reads one more word of the frame's line.
 
@@ -42,8 +44,8 @@ pub(crate) enum Ahead {
 impl Cache {
     /// Begins to bring a page that nobody has asked for.
     ///
-    /// The frame comes first: whoever joins the load finds one that will be filled, and is not sent past the pool because
-    /// a page ahead may not displace what a page in need may.
+    /// The frame comes first: whoever joins the load finds one that will be filled, and is not sent
+    /// past the pool because a page ahead may not displace what a page in need may.
     pub(crate) fn bring_ahead(self: &Arc<Self>, access: Access, oracle: &dyn Oracle) -> Ahead {
         let page = access.page;
         if self.is_there(page, &self.table.shard(page).lock()) {
@@ -51,13 +53,13 @@ impl Cache {
         }
         let Some(owned) = self.frame_ahead(&access, oracle) else { return Ahead::NoRoom };
         self.enter(owned, Load::ahead(access), |_| {
-            self.marked.fetch_add(1, Relaxed);
+            self.flagged.fetch_add(1, Relaxed);
             self.statistics.add(Counter::Prefetched, 1);
         })
     }
 
-    /// Begins to bring a page into a free frame, and displaces nobody for it. The waiter is the caller's, who learns from
-    /// it when the page is there.
+    /// Begins to bring a page into a free frame, and displaces nobody for it. The waiter is the
+    /// caller's, who learns from it when the page is there.
     pub(crate) fn bring_into_free(self: &Arc<Self>, access: Access) -> (Ahead, Option<Waiter>) {
         let free = if self.is_at_cap(&access) { None } else { self.free.take() };
         let Some(owned) = free else { return (Ahead::NoRoom, None) };
@@ -70,8 +72,8 @@ impl Cache {
         shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
     }
 
-    /// Enters a load that has its frame, unless its page is there or too many loads are under way. `entering` runs before
-    /// anybody can find it.
+    /// Enters a load that has its frame, unless its page is there or too many loads are under way.
+    /// `entering` runs before anybody can find it.
     fn enter(self: &Arc<Self>, owned: Owned, load: Arc<Load>, entering: impl FnOnce(&Arc<Load>)) -> Ahead {
         let page = load.access.page;
         let mut shard = self.table.shard(page).lock();
@@ -93,7 +95,8 @@ impl Cache {
         Ahead::Started(loading)
     }
 
-    /// A page ahead takes no frame from the pages of its own cap: they were brought for the same purpose.
+    /// A page ahead takes no frame from the pages of its own cap: they were brought for the same
+    /// purpose.
     fn frame_ahead(&self, access: &Access, oracle: &dyn Oracle) -> Option<Owned> {
         if self.is_at_cap(access) {
             return None;
@@ -101,13 +104,14 @@ impl Cache {
         self.free.take().or_else(|| self.evict_unwanted(access, oracle))
     }
 
-    /// Takes the mark off a page that nobody has used. The page stays, as any other; a load goes on.
+    /// Takes the flag off a page that nobody has used. The page stays, as any other; a load goes
+    /// on.
     pub(crate) fn give_up_ahead(&self, page: PageId) {
         let shard = self.table.shard(page).lock();
         if let Some(frame) = self.table.find_locked(&self.headers, page, &shard) {
-            self.unmark(&self.headers[frame as usize], Counter::PrefetchWasted);
+            self.unflag(&self.headers[frame as usize], Counter::PrefetchWasted);
         } else if let Some(load) = shard.get(&page)
-            && load.unmark()
+            && load.unflag()
         {
             self.take_off(Counter::PrefetchWasted);
         }
@@ -117,28 +121,28 @@ impl Cache {
     pub(crate) fn is_ahead(&self, page: PageId) -> bool {
         let shard = self.table.shard(page).lock();
         match self.table.find_locked(&self.headers, page, &shard) {
-            Some(frame) => self.headers[frame as usize].is_marked(),
-            None => shard.get(&page).is_some_and(|load| load.is_marked()),
+            Some(frame) => self.headers[frame as usize].is_flagged(),
+            None => shard.get(&page).is_some_and(|load| load.is_flagged()),
         }
     }
 
     /// Pages that were brought ahead, or are about to be, and that nobody has used.
     pub(crate) fn ahead(&self) -> u32 {
-        self.marked.load(Relaxed)
+        self.flagged.load(Relaxed)
     }
 
-    /// Takes the mark off a frame, if it has one, and counts it. Whether it had one.
-    pub(super) fn unmark(&self, header: &Header, as_what: Counter) -> bool {
-        let marked = header.is_marked() && header.unmark();
-        if marked {
+    /// Takes the flag off a frame, if it has one, and counts it. Whether it had one.
+    pub(super) fn unflag(&self, header: &Header, as_what: Counter) -> bool {
+        let flagged = header.is_flagged() && header.unflag();
+        if flagged {
             self.take_off(as_what);
         }
-        marked
+        flagged
     }
 
-    /// Counts one mark that was taken off.
+    /// Counts one flag that was taken off.
     pub(super) fn take_off(&self, as_what: Counter) {
         self.statistics.add(as_what, 1);
-        self.marked.fetch_sub(1, Relaxed);
+        self.flagged.fetch_sub(1, Relaxed);
     }
 }

@@ -18,7 +18,8 @@ pub struct FrameCounts {
     pub resident: u32,
     /// Frames of those that are pinned.
     pub pinned: u32,
-    /// Frames that differ from storage: dirty, being written, or in the hands of somebody who may change them.
+    /// Frames that differ from storage: dirty, being written, or in the hands of somebody who may
+    /// change them.
     pub unwritten: u32,
     /// Frames in use that hold nothing and wait for a page.
     pub free: u32,
@@ -31,9 +32,9 @@ pub struct FrameCounts {
 }
 
 impl Cache {
-    /// Counts frames, and shows each resident page with the number of its pins and the policy's word
-    /// for its frame. Takes no lock but the free frames';
-    /// pages come and go meanwhile, so that each number is true of its own moment.
+    /// Counts frames, and shows each resident page with the number of its pins and the policy's
+    /// word for its frame. Takes no lock but the free frames'; pages come and go meanwhile, so that
+    /// each number is true of its own moment.
     pub(crate) fn survey(&self, mut resident: impl FnMut(PageId, u32, u64)) -> FrameCounts {
         let [free, retired] = self.free.idle();
         let (in_use, loading, ahead) = (self.frames(), self.loads.load(Relaxed), self.ahead());
@@ -70,10 +71,10 @@ impl Cache {
             assert_eq!(found, Some(frame as u32), "(I2): the chains lost {page:?}");
         }
         assert_eq!(self.table.linked(&self.headers), resident.len(), "(I2): a chain holds a frame without its page");
-        let marked = self.headers.iter().filter(|header| header.is_marked()).count();
+        let flagged = self.headers.iter().filter(|header| header.is_flagged()).count();
         let stats = self.statistics.snapshot();
         let ended = stats.prefetch_useful + stats.prefetch_late + stats.prefetch_wasted;
-        assert_eq!(self.ahead(), marked as u32, "(I7): a mark was counted twice or not at all");
-        assert_eq!(stats.prefetched, ended + marked as u64, "(I7): a mark was counted twice or not at all");
+        assert_eq!(self.ahead(), flagged as u32, "(I7): a flag was counted twice or not at all");
+        assert_eq!(stats.prefetched, ended + flagged as u64, "(I7): a flag was counted twice or not at all");
     }
 }

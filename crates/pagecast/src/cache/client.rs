@@ -14,7 +14,8 @@ pub(crate) trait Client: Send {
     /// Hands its queue of hits to `work`.
     fn with_queue(&mut self, cache: &Cache, work: impl FnOnce(&mut HitQueue));
 
-    /// Makes a hit of the client into an access, at a time that is given or else now, by the cache's clock for hits.
+    /// Makes a hit of the client into an access, at a time that is given or else now, by the
+    /// cache's clock for hits.
     fn hit_at(&mut self, cache: &Cache, access: impl FnOnce(Option<Tick>) -> Access) -> Access;
 
     /// The client waits for a page: what time it was before is of no use.
@@ -45,8 +46,8 @@ impl<C: Client> Client for &mut C {
     }
 }
 
-/// Hits between two looks at the clock, which cost as much as a hit does otherwise. Who comes back after a long pause has as
-/// many old hits at most.
+/// Hits between two looks at the clock, which cost as much as a hit does otherwise. Who comes back
+/// after a long pause has as many old hits at most.
 const HITS_PER_LOOK: u32 = 32;
 
 /// The time of a client's last look at the clock.
@@ -110,7 +111,8 @@ impl Client for SessionState {
     }
 }
 
-/// Any caller without a session. Threads share a few queues and counts, each thread the same ones every time.
+/// Any caller without a session. Threads share a few queues and counts, each thread the same ones
+/// every time.
 #[derive(Clone, Copy)]
 pub(crate) struct Anyone;
 

@@ -11,16 +11,19 @@
 //!            '- none --> kept pages too? --> look again --> Dirty: wait for a write, or NoFrame
 //! ```
 //!
-//! The policy chooses by what it knows of all pages. Beyond that, some pages are passed over as if they were pinned:
+//! The policy chooses by what it knows of all pages. Beyond that, some pages are passed over as if
+//! they were pinned:
 //! * Kept pages ([`super::shares`]) stay as long as there is another.
-//! * To make room for a page ahead, no page leaves that a scan wants, be it later. Whoever is wanted last could leave
-//!   without harm if estimates were exact and all frames were looked at; with samples, letting pages go that are wanted
-//!   later than the page ahead read 12 to 27 % more bytes in a pool that everybody competes for (`docs/benchmarks.md`).
-//! * A policy that does not ask the predictor may not give up a marked page ([`super::ahead`]) that is still wanted, as
-//!   long as it finds another. One that does ask has weighed it.
+//! * To make room for a page ahead, no page leaves that a scan wants, be it later. Whoever is
+//!   wanted last could leave without harm if estimates were exact and all frames were looked at;
+//!   with samples, letting pages go that are wanted later than the page ahead read 12 to 27 % more
+//!   bytes in a pool that everybody competes for (`docs/benchmarks.md`).
+//! * A policy that does not ask the predictor may not give up a flagged page ([`super::ahead`]) that
+//!   is still wanted, as long as it finds another. One that does ask has weighed it.
 //!
-//! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of its own; while there
-//! are marked pages, other evictions of a policy that does not ask for one estimate per marked candidate.
+//! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of
+//! its own; while there are flagged pages, other evictions of a policy that does not ask for one
+//! estimate per flagged candidate.
 
 use std::cell::{Cell, RefCell};
 
@@ -39,12 +42,13 @@ use crate::token::Owned;
 /// How many candidates an eviction for a page ahead may turn down before it finds nothing.
 const MAX_REFUSALS: u32 = 32;
 
-/// How often an eviction looks again when frames that it found held are free by the time it gives up.
+/// How often an eviction looks again when frames that it found held are free by the time it gives
+/// up.
 const LOOKS: u32 = 8;
 
 /// What became of the search for a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Placement {
     /// The load has its frame.
     Placed,
     /// There is one as soon as a dirty page is written; see [`Cache::take_wanted`].
@@ -55,7 +59,7 @@ pub(crate) enum Place {
 
 impl Cache {
     /// Finds a frame for `loading`: a free one, or one that the policy gives up.
-    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> Place {
+    pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> Placement {
         if self.free.is_draining() {
             self.drain(DRAINED_PER_MISS);
         }
@@ -63,16 +67,16 @@ impl Cache {
         match ready.map_or_else(|| self.evict(loading.access(), oracle), Ok) {
             Ok(owned) => {
                 loading.place(owned);
-                Place::Placed
+                Placement::Placed
             }
             Err(refusal) => refusal,
         }
     }
 
     /// A victim for a page that somebody waits for.
-    fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Place> {
+    fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
         if self.ahead() > 0 && !self.policy.asks_oracle() {
-            let search = Search::new(self, incoming, oracle, Spares::MarkedAndWanted);
+            let search = Search::new(self, incoming, oracle, Spares::FlaggedAndWanted);
             let victim = search.run();
             if victim.is_ok() || search.refused.get() == 0 {
                 return victim;
@@ -92,7 +96,7 @@ impl Cache {
 enum Spares {
     Nothing,
     /// Those brought ahead that a scan still wants.
-    MarkedAndWanted,
+    FlaggedAndWanted,
     /// All that a scan wants, for a page that nobody waits for.
     AllWanted,
 }
@@ -127,7 +131,7 @@ impl<'a> Search<'a> {
     }
 
     /// A victim, or what keeps one from being had.
-    fn run(&self) -> Result<Owned, Place> {
+    fn run(&self) -> Result<Owned, Placement> {
         let victim = self.find();
         let met = self.met_dirty.take();
         if !met.is_empty() {
@@ -136,7 +140,7 @@ impl<'a> Search<'a> {
         victim
     }
 
-    fn find(&self) -> Result<Owned, Place> {
+    fn find(&self) -> Result<Owned, Placement> {
         let cache = self.cache;
         let mut looks = 0;
         loop {
@@ -146,31 +150,32 @@ impl<'a> Search<'a> {
                 if victim.index() < cache.frames() {
                     return Ok(victim);
                 }
-                // One that a shrink left behind. Each turn retires one, so there are no more turns than such frames.
+                // One that a shrink left behind. Each turn retires one, so there are no more turns
+                // than such frames.
                 cache.free.give(victim, &cache.memory);
             } else if !self.take_kept_next() {
                 match self.why_none() {
                     Some(refusal) => return Err(refusal),
-                    None if looks == LOOKS => return Err(Place::NoFrame),
+                    None if looks == LOOKS => return Err(Placement::NoFrame),
                     None => looks += 1,
                 }
             }
         }
     }
 
-    /// Why the policy found nothing; `None` if by now there is something to be found. It meets no page that is being
-    /// written: when a checkpoint has all of a small pool under way, that is what there is to wait for, and when it has just
-    /// ended, there are victims again.
-    fn why_none(&self) -> Option<Place> {
+    /// Why the policy found nothing; `None` if by now there is something to be found. It meets no
+    /// page that is being written: when a checkpoint has all of a small pool under way, that is
+    /// what there is to wait for, and when it has just ended, there are victims again.
+    fn why_none(&self) -> Option<Placement> {
         if !self.met_dirty.borrow().is_empty() || self.cache.is_writing() {
-            return Some(Place::Dirty);
+            return Some(Placement::Dirty);
         }
         let found = (0..self.count()).any(|index| self.evictable(FrameId(index)).is_some());
-        (!found).then_some(Place::NoFrame)
+        (!found).then_some(Placement::NoFrame)
     }
 
-    /// From now on kept pages are claimed, too. False if that changes nothing, or if the eviction is for a page that
-    /// nobody waits for.
+    /// From now on kept pages are claimed, too. False if that changes nothing, or if the eviction
+    /// is for a page that nobody waits for.
     fn take_kept_next(&self) -> bool {
         self.spares_kept.set(false);
         self.passed_kept.replace(false) && self.spares != Spares::AllWanted
@@ -187,7 +192,7 @@ impl<'a> Search<'a> {
         let wanted = || self.oracle.next_access(Question::new(page, self.incoming.at)).is_some();
         let spares = match self.spares {
             Spares::Nothing => false,
-            Spares::MarkedAndWanted => self.cache.headers[frame.index()].is_marked() && wanted(),
+            Spares::FlaggedAndWanted => self.cache.headers[frame.index()].is_flagged() && wanted(),
             Spares::AllWanted => self.is_exhausted() || wanted(),
         };
         self.refused.set(self.refused.get().saturating_add(spares.into()));

@@ -1,10 +1,11 @@
 //! Having a page alone, to change it.
 //!
-//! Whoever has a pin may ask for more. From then on the page counts as being loaded, by him: others who ask for it join
-//! that load, and get their pins when he gives the page back, as those who wait for a page from storage do. He waits
-//! until the pins of others are gone; nobody adds one meanwhile, so that readers cannot starve him. Two who hold a pin
-//! and both want the page alone would wait for each other: the second one gives up his pin and joins the first one's
-//! load.
+//! Whoever has a pin may ask for more. From then on the page counts as being loaded, by that
+//! caller: others who ask for it join that load, and get their pins when the page is given back, as
+//! those who wait for a page from storage do. The caller waits until the pins of others are gone;
+//! nobody adds one meanwhile, so that readers cannot starve the caller. Two who hold a pin and both
+//! want the page alone would wait for each other: the second one gives up its pin and joins the
+//! first one's load.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -86,7 +87,8 @@ impl Cache {
             let place = draining.iter().position(|&(frame, _)| frame == index);
             place.map(|place| draining.swap_remove(place).1)
         };
-        // None if he has not gone to sleep yet: he looks at the pins after he has left his waker.
+        // None if the caller has not gone to sleep yet: it looks at the pins after it has left its
+        // waker.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -129,7 +131,7 @@ impl Exclusive {
 }
 
 impl Wish {
-    /// Lets others have the page, those who wait first, and the caller if he wants a pin.
+    /// Lets others have the page, those who wait first, and the caller if it wants a pin.
     fn end(&mut self, own: u32) -> Option<Held> {
         self.ended = true;
         let page = self.load.access.page;
@@ -162,7 +164,8 @@ impl Drop for Wish {
     }
 }
 
-/// The wait for the pins of others to go. A future; dropped early, it lets others have the page again.
+/// The wait for the pins of others to go. A future; dropped early, it lets others have the page
+/// again.
 pub(crate) struct Draining(Option<Wish>);
 
 impl Future for Draining {
@@ -176,7 +179,8 @@ impl Future for Draining {
             draining.retain(|&(frame, _)| frame != index);
             draining.push((index, context.waker().clone()));
         }
-        // After the waker is there: a pin that goes before is seen here, one that goes later finds the waker.
+        // After the waker is there: a pin that goes before is seen here, one that goes later finds
+        // the waker.
         let owned = wish.cache.headers[index as usize].drained(index);
         match owned.and_then(|owned| Some((owned, self.0.take()?))) {
             Some((owned, mut wish)) => {

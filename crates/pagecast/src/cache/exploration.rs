@@ -1,9 +1,11 @@
-//! Explores schedules of load, claim and pin: `RUSTFLAGS="--cfg pagecast_shuttle" cargo test -p pagecast exploration`.
+//! Explores schedules of load, claim and pin: `RUSTFLAGS="--cfg pagecast_shuttle" cargo test -p
+//! pagecast exploration`.
 //!
-//! A page's bytes are its block number, written in two halves with a chance for other threads in between, and read the
-//! same way: a frame that is filled or changes hands under a pin shows. When all threads are done the invariants of
-//! [`Cache`] are checked in full. The mistakes of [`crate::sync::mistake`] are then made on purpose, and each must be
-//! found by the exploration that finds nothing otherwise.
+//! A page's bytes are its block number, written in two halves with a chance for other threads in
+//! between, and read the same way: a frame that is filled or changes hands under a pin shows. When
+//! all threads are done the invariants of [`Cache`] are checked in full. The mistakes of
+//! [`crate::sync::mistake`] are then made on purpose, and each must be found by the exploration
+//! that finds nothing otherwise.
 //!
 //! | what meets what | test |
 //! |---|---|
@@ -28,7 +30,7 @@ use pagecast_core::policy::{Access, Batching, PolicySpec};
 use pagecast_core::{PageId, RelationId};
 use shuttle::thread;
 
-use super::{Ahead, Anyone, Cache, Client, Loading, Place, Request, SessionState, Waiter};
+use super::{Ahead, Anyone, Cache, Client, Loading, Placement, Request, SessionState, Waiter};
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::frame_memory::FrameMemory;
@@ -63,8 +65,9 @@ fn access(block: u32) -> Access {
     Access { page: page(block), scan: None, write: false, at: 0 }
 }
 
-/// A step at which the explorer may switch, as at any atomic. A `yield_now` would tell it to switch, always here and to
-/// everyone, which hides the schedules in which one thread stands still for long.
+/// A step at which the explorer may switch, as at any atomic. A `yield_now` would tell it to
+/// switch, always here and to everyone, which hides the schedules in which one thread stands still
+/// for long.
 fn others_may_run() {
     AtomicU32::new(0).load(Ordering::SeqCst);
 }
@@ -92,8 +95,8 @@ fn perform(mut loading: Loading, io: Io) {
     }
 }
 
-/// Asks for a page; its load, if it needs one, runs in a thread of its own. Without a pin and without a waiter there are
-/// too many loads already.
+/// Asks for a page; its load, if it needs one, runs in a thread of its own. Without a pin and
+/// without a waiter there are too many loads already.
 fn ask(cache: &Arc<Cache>, client: &mut impl Client, block: u32, io: Io) -> Result<Held, Option<Waiter>> {
     if let Some(held) = cache.hit(client, page(block), |_| access(block)) {
         return Ok(held);
@@ -102,7 +105,7 @@ fn ask(cache: &Arc<Cache>, client: &mut impl Client, block: u32, io: Io) -> Resu
         Request::Hit(held) => Ok(held),
         Request::Joined { waiter, .. } => Err(Some(waiter)),
         Request::Started(mut loading, waiter) => {
-            if cache.place(&mut loading, &NoScans) == Place::Placed {
+            if cache.place(&mut loading, &NoScans) == Placement::Placed {
                 thread::spawn(move || perform(loading, io));
             } else {
                 loading.give_up();
@@ -187,7 +190,8 @@ fn hit_while_the_frame_moves() {
     settled(&cache, 2);
 }
 
-/// Sessions whose queued hits meet evictions, a relation that is dropped, and frames that hold the same page again.
+/// Sessions whose queued hits meet evictions, a relation that is dropped, and frames that hold the
+/// same page again.
 fn sessions_note_hits(policy: &str) {
     let cache = cache(policy, 2);
     let threads: Vec<_> = [&[0u32, 0, 1, 0][..], &[1, 1, 2, 1], &[2, 0, 0]]
@@ -275,7 +279,8 @@ fn discard_while_visited() {
     settled(&cache, 3);
 }
 
-/// A page is brought ahead while one visitor asks for it, another for a page that may displace it, and its scan ends.
+/// A page is brought ahead while one visitor asks for it, another for a page that may displace it,
+/// and its scan ends.
 fn bring_ahead(io: Io) {
     let cache = cache("lru", 1);
     let bringer = cache.clone();
@@ -292,7 +297,7 @@ fn bring_ahead(io: Io) {
     settled(&cache, 2);
 }
 
-/// A marked page is used by two at once, and its scan ends.
+/// A flagged page is used by two at once, and its scan ends.
 fn use_a_page_ahead() {
     let cache = cache("lru", 2);
     let Ahead::Started(loading) = cache.bring_ahead(access(0), &NoScans) else { panic!("a frame is free") };
@@ -327,9 +332,10 @@ pub(crate) fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Copy
     try_schedules(schedules, scenario);
 }
 
-/// Half of them choose the next thread at random at every step. The other half let the thread with the highest priority
-/// run and change priorities at three random steps, which leaves a thread behind for as long as another needs for a whole
-/// claim, load and publication (Burckhardt et al., ASPLOS 2010).
+/// Half of them choose the next thread at random at every step. The other half let the thread with
+/// the highest priority run and change priorities at three random steps, which leaves a thread
+/// behind for as long as another needs for a whole claim, load and publication (Burckhardt et al.,
+/// ASPLOS 2010).
 fn try_schedules(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
     // A policy that learns is made on the stack, which is 32 KiB unless more is asked for.
@@ -339,7 +345,8 @@ fn try_schedules(schedules: usize, scenario: impl Fn() + Send + Sync + Copy + 's
     shuttle::Runner::new(PctScheduler::new(3, schedules / 2), config).run(scenario);
 }
 
-/// The scenario, which finds nothing otherwise, fails with one of these words once the mistake is made.
+/// The scenario, which finds nothing otherwise, fails with one of these words once the mistake is
+/// made.
 pub(crate) fn must_be_caught(
     mistake: u8,
     words: &[&str],
@@ -407,7 +414,7 @@ fn a_page_is_brought_ahead_while_it_is_asked_for_and_given_up() {
 
 #[test]
 fn mistake_of_a_mark_that_is_taken_twice_is_caught() {
-    must_be_caught(mistake::MARK_TAKEN_TWICE, &["a mark was counted"], 5_000, use_a_page_ahead);
+    must_be_caught(mistake::FLAG_TAKEN_TWICE, &["a flag was counted"], 5_000, use_a_page_ahead);
 }
 
 #[test]

@@ -14,16 +14,17 @@ use crate::token::{Held, Owned};
 /// The end of a chain.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// The tag of a frame without a page. The pool never numbers a relation so high that a page of it has this id.
+/// The tag of a frame without a page. The pool never numbers a relation so high that a page of it
+/// has this id.
 const NO_PAGE: u64 = u64::MAX;
 
 /// What `dirty_since` is while no change waits to be written.
 const NEVER: u64 = u64::MAX;
 
-/// Set in the state while the frame holds a page that may be pinned; otherwise the frame has one owner, or is about to
-/// have one.
+/// Set in the state while the frame holds a page that may be pinned; otherwise the frame has one
+/// owner, or is about to have one.
 const RESIDENT: u64 = 1 << 32;
-/// Set while somebody has the page for himself, or waits until the pins of others are gone.
+/// Set while somebody has the page alone, or waits until the pins of others are gone.
 const EXCLUSIVE: u64 = 1 << 33;
 /// Set while the page differs from what storage has or was last asked to write.
 const DIRTY: u64 = 1 << 34;
@@ -42,8 +43,9 @@ const PINS: u64 = RESIDENT - 1;
 ///                                                                      dirty_since  that of its first unwritten change
 /// ```
 ///
-/// The version rises with every change of hands: it is odd from the moment when the frame is owned, and its page and
-/// bytes may change, until it is published. Who reads the bytes without a pin looks at it before and after.
+/// The version rises with every change of hands: it is odd from the moment when the frame is owned,
+/// and its page and bytes may change, until it is published. Who reads the bytes without a pin
+/// looks at it before and after.
 ///
 /// Transitions of the state:
 /// ```text
@@ -93,12 +95,13 @@ impl Header {
     /// Whether the frame was last seen with this page. Only a pin makes it certain.
     #[inline]
     pub(super) fn is_tagged(&self, page: PageId) -> bool {
-        // Relaxed: a hint until a pin's Acquire orders it, or read under the lock that orders changes of the tag.
+        // Relaxed: a hint until a pin's Acquire orders it, or read under the lock that orders
+        // changes of the tag.
         self.tag.load(Relaxed) == page.raw()
     }
 
-    /// The page in the frame if it is resident without pins, at this moment. If it is dirty, a claim says so, and it is
-    /// written.
+    /// The page in the frame if it is resident without pins, at this moment. If it is dirty, a
+    /// claim says so, and it is written.
     pub(super) fn evictable(&self) -> Option<PageId> {
         // Acquire: the tag is at least as new as the publication that made the state resident.
         if self.state.load(Acquire) & (RESIDENT | WRITING | PINS) != RESIDENT {
@@ -108,10 +111,11 @@ impl Header {
         (tag != NO_PAGE).then(|| PageId::from_raw(tag))
     }
 
-    /// The page in the frame, pinned or not. It was admitted before its tag was set, and a claim takes the tag away.
+    /// The page in the frame, pinned or not. It was admitted before its tag was set, and a claim
+    /// takes the tag away.
     pub(super) fn tagged(&self) -> Option<PageId> {
-        // Relaxed: who holds the policy's lock sees every claim and admission that was made under it before, and what he
-        // cannot see yet has not been told to the policy either.
+        // Relaxed: who holds the policy's lock sees every claim and admission that was made under
+        // it before, and what the caller cannot see yet has not been told to the policy either.
         let tag = self.tag.load(Relaxed);
         (tag != NO_PAGE).then(|| PageId::from_raw(tag))
     }
@@ -121,8 +125,9 @@ impl Header {
     pub(super) fn pin(&self, index: u32) -> Option<Held> {
         let mut state = self.state.load(Relaxed);
         while state & RESIDENT != 0 {
-            // Acquire: pairs with the Release of `publish` (the unpins in between continue its release sequence), so
-            // that the tag, the length and the page's bytes are seen as they were published.
+            // Acquire: pairs with the Release of `publish` (the unpins in between continue its
+            // release sequence), so that the tag, the length and the page's bytes are seen as they
+            // were published.
             match self.state.compare_exchange_weak(state, state + 1, Acquire, Relaxed) {
                 Ok(_) => return Some(Held::new(index)),
                 Err(now) => state = now,
@@ -131,23 +136,26 @@ impl Header {
         None
     }
 
-    /// Gives a pin back. True if it was the last one that somebody waits for who wants the page for himself.
+    /// Gives a pin back. True if it was the last one that somebody waits for who wants the page
+    /// alone.
     #[inline]
     pub(super) fn unpin(&self, held: Held) -> bool {
-        // Release: pairs with the Acquire of `claim`, `exclude` and `drained`, so that our reads of the page end before
-        // it is overwritten.
+        // Release: pairs with the Acquire of `claim`, `exclude` and `drained`, so that our reads of
+        // the page end before it is overwritten.
         let before = self.state.fetch_sub(1, Release);
         debug_assert!(before & PINS > 0, "frame {} was unpinned once too often", held.index());
         before & (RESIDENT | PINS) == 1
     }
 
-    /// Takes the frame if it is resident without pins and clean. The caller holds the lock of its page's shard (I2).
+    /// Takes the frame if it is resident without pins and clean. The caller holds the lock of its
+    /// page's shard (I2).
     pub(super) fn claim(&self, index: u32) -> Result<Owned, Refusal> {
         #[cfg(pagecast_shuttle)]
         if mistake::made(CLAIM_WHILE_WRITING) {
             self.state.fetch_and(!WRITING, Relaxed);
         }
-        // Acquire: pairs with the Release of `unpin`. On success the state has no pins and nobody can add one.
+        // Acquire: pairs with the Release of `unpin`. On success the state has no pins and nobody
+        // can add one.
         match self.state.compare_exchange(RESIDENT, 0, AcqRel, Relaxed) {
             Ok(_) => Ok(self.own(index)),
             Err(now) if now & (RESIDENT | PINS) == RESIDENT => Err(Refusal::Dirty),
@@ -170,43 +178,49 @@ impl Header {
         Owned::new(index)
     }
 
-    /// From here on the page and its bytes may change. Called where a frame becomes owned, by its owner.
+    /// From here on the page and its bytes may change. Called where a frame becomes owned, by its
+    /// owner.
     fn begin_change(&self) {
         // Only the owner writes the version, so that a load and a store do.
         self.version.store(self.version.load(Relaxed) + 1, Relaxed);
-        // Release: pairs with the Acquire fence of `is_unchanged`. A reader who sees anything that is written to the
-        // page, its tag or its length from here on also sees the odd version.
+        // Release: pairs with the Acquire fence of `is_unchanged`. A reader who sees anything that
+        // is written to the page, its tag or its length from here on also sees the odd version.
         fence(Release);
     }
 
-    /// The page and its bytes stay as they are from here on. Called by the owner, before he lets others in.
+    /// The page and its bytes stay as they are from here on. Called by the owner, before others are
+    /// let in.
     fn end_change(&self) {
         // Release: pairs with the Acquire of `stable_version`, whose reader sees all of the change.
         self.version.store(self.version.load(Relaxed) + 1, Release);
     }
 
-    /// The version, if the page and its bytes stand still at this moment: where a read without a pin begins.
+    /// The version, if the page and its bytes stand still at this moment: where a read without a
+    /// pin begins.
     #[inline]
     pub(super) fn stable_version(&self) -> Option<u64> {
         let version = self.version.load(Acquire);
         version.is_multiple_of(2).then_some(version)
     }
 
-    /// Whether what was read since [`stable_version`](Self::stable_version) is what was there: where a read without a
-    /// pin ends.
+    /// Whether what was read since [`stable_version`](Self::stable_version) is what was there:
+    /// where a read without a pin ends.
     #[inline]
     pub(super) fn is_unchanged(&self, version: u64) -> bool {
-        // Acquire: keeps the reads before it before the look at the version; pairs with the fence of `begin_change`.
+        // Acquire: keeps the reads before it before the look at the version; pairs with the fence
+        // of `begin_change`.
         fence(Acquire);
         self.version.load(Relaxed) == version
     }
 
-    /// The frame has no page any more. Only its owner calls this, under the lock of the old page's shard.
+    /// The frame has no page any more. Only its owner calls this, under the lock of the old page's
+    /// shard.
     pub(super) fn invalidate(&self) {
         self.tag.store(NO_PAGE, Relaxed);
     }
 
-    /// Says what the frame holds from now on: `page` as of log record `lsn`. Only the owner calls this, before `publish`.
+    /// Says what the frame holds from now on: `page` as of log record `lsn`. Only the owner calls
+    /// this, before `publish`.
     pub(super) fn describe(&self, page: PageId, len: u32, lsn: u64) {
         self.tag.store(page.raw(), Relaxed);
         self.len.store(len, Relaxed);
@@ -214,22 +228,23 @@ impl Header {
         self.dirty_since.store(NEVER, Relaxed);
     }
 
-    /// Marks the page as brought ahead. Only the owner calls this, before `publish`.
-    pub(super) fn mark(&self) {
+    /// Flags the page as brought ahead. Only the owner calls this, before `publish`.
+    pub(super) fn flag(&self) {
         self.ahead.store(1, Relaxed);
     }
 
-    /// Whether the page was brought ahead and nobody has used it. Relaxed here and below: the mark orders nothing.
+    /// Whether the page was brought ahead and nobody has used it. Relaxed here and below: the flag
+    /// orders nothing.
     #[inline]
-    pub(super) fn is_marked(&self) -> bool {
+    pub(super) fn is_flagged(&self) -> bool {
         self.ahead.load(Relaxed) != 0
     }
 
-    /// Takes the mark off; whether it was there. The caller holds a pin, owns the frame, or has the lock of its page's
-    /// shard, so that the mark is of the page that he means.
-    pub(super) fn unmark(&self) -> bool {
+    /// Takes the flag off; whether it was there. The caller holds a pin, owns the frame, or has the
+    /// lock of its page's shard, so that the flag is of the page that is meant.
+    pub(super) fn unflag(&self) -> bool {
         #[cfg(pagecast_shuttle)]
-        if mistake::made(mistake::MARK_TAKEN_TWICE) {
+        if mistake::made(mistake::FLAG_TAKEN_TWICE) {
             let before = self.ahead.load(Relaxed);
             self.ahead.store(0, Relaxed);
             return before != 0;
@@ -240,8 +255,8 @@ impl Header {
     /// Makes the frame resident with one pin for each who waited, and hands out those pins.
     pub(super) fn publish(&self, owned: Owned, pins: u32) -> impl Iterator<Item = Held> + use<> {
         self.end_change();
-        // Release: pairs with the Acquire of `pin`. A plain store, since only the owner changes the state of a frame
-        // that is not resident.
+        // Release: pairs with the Acquire of `pin`. A plain store, since only the owner changes the
+        // state of a frame that is not resident.
         self.state.store(RESIDENT + u64::from(pins), Release);
         (0..pins).map(move |_| Held::new(owned.index()))
     }
@@ -268,9 +283,10 @@ impl Header {
         self.lsn.load(Relaxed)
     }
 
-    /// Turns a pin into the wish to have the page alone: from now on nobody adds a pin. The frame is ours at once if
-    /// there was no other pin, and when [`drained`](Self::drained) says so if there was. The caller holds the lock of
-    /// the page's shard and has seen no load of it there, so that nobody else has or wants it alone.
+    /// Turns a pin into the wish to have the page alone: from now on nobody adds a pin. The frame
+    /// is ours at once if there was no other pin, and when [`drained`](Self::drained) says so if
+    /// there was. The caller holds the lock of the page's shard and has seen no load of it there,
+    /// so that nobody else has or wants it alone.
     pub(super) fn exclude(&self, held: Held) -> Option<Owned> {
         let mut state = self.state.load(Relaxed);
         loop {
@@ -286,14 +302,15 @@ impl Header {
         }
     }
 
-    /// The frame, if the last pin beside the one who excluded others is gone. He calls this, until it is his.
+    /// The frame, if the last pin beside the one who excluded others is gone. Whoever excluded them
+    /// calls this until it has the frame.
     pub(super) fn drained(&self, index: u32) -> Option<Owned> {
         (self.state.load(Acquire) & (EXCLUSIVE | PINS) == EXCLUSIVE).then(|| self.own(index))
     }
 
-    /// Lets others pin the page again, and hands out `pins` pins. `changed` is the first and the last log record of what
-    /// its owner changed, if he did. Who calls this has excluded others, and gives up what he has of the
-    /// frame: owned, or only wished for.
+    /// Lets others pin the page again, and hands out `pins` pins. `changed` is the first and the
+    /// last log record of what its owner changed, if it did. The caller has excluded others, and
+    /// gives up what it has of the frame: owned, or only wished for.
     pub(super) fn readmit(
         &self,
         index: u32,
@@ -320,9 +337,9 @@ impl Header {
         }
     }
 
-    /// Begins to write the page, if it is dirty and not being written: it counts as clean from here on, so that a change
-    /// that comes while it is written makes it dirty again. The first log record that is not on storage. The caller
-    /// holds a pin until he has copied the page.
+    /// Begins to write the page, if it is dirty and not being written: it counts as clean from here
+    /// on, so that a change that comes while it is written makes it dirty again. The first log
+    /// record that is not on storage. The caller holds a pin until the page is copied.
     pub(super) fn begin_write(&self, _held: &Held) -> Option<u64> {
         let mut state = self.state.load(Relaxed);
         while state & (DIRTY | WRITING) == DIRTY {
@@ -347,7 +364,8 @@ impl Header {
             let next = (state & !WRITING) | dirty;
             #[cfg(pagecast_shuttle)]
             let next = if mistake::made(CLEARED_LATE) { next & !DIRTY | dirty } else { next };
-            // Release: pairs with the Acquire of `claim`, so that the page is read again only after it was written.
+            // Release: pairs with the Acquire of `claim`, so that the page is read again only after
+            // it was written.
             match self.state.compare_exchange_weak(state, next, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(now) => state = now,
@@ -355,9 +373,11 @@ impl Header {
         }
     }
 
-    /// What keeps the page from being on storage up to log record `upto`, its own not included. `None` of it: everything.
+    /// What keeps the page from being on storage up to log record `upto`, its own not included.
+    /// `None` of it: everything.
     pub(super) fn unwritten(&self, upto: Option<u64>) -> Unwritten {
-        // Acquire: pairs with the Release of `readmit`, so that `dirty_since` is at least as new as the state.
+        // Acquire: pairs with the Release of `readmit`, so that `dirty_since` is at least as new as
+        // the state.
         let state = self.state.load(Acquire);
         if state & EXCLUSIVE != 0 {
             Unwritten::Exclusive

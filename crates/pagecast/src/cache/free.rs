@@ -1,9 +1,11 @@
-//! Frames that hold no page: those to be filled next, and those that are out of use until the pool grows.
+//! Frames that hold no page: those to be filled next, and those that are out of use until the pool
+//! grows.
 //!
-//! The frames in use are the first `count` of all that there is address space for. A frame above is *retired* as soon as
-//! nobody has it: its memory goes back to the system, and it waits here. A shrink therefore stops nobody: it lowers the
-//! count, retires what is free, takes what is resident without pins, and what is pinned or being filled at that moment
-//! is retired when it is given back or, being resident then, by the misses that follow ([`Cache::drain`]).
+//! The frames in use are the first `count` of all that there is address space for. A frame above is
+//! *retired* as soon as nobody has it: its memory goes back to the system, and it waits here. A
+//! shrink therefore stops nobody: it lowers the count, retires what is free, takes what is resident
+//! without pins, and what is pinned or being filled at that moment is retired when it is given back
+//! or, being resident then, by the misses that follow ([`Cache::drain`]).
 
 use pagecast_core::policy::Refusal;
 use pagecast_core::{FrameId, PageId};
@@ -15,7 +17,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU32};
 use crate::sync::{Mutex, unless_mistaken};
 use crate::token::Owned;
 
-/// How many frames a miss looks at for pages that a shrink left behind: few beside what a miss costs.
+/// How many frames a miss looks at for pages that a shrink left behind: few beside what a miss
+/// costs.
 pub(super) const DRAINED_PER_MISS: u32 = 32;
 
 /// How many frames [`FreeFrames::give_back`] withholds at once from those who want one.
@@ -23,9 +26,9 @@ const BATCH: usize = 64;
 
 /// Frames without a page.
 ///
-/// Invariants, under the lock: (F1) a frame in `free` is below `count`, one in `retired` is not. (F2) A frame's memory is
-/// given back before the frame is retired, by who owns it. (F3) `draining` says whether a frame at or above `count` is
-/// not retired.
+/// Invariants, under the lock: (F1) a frame in `free` is below `count`, one in `retired` is not.
+/// (F2) A frame's memory is given back before the frame is retired, by who owns it. (F3) `draining`
+/// says whether a frame at or above `count` is not retired.
 pub(super) struct FreeFrames {
     lists: Mutex<Lists>,
     /// Frames in use. Changed under the lock; read without it where an old value does no harm.
@@ -55,7 +58,8 @@ impl FreeFrames {
         }
     }
 
-    /// Frames in use. Relaxed: whoever acts on an old value meets the lock or a claim before it matters.
+    /// Frames in use. Relaxed: whoever acts on an old value meets the lock or a claim before it
+    /// matters.
     #[inline]
     pub(super) fn count(&self) -> u32 {
         self.count.load(Relaxed)
@@ -108,8 +112,8 @@ impl FreeFrames {
         self.draining.store((lists.retired.len() as u32) < self.most - self.count(), Relaxed);
     }
 
-    /// Whether frames above the count are still in somebody's hands. Relaxed: a miss that does not see it yet leaves the
-    /// work to the next.
+    /// Whether frames above the count are still in somebody's hands. Relaxed: a miss that does not
+    /// see it yet leaves the work to the next.
     #[inline]
     pub(super) fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
@@ -124,8 +128,8 @@ impl FreeFrames {
         (0..limit).map(move |i| count + start.wrapping_add(i) % above)
     }
 
-    /// Gives the memory of all free frames back to the system, a few at a time, and says how many there were. They stay
-    /// free: the system gives zeroed memory when they are filled again.
+    /// Gives the memory of all free frames back to the system, a few at a time, and says how many
+    /// there were. They stay free: the system gives zeroed memory when they are filled again.
     pub(super) fn give_back(&self, memory: &FrameMemory) -> u32 {
         let free = self.idle()[0];
         let mut given = 0;
@@ -152,8 +156,9 @@ impl FreeFrames {
 }
 
 impl Cache {
-    /// Changes how many frames are in use, from 1 to all that there are, without stopping anybody. What the pages of
-    /// frames above were is forgotten; those that are held or dirty leave later. Says how many are left there.
+    /// Changes how many frames are in use, from 1 to all that there are, without stopping anybody.
+    /// What the pages of frames above were is forgotten; those that are held or dirty leave later.
+    /// Says how many are left there.
     pub(crate) fn resize(&self, frames: u32) -> u32 {
         self.policy.resize(frames);
         self.clock.iter().for_each(|clock| clock.resize(frames));
@@ -176,8 +181,8 @@ impl Cache {
         }
     }
 
-    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds it. A dirty page is
-    /// remembered as one to be written.
+    /// Takes the page from a frame without asking the policy, and frees the frame, if nobody holds
+    /// it. A dirty page is remembered as one to be written.
     pub(super) fn evacuate(&self, index: u32, page: PageId) {
         match self.take_from(index, page) {
             Ok(owned) => {

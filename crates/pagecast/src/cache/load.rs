@@ -13,8 +13,8 @@ use crate::stats::Counter;
 use crate::sync::{Mutex, unless_mistaken};
 use crate::token::{Held, Owned};
 
-/// A load that is under way or has ended. It is found through its shard's table until it ends, and through its waiters
-/// afterwards.
+/// A load that is under way or has ended. It is found through its shard's table until it ends, and
+/// through its waiters afterwards.
 pub(super) struct Load {
     /// The request that began it.
     pub(super) access: Access,
@@ -22,13 +22,13 @@ pub(super) struct Load {
 }
 
 enum State {
-    /// One place for each waiter, so that a waiter's newest waker replaces its old one; `waiters` counts those that
-    /// have not gone away.
+    /// One place for each waiter, so that a waiter's newest waker replaces its old one; `waiters`
+    /// counts those that have not gone away.
     Pending {
         waiters: u32,
         wakers: Vec<Option<Waker>>,
         /// Brought ahead, and nobody has asked for it yet.
-        marked: bool,
+        flagged: bool,
     },
     Ended(Outcome),
 }
@@ -52,25 +52,26 @@ impl Load {
         Self::pending(access, true)
     }
 
-    fn pending(access: Access, marked: bool) -> Arc<Self> {
-        let state = State::Pending { waiters: 0, wakers: Vec::new(), marked };
+    fn pending(access: Access, flagged: bool) -> Arc<Self> {
+        let state = State::Pending { waiters: 0, wakers: Vec::new(), flagged };
         Arc::new(Self { access, state: Mutex::new(state) })
     }
 
     /// Whether it was brought ahead and nobody has asked for the page yet.
-    pub(super) fn is_marked(&self) -> bool {
-        matches!(&*self.state.lock(), State::Pending { marked: true, .. })
+    pub(super) fn is_flagged(&self) -> bool {
+        matches!(&*self.state.lock(), State::Pending { flagged: true, .. })
     }
 
-    /// Takes the mark off; whether it was there.
-    pub(super) fn unmark(&self) -> bool {
+    /// Takes the flag off; whether it was there.
+    pub(super) fn unflag(&self) -> bool {
         match &mut *self.state.lock() {
-            State::Pending { marked, .. } => std::mem::take(marked),
+            State::Pending { flagged, .. } => std::mem::take(flagged),
             State::Ended(_) => false,
         }
     }
 
-    /// Adds a waiter. The caller holds the shard's lock, under which the load was found and cannot end (I5).
+    /// Adds a waiter. The caller holds the shard's lock, under which the load was found and cannot
+    /// end (I5).
     pub(super) fn join(self: &Arc<Self>, cache: &Arc<Cache>) -> Waiter {
         let mut state = self.state.lock();
         let State::Pending { waiters, wakers, .. } = &mut *state else {
@@ -81,13 +82,14 @@ impl Load {
         Waiter { cache: cache.clone(), load: self.clone(), place: wakers.len() - 1, waits: true }
     }
 
-    /// Ends the load with what `outcome` makes of the number of waiters and the mark, and hands out those to wake once
-    /// the locks are free. A waiter that goes away is counted out before or finds its pin after, never in between.
+    /// Ends the load with what `outcome` makes of the number of waiters and the flag, and hands out
+    /// those to wake once the locks are free. A waiter that goes away is counted out before or
+    /// finds its pin after, never in between.
     pub(super) fn end(&self, outcome: impl FnOnce(u32, bool) -> Outcome) -> Vec<Option<Waker>> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Ended(Outcome::NoFrame)) {
-            State::Pending { waiters, wakers, marked } => {
-                *state = State::Ended(outcome(waiters, marked));
+            State::Pending { waiters, wakers, flagged } => {
+                *state = State::Ended(outcome(waiters, flagged));
                 wakers
             }
             State::Ended(_) => unreachable!("a load is ended once, by the one Loading it has (I5)"),
@@ -99,7 +101,8 @@ pub(super) fn wake(wakers: Vec<Option<Waker>>) {
     wakers.into_iter().flatten().for_each(Waker::wake);
 }
 
-/// The duty to end a load. Dropped without an end, it fails the load, so that nobody waits for ever.
+/// The duty to end a load. Dropped without an end, it fails the load, so that nobody waits for
+/// ever.
 pub(crate) struct Loading {
     cache: Arc<Cache>,
     load: Arc<Load>,
@@ -133,7 +136,8 @@ impl Loading {
         }
     }
 
-    /// The frame is filled: makes its first `len` bytes the page as of log record `lsn`, pinned once for each waiter.
+    /// The frame is filled: makes its first `len` bytes the page as of log record `lsn`, pinned
+    /// once for each waiter.
     pub(crate) fn publish(mut self, len: u32, lsn: u64) {
         let Some(owned) = self.owned.take() else { return };
         let cache = self.cache.clone();
@@ -144,9 +148,9 @@ impl Loading {
         let header = &cache.headers[index as usize];
         header.describe(page, len, lsn);
         cache.table.link(&cache.headers, page, index, &shard);
-        let wakers = self.load.end(|waiters, marked| {
-            if marked {
-                header.mark();
+        let wakers = self.load.end(|waiters, flagged| {
+            if flagged {
+                header.flag();
             }
             let pins = header.publish(owned, waiters).collect();
             cache.note_arrival(&self.load.access, index);
@@ -181,8 +185,8 @@ impl Loading {
         unless_mistaken!(FAILURE_KEPT, {
             let page = self.load.access.page;
             let mut shard = self.cache.table.shard(page).lock();
-            let wakers = self.load.end(|_, marked| {
-                if marked {
+            let wakers = self.load.end(|_, flagged| {
+                if flagged {
                     self.cache.take_off(Counter::PrefetchWasted);
                 }
                 self.cache.ended_one();
@@ -203,7 +207,8 @@ impl Drop for Loading {
     }
 }
 
-/// Someone who wants the page of a load. A future; going away early leaves the load as it is and gives back the pin.
+/// Someone who wants the page of a load. A future; going away early leaves the load as it is and
+/// gives back the pin.
 pub(crate) struct Waiter {
     cache: Arc<Cache>,
     load: Arc<Load>,

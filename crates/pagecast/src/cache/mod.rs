@@ -12,13 +12,16 @@
 //! ```
 //!
 //! Three rules keep it right, and three mistakes against them are kept for the exploration to catch
-//! (`exploration.rs`): a claimed frame loses its page at once, tag and chain (rule 1); who pinned a frame without a lock
-//! looks again whose it is (rule 2); a load ends for all its waiters, with or without a page (rule 3).
+//! (`exploration.rs`): a claimed frame loses its page at once, tag and chain (rule 1); who pinned a
+//! frame without a lock looks again whose it is (rule 2); a load ends for all its waiters, with or
+//! without a page (rule 3).
 //!
-//! Having a page alone is in `exclusive.rs`, its way to storage in `write_back.rs`, pages brought ahead in `ahead.rs`.
+//! Having a page alone is in `exclusive.rs`, its way to storage in `write_back.rs`, pages brought
+//! ahead in `ahead.rs`.
 //!
-//! No call here waits for a frame or for I/O, so nobody waits while he keeps others waiting; only a [`Waiter`] waits,
-//! and its load is in the hands of an I/O thread or of a caller on his way to hand it over.
+//! No call here waits for a frame or for I/O, so nobody waits who keeps others waiting; only a
+//! [`Waiter`] waits, and its load is in the hands of an I/O thread or of a caller on its way to
+//! hand it over.
 
 mod ahead;
 mod check;
@@ -52,7 +55,7 @@ pub(crate) use ahead::Ahead;
 pub use check::FrameCounts;
 use client::SharedQueues;
 pub(crate) use client::{Anyone, Client, SessionState};
-pub(crate) use evict::Place;
+pub(crate) use evict::Placement;
 pub(crate) use exclusive::{Exclusive, Upgrade};
 use frame::Header;
 use free::FreeFrames;
@@ -61,26 +64,33 @@ pub(crate) use load::{Loading, Waiter};
 pub(crate) use shares::{Capped, MAX_KEEPS};
 use shares::{Caps, Keeps};
 use table::Table;
+#[cfg(all(test, not(pagecast_shuttle)))]
+pub(crate) use table::look_ups;
 pub(crate) use write_back::{Blocked, Writing};
 
 /// The frames of a pool and all that is known about them.
 ///
 /// Invariants:
-/// * (I1) A frame is owned, resident, or exclusive. Of an owned frame there is exactly one [`Owned`]: among the free
-///   frames, in a [`Loading`] or an [`Exclusive`], or on the way between them.
-/// * (I2) Under a shard's lock its chains link exactly the resident and the exclusive frames of its pages, each tagged
-///   with its page. Claim and publication change state, tag and link in one hold of that lock.
-/// * (I3) Under a shard's lock a page of it is resident in one frame, or has one load in flight, or neither. Publication
-///   removes the load and links the frame in one hold; a request looks for both in one hold. A page that somebody has
-///   or wants alone counts as being loaded, by him.
-/// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have not come yet. Each
-///   waiter has its pin before it wakes.
+/// * (I1) A frame is owned, resident, or exclusive. Of an owned frame there is exactly one
+///   [`Owned`]: among the free frames, in a [`Loading`] or an [`Exclusive`], or on the way between
+///   them.
+/// * (I2) Under a shard's lock its chains link exactly the resident and the exclusive frames of its
+///   pages, each tagged with its page. Claim and publication change state, tag and link in one hold
+///   of that lock.
+/// * (I3) Under a shard's lock a page of it is resident in one frame, or has one load in flight, or
+///   neither. Publication removes the load and links the frame in one hold; a request looks for
+///   both in one hold. A page that somebody has or wants alone counts as being loaded, by that
+///   caller.
+/// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have
+///   not come yet. Each waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
-/// * (I6) Locks are taken in this order: a queue's, the policy's own, a shard's, a load's, the caps'. No two queues' or shards' at
-///   once. The policy is never called under a shard's lock, and nothing is read or woken under any.
-/// * (I7) `marked` counts the loads and frames that carry the mark of a page brought ahead (`ahead.rs`). A mark moves from
-///   the load to the frame at publication, and is taken off once.
-/// * (I8) A frame that is dirty, being written or exclusive is not claimed. A page is being written once at a time.
+/// * (I6) Locks are taken in this order: a queue's, the policy's own, a shard's, a load's, the
+///   caps'. No two queues' or shards' at once. The policy is never called under a shard's lock, and
+///   nothing is read or woken under any.
+/// * (I7) `flagged` counts the loads and frames that carry the flag of a page brought ahead
+///   (`ahead.rs`). A flag moves from the load to the frame at publication, and is taken off once.
+/// * (I8) A frame that is dirty, being written or exclusive is not claimed. A page is being written
+///   once at a time.
 /// * (I9) The version of a frame is even only while it is resident and nobody may write to it.
 pub(crate) struct Cache {
     headers: Box<[Header]>,
@@ -95,7 +105,7 @@ pub(crate) struct Cache {
     queues: SharedQueues,
     loads: AtomicU32,
     max_loads: u32,
-    marked: AtomicU32,
+    flagged: AtomicU32,
     caps: Caps,
     keeps: Keeps,
     /// Who waits for the last pin of others on a frame, to have its page alone.
@@ -145,8 +155,9 @@ impl Cache {
 
     /// Bytes of headers, free list, page table and loads in flight for `frames` frames.
     pub(crate) fn metadata_bytes(frames: u32) -> [u64; 3] {
-        // A load's own block with its counts, its place in the shard's hash table (at most 7/8 full, and twice that
-        // after growing), its duty in the I/O queue, and a waiter with its waker.
+        // A load's own block with its counts, its place in the shard's hash table (at most 7/8
+        // full, and twice that after growing), its duty in the I/O queue, and a waiter with its
+        // waker.
         let load = size_of::<Load>() + 16 + 4 * (size_of::<(PageId, Arc<Load>)>() + 1) + size_of::<Loading>() + 32;
         [
             u64::from(frames) * (size_of::<Header>() + size_of::<Owned>()) as u64,
@@ -170,7 +181,7 @@ impl Cache {
             queues: SharedQueues::new(),
             loads: AtomicU32::new(0),
             max_loads: Self::max_loads(most),
-            marked: AtomicU32::new(0),
+            flagged: AtomicU32::new(0),
             caps: Caps::new(),
             keeps: Keeps::new(),
             draining: Mutex::new(Vec::new()),
@@ -184,8 +195,8 @@ impl Cache {
         self.free.count()
     }
 
-    /// Pins `page` if it is resident and no frame moves under our feet. `access` is asked for only if the policy wants
-    /// to know; it reads the clock if it is given no time.
+    /// Pins `page` if it is resident and no frame moves under our feet. `access` is asked for only
+    /// if the policy wants to know; it reads the clock if it is given no time.
     #[inline]
     pub(crate) fn hit(
         &self,
@@ -194,12 +205,13 @@ impl Cache {
         access: impl FnOnce(Option<Tick>) -> Access,
     ) -> Option<Held> {
         let frame = self.table.find(&self.headers, page)?;
-        // The page's own first line is on its way while the frame is pinned: a processor lets no read pass an atomic.
+        // The page's own first line is on its way while the frame is pinned: a processor lets no
+        // read pass an atomic.
         self.memory.prefetch(frame);
         let header = &self.headers[frame as usize];
         let held = header.pin(frame)?;
-        // Rule 2: between finding and pinning, the frame may have been claimed and filled with another page. Now that it
-        // is pinned it keeps the page it has.
+        // Rule 2: between finding and pinning, the frame may have been claimed and filled with
+        // another page. Now that it is pinned it keeps the page it has.
         unless_mistaken!(NO_RECHECK, {
             if !header.is_tagged(page) {
                 self.unpin(held);
@@ -211,8 +223,9 @@ impl Cache {
         Some(held)
     }
 
-    /// Copies bytes of a resident page from `offset` on without a pin, and says how many. `None` if the page is not
-    /// resident, or changed hands while it was copied: what is in `into` then is of no use.
+    /// Copies bytes of a resident page from `offset` on without a pin, and says how many. `None` if
+    /// the page is not resident, or changed hands while it was copied: what is in `into` then is of
+    /// no use.
     pub(crate) fn copy_unpinned(
         &self,
         client: &mut impl Client,
@@ -224,9 +237,9 @@ impl Cache {
         let frame = self.table.find(&self.headers, page)?;
         let header = &self.headers[frame as usize];
         let version = header.stable_version()?;
-        // Of this version or of a later one, which the last look tells. The first use of a page that was brought ahead
-        // takes its mark off, and with it a pin.
-        if !header.is_tagged(page) || header.is_marked() {
+        // Of this version or of a later one, which the last look tells. The first use of a page
+        // that was brought ahead takes its flag off, and with it a pin.
+        if !header.is_tagged(page) || header.is_flagged() {
             return None;
         }
         // Nothing of a page that ends before it.
@@ -264,7 +277,7 @@ impl Cache {
             return Request::Hit(held);
         }
         if let Some(load) = shard.get(&page) {
-            let was_marked = load.unmark();
+            let was_marked = load.unflag();
             if was_marked {
                 self.take_off(Counter::PrefetchLate);
             }
@@ -280,11 +293,12 @@ impl Cache {
         Request::Started(Loading::new(self.clone(), load), waiter)
     }
 
-    /// A page that was brought ahead is used for the first time, or the policy is told of a further use.
+    /// A page that was brought ahead is used for the first time, or the policy is told of a further
+    /// use.
     #[inline]
     fn first_use_or_touch(&self, client: &mut impl Client, held: &Held, access: impl FnOnce(Option<Tick>) -> Access) {
         let header = &self.headers[held.index() as usize];
-        if !header.is_marked() || !self.unmark(header, Counter::PrefetchUseful) {
+        if !header.is_flagged() || !self.unflag(header, Counter::PrefetchUseful) {
             self.touch(client, held.index(), access);
         }
     }
@@ -358,8 +372,9 @@ impl Cache {
         }
     }
 
-    /// Frees the frames of a relation that nobody will ask for again, changes that were not written included. Pages that
-    /// are pinned or on their way stay, until the policy finds that nobody wants them.
+    /// Frees the frames of a relation that nobody will ask for again, changes that were not written
+    /// included. Pages that are pinned or on their way stay, until the policy finds that nobody
+    /// wants them.
     pub(crate) fn discard(&self, relation: RelationId) {
         self.cap(Capped::Relation(relation), None);
         self.keep(relation, 0);
@@ -380,13 +395,14 @@ impl Cache {
             return Err(Refusal::Pinned);
         }
         let owned = header.claim(index)?;
-        // Rule 1: from here on nobody finds the page, and nobody who found it before can pin the frame.
+        // Rule 1: from here on nobody finds the page, and nobody who found it before can pin the
+        // frame.
         unless_mistaken!(TAG_KEPT, {
             header.invalidate();
             self.table.unlink(&self.headers, page, index, &shard);
         });
         drop(shard);
-        self.unmark(header, Counter::PrefetchWasted);
+        self.unflag(header, Counter::PrefetchWasted);
         self.keeps.count(page, -1);
         Ok(owned)
     }

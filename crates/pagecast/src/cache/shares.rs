@@ -1,16 +1,19 @@
-//! Shares of the pool that are set by hand: caps, which bound what a relation or a scan may take, and keeps, which spare a
-//! relation's pages.
+//! Shares of the pool that are set by hand: caps, which bound what a relation or a scan may take,
+//! and keeps, which spare a relation's pages.
 //!
-//! **Cap.** The resident pages that a relation or a scan had loaded stand in a ring. When the ring is full, the next load
-//! takes the frame of the oldest of them that nobody holds, and the policy is not asked. Pages that are pinned stay, and
-//! pages on their way are not in the ring yet: by as many a cap is exceeded for a while.
+//! **Cap.** The resident pages that a relation or a scan had loaded stand in a ring. When the ring
+//! is full, the next load takes the frame of the oldest of them that nobody holds, and the policy
+//! is not asked. Pages that are pinned stay, and pages on their way are not in the ring yet: by as
+//! many a cap is exceeded for a while.
 //!
-//! **Keep.** While no more pages of a relation are resident than are to be kept, an eviction passes over them as if they
-//! were pinned; only if nothing else can be had it takes one. Every policy is steered by that alone.
+//! **Keep.** While no more pages of a relation are resident than are to be kept, an eviction passes
+//! over them as if they were pinned; only if nothing else can be had it takes one. Every policy is
+//! steered by that alone.
 //!
-//! Cost: nothing where none is set. With caps, a lock and the claims of one load for each miss; 16 bytes for each page in
-//! a ring. With keeps, up to [`MAX_KEEPS`] comparisons for each candidate of an eviction, and under policies that go
-//! through a list, a step for each kept page that stands in front of the victim.
+//! Cost: nothing where none is set. With caps, a lock and the claims of one load for each miss; 16
+//! bytes for each page in a ring. With keeps, up to [`MAX_KEEPS`] comparisons for each candidate of
+//! an eviction, and under policies that go through a list, a step for each kept page that stands in
+//! front of the victim.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -36,8 +39,8 @@ pub(crate) enum Capped {
 
 /// The caps that are set.
 pub(super) struct Caps {
-    /// How many there are: without any, nobody takes the lock. Relaxed: a load that misses a cap set this moment is as one
-    /// that was there before.
+    /// How many there are: without any, nobody takes the lock. Relaxed: a load that misses a cap
+    /// set this moment is as one that was there before.
     number: AtomicU32,
     rings: Mutex<HashMap<Capped, Ring>>,
 }
@@ -100,7 +103,8 @@ impl Ring {
 
 /// The relations that are kept.
 pub(super) struct Keeps {
-    /// How many of the places are taken, from the first on; each is taken and given up under the lock.
+    /// How many of the places are taken, from the first on; each is taken and given up under the
+    /// lock.
     number: AtomicU32,
     places: [Keep; MAX_KEEPS],
     changing: Mutex<()>,
@@ -162,7 +166,8 @@ impl Cache {
         self.caps.set(whose, most, pages);
     }
 
-    /// Keeps up to `most` pages of a relation, or none any more with 0. False if too many relations are kept already.
+    /// Keeps up to `most` pages of a relation, or none any more with 0. False if too many relations
+    /// are kept already.
     pub(crate) fn keep(&self, relation: RelationId, most: u32) -> bool {
         let _one_at_a_time = self.keeps.changing.lock();
         if let Some(keep) = self.keeps.of(relation) {
@@ -188,7 +193,8 @@ impl Cache {
         tagged.filter(move |(_, page)| page.relation() == relation)
     }
 
-    /// A frame of the relation's or scan's own, if it has as many as it may. What it has beyond that is freed.
+    /// A frame of the relation's or scan's own, if it has as many as it may. What it has beyond
+    /// that is freed.
     pub(super) fn take_capped(&self, access: &Access) -> Option<Owned> {
         if !self.caps.are_set() {
             return None;
@@ -227,7 +233,8 @@ impl Cache {
         Some(owned)
     }
 
-    /// The page of a load is resident. Called before anybody learns it, under the locks of shard and load.
+    /// The page of a load is resident. Called before anybody learns it, under the locks of shard
+    /// and load.
     pub(super) fn note_arrival(&self, access: &Access, frame: u32) {
         self.keeps.count(access.page, 1);
         if self.caps.are_set() {

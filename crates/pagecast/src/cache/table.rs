@@ -1,4 +1,5 @@
-//! The page table: a fixed array of chains through the frame headers, and the loads that are under way.
+//! The page table: a fixed array of chains through the frame headers, and the loads that are under
+//! way.
 
 use std::sync::Arc;
 
@@ -15,14 +16,15 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// Locks of the table; a power of two.
 const SHARDS: u32 = 64;
 
-/// How many links a reader follows without a lock. Chains hold one or two frames; a reader that strays into others
-/// because frames move under it gives up here and asks again under the lock.
+/// How many links a reader follows without a lock. Chains hold one or two frames; a reader that
+/// strays into others because frames move under it gives up here and asks again under the lock.
 const MAX_STEPS: u32 = 32;
 
 /// The loads under way of one shard's pages.
 pub(super) type InFlight = HashMap<PageId, Arc<Load>, FixedState>;
 
-/// Chains are changed under their shard's lock, with which the caller proves that it has it, and read without.
+/// Chains are changed under their shard's lock, with which the caller proves that it has it, and
+/// read without.
 pub(super) struct Table {
     heads: Box<[AtomicU32]>,
     /// What is left of a hash after it is the number of a chain.
@@ -67,10 +69,13 @@ impl Table {
         self.shards.iter()
     }
 
-    /// A frame that had `page` when it was looked at. Without the shard's lock, none does not mean that there is none.
+    /// A frame that had `page` when it was looked at. Without the shard's lock, none does not mean
+    /// that there is none.
     #[inline]
     pub(super) fn find(&self, headers: &[Header], page: PageId) -> Option<u32> {
-        // Acquire here and below: pairs with the Release of `link`. The tag itself is checked again after the pin.
+        count_look_up();
+        // Acquire here and below: pairs with the Release of `link`. The tag itself is checked again
+        // after the pin.
         let mut frame = self.heads[self.bucket(page)].load(Acquire);
         for _ in 0..MAX_STEPS {
             let header = headers.get(frame as usize)?;
@@ -82,9 +87,10 @@ impl Table {
         None
     }
 
-    /// The frame of `page`'s chain that has it. The caller holds the shard's lock, so that the chain stands still: it
-    /// ends after at most as many steps as there are frames.
+    /// The frame of `page`'s chain that has it. The caller holds the shard's lock, so that the
+    /// chain stands still: it ends after at most as many steps as there are frames.
     pub(super) fn find_locked(&self, headers: &[Header], page: PageId, _shard: &InFlight) -> Option<u32> {
+        count_look_up();
         let mut frame = self.heads[self.bucket(page)].load(Relaxed);
         for _ in 0..headers.len() {
             let header = headers.get(frame as usize)?;
@@ -113,7 +119,8 @@ impl Table {
         head.store(frame, Release);
     }
 
-    /// Takes `frame` out of `page`'s chain. Its own link stays, so that a reader who stands on it finds the chain's end.
+    /// Takes `frame` out of `page`'s chain. Its own link stays, so that a reader who stands on it
+    /// finds the chain's end.
     pub(super) fn unlink(&self, headers: &[Header], page: PageId, frame: u32, _shard: &InFlight) {
         let mut link = &self.heads[self.bucket(page)];
         for _ in 0..headers.len() {
@@ -129,4 +136,20 @@ impl Table {
         }
         debug_assert!(false, "frame {frame} is not in the chain of {page:?}");
     }
+}
+
+#[cfg(test)]
+thread_local!(static LOOK_UPS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+
+/// Counts a look-up of this thread, for the tests of what a request costs.
+#[inline]
+fn count_look_up() {
+    #[cfg(test)]
+    LOOK_UPS.set(LOOK_UPS.get() + 1);
+}
+
+/// How many look-ups this thread has made since this was asked last.
+#[cfg(all(test, not(pagecast_shuttle)))]
+pub(crate) fn look_ups() -> u32 {
+    LOOK_UPS.take()
 }

@@ -1,8 +1,9 @@
 //! A page's way to storage, as far as the frames know of it.
 //!
-//! A page is copied under a pin and written from the copy: whoever wants to change it waits for a copy, not for the
-//! device. It counts as clean from the moment of the copy; a change that comes while the copy is written makes it dirty
-//! again. It cannot leave before the write has ended, so that it is never read again too early (I8).
+//! A page is copied under a pin and written from the copy: whoever wants to change it waits for a
+//! copy, not for the device. It counts as clean from the moment of the copy; a change that comes
+//! while the copy is written makes it dirty again. It cannot leave before the write has ended, so
+//! that it is never read again too early (I8).
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub(crate) enum Blocked {
     Exclusive,
 }
 
-/// A page that is being written. Dropped without [`done`](Self::done), its write has failed and it is dirty again.
+/// A page that is being written. Dropped without [`done`](Self::done), its write has failed and it
+/// is dirty again.
 pub(crate) struct Writing {
     cache: Arc<Cache>,
     page: PageId,
@@ -34,8 +36,8 @@ pub(crate) struct Writing {
 }
 
 impl Cache {
-    /// Begins to write `page`, which was seen in this frame, if it is dirty and not being written: copies it into the
-    /// front of `copy`.
+    /// Begins to write `page`, which was seen in this frame, if it is dirty and not being written:
+    /// copies it into the front of `copy`.
     pub(crate) fn begin_write(self: &Arc<Self>, index: u32, page: PageId, copy: &mut [u8]) -> Option<Writing> {
         let header = &self.headers[index as usize];
         let held = header.pin(index)?;
@@ -60,8 +62,8 @@ impl Cache {
         }
     }
 
-    /// The frames whose pages are not on storage up to log record `upto`, in order of their pages, and why. `None`:
-    /// whatever the record.
+    /// The frames whose pages are not on storage up to log record `upto`, in order of their pages,
+    /// and why. `None`: whatever the record.
     pub(crate) fn unwritten(&self, upto: Option<u64>) -> Vec<(PageId, u32)> {
         let headers = self.headers.iter().enumerate();
         let mut unwritten: Vec<_> = headers
@@ -79,7 +81,8 @@ impl Cache {
         dirty.map(|(index, header)| (header.dirty_since(), header.page(), index as u32)).collect()
     }
 
-    /// Whether the frame's page is dirty or being written, up to `upto`; see [`unwritten`](Self::unwritten).
+    /// Whether the frame's page is dirty or being written, up to `upto`; see
+    /// [`unwritten`](Self::unwritten).
     pub(crate) fn is_unwritten(&self, index: u32, page: PageId, upto: Option<u64>) -> bool {
         let header = &self.headers[index as usize];
         header.is_tagged(page) && header.unwritten(upto) != Unwritten::Nothing
@@ -102,8 +105,8 @@ impl Cache {
         shard.get(&page).map(|load| load.join(self))
     }
 
-    /// Waits for everyone who is between finding a page and having it alone, so that whoever comes later sees what was
-    /// done before this call.
+    /// Waits for everyone who is between finding a page and having it alone, so that whoever comes
+    /// later sees what was done before this call.
     pub(crate) fn pass_all_shards(&self) {
         self.table.shards().for_each(|shard| drop(shard.lock()));
     }

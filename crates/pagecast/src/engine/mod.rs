@@ -1,4 +1,5 @@
-//! The engine of a pool: the parts that its clones, scans and reads share, and how a request goes through them.
+//! The engine of a pool: the parts that its clones, scans and reads share, and how a request goes
+//! through them.
 //!
 //! ```text
 //!   pin, read, pin_mut (pool/)
@@ -41,7 +42,8 @@ use prefetch::Prefetch;
 pub(crate) use read::read;
 pub use read::{ReadResult, ReadStats};
 
-/// Most threads that read. A device with more requests outstanding is used by other readers beside the pool.
+/// Most threads that read. A device with more requests outstanding is used by other readers beside
+/// the pool.
 const MAX_THREADS: u32 = 64;
 
 /// How many pools there were in this process.
@@ -62,7 +64,8 @@ pub(crate) struct Engine {
     /// Held by who resizes.
     pub(crate) resizing: Mutex<()>,
     started: Instant,
-    /// Tells this pool from all others of the process, so that no relation is read through another pool than its own.
+    /// Tells this pool from all others of the process, so that no relation is read through another
+    /// pool than its own.
     identity: u64,
 }
 

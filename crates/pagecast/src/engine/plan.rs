@@ -9,9 +9,10 @@ use crate::options::{PoolOptions, PrefetchOptions};
 use crate::stats::Statistics;
 use crate::{MAX_PAGE_SIZE, PoolError};
 
-/// Where a pool's memory goes, in bytes. The stacks of its I/O threads and what is kept of each open file (its name and
-/// a descriptor) are not in it; neither are the buffers of reads, which are their callers', and those of writes, of at
-/// most 4 MiB for each thread that writes and as much again for double writes.
+/// Where a pool's memory goes, in bytes. The stacks of its I/O threads and what is kept of each
+/// open file (its name and a descriptor) are not in it; neither are the buffers of reads, which are
+/// their callers', and those of writes, of at most 4 MiB for each thread that writes and as much
+/// again for double writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryUse {
     /// The pages themselves.
@@ -20,7 +21,8 @@ pub struct MemoryUse {
     pub headers: u64,
     /// The page table.
     pub table: u64,
-    /// The policy, ghosts included, and the queues of hits on their way to it; those of sessions are the sessions'.
+    /// The policy, ghosts included, and the queues of hits on their way to it; those of sessions
+    /// are the sessions'.
     pub policy: u64,
     /// The predictor.
     pub predictor: u64,
@@ -67,7 +69,8 @@ impl Plan {
         if options.predictor.is_none() && for_frames(&predictor, 1) > options.memory {
             predictor = predictor_within(0);
         }
-        // The use grows with the frames: bisect for the most that fit. `fits` always does, `too_many` never.
+        // The use grows with the frames: bisect for the most that fit. `fits` always does,
+        // `too_many` never.
         let (mut fits, mut too_many) = (1, u32::MAX);
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
@@ -83,7 +86,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many frames fit into `memory` bytes together with what is made for the most frames; at least 1.
+    /// How many frames fit into `memory` bytes together with what is made for the most frames; at
+    /// least 1.
     pub(crate) fn frames_within(&self, memory: u64) -> Result<u32, PoolError> {
         let page_size = self.page_size;
         let minimum = self.memory(1).total;
@@ -141,7 +145,8 @@ fn keeps_order(policy: &PolicySpec) -> bool {
     matches!(policy.build(1, 0), Ok(Policy::Sequential(policy)) if policy.hit_need() == HitNeed::Order)
 }
 
-/// The predictor's default, halved until it takes at most `bytes` or has room for a handful of scans only.
+/// The predictor's default, halved until it takes at most `bytes` or has room for a handful of
+/// scans only.
 fn predictor_within(bytes: u64) -> PredictorConfig {
     let mut config = PredictorConfig::default();
     while config.bytes() > bytes && config.scans > 8 {

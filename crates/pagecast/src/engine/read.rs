@@ -1,10 +1,11 @@
 //! Reading byte ranges through the pool.
 //!
-//! A read first copies out every page that is resident. From then on it needs none of them any more, so that its scan
-//! may report them as done although the read has hardly begun, and no frame is kept for a page that only waits to be
-//! copied. Then it asks for the missing pages in order and copies each out as soon as it is there, so that it holds no
-//! pin while it waits: a bounded window of them ahead, neighbours as one request to storage; half a window is refilled
-//! at a time, so that requests stay long. Pages for which there was no frame are read past the pool, neighbours
+//! A read first copies out every page that is resident. From then on it needs none of them any
+//! more, so that its scan may report them as done although the read has hardly begun, and no frame
+//! is kept for a page that only waits to be copied. Then it asks for the missing pages in order and
+//! copies each out as soon as it is there, so that it holds no pin while it waits: a bounded window
+//! of them ahead, neighbours as one request to storage; half a window is refilled at a time, so
+//! that requests stay long. Pages for which there was no frame are read past the pool, neighbours
 //! together again, into a buffer of the read's own.
 
 use std::collections::VecDeque;
@@ -40,8 +41,8 @@ pub struct ReadStats {
     pub hits: u64,
     /// Bytes of the ranges.
     pub bytes_requested: u64,
-    /// Bytes that this read had storage bring, into the pool or past it. What it waited for but others had asked for is
-    /// theirs.
+    /// Bytes that this read had storage bring, into the pool or past it. What it waited for but
+    /// others had asked for is theirs.
     pub bytes_read: u64,
     /// Those of them that went past the pool.
     pub bypassed_bytes: u64,
@@ -69,8 +70,8 @@ struct Reading<C> {
     scan: Option<ScanId>,
     pieces: Vec<Piece>,
     result: ReadResult,
-    /// Pages on their way, in the order in which they were asked for; whether this is a use beyond the one that they are
-    /// admitted for.
+    /// Pages on their way, in the order in which they were asked for; whether this is a use beyond
+    /// the one that they are admitted for.
     pending: VecDeque<(Visit, Waiter, bool)>,
     /// Pages that found no frame.
     past: Vec<Visit>,
@@ -121,9 +122,9 @@ pub(crate) async fn read(
     Ok(reading.result)
 }
 
-/// How many pages a read may have on their way: two requests, but of a small pool only a share, so that many reads at
-/// once leave frames to each other: frames on their way hold nothing that could be hit (measured in
-/// `docs/benchmarks.md`).
+/// How many pages a read may have on their way: two requests, but of a small pool only a share, so
+/// that many reads at once leave frames to each other: frames on their way hold nothing that could
+/// be hit (measured in `docs/benchmarks.md`).
 fn window(frames: u32, page_size: u32) -> usize {
     let share = (frames as usize / 128).max(2);
     share.min(2 * pages_of_a_request(page_size))
@@ -168,7 +169,8 @@ impl<C: Client> Reading<C> {
         Ok(missing)
     }
 
-    /// Asks for missing pages until a window of them is on its way; takes those that have come meanwhile.
+    /// Asks for missing pages until a window of them is on its way; takes those that have come
+    /// meanwhile.
     fn fill(&mut self, missing: &mut impl Iterator<Item = Visit>, window: usize) {
         let (engine, relation) = (self.engine.clone(), self.relation.clone());
         let mut batch = Batch::new(&engine.threads, &relation);

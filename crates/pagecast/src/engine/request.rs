@@ -1,7 +1,8 @@
 //! A request for a page: found resident, or loaded and waited for.
 //!
-//! A hit: [`Engine::pin`] looks the page up, pins it and tells the policy, without a lock. A miss looks it up a second time,
-//! under its shard's lock ([`Engine::fetch`]), finds or begins its load there, and waits. So a hit is one look-up and a miss two.
+//! A hit: [`Engine::pin`] looks the page up, pins it and tells the policy, without a lock. A miss
+//! looks it up a second time, under its shard's lock ([`Engine::fetch`]), finds or begins its load
+//! there, and waits. So a hit is one look-up and a miss two.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use pagecast_core::{PageId, ScanId, Tick};
 
 use super::Engine;
 use crate::blocking::block_on;
-use crate::cache::{Client, Loading, Place, Request};
+use crate::cache::{Client, Loading, Placement, Request};
 use crate::io::Batch;
 use crate::relation::Relation;
 use crate::stats::Counter;
@@ -61,8 +62,8 @@ impl Engine {
         self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
     }
 
-    /// The page, if nothing but the hit itself is to be done for it: the relation can be read, and nobody wants to know of
-    /// each request.
+    /// The page, if nothing but the hit itself is to be done for it: the relation can be read, and
+    /// nobody wants to know of each request.
     #[inline]
     fn page_at_once(&self, relation: &Relation, block: u32) -> Option<PageId> {
         let is_observed = self.options.recorder.is_some() | self.options.count_relations;
@@ -88,8 +89,9 @@ impl Engine {
         Access { page, scan, write, at: at.unwrap_or_else(|| self.now()) }
     }
 
-    /// Tells the recorder that a request for a page is answered. The caller holds the page still, so that between two
-    /// calls only what was loaded can have come: in this order the run itself is one way to serve the requests.
+    /// Tells the recorder that a request for a page is answered. The caller holds the page still,
+    /// so that between two calls only what was loaded can have come: in this order the run itself
+    /// is one way to serve the requests.
     pub(crate) fn record(&self, relation: &Relation, block: u32) {
         if let Some(recorder) = &self.options.recorder {
             recorder.request(relation.page(block), relation.page_len(block));
@@ -114,7 +116,8 @@ impl Engine {
         Ok(held)
     }
 
-    /// Finds or begins the load of a page that was not resident: the other half. The page may have come meanwhile.
+    /// Finds or begins the load of a page that was not resident: the other half. The page may have
+    /// come meanwhile.
     pub(crate) fn load(
         &self,
         client: &mut impl Client,
@@ -128,22 +131,24 @@ impl Engine {
         request
     }
 
-    /// Finds a frame for a load and adds it to the batch. If there is one only after a dirty page is written, the load is
-    /// handed to who writes; if there is none, it is given up. Whether the page will come, unless a write fails.
+    /// Finds a frame for a load and adds it to the batch. If there is one only after a dirty page
+    /// is written, the load is handed to who writes; if there is none, it is given up. Whether the
+    /// page will come, unless a write fails.
     pub(crate) fn start(self: &Arc<Self>, mut loading: Loading, batch: &mut Batch<'_>) -> bool {
         let access = loading.access();
         if let Some(scan) = access.scan {
-            // Before a victim is looked for: the scan has come to this page, and so far past those before it.
+            // Before a victim is looked for: the scan has come to this page, and so far past those
+            // before it.
             self.predictor.missed(scan, access.page, access.at);
         }
         match self.cache.place(&mut loading, &self.predictor) {
-            Place::Placed => batch.add(loading),
-            Place::Dirty => {
+            Placement::Placed => batch.add(loading),
+            Placement::Dirty => {
                 let relation = batch.relation().clone();
                 let engine = self.clone();
                 self.background.make_room(Box::new(DirtyRoom { engine, relation, loading }));
             }
-            Place::NoFrame => {
+            Placement::NoFrame => {
                 loading.give_up();
                 return false;
             }
@@ -227,21 +232,53 @@ struct DirtyRoom {
 impl Room for DirtyRoom {
     fn place(mut self: Box<Self>) -> Option<Box<dyn Room>> {
         match self.engine.cache.place(&mut self.loading, &self.engine.predictor) {
-            Place::Placed => {
+            Placement::Placed => {
                 let mut batch = Batch::new(&self.engine.threads, &self.relation);
                 batch.add(self.loading);
                 batch.submit();
                 None
             }
-            Place::NoFrame => {
+            Placement::NoFrame => {
                 self.loading.give_up();
                 None
             }
-            Place::Dirty => Some(self),
+            Placement::Dirty => Some(self),
         }
     }
 
     fn give_up(self: Box<Self>) {
         self.loading.give_up();
+    }
+}
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::cache::look_ups;
+    use crate::storage::{Device, MemoryFiles};
+    use crate::{Pool, PoolOptions};
+
+    #[test]
+    fn a_hit_looks_its_page_up_once_and_a_miss_twice() {
+        let files = MemoryFiles::new();
+        files.write("table", vec![7u8; 100 * 4096]);
+        let options = PoolOptions::default().memory(2 << 20).page_size(4096);
+        let pool = Pool::new(options.device(Device::new(files, None))).unwrap();
+        let table = pool.open("table".as_ref()).unwrap();
+        let mut session = pool.session();
+        look_ups();
+        let costs = [0, 0, 1].map(|block| {
+            drop(session.pin(&table, block, None).unwrap());
+            look_ups()
+        });
+        assert_eq!(costs, [2, 1, 2], "a miss, a hit, a miss");
+        let costs = [0, 5].map(|block| {
+            drop(pool.pin(&table, block, None).unwrap());
+            look_ups()
+        });
+        assert_eq!(costs, [1, 2], "the same without a session");
+        pool.read_blocking(&table, &[0..2 * 4096, 10 * 4096..12 * 4096], None).unwrap();
+        assert_eq!(look_ups(), 2 + 2 * 2, "two hits and two misses of a read");
     }
 }

@@ -66,15 +66,17 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The memory holds no frame ([`PoolError::TooSmall`]) or is more than there is ([`PoolError::MoreThanMemory`]), the
-    /// page size is none, the policy cannot run in a pool, the system refuses memory or threads, or the double-write area
-    /// cannot be read or what it restores not be written.
+    /// The memory holds no frame ([`PoolError::TooSmall`]) or is more than there is
+    /// ([`PoolError::MoreThanMemory`]), the page size is none, the policy cannot run in a pool, the
+    /// system refuses memory or threads, or the double-write area cannot be read or what it
+    /// restores not be written.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         Engine::new(options).map(|engine| Self(Arc::new(engine)))
     }
 
-    /// Opens a file as it is now. The same generation is the same relation; if the file has changed since it was opened
-    /// last, it is a new one, and readers of the old one fail with [`PoolError::Changed`].
+    /// Opens a file as it is now. The same generation is the same relation; if the file has changed
+    /// since it was opened last, it is a new one, and readers of the old one fail with
+    /// [`PoolError::Changed`].
     ///
     /// # Errors
     ///
@@ -87,7 +89,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The predictor has no room, or the description is wrong. The scan may run without being registered.
+    /// The predictor has no room, or the description is wrong. The scan may run without being
+    /// registered.
     pub fn register(&self, spec: &ScanSpec<'_>) -> Result<Scan, RegisterError> {
         let now = self.0.now();
         let id = self.0.registry.lock().register(spec, now)?;
@@ -99,14 +102,15 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its read failed.
+    /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its
+    /// read failed.
     #[inline]
     pub fn pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
         self.0.pin(&mut Anyone, relation, block, scan)
     }
 
-    /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first poll and goes on if the
-    /// future is dropped.
+    /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first
+    /// poll and goes on if the future is dropped.
     pub fn pin_async(
         &self,
         relation: &Arc<Relation>,
@@ -116,8 +120,9 @@ impl Pool {
         self.0.pin_async(Anyone, relation.clone(), block, scan)
     }
 
-    /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one request; where no frame is
-    /// free, past the pool. Work begins with the first poll; dropping the future gives up all it holds.
+    /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one
+    /// request; where no frame is free, past the pool. Work begins with the first poll; dropping
+    /// the future gives up all it holds.
     ///
     /// # Errors
     ///

@@ -1,9 +1,10 @@
 //! The pool's size, and the effort of its policy, while it is in use.
 //!
-//! A pool has address space, headers and a policy for as many frames as [`PoolOptions::max_memory`] allows, and uses the
-//! first of them. Growing puts more of them into use. Shrinking takes the upper ones out of use and gives their memory to
-//! the system: the pages in them are given up whichever they are, and come back by one read each if they are wanted. The
-//! policy is told the new size, so that what is a share of the pool follows.
+//! A pool has address space, headers and a policy for as many frames as [`PoolOptions::max_memory`]
+//! allows, and uses the first of them. Growing puts more of them into use. Shrinking takes the
+//! upper ones out of use and gives their memory to the system: the pages in them are given up
+//! whichever they are, and come back by one read each if they are wanted. The policy is told the
+//! new size, so that what is a share of the pool follows.
 //!
 //! [`PoolOptions::max_memory`]: crate::PoolOptions::max_memory
 
@@ -15,20 +16,23 @@ use crate::PoolError;
 pub struct Resized {
     /// Frames in use from now on.
     pub frames: u32,
-    /// Frames above these that are pinned, being filled or dirty at this moment. Each is emptied, and its memory given
-    /// back, when its holder is done or its page is written, and misses come by, or by the next [`Pool::resize`].
+    /// Frames above these that are pinned, being filled or dirty at this moment. Each is emptied,
+    /// and its memory given back, when its holder is done or its page is written, and misses come
+    /// by, or by the next [`Pool::resize`].
     pub held: u32,
 }
 
 impl Pool {
-    /// Gives the pool `memory` bytes in all from now on, as [`PoolOptions::memory`](crate::PoolOptions::memory) counts
-    /// them. Readers go on meanwhile. Shrinking costs a look at each frame that goes out of use, growing a few
-    /// instructions for each that comes in.
+    /// Gives the pool `memory` bytes in all from now on, as
+    /// [`PoolOptions::memory`](crate::PoolOptions::memory) counts them. Readers go on meanwhile.
+    /// Shrinking costs a look at each frame that goes out of use, growing a few instructions for
+    /// each that comes in.
     ///
     /// # Errors
     ///
-    /// Fewer bytes than one frame and what is known of the others take ([`PoolError::TooSmall`]), or more than
-    /// [`PoolOptions::max_memory`](crate::PoolOptions::max_memory) ([`PoolError::AboveMaximum`]). The size stays.
+    /// Fewer bytes than one frame and what is known of the others take ([`PoolError::TooSmall`]),
+    /// or more than [`PoolOptions::max_memory`](crate::PoolOptions::max_memory)
+    /// ([`PoolError::AboveMaximum`]). The size stays.
     ///
     /// ```
     /// # use pagecast::{Pool, PoolOptions};
@@ -51,15 +55,17 @@ impl Pool {
         Ok(Resized { frames, held })
     }
 
-    /// Gives memory that holds no page back to the system, and says how many bytes of frames that was: after a relation
-    /// was replaced, say, or before a quiet night. The pool keeps its size and takes the memory again as pages come in.
+    /// Gives memory that holds no page back to the system, and says how many bytes of frames that
+    /// was: after a relation was replaced, say, or before a quiet night. The pool keeps its size
+    /// and takes the memory again as pages come in.
     pub fn give_back_idle(&self) -> u64 {
         u64::from(self.0.cache.give_back()) * u64::from(self.page_size())
     }
 
     /// From now on a choice of victims looks at `samples` pages, from 1 to
-    /// [`MAX_SAMPLES`](crate::policy::MAX_SAMPLES), what is outside being taken as the nearest inside: more for fewer misses,
-    /// fewer for less work. Nobody waits for it. False, and nothing changes, if the policy cannot do so.
+    /// [`MAX_SAMPLES`](crate::policy::MAX_SAMPLES), what is outside being taken as the nearest
+    /// inside: more for fewer misses, fewer for less work. Nobody waits for it. False, and nothing
+    /// changes, if the policy cannot do so.
     ///
     /// ```
     /// # use pagecast::{Pool, PoolOptions, PolicySpec};

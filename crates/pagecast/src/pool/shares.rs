@@ -5,9 +5,10 @@ use crate::cache::{Capped, MAX_KEEPS};
 use crate::{PoolError, Relation};
 
 impl Pool {
-    /// Bounds the resident pages of `relation` to `frames`, at least 1, or lifts the bound. When it has as many, each
-    /// further load takes the frame of its oldest page that nobody holds, and the policy is not asked. Pages that are
-    /// pinned and those on their way come on top. A file that changes is another relation, without a bound.
+    /// Bounds the resident pages of `relation` to `frames`, at least 1, or lifts the bound. When it
+    /// has as many, each further load takes the frame of its oldest page that nobody holds, and the
+    /// policy is not asked. Pages that are pinned and those on their way come on top. A file that
+    /// changes is another relation, without a bound.
     ///
     /// # Errors
     ///
@@ -33,9 +34,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Keeps up to `frames` pages of `relation`: while no more of it are resident, evictions pass over them as long as they
-    /// find another. With 0 its pages are like any others again. Set it before the relation is read; set later, it counts
-    /// pages that come or go meanwhile wrongly. A file that changes is another relation, which is not kept.
+    /// Keeps up to `frames` pages of `relation`: while no more of it are resident, evictions pass
+    /// over them as long as they find another. With 0 its pages are like any others again. Set it
+    /// before the relation is read; set later, it counts pages that come or go meanwhile wrongly. A
+    /// file that changes is another relation, which is not kept.
     ///
     /// Kept pages are out of the policy's reach: keep a small part of the pool only.
     ///

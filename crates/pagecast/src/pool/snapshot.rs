@@ -12,7 +12,8 @@ use crate::cache::FrameCounts;
 use crate::storage::DeviceStats;
 use crate::{MemoryUse, PoolStats};
 
-/// A pool at one moment, or nearly: pages come and go while it is taken, so that its numbers may differ by a few.
+/// A pool at one moment, or nearly: pages come and go while it is taken, so that its numbers may
+/// differ by a few.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -50,7 +51,8 @@ pub struct RelationView {
     pub resident: u32,
     /// Those of them that are pinned.
     pub pinned: u32,
-    /// The requests for its pages, if [`PoolOptions::count_relations`](crate::PoolOptions::count_relations) is on.
+    /// The requests for its pages, if
+    /// [`PoolOptions::count_relations`](crate::PoolOptions::count_relations) is on.
     pub requests: Option<RelationRequests>,
 }
 
@@ -125,8 +127,9 @@ impl Pool {
         }
     }
 
-    /// Panics if an invariant of the pool does not hold: a pin or a load that is left, a page in two frames, a frame that
-    /// is lost. For tests of those who embed a pool; nobody may be at work on it. Costs a look at each frame.
+    /// Panics if an invariant of the pool does not hold: a pin or a load that is left, a page in
+    /// two frames, a frame that is lost. For tests of those who embed a pool; nobody may be at work
+    /// on it. Costs a look at each frame.
     pub fn check(&self) {
         self.0.cache.check();
     }

@@ -17,9 +17,9 @@ use crate::write::{WriteOptions, Written};
 use crate::{PinMut, PoolError};
 
 impl Pool {
-    /// Opens a file to change its pages, alone: nobody else may write it meanwhile. Whoever opens the same name in this
-    /// pool, by this or by [`open`](Self::open), gets the same relation; readers that opened it before fail with
-    /// [`PoolError::Changed`].
+    /// Opens a file to change its pages, alone: nobody else may write it meanwhile. Whoever opens
+    /// the same name in this pool, by this or by [`open`](Self::open), gets the same relation;
+    /// readers that opened it before fail with [`PoolError::Changed`].
     ///
     /// ```
     /// use pagecast::storage::{Device, MemoryFiles};
@@ -42,8 +42,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened, somebody else writes it, or it is not what `options` say: [`PoolError::PartialPage`],
-    /// [`PoolError::Shorter`], [`PoolError::OtherPageSize`].
+    /// The file cannot be opened, somebody else writes it, or it is not what `options` say:
+    /// [`PoolError::PartialPage`], [`PoolError::Shorter`], [`PoolError::OtherPageSize`].
     pub fn open_to_write(&self, path: &Path, options: &WriteOptions) -> Result<Arc<Relation>, PoolError> {
         let engine = self.engine();
         engine.writer.latch.may_change()?;
@@ -54,13 +54,14 @@ impl Pool {
         Ok(relation)
     }
 
-    /// Pins page `block` alone, to change it, and reads it first if it is not resident. Blocks until others have given
-    /// back their pins of it; a thread that holds one itself waits for ever.
+    /// Pins page `block` alone, to change it, and reads it first if it is not resident. Blocks
+    /// until others have given back their pins of it; a thread that holds one itself waits for
+    /// ever.
     ///
     /// # Errors
     ///
-    /// As [`pin`](Self::pin); besides, the file was opened to be read, or the pool is [read-only](PoolError::ReadOnly) or
-    /// [closed](PoolError::Closed).
+    /// As [`pin`](Self::pin); besides, the file was opened to be read, or the pool is
+    /// [read-only](PoolError::ReadOnly) or [closed](PoolError::Closed).
     pub fn pin_mut(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
         block_on(self.pin_mut_async(relation, block, scan))
     }
@@ -107,34 +108,39 @@ impl Pool {
         }
     }
 
-    /// Adds `pages` pages of zeros at the end of a file, and says which is the first of them. The new length is safe from
-    /// a crash when the next [`checkpoint`](Self::checkpoint) or [`flush`](Self::flush) has returned.
+    /// Adds `pages` pages of zeros at the end of a file, and says which is the first of them. The
+    /// new length is safe from a crash when the next [`checkpoint`](Self::checkpoint) or
+    /// [`flush`](Self::flush) has returned.
     ///
     /// # Errors
     ///
-    /// The file was opened to be read, storage refuses, or it would have more pages than can be numbered.
+    /// The file was opened to be read, storage refuses, or it would have more pages than can be
+    /// numbered.
     pub fn grow(&self, relation: &Arc<Relation>, pages: u32) -> Result<u32, PoolError> {
         self.engine().check(relation)?;
         self.engine().writer.latch.may_change()?;
         relation.grow(pages)
     }
 
-    /// Writes every page whose first unwritten change is before log record `upto`, and makes all that was written safe
-    /// from a crash: the log is not needed before `upto` any more. `upto` is at most the end of the log at the call, and
-    /// a record is taken from the log while its page is pinned to be changed.
+    /// Writes every page whose first unwritten change is before log record `upto`, and makes all
+    /// that was written safe from a crash: the log is not needed before `upto` any more. `upto` is
+    /// at most the end of the log at the call, and a record is taken from the log while its page is
+    /// pinned to be changed.
     ///
-    /// Takes as long as writing the pages that are dirty when it is called, and the wait for those who have one of them
-    /// alone; pages that become dirty meanwhile do not prolong it. A thread that holds such a pin waits for ever.
+    /// Takes as long as writing the pages that are dirty when it is called, and the wait for those
+    /// who have one of them alone; pages that become dirty meanwhile do not prolong it. A thread
+    /// that holds such a pin waits for ever.
     ///
     /// # Errors
     ///
-    /// A write or the log failed: the pages stay dirty, try again. A sync failed, or had failed before:
-    /// [`PoolError::ReadOnly`].
+    /// A write or the log failed: the pages stay dirty, try again. A sync failed, or had failed
+    /// before: [`PoolError::ReadOnly`].
     pub fn checkpoint(&self, upto: Lsn) -> Result<Written, PoolError> {
         self.engine().writer.checkpoint(Some(upto))
     }
 
-    /// As [`checkpoint`](Self::checkpoint), with every page that is dirty now, whatever the log record.
+    /// As [`checkpoint`](Self::checkpoint), with every page that is dirty now, whatever the log
+    /// record.
     ///
     /// # Errors
     ///
@@ -143,8 +149,8 @@ impl Pool {
         self.engine().writer.checkpoint(None)
     }
 
-    /// Does now what the background writer does in a round: writes up to `bytes` bytes of pages that evictions have met
-    /// dirty, or that are dirty longest and more than the allowed share.
+    /// Does now what the background writer does in a round: writes up to `bytes` bytes of pages
+    /// that evictions have met dirty, or that are dirty longest and more than the allowed share.
     ///
     /// # Errors
     ///
@@ -153,8 +159,8 @@ impl Pool {
         self.engine().writer.round(bytes, self.options().writer.dirty_share)
     }
 
-    /// Lets nobody change a page any more, waits for those who do, writes all of it and makes it safe. Pages can still be
-    /// read. A pool that goes without this leaves its changes to the log.
+    /// Lets nobody change a page any more, waits for those who do, writes all of it and makes it
+    /// safe. Pages can still be read. A pool that goes without this leaves its changes to the log.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Several requests at once, each answered as it comes, and requests that go on until they are done.
+//! Several requests at once, each answered as it comes, and requests that go on until they are
+//! done.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -30,10 +31,12 @@ impl Request<'_> {
     }
 }
 
-/// Something that takes requests, one after the other, and owns or borrows the memory that they need.
+/// Something that takes requests, one after the other, and owns or borrows the memory that they
+/// need.
 ///
-/// A storage may have many errands under way, one request of each. It asks for the request, makes it, tells the answer,
-/// and so on until there is no further request; then it ends the errand, at once, whatever others are doing.
+/// A storage may have many errands under way, one request of each. It asks for the request, makes
+/// it, tells the answer, and so on until there is no further request; then it ends the errand, at
+/// once, whatever others are doing.
 pub trait Errand {
     /// The request to make now; the same again until it is answered. None: the errand is done.
     fn request(&mut self) -> Option<Request<'_>>;
@@ -41,7 +44,8 @@ pub trait Errand {
     /// What came of the request: how many bytes, or why not.
     fn answer(&mut self, answer: io::Result<usize>);
 
-    /// There is no further request. An errand that is dropped without this was given up: the storage panicked.
+    /// There is no further request. An errand that is dropped without this was given up: the
+    /// storage panicked.
     fn end(self: Box<Self>);
 }
 
@@ -70,7 +74,8 @@ impl Buffers for &mut [IoSliceMut<'_>] {
     }
 }
 
-/// A read that goes on until its buffers are full or the file ends, however the storage cuts its answers.
+/// A read that goes on until its buffers are full or the file ends, however the storage cuts its
+/// answers.
 pub struct Reading<'s, B> {
     storage: &'s dyn Storage,
     offset: u64,
@@ -88,8 +93,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Where the next request begins, if there are bytes before `end` and nothing has failed. A short answer that broke
-    /// the alignment is asked for again from the last aligned byte.
+    /// Where the next request begins, if there are bytes before `end` and nothing has failed. A
+    /// short answer that broke the alignment is asked for again from the last aligned byte.
     fn next(&mut self, end: usize, alignment: usize) -> Option<usize> {
         let goes_on = self.ended.is_none() && self.done < end;
         self.start = self.done - self.done % alignment;
@@ -182,8 +187,8 @@ pub fn read_full(storage: &dyn Storage, offset: u64, bufs: &mut [IoSliceMut<'_>]
     reading.outcome().0
 }
 
-/// A write that goes on until all of it is written, however the storage cuts its answers. Offset and length are multiples
-/// of the storage's alignment.
+/// A write that goes on until all of it is written, however the storage cuts its answers. Offset
+/// and length are multiples of the storage's alignment.
 pub struct Storing<'a> {
     storage: &'a dyn Storage,
     offset: u64,

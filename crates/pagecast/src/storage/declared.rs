@@ -1,9 +1,10 @@
 //! Storage of a declared speed: a bandwidth that all requests share and a latency that overlaps.
 //!
-//! A request is a contiguous range of at most [`MAX_REQUEST`](super::MAX_REQUEST) bytes. At most `outstanding` of them
-//! are under way; the others queue before their latency begins. A request's transfer begins when its latency has passed
-//! and the transfers before it are done, and takes `bytes / bandwidth`. The bytes themselves are read from the storage
-//! below, within that time if it is fast enough.
+//! A request is a contiguous range of at most [`MAX_REQUEST`](super::MAX_REQUEST) bytes. At most
+//! `outstanding` of them are under way; the others queue before their latency begins. A request's
+//! transfer begins when its latency has passed and the transfers before it are done, and takes
+//! `bytes / bandwidth`. The bytes themselves are read from the storage below, within that time if
+//! it is fast enough.
 
 use std::fmt;
 use std::io;
@@ -63,7 +64,8 @@ impl Declared {
         self.model.outstanding
     }
 
-    /// Runs `request` and returns no earlier than the model allows. A failed request costs its latency.
+    /// Runs `request` and returns no earlier than the model allows. A failed request costs its
+    /// latency.
     pub(super) fn paced(&self, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
         let _slot = self.begin();
         let first_byte = Instant::now() + self.model.latency;
@@ -130,7 +132,8 @@ mod tests {
         let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(40), outstanding: 2 };
         assert!(elapsed(model, 4, 1) >= Duration::from_millis(80), "two rounds of two");
         let wide = DeclaredModel { outstanding: 16, ..model };
-        // One after the other would never be this fast; a busy machine lets it happen only now and then.
+        // One after the other would never be this fast; a busy machine lets it happen only now and
+        // then.
         let mut tries =
             (0..20).map(|_| elapsed(wide, 4, 1)).inspect(|time| assert!(*time >= Duration::from_millis(40)));
         assert!(tries.any(|time| time < Duration::from_millis(160)));

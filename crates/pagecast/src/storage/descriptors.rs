@@ -1,15 +1,18 @@
-//! Open descriptors of files that are only read. A table may have more files than a process may have open, so a bounded
-//! number of them stays open, and a file that was closed is opened again when it is next read.
+//! Open descriptors of files that are only read. A table may have more files than a process may
+//! have open, so a bounded number of them stays open, and a file that was closed is opened again
+//! when it is next read.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// An eighth of the 1,024 that a process may usually have, so that the rest of the program has enough.
+/// An eighth of the 1,024 that a process may usually have, so that the rest of the program has
+/// enough.
 const MOST: usize = 128;
 
-/// The files of this process that are open and may be closed, the one that was opened first in front.
+/// The files of this process that are open and may be closed, the one that was opened first in
+/// front.
 static OPEN: Mutex<VecDeque<Weak<Descriptor>>> = Mutex::new(VecDeque::new());
 
 /// A file that may be closed for others; nothing while it is.
@@ -29,7 +32,8 @@ impl Descriptor {
         Arc::new(Self(Mutex::new(Some(Arc::new(file)))))
     }
 
-    /// The open file, opened by `open` if it was closed. It stays open for as long as the caller has it.
+    /// The open file, opened by `open` if it was closed. It stays open for as long as the caller
+    /// has it.
     pub(super) fn file(self: &Arc<Self>, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         let mut file = lock(&self.0);
         if let Some(file) = &*file {

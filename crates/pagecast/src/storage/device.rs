@@ -10,8 +10,8 @@ use super::batch::run_alone;
 use super::declared::{Declared, DeclaredModel};
 use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Request, Storage, Transfer, UringFiles, head, head_of};
 
-/// The most bytes that one request reads or writes. A storage opened through a device answers a longer one with this
-/// much.
+/// The most bytes that one request reads or writes. A storage opened through a device answers a
+/// longer one with this much.
 pub const MAX_REQUEST: usize = 4 << 20;
 
 /// Opens files by name.
@@ -71,13 +71,14 @@ impl Device {
         Self::new(LocalFiles, None)
     }
 
-    /// The local file system through io_uring: many requests in one system call. Where the kernel refuses, as
-    /// [`local`](Self::local); [`describe`](Self::describe) then says why.
+    /// The local file system through io_uring: many requests in one system call. Where the kernel
+    /// refuses, as [`local`](Self::local); [`describe`](Self::describe) then says why.
     pub fn uring() -> Self {
         Self::new(UringFiles::new(), None)
     }
 
-    /// Local files that answer no faster than `model` says, for honest measurements of slower storage.
+    /// Local files that answer no faster than `model` says, for honest measurements of slower
+    /// storage.
     pub fn declared(model: DeclaredModel) -> Self {
         Self::new(LocalFiles, Some(model))
     }
@@ -122,7 +123,8 @@ impl Device {
         }
     }
 
-    /// How many threads make requests with profit. Of a declared device, as many as requests overlap.
+    /// How many threads make requests with profit. Of a declared device, as many as requests
+    /// overlap.
     pub fn threads(&self) -> u32 {
         self.0.model.as_ref().map_or_else(|| self.0.opener.threads(), Declared::outstanding)
     }
@@ -132,8 +134,8 @@ impl Device {
         self.0.model.as_ref().map(Declared::model)
     }
 
-    /// One line for reports; says so if the speed is declared, and if reads had to go through the operating system's
-    /// cache, and why.
+    /// One line for reports; says so if the speed is declared, and if reads had to go through the
+    /// operating system's cache, and why.
     pub fn describe(&self) -> String {
         let mut line = self.0.opener.describe();
         if let Some(model) = &self.0.model {

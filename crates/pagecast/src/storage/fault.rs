@@ -37,8 +37,8 @@ pub enum WriteFault {
     Panic,
 }
 
-/// The faults to come, one a request and in order; requests beyond them are answered. Reads, writes and syncs meet their
-/// own. Clones share them.
+/// The faults to come, one a request and in order; requests beyond them are answered. Reads, writes
+/// and syncs meet their own. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<Planned>>);
 

@@ -1,4 +1,5 @@
-//! Files of the local file system, read and written past the operating system's cache where it allows that.
+//! Files of the local file system, read and written past the operating system's cache where it
+//! allows that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,8 +14,8 @@ use rustix::io::Errno;
 use super::descriptors::Descriptor;
 use super::{DirectIo, Generation, Opener, Request, Storage, Transfer};
 
-/// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today. A device that wants
-/// more refuses, and its files go through the cache.
+/// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today.
+/// A device that wants more refuses, and its files go through the cache.
 const ALIGNMENT: usize = 4096;
 
 /// The local file system.
@@ -103,11 +104,13 @@ impl LocalFile {
         }
     }
 
-    /// Makes a request; if it is refused because it is direct, again through the operating system's cache.
+    /// Makes a request; if it is refused because it is direct, again through the operating system's
+    /// cache.
     fn request(&self, mut request: impl FnMut(&File) -> rustix::io::Result<usize>) -> io::Result<usize> {
         let file = self.file()?;
         match request(&file) {
-            // Another thread may have fallen back between our request and now; the second try then is buffered as well.
+            // Another thread may have fallen back between our request and now; the second try then
+            // is buffered as well.
             Err(Errno::INVAL) => {
                 let refusal = io::Error::from(Errno::INVAL);
                 let was_direct = self.fall_back(&file, &refusal)?;
@@ -120,8 +123,8 @@ impl LocalFile {
         }
     }
 
-    /// After a refusal of a direct request: goes through the operating system's cache from now on, and remembers why.
-    /// False if this is what is done already.
+    /// After a refusal of a direct request: goes through the operating system's cache from now on,
+    /// and remembers why. False if this is what is done already.
     fn fall_back(&self, file: &File, error: &io::Error) -> io::Result<bool> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         // Even if another thread has fallen back: it may have had another descriptor.
@@ -160,7 +163,8 @@ impl Storage for LocalFile {
     }
 
     fn len(&self) -> u64 {
-        // Relaxed: who asks for a page beyond the old end learned of it from whoever made the file longer.
+        // Relaxed: who asks for a page beyond the old end learned of it from whoever made the file
+        // longer.
         self.len.load(Relaxed)
     }
 
@@ -196,7 +200,8 @@ fn generation(metadata: &std::fs::Metadata) -> Generation {
     }
 }
 
-/// Linux, Android and FreeBSD: a flag at open, that a file system may refuse then or at the first read.
+/// Linux, Android and FreeBSD: a flag at open, that a file system may refuse then or at the first
+/// read.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 mod direct {
     use std::os::unix::fs::OpenOptionsExt;

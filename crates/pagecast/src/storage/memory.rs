@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{DirectIo, Generation, Opener, Storage};
 
-/// A set of files in memory. Clones share it. Nothing of it survives the process, so that a sync does nothing.
+/// A set of files in memory. Clones share it. Nothing of it survives the process, so that a sync
+/// does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles(Arc<Mutex<HashMap<PathBuf, Content>>>);
 
@@ -25,7 +26,8 @@ impl MemoryFiles {
         Self::default()
     }
 
-    /// Creates or replaces a file. Storage that is open on its name keeps the old content and notices the change.
+    /// Creates or replaces a file. Storage that is open on its name keeps the old content and
+    /// notices the change.
     pub fn write(&self, path: impl Into<PathBuf>, bytes: impl Into<Arc<[u8]>>) {
         let mut files = self.lock();
         let path = path.into();

@@ -1,7 +1,7 @@
 //! Where pages come from: one small blocking trait, and its implementations.
 //!
-//! A wrapper or a test double is a few lines, so that failing, slow and changing storage can be put under the same
-//! pool that reads real files.
+//! A wrapper or a test double is a few lines, so that failing, slow and changing storage can be put
+//! under the same pool that reads real files.
 
 mod batch;
 mod declared;
@@ -28,9 +28,10 @@ use uring::UringFiles;
 
 use crate::PoolError;
 
-/// What tells one content of a file from another. Two files, or two states of one, do not share it: a rewritten file
-/// has another change time even where size and modification time are put back. File systems count time in ticks of a
-/// few milliseconds; a change within the tick of the previous one is not seen.
+/// What tells one content of a file from another. Two files, or two states of one, do not share it:
+/// a rewritten file has another change time even where size and modification time are put back.
+/// File systems count time in ticks of a few milliseconds; a change within the tick of the previous
+/// one is not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Generation {
     /// The device that holds the file.
@@ -77,9 +78,9 @@ pub enum DirectIo {
 
 /// One open file of a device. Calls block, and may come from many threads at once.
 ///
-/// A file that was opened to be read is one fixed generation. One that was opened to be written changes by our own
-/// writes, and stays the same file for as long as its name stands for it. Who implements only reading leaves out the
-/// last four methods.
+/// A file that was opened to be read is one fixed generation. One that was opened to be written
+/// changes by our own writes, and stays the same file for as long as its name stands for it. Who
+/// implements only reading leaves out the last four methods.
 pub trait Storage: Send + Sync {
     /// The name it was opened by.
     fn path(&self) -> &Path;
@@ -90,8 +91,9 @@ pub trait Storage: Send + Sync {
     /// What the name stands for now.
     fn current(&self) -> io::Result<Generation>;
 
-    /// Fills `bufs` from `offset` on, in order, and says how many bytes it read. Fewer than asked for is allowed; 0
-    /// means that the file ends at `offset`. One call is one request to the device.
+    /// Fills `bufs` from `offset` on, in order, and says how many bytes it read. Fewer than asked
+    /// for is allowed; 0 means that the file ends at `offset`. One call is one request to the
+    /// device.
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
     /// The power of two of which offsets and buffer addresses and lengths must be multiples.
@@ -99,8 +101,9 @@ pub trait Storage: Send + Sync {
         1
     }
 
-    /// Runs the errands that `next` hands out, as many at the same time as the storage can, until it has none and all have
-    /// ended. Asks for more whenever one has ended, and before it waits for others. Requests may be made in any order.
+    /// Runs the errands that `next` hands out, as many at the same time as the storage can, until
+    /// it has none and all have ended. Asks for more whenever one has ended, and before it waits
+    /// for others. Requests may be made in any order.
     fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
         while let Some(errand) = next() {
             batch::run_alone(self, errand);
@@ -120,8 +123,8 @@ pub trait Storage: Send + Sync {
         self.len() == 0
     }
 
-    /// Fails with [`PoolError::Changed`] unless the name still stands for what was opened. Of a file that we write this
-    /// is the same file, no shorter than we made it.
+    /// Fails with [`PoolError::Changed`] unless the name still stands for what was opened. Of a
+    /// file that we write this is the same file, no shorter than we made it.
     fn verify_unchanged(&self) -> Result<(), PoolError> {
         let how = match self.current() {
             Ok(now) if now == self.generation() => return Ok(()),
@@ -138,16 +141,18 @@ pub trait Storage: Send + Sync {
         false
     }
 
-    /// Writes `bufs` from `offset` on, in order, and says how many bytes it wrote: at least one, but fewer than given is
-    /// allowed. What is written beyond the end makes the file longer. Nothing is safe from a crash before
-    /// [`sync`](Self::sync) has returned; until then, any part of it may be on the device. One call is one request.
+    /// Writes `bufs` from `offset` on, in order, and says how many bytes it wrote: at least one,
+    /// but fewer than given is allowed. What is written beyond the end makes the file longer.
+    /// Nothing is safe from a crash before [`sync`](Self::sync) has returned; until then, any part
+    /// of it may be on the device. One call is one request.
     fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let _ = (offset, bufs);
         Err(read_only())
     }
 
-    /// Makes all that was written before the call, and the length, safe from a crash. After a failure nobody knows what
-    /// is on the device, and a second call that succeeds does not change that.
+    /// Makes all that was written before the call, and the length, safe from a crash. After a
+    /// failure nobody knows what is on the device, and a second call that succeeds does not change
+    /// that.
     fn sync(&self) -> io::Result<()> {
         Err(read_only())
     }

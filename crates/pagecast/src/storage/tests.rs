@@ -1,4 +1,5 @@
-//! One suite for all storage: memory, positional, io_uring, declared and faulty answer alike, one by one and together.
+//! One suite for all storage: memory, positional, io_uring, declared and faulty answer alike, one
+//! by one and together.
 #![allow(clippy::unwrap_used)]
 // A read of one range takes a list of one range.
 #![allow(clippy::single_range_in_vec_init)]
@@ -268,7 +269,8 @@ fn faults_in_the_middle_of_a_batch_meet_their_request_only() {
         let mut bufs: Vec<_> = memory.iter_mut().map(|page| [IoSliceMut::new(page.bytes())]).collect();
         let reading = |(i, bufs)| Reading::new(file.as_ref(), (i * 4 * PAGE) as u64, bufs);
         let mut readings: Vec<_> = bufs.iter_mut().map(|b| b.as_mut_slice()).enumerate().map(reading).collect();
-        // The first comes in three parts, the second is interrupted and comes then, the third fails.
+        // The first comes in three parts, the second is interrupted and comes then, the third
+        // fails.
         faults.plan([
             Fault::Short(PAGE + 100),
             Fault::Short(2 * PAGE),

@@ -1,11 +1,13 @@
 //! The thread that writes dirty pages before evictions have to wait for them.
 //!
-//! It works in rounds. A round writes the pages that evictions have met dirty since the last one, and as many of those
-//! that are dirty longest as bring their share of the pool down to what is allowed; never more than the rate allows. A
-//! load that found nothing but dirty pages comes here too, and does not wait for the next round.
+//! It works in rounds. A round writes the pages that evictions have met dirty since the last one,
+//! and as many of those that are dirty longest as bring their share of the pool down to what is
+//! allowed; never more than the rate allows. A load that found nothing but dirty pages comes here
+//! too, and does not wait for the next round.
 //!
-//! The idea of a writer with a rate and a round is PostgreSQL's background writer; that it goes by the age of changes is
-//! for the checkpoint's sake: the oldest change is what a log cannot be cut behind.
+//! The idea of a writer with a rate and a round is PostgreSQL's background writer; that it goes by
+//! the age of changes is for the checkpoint's sake: the oldest change is what a log cannot be cut
+//! behind.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +23,8 @@ use crate::PoolError;
 pub struct WriterOptions {
     /// From one round's begin to the next's, at most a day. Default: 200 ms.
     pub interval: Duration,
-    /// Bytes per second that rounds may write, at most. Default: 64 MiB. 0 writes nothing ahead: a page is written when
-    /// it has to leave, or by a checkpoint.
+    /// Bytes per second that rounds may write, at most. Default: 64 MiB. 0 writes nothing ahead: a
+    /// page is written when it has to leave, or by a checkpoint.
     pub rate: u64,
     /// The part of the frames, 0 to 1, that may stay dirty. Default: 0.1.
     pub dirty_share: f64,
@@ -57,8 +59,8 @@ impl Default for WriterOptions {
     }
 }
 
-/// How often a load looks for a frame again after dirty pages were written, before it does without: others may change the
-/// pages again, or take the frames.
+/// How often a load looks for a frame again after dirty pages were written, before it does without:
+/// others may change the pages again, or take the frames.
 const TRIES: u32 = 64;
 
 /// Between two tries of which the first had nothing to write or to wait for.
@@ -69,7 +71,8 @@ const FAILURES: u32 = 4;
 
 /// A load that found only dirty pages. Dropped, it fails.
 pub(crate) trait Room: Send {
-    /// Looks for a frame again, and hands the load on if there is one. It comes back if there still is none.
+    /// Looks for a frame again, and hands the load on if there is one. It comes back if there still
+    /// is none.
     fn place(self: Box<Self>) -> Option<Box<dyn Room>>;
 
     /// Does without.
@@ -135,7 +138,8 @@ impl Queue {
         let interval = options.interval.min(Duration::from_secs(86_400));
         let mut next_round = Instant::now() + interval;
         while let Some(rooms) = self.wait(next_round) {
-            // A panic of the storage ends what it met: loads fail as they are dropped, pages are dirty again.
+            // A panic of the storage ends what it met: loads fail as they are dropped, pages are
+            // dirty again.
             let _ = catch_unwind(AssertUnwindSafe(|| make_room(writer, rooms)));
             if Instant::now() >= next_round {
                 let budget = (options.rate as f64 * interval.as_secs_f64()) as u64;
@@ -160,8 +164,8 @@ impl Queue {
     }
 }
 
-/// Writes what evictions met dirty, all loads' at once, and lets the loads look again. What could not be written stays
-/// dirty; the loads that find no frame for that reason do without.
+/// Writes what evictions met dirty, all loads' at once, and lets the loads look again. What could
+/// not be written stays dirty; the loads that find no frame for that reason do without.
 fn make_room(writer: &Writer, mut rooms: VecDeque<Box<dyn Room>>) {
     let mut failures = 0;
     for _ in 0..TRIES {
@@ -173,8 +177,8 @@ fn make_room(writer: &Writer, mut rooms: VecDeque<Box<dyn Room>>) {
         if rooms.is_empty() || failures == FAILURES {
             break;
         }
-        // Where there was nothing for us to write, another thread writes what the loads wait for, or has just done so
-        // and others have taken the frames.
+        // Where there was nothing for us to write, another thread writes what the loads wait for,
+        // or has just done so and others have taken the frames.
         if written.is_ok_and(|written| written.pages > 0) {
             continue;
         } else if writer.cache.is_writing() {
@@ -187,8 +191,8 @@ fn make_room(writer: &Writer, mut rooms: VecDeque<Box<dyn Room>>) {
 }
 
 impl Writer {
-    /// Writes what evictions met, and what is dirty longest beyond `dirty_share` of the frames: at most `bytes` bytes,
-    /// neighbours that come along not counted.
+    /// Writes what evictions met, and what is dirty longest beyond `dirty_share` of the frames: at
+    /// most `bytes` bytes, neighbours that come along not counted.
     pub(crate) fn round(&self, bytes: u64, dirty_share: f64) -> Result<Written, PoolError> {
         let budget = (bytes / u64::from(self.page_size)) as usize;
         if budget == 0 {

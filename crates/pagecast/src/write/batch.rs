@@ -85,8 +85,9 @@ impl Batch {
         self.pages.iter().map(|(_, writing)| writing.page())
     }
 
-    /// Writes all of it in place. What fails stays dirty; the first error is answered when all else is written. Tells
-    /// `settle` the pages that no crash can find torn any more once their file is synced.
+    /// Writes all of it in place. What fails stays dirty; the first error is answered when all else
+    /// is written. Tells `settle` the pages that no crash can find torn any more once their file is
+    /// synced.
     pub(super) fn write(self, log: Durable, mut settle: impl FnMut(PageId)) -> Result<(), PoolError> {
         assert!(log.covers(self.lsn()), "a page is written before its log");
         let runs: Vec<_> = self.runs().collect();
@@ -123,8 +124,8 @@ fn write_runs(runs: &[Run<'_>]) -> Vec<Result<(), PoolError>> {
     if let Err(error) = relation.verify() {
         return runs.iter().map(|_| Err(error.clone())).collect();
     }
-    // Before the pages count as clean: whoever finds them so and syncs, syncs this file too. Also if it fails, since
-    // part of it may have been written.
+    // Before the pages count as clean: whoever finds them so and syncs, syncs this file too. Also
+    // if it fails, since part of it may have been written.
     relation.wrote();
     let outcomes = relation.alone_on_storage(|storage| {
         let mut writes: Vec<_> = runs.iter().map(|run| Storing::new(storage, run.offset(), run.bytes)).collect();

@@ -1,18 +1,21 @@
-//! Copies of pages in an area of their own, before they are written in place: a crash in the middle of a write leaves
-//! one of the two whole.
+//! Copies of pages in an area of their own, before they are written in place: a crash in the middle
+//! of a write leaves one of the two whole.
 //!
-//! The idea is InnoDB's double-write buffer (its manual, "Doublewrite Buffer"). Deviations: the area is a circle that is
-//! filled before its data files are synced, where InnoDB syncs them after each batch; a page that is sealed is restored
-//! only if its seal is broken, and any other always, since nothing tells whether it is whole.
+//! The idea is InnoDB's double-write buffer (its manual, "Doublewrite Buffer"). Deviations: the
+//! area is a circle that is filled before its data files are synced, where InnoDB syncs them after
+//! each batch; a page that is sealed is restored only if its seal is broken, and any other always,
+//! since nothing tells whether it is whole.
 //!
-//! Invariants: (D1) a page is written in place only when its copy is durable in the area. (D2) A copy is overwritten only
-//! when its file was synced after the page was written in place; as long as that has failed for some page, the area
-//! grows. (D3) Of one cycle, later copies are newer; a copy of an earlier cycle is never needed, by (D2). (D4) After the
-//! records of a batch there is a header that is none, so that what a failed batch has left there is not taken for later copies.
+//! Invariants: (D1) a page is written in place only when its copy is durable in the area. (D2) A
+//! copy is overwritten only when its file was synced after the page was written in place; as long
+//! as that has failed for some page, the area grows. (D3) Of one cycle, later copies are newer; a
+//! copy of an earlier cycle is never needed, by (D2). (D4) After the records of a batch there is a
+//! header that is none, so that what a failed batch has left there is not taken for later copies.
 //!
-//! Suits storage that writes less than a page atomically, with a log that holds changes and no whole pages. Cost: each
-//! page is written twice, the copies of a batch in sequence, and each batch waits for one sync more. A batch's copies are
-//! written together, and then its pages, where the storage can; one batch follows the other.
+//! Suits storage that writes less than a page atomically, with a log that holds changes and no
+//! whole pages. Cost: each page is written twice, the copies of a batch in sequence, and each batch
+//! waits for one sync more. A batch's copies are written together, and then its pages, where the
+//! storage can; one batch follows the other.
 //!
 //! ```text
 //!  record:  4096 bytes of header | the run's pages           the next record follows
@@ -176,7 +179,8 @@ impl DoubleWrite {
         })
     }
 
-    /// Forgets all copies, once nothing is dirty and all is synced: the files may be replaced from now on.
+    /// Forgets all copies, once nothing is dirty and all is synced: the files may be replaced from
+    /// now on.
     pub(super) fn empty(&self, writer: &Writer) -> Result<(), PoolError> {
         let mut position = self.position.lock();
         let blank = Buffer::new(HEADER);
@@ -255,8 +259,8 @@ impl Record {
     }
 }
 
-/// Writes in place those pages that are not whole there, each from its newest copy. A file that is gone, or ends before
-/// the page, has lost more than a torn page: its log brings that back.
+/// Writes in place those pages that are not whole there, each from its newest copy. A file that is
+/// gone, or ends before the page, has lost more than a torn page: its log brings that back.
 fn restore(device: &Device, records: &[Record]) -> Result<(), PoolError> {
     let mut files: HashMap<&Path, Option<Arc<dyn Storage>>> = HashMap::new();
     let mut seen = HashSet::new();

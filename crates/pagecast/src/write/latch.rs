@@ -7,7 +7,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::{Acquire, Release};
 
-/// Closes once and for all, with its reason: what storage or program have lost cannot be brought back by trying again.
+/// Closes once and for all, with its reason: what storage or program have lost cannot be brought
+/// back by trying again.
 pub(crate) struct Latch {
     is_shut: AtomicBool,
     reason: Mutex<Reason>,
@@ -33,7 +34,8 @@ impl Latch {
         self.is_shut.store(true, Release);
     }
 
-    /// No page may be changed any more; what is dirty may still be written. False if it was closed already.
+    /// No page may be changed any more; what is dirty may still be written. False if it was closed
+    /// already.
     pub(crate) fn close(&self) -> bool {
         let mut reason = self.reason.lock();
         let is_first = *reason == Reason::None;

@@ -9,8 +9,8 @@ use crate::seal::Lsn;
 
 /// The host's log.
 pub trait Log: Send + Sync {
-    /// Makes the log safe from a crash up to record `lsn`, its own included, and says up to which record it is now.
-    /// Blocks; may be called by several threads at once.
+    /// Makes the log safe from a crash up to record `lsn`, its own included, and says up to which
+    /// record it is now. Blocks; may be called by several threads at once.
     ///
     /// # Errors
     ///
@@ -18,7 +18,8 @@ pub trait Log: Send + Sync {
     fn flush_to(&self, lsn: Lsn) -> io::Result<Lsn>;
 }
 
-/// The proof that the log is durable up to a record. Only the flush makes one, and no page is written without.
+/// The proof that the log is durable up to a record. Only the flush makes one, and no page is
+/// written without.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Durable(Lsn);
 

@@ -10,19 +10,22 @@
 //! ```
 //!
 //! Rules:
-//! * (W1) A page is written only with the proof that the log is durable to its last change ([`log::Durable`]).
-//! * (W2) A page is changed only while it is had alone, and is dirty before others may pin it again. What was changed and
-//!   not logged is never written: the latch falls first.
-//! * (W3) A page is clean from its copy on, and cannot leave before its write has ended (I8 of the cache).
-//! * (W4) A relation needs a sync from before a page of it counts as written until a sync that began later.
-//! * (W5) After a failed sync nothing is written any more: nobody knows what is on the device, and a second sync that
-//!   succeeds would not say so.
-//! * (W6) Locks: a relation's sync, the double-write area's, the cache's, in this order; the log is flushed under none but
-//!   the area's.
+//! * (W1) A page is written only with the proof that the log is durable to its last change
+//!   ([`log::Durable`]).
+//! * (W2) A page is changed only while it is had alone, and is dirty before others may pin it
+//!   again. What was changed and not logged is never written: the latch falls first.
+//! * (W3) A page is clean from its copy on, and cannot leave before its write has ended (I8 of the
+//!   cache).
+//! * (W4) A relation needs a sync from before a page of it counts as written until a sync that
+//!   began later.
+//! * (W5) After a failed sync nothing is written any more: nobody knows what is on the device, and
+//!   a second sync that succeeds would not say so.
+//! * (W6) Locks: a relation's sync, the double-write area's, the cache's, in this order; the log is
+//!   flushed under none but the area's.
 //!
-//! Facts and the order of steps: Gray and Reuter, "Transaction processing" (1993), section 11.3 (write-ahead log);
-//! PostgreSQL's buffer manager for copying before a checksum is made; Rebello et al., "Can applications recover from
-//! fsync failures?" (USENIX ATC 2020) for (W5).
+//! Facts and the order of steps: Gray and Reuter, "Transaction processing" (1993), section 11.3
+//! (write-ahead log); PostgreSQL's buffer manager for copying before a checksum is made; Rebello et
+//! al., "Can applications recover from fsync failures?" (USENIX ATC 2020) for (W5).
 //!
 //! | file | is |
 //! |---|---|
@@ -65,8 +68,8 @@ use crate::storage::{Device, MAX_REQUEST};
 use crate::sync::{Condvar, Mutex, unless_mistaken};
 use log::Gate;
 
-/// How many full requests a batch holds: storage may make them at the same time, and where copies are written first they
-/// share a sync.
+/// How many full requests a batch holds: storage may make them at the same time, and where copies
+/// are written first they share a sync.
 const REQUESTS: usize = 4;
 
 /// All that writes pages goes through this.
@@ -95,7 +98,8 @@ pub struct Written {
 }
 
 impl Writer {
-    /// A writer for the frames of `cache`. With `double_write`, restores what a crash tore, from the area in that file.
+    /// A writer for the frames of `cache`. With `double_write`, restores what a crash tore, from
+    /// the area in that file.
     pub(crate) fn new(
         cache: Arc<Cache>,
         log: Option<Arc<dyn Log>>,
@@ -140,7 +144,8 @@ impl Writer {
         self.relations.lock().remove(&relation);
     }
 
-    /// Writes those of `pages` that are dirty and not being written, and dirty neighbours with them.
+    /// Writes those of `pages` that are dirty and not being written, and dirty neighbours with
+    /// them.
     pub(crate) fn write_back(&self, pages: &[(PageId, u32)]) -> Result<Written, PoolError> {
         let mut all = Vec::with_capacity(pages.len());
         for &(page, index) in pages {
@@ -193,7 +198,8 @@ impl Writer {
                 batch.push(relation, writing);
             }
         }
-        // After the copies: a page that was changed and not logged let the latch fall before it could be copied (W2).
+        // After the copies: a page that was changed and not logged let the latch fall before it
+        // could be copied (W2).
         self.latch.may_write()?;
         if batch.is_empty() {
             return Ok(Written::default());
@@ -207,8 +213,9 @@ impl Writer {
         Ok(written)
     }
 
-    /// Writes every page that was dirty before log record `upto` when this was called, and makes it safe. Pages that
-    /// become dirty meanwhile do not prolong it. `None`: every dirty page, whatever the record.
+    /// Writes every page that was dirty before log record `upto` when this was called, and makes it
+    /// safe. Pages that become dirty meanwhile do not prolong it. `None`: every dirty page,
+    /// whatever the record.
     pub(crate) fn checkpoint(&self, upto: Option<Lsn>) -> Result<Written, PoolError> {
         let upto = upto.map(|lsn| lsn.0);
         let mut pages = self.cache.unwritten(upto);
@@ -224,10 +231,12 @@ impl Writer {
         Ok(written)
     }
 
-    /// Waits for those who keep `pages` from being written: batches of other threads, and whoever has a page alone.
+    /// Waits for those who keep `pages` from being written: batches of other threads, and whoever
+    /// has a page alone.
     fn wait_for_others(&self, pages: &[(PageId, u32)]) {
         for &(page, index) in pages {
-            // Before the look at the page: a batch that has it under way then ends, and counts, later.
+            // Before the look at the page: a batch that has it under way then ends, and counts,
+            // later.
             let ended = self.batches_ended();
             match self.cache.blocked(index, page) {
                 None => {}
@@ -248,8 +257,8 @@ impl Writer {
         *self.ended.lock()
     }
 
-    /// Waits until more than `ended` batches have ended. That comes to pass if a page was being written at a look after
-    /// `ended` was read: its batch ends, and counts, later.
+    /// Waits until more than `ended` batches have ended. That comes to pass if a page was being
+    /// written at a look after `ended` was read: its batch ends, and counts, later.
     pub(crate) fn wait_for_a_batch_after(&self, ended: u64) {
         let mut now = self.ended.lock();
         while *now == ended {
@@ -280,8 +289,8 @@ impl Writer {
         outcome
     }
 
-    /// Whoever may still change a page has it alone when this returns, and is seen by the checkpoint; see
-    /// [`Cache::pass_all_shards`].
+    /// Whoever may still change a page has it alone when this returns, and is seen by the
+    /// checkpoint; see [`Cache::pass_all_shards`].
     fn shut(&self) {
         self.latch.close();
         self.cache.pass_all_shards();

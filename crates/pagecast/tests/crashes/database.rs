@@ -1,4 +1,5 @@
-//! The smallest database that uses the pool as one should: a log of small changes, redone from the last checkpoint.
+//! The smallest database that uses the pool as one should: a log of small changes, redone from the
+//! last checkpoint.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +32,8 @@ pub(crate) struct Setup {
     pub(crate) checkpoint_lies: bool,
 }
 
-/// A record of the log: `value` went to place `slot` of `page`, or a checkpoint up to record `value` was made.
+/// A record of the log: `value` went to place `slot` of `page`, or a checkpoint up to record
+/// `value` was made.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Record {
     lsn: u64,
@@ -243,8 +245,9 @@ pub(crate) struct Stopped {
     pub(crate) acknowledged: Acknowledged,
 }
 
-/// Makes `updates` updates of random places, acknowledges every few of them, and makes checkpoints and rounds of the
-/// background writer in between. Writes that fail are left to later ones; ends when the pool or the log gives up.
+/// Makes `updates` updates of random places, acknowledges every few of them, and makes checkpoints
+/// and rounds of the background writer in between. Writes that fail are left to later ones; ends
+/// when the pool or the log gives up.
 pub(crate) fn run(disk: &Disk, setup: &Setup, updates: u32, seed: u64) -> Result<Acknowledged, Stopped> {
     let mut acknowledged = Vec::new();
     match work(disk, setup, updates, seed, &mut acknowledged) {
@@ -294,7 +297,8 @@ fn retry<R>(mut attempt: impl FnMut() -> Result<R, PoolError>) -> Result<R, Pool
     }
 }
 
-/// No page on the device may say that it is of a record that the log does not have. Torn pages say nothing.
+/// No page on the device may say that it is of a record that the log does not have. Torn pages say
+/// nothing.
 pub(crate) fn assert_not_ahead_of_log(table: &[u8], last: u64) {
     for page in table.chunks_exact(PAGE) {
         let (rest, checksum) = page.split_at(PAGE - 4);

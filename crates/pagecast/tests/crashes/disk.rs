@@ -1,4 +1,5 @@
-//! A disk that remembers what was done to it, so that its power can be cut at any moment afterwards.
+//! A disk that remembers what was done to it, so that its power can be cut at any moment
+//! afterwards.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -173,8 +174,8 @@ impl Replay {
         Disk::with(files, 0, self.unit)
     }
 
-    /// The power is cut in the middle of the next operation. What was synced is there; of the rest each is there, lost,
-    /// or there in part, in any order.
+    /// The power is cut in the middle of the next operation. What was synced is there; of the rest
+    /// each is there, lost, or there in part, in any order.
     pub(crate) fn power_cut(&self, random: &mut Random) -> HashMap<PathBuf, Vec<u8>> {
         let mut files = self.durable.clone();
         let under_way = self.done.get(self.next).into_iter();

@@ -1,9 +1,10 @@
-//! Power cuts and failing storage, at every write: after recovery from the log no acknowledged update is missing, and
-//! before it no page on the device is ahead of the log.
+//! Power cuts and failing storage, at every write: after recovery from the log no acknowledged
+//! update is missing, and before it no page on the device is ahead of the log.
 //!
-//! A workload runs once over a [`Disk`] that remembers every write, growth and sync. Then the power is cut in the middle
-//! of each of them: what was synced survives, what was not survives, is lost or is torn, as the seed says, in any order.
-//! What is left is recovered by a new pool, as a database would do it, and compared with the log.
+//! A workload runs once over a [`Disk`] that remembers every write, growth and sync. Then the power
+//! is cut in the middle of each of them: what was synced survives, what was not survives, is lost
+//! or is torn, as the seed says, in any order. What is left is recovered by a new pool, as a
+//! database would do it, and compared with the log.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
@@ -32,8 +33,8 @@ fn recover(replay: &Replay, setup: &Setup, random: &mut Random, acknowledged: u6
     Ok(disk)
 }
 
-/// Cuts the power in every `stride`th operation of a workload that ran. How many cuts were recovered from, and how many
-/// were refused because of a torn page.
+/// Cuts the power in every `stride`th operation of a workload that ran. How many cuts were
+/// recovered from, and how many were refused because of a torn page.
 fn cut(disk: &Disk, setup: &Setup, acknowledged: &Acknowledged, seed: u64, stride: usize) -> [usize; 2] {
     let mut outcomes = [0, 0];
     let mut replay = disk.replay();
@@ -93,16 +94,16 @@ fn power_cuts_between_pages_lose_nothing_without_double_writes() {
     assert_eq!(refused, 0);
 }
 
-/// What double writes are for: without them some torn page is met, and it is refused by its seal and never taken for a
-/// page.
+/// What double writes are for: without them some torn page is met, and it is refused by its seal
+/// and never taken for a page.
 #[test]
 fn torn_pages_without_double_writes_are_noticed() {
     let [recovered, refused] = cut_everywhere(&Setup::default(), 250, 3, SECTOR);
     assert!(recovered > 0 && refused > 0);
 }
 
-/// The test's own known mistakes: it must notice a pool that does not wait for the log, and a checkpoint that promises
-/// too much.
+/// The test's own known mistakes: it must notice a pool that does not wait for the log, and a
+/// checkpoint that promises too much.
 #[test]
 fn mistakes_are_noticed() {
     let mistakes = [

@@ -5,14 +5,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Mounts a file system in memory, of so many bytes, on an empty folder. Only the calling thread and those that it starts
-/// see it, and it goes with the last of them.
+/// Mounts a file system in memory, of so many bytes, on an empty folder. Only the calling thread
+/// and those that it starts see it, and it goes with the last of them.
 pub(crate) fn mount(folder: &Path, bytes: u64) -> io::Result<()> {
     let done = |answer| if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: takes no pointers; std shares no state with the kernel that a thread's own mounts would upset.
+    // SAFETY: takes no pointers; std shares no state with the kernel that a thread's own mounts
+    // would upset.
     done(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     let (nothing, root) = (std::ptr::null(), c"/".as_ptr());
-    // SAFETY: a word that lives for ever, and no other pointers. What is mounted from here on is not seen elsewhere.
+    // SAFETY: a word that lives for ever, and no other pointers. What is mounted from here on is
+    // not seen elsewhere.
     done(unsafe { libc::mount(c"none".as_ptr(), root, nothing, libc::MS_REC | libc::MS_PRIVATE, nothing.cast()) })?;
     let (folder, options) = (CString::new(folder.as_os_str().as_bytes())?, CString::new(format!("size={bytes}"))?);
     let kind = c"tmpfs".as_ptr();

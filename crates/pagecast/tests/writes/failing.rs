@@ -82,7 +82,8 @@ fn a_torn_page_is_whole_again_after_a_double_write() {
     assert_eq!(firsts, [1, 2, 2, 1]);
 }
 
-/// The failed batch has left whole copies behind those of the next, which is shorter; they are older.
+/// The failed batch has left whole copies behind those of the next, which is shorter; they are
+/// older.
 #[test]
 fn copies_of_a_batch_that_failed_are_not_taken_for_later_ones() {
     let setup = setup(1 << 20, "lru");

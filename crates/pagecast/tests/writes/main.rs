@@ -56,7 +56,8 @@ struct Setup {
     options: PoolOptions,
 }
 
-/// A pool of about `memory` bytes over a file `table` of 64 pages of fives, whose requests meet planned faults.
+/// A pool of about `memory` bytes over a file `table` of 64 pages of fives, whose requests meet
+/// planned faults.
 fn setup(memory: u64, policy: &str) -> Setup {
     let (files, faults) = (MemoryFiles::new(), Faults::default());
     files.write("table", vec![5; 64 * PAGE]);

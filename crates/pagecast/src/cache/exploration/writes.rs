@@ -1,8 +1,9 @@
-//! Schedules of writing: exclusive pins, write-back, checkpoint and close, against each other and against evictions.
+//! Schedules of writing: exclusive pins, write-back, checkpoint and close, against each other and
+//! against evictions.
 //!
-//! A page's bytes are a number and the same number again, one after the other: who sees two different ones has seen a
-//! change in the middle. What is written goes to a device of a few such pages, in two steps as well, and a page that is
-//! loaded comes from there.
+//! A page's bytes are a number and the same number again, one after the other: who sees two
+//! different ones has seen a change in the middle. What is written goes to a device of a few such
+//! pages, in two steps as well, and a page that is loaded comes from there.
 
 use super::*;
 use crate::cache::{Exclusive, Upgrade};
@@ -32,7 +33,7 @@ fn pin(cache: &Arc<Cache>, disk: &Disk, block: u32) -> Option<Held> {
         Request::Hit(held) => Some(held),
         Request::Joined { waiter, .. } => block_on(waiter).unwrap(),
         Request::Started(mut loading, waiter) => {
-            if cache.place(&mut loading, &NoScans) == Place::Placed {
+            if cache.place(&mut loading, &NoScans) == Placement::Placed {
                 let content = disk.lock().unwrap()[block as usize];
                 loading.bytes()[..PAGE_BYTES].copy_from_slice(&content);
                 others_may_run();
@@ -155,7 +156,7 @@ fn evict_against_exclusive_pin() {
     assert_eq!(count(&cache, &disk), changes, "a change was lost");
 }
 
-/// Somebody who wants a page alone goes away before he has it.
+/// Somebody who wants a page alone goes away before it comes.
 fn wish_is_cancelled() {
     let (cache, disk) = (cache("lru", 1), disk());
     let other = thread::spawn({
@@ -230,7 +231,8 @@ fn close_against_everything() {
     settled(&cache, 1);
 }
 
-/// A checkpoint while the page is changed and written by others: what was changed before it is on storage after it.
+/// A checkpoint while the page is changed and written by others: what was changed before it is on
+/// storage after it.
 fn checkpoint_against_changes() {
     let (cache, disk) = (cache("lru", 2), disk());
     let (writer, files) = writer(&cache);

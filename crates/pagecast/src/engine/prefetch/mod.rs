@@ -1,16 +1,19 @@
-//! Bringing pages before they are asked for: what a caller says that it will need, and what registered scans read next.
+//! Bringing pages before they are asked for: what a caller says that it will need, and what
+//! registered scans read next.
 //!
-//! Each scan has a *window* over the pages in front of it, in order of position ([`route`]). Whenever the scan reports or
-//! reads, pages behind it leave the window, and the next ones enter it and are brought, neighbours in one request,
-//! after all reads that somebody waits for (`crate::io`).
+//! Each scan has a *window* over the pages in front of it, in order of position ([`route`]).
+//! Whenever the scan reports or reads, pages behind it leave the window, and the next ones enter it
+//! and are brought, neighbours in one request, after all reads that somebody waits for
+//! (`crate::io`).
 //!
-//! Bounds: all pages that were brought and not used yet take at most `share` of the frames; each scan's window has an
-//! equal part of that, and at most two requests. Whom a page ahead may displace is decided in `crate::cache`'s `ahead`:
-//! nobody whom a scan wants. So reading ahead moves reads to an earlier time and adds few; what was brought for nothing is
-//! counted as wasted.
+//! Bounds: all pages that were brought and not used yet take at most `share` of the frames; each
+//! scan's window has an equal part of that, and at most two requests. Whom a page ahead may
+//! displace is decided in `crate::cache`'s `ahead`: nobody whom a scan wants. So reading ahead
+//! moves reads to an earlier time and adds few; what was brought for nothing is counted as wasted.
 //!
-//! Cost: a report or read of a scan, O(window) looks at the page table and O(log runs) for each new page; nothing for
-//! those without a registered scan. Memory: [`Prefetch::bytes`], within the pool's.
+//! Cost: a report or read of a scan, O(window) looks at the page table and O(log runs) for each new
+//! page; nothing for those without a registered scan. Memory: [`Prefetch::bytes`], within the
+//! pool's.
 
 mod route;
 
@@ -35,9 +38,10 @@ use route::Route;
 
 /// The windows of all scans.
 ///
-/// * (W1) A page of a window that was brought carries the cache's mark, or has lost it since the window looked last.
-/// * (W2) A window is its scan's from registration until the scan is dropped; another scan in the same slot finds none
-///   or its own.
+/// * (W1) A page of a window that was brought carries the cache's flag, or has lost it since the
+///   window looked last.
+/// * (W2) A window is its scan's from registration until the scan is dropped; another scan in the
+///   same slot finds none or its own.
 pub(crate) struct Prefetch {
     /// By the slot of the scan.
     windows: Box<[Mutex<Option<Window>>]>,
@@ -129,7 +133,8 @@ fn max_legs(options: &PrefetchOptions, predictor: &PredictorConfig) -> u32 {
 }
 
 impl Engine {
-    /// Ends the window of a scan. Pages that were brought for it and not used stay as pages that nobody asked for.
+    /// Ends the window of a scan. Pages that were brought for it and not used stay as pages that
+    /// nobody asked for.
     pub(crate) fn end_window(&self, scan: ScanId) {
         let Some(slot) = self.prefetch.windows.get(scan.slot() as usize) else { return };
         let Some(window) = slot.lock().take_if(|window| window.scan == scan) else { return };
@@ -176,7 +181,8 @@ impl Engine {
         self.submit_ahead(loads);
     }
 
-    /// Brings the pages of `ranges`, as far as there is room: how many are on their way now because of that.
+    /// Brings the pages of `ranges`, as far as there is room: how many are on their way now because
+    /// of that.
     pub(crate) fn will_need(
         &self,
         scan: ScanId,
@@ -211,7 +217,8 @@ impl Engine {
         Ok(begun)
     }
 
-    /// Drops from the window what is behind the scan, and what was brought and has been used or has left.
+    /// Drops from the window what is behind the scan, and what was brought and has been used or has
+    /// left.
     fn tidy(&self, window: &mut Window, position: u64) {
         window.pages.retain(|entry| match entry.brought {
             true => self.cache.is_ahead(entry.page),

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use pagecast_core::predictor::{Pages, ScanSpec};
 use pagecast_core::{PageId, RelationId};
 
-/// What is left of a scan's pages, nearest first. Runs that cover the same positions (the columns of a table, say) are
-/// merged by position; of equals the one registered first comes first.
+/// What is left of a scan's pages, nearest first. Runs that cover the same positions (the columns
+/// of a table, say) are merged by position; of equals the one registered first comes first.
 ///
 /// Cost: O(log legs) a page; skipping, O(log legs) a leg that is passed.
 pub(super) struct Route {
@@ -116,7 +116,8 @@ impl Leg {
         self.position + (u128::from(self.span) * u128::from(number) / u128::from(self.blocks)) as u64
     }
 
-    /// The first page of the leg that does not lie before `position`; the number of its blocks if there is none.
+    /// The first page of the leg that does not lie before `position`; the number of its blocks if
+    /// there is none.
     fn first_at(&self, position: u64) -> u32 {
         let (mut low, mut high) = (self.done, self.blocks);
         while low < high {

@@ -7,8 +7,9 @@
 //!  FNV-1a of all before, u64
 //! ```
 //!
-//! Numbers are little endian. The checksum finds damage, not malice; whatever the bytes say, reading them takes memory in
-//! proportion to the file's length, and what they name is looked up, never opened.
+//! Numbers are little endian. The checksum finds damage, not malice; whatever the bytes say,
+//! reading them takes memory in proportion to the file's length, and what they name is looked up,
+//! never opened.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -63,7 +64,8 @@ impl Dump {
             file.sync_all()
         });
         written.and_then(|()| std::fs::rename(&beside, path)).map_err(|source| {
-            // Half a file is of no use to anybody; if it cannot be removed either, the first error says why.
+            // Half a file is of no use to anybody; if it cannot be removed either, the first error
+            // says why.
             let _ = std::fs::remove_file(&beside);
             WarmError::Io { path: path.to_owned(), what: "writing", source }
         })

@@ -1,9 +1,11 @@
-//! Warm restart: the names of the hottest pages are written to a file, and their bytes are read back in the background.
+//! Warm restart: the names of the hottest pages are written to a file, and their bytes are read
+//! back in the background.
 //!
-//! A dump holds no bytes of pages, only which pages of which generation of which files were resident, so that it is small
-//! (8 bytes a page) and never stale: a file that has changed since is left out. A reload opens no file by itself; it
-//! brings pages of relations that the pool has open, into free frames only, so that it displaces nothing that queries
-//! have brought meanwhile, and it ends when no frame is free.
+//! A dump holds no bytes of pages, only which pages of which generation of which files were
+//! resident, so that it is small (8 bytes a page) and never stale: a file that has changed since is
+//! left out. A reload opens no file by itself; it brings pages of relations that the pool has open,
+//! into free frames only, so that it displaces nothing that queries have brought meanwhile, and it
+//! ends when no frame is free.
 
 mod file;
 
@@ -106,12 +108,13 @@ impl Drop for Reload {
 }
 
 impl Pool {
-    /// Writes which pages are resident to the file `path`, the hottest `most` of them, and says how many that were. The
-    /// file appears whole or not at all.
+    /// Writes which pages are resident to the file `path`, the hottest `most` of them, and says how
+    /// many that were. The file appears whole or not at all.
     ///
-    /// How hot a page is, is what the policy notes in its frame: a count of uses under `clock`, `hyperbolic`, `watt` and
-    /// `s3-fifo`. The others note nothing there, and their pages count as equal. Of files that are written to it is of use
-    /// after [`close`](Self::close), or a flush that nothing follows: a later write makes them changed files.
+    /// How hot a page is, is what the policy notes in its frame: a count of uses under `clock`,
+    /// `hyperbolic`, `watt` and `s3-fifo`. The others note nothing there, and their pages count as
+    /// equal. Of files that are written to it is of use after [`close`](Self::close), or a flush
+    /// that nothing follows: a later write makes them changed files.
     ///
     /// # Errors
     ///
@@ -156,12 +159,14 @@ impl Pool {
         Ok(dump.pages.len() as u64)
     }
 
-    /// Reads a file of [`dump_hottest`](Self::dump_hottest) and brings its pages in the background, the hottest first, as
-    /// far as frames are free. Open the relations first: of files that are not open nothing is brought.
+    /// Reads a file of [`dump_hottest`](Self::dump_hottest) and brings its pages in the background,
+    /// the hottest first, as far as frames are free. Open the relations first: of files that are
+    /// not open nothing is brought.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, is damaged, or is of a pool with other pages. The pool works on without it.
+    /// The file cannot be read, is damaged, or is of a pool with other pages. The pool works on
+    /// without it.
     pub fn reload(&self, path: &Path) -> Result<Reload, WarmError> {
         let dump = Dump::read(path)?;
         if dump.page_size != self.page_size() {
@@ -216,7 +221,8 @@ fn bring(engine: &Arc<Engine>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
     result
 }
 
-/// Asks for pages of one relation, in the order of their blocks: neighbours come in one request to storage.
+/// Asks for pages of one relation, in the order of their blocks: neighbours come in one request to
+/// storage.
 fn request(
     engine: &Engine,
     relation: &Arc<Relation>,

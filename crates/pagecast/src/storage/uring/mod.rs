@@ -1,11 +1,13 @@
-//! Local files through io_uring, where the kernel lets us: many requests in one system call, by few threads.
+//! Local files through io_uring, where the kernel lets us: many requests in one system call, by few
+//! threads.
 //!
-//! Files are opened by the rules of [`super::local`], O_DIRECT and its fallback included. Requests that come one by one
-//! (`read_at`, `write_at`) are positional; those of errands ([`Storage::serve`]) go through a ring of the calling thread's
-//! own, made when it is first needed. Each answer is handed over as it comes, and another errand takes its place. A kernel
-//! without io_uring, or one that forbids it (a container's filter of system calls does, often), is found out when the
-//! device is made; [`Opener::describe`] says why, and requests are then positional, one after the other, by as many
-//! threads as for [`LocalFiles`](super::LocalFiles).
+//! Files are opened by the rules of [`super::local`], O_DIRECT and its fallback included. Requests
+//! that come one by one (`read_at`, `write_at`) are positional; those of errands
+//! ([`Storage::serve`]) go through a ring of the calling thread's own, made when it is first
+//! needed. Each answer is handed over as it comes, and another errand takes its place. A kernel
+//! without io_uring, or one that forbids it (a container's filter of system calls does, often), is
+//! found out when the device is made; [`Opener::describe`] says why, and requests are then
+//! positional, one after the other, by as many threads as for [`LocalFiles`](super::LocalFiles).
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
@@ -24,8 +26,8 @@ use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Opener, Storage};
 
 /// Threads that submit to rings; each has up to [`UNDER_WAY`] requests under way.
 const THREADS: u32 = 4;
-/// How many requests a thread has under way: enough to share the price of a system call, and few enough to leave some to
-/// the other threads.
+/// How many requests a thread has under way: enough to share the price of a system call, and few
+/// enough to leave some to the other threads.
 const UNDER_WAY: usize = 16;
 
 /// Local files, read and written through io_uring where the kernel lets us.
@@ -189,8 +191,8 @@ mod thread {
         Ring::new().map(drop)
     }
 
-    /// Runs the errands. A ring that fails is closed. It is out of its place meanwhile: an errand that comes back here as
-    /// it ends gets another one.
+    /// Runs the errands. A ring that fails is closed. It is out of its place meanwhile: an errand
+    /// that comes back here as it ends gets another one.
     pub(super) fn serve<'e>(
         file: &File,
         next: &mut Errands<'_, 'e>,

@@ -1,22 +1,26 @@
 //! One io_uring: errands in, answers out. Unsafe: it hands requests to the kernel.
 //!
-//! The kernel reads and writes the buffers of a request from its submission until its completion, on its own time. What
-//! keeps that sound is that every request under way has a [`Slot`], which owns its errand and thereby its
-//! memory:
+//! The kernel reads and writes the buffers of a request from its submission until its completion,
+//! on its own time. What keeps that sound is that every request under way has a [`Slot`], which
+//! owns its errand and thereby its memory:
 //!
-//! * (U1) From its submission to its completion nobody touches a slot's errand: it is handed on, asked again or dropped
-//!   only when the completion has been seen. What a request lends is borrowed from the errand, mutably where the kernel
-//!   writes, so that nobody else reaches it meanwhile.
-//! * (U2) [`Ring::serve`] does not end, by return or by panic, before every request that the kernel has taken is completed:
-//!   [`Flight`] waits for them when it goes, and only then drops the slots. So what errands borrow outlives them, too.
-//! * (U3) A request that the kernel has not taken is never offered again after `serve`: a ring that failed is closed.
-//! * (U4) No more requests are under way than the ring has entries, and there is room for twice as many completions. So
-//!   no completion is lost.
+//! * (U1) From its submission to its completion nobody touches a slot's errand: it is handed on,
+//!   asked again or dropped only when the completion has been seen. What a request lends is
+//!   borrowed from the errand, mutably where the kernel writes, so that nobody else reaches it
+//!   meanwhile.
+//! * (U2) [`Ring::serve`] does not end, by return or by panic, before every request that the kernel
+//!   has taken is completed: [`Flight`] waits for them when it goes, and only then drops the slots.
+//!   So what errands borrow outlives them, too.
+//! * (U3) A request that the kernel has not taken is never offered again after `serve`: a ring that
+//!   failed is closed.
+//! * (U4) No more requests are under way than the ring has entries, and there is room for twice as
+//!   many completions. So no completion is lost.
 //!
-//! Completions come in any order; each carries the number of its slot. A ring is used by one thread, and needs no lock.
+//! Completions come in any order; each carries the number of its slot. A ring is used by one
+//! thread, and needs no lock.
 //!
-//! Cost: one system call hands over what is new and waits for the next answer; a request costs one allocation for its
-//! list of buffers besides.
+//! Cost: one system call hands over what is new and waits for the next answer; a request costs one
+//! allocation for its list of buffers besides.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -37,7 +41,8 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// The kernel has no io_uring, or one without reading and writing, or this process may not use it.
+    /// The kernel has no io_uring, or one without reading and writing, or this process may not use
+    /// it.
     pub(super) fn new() -> io::Result<Self> {
         let mut ring = Self(IoUring::new(UNDER_WAY as u32)?);
         let mut probe = Probe::new();
@@ -56,12 +61,13 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Runs the errands of `next` until it has none and all have ended. `settle` makes of an answer what the errand gets.
+    /// Runs the errands of `next` until it has none and all have ended. `settle` makes of an answer
+    /// what the errand gets.
     ///
     /// # Errors
     ///
-    /// The ring does not work any more, and must not be used again. The errands that have not ended come back; the
-    /// request of each is to be made again.
+    /// The ring does not work any more, and must not be used again. The errands that have not ended
+    /// come back; the request of each is to be made again.
     pub(super) fn serve<'e>(
         &mut self,
         file: BorrowedFd<'_>,
@@ -128,8 +134,8 @@ impl<'r, 'e> Flight<'r, 'e> {
         };
         let number = self.slots.iter().position(Option::is_none).expect("there is a slot for each request (U4)");
         self.slots[number] = Some(slot);
-        // SAFETY: the slot keeps what the entry points to until the request is completed (U1, U2). The file is borrowed
-        // for as long as the flight lasts.
+        // SAFETY: the slot keeps what the entry points to until the request is completed (U1, U2).
+        // The file is borrowed for as long as the flight lasts.
         unsafe { self.push(&entry.user_data(number as u64)) }
     }
 
@@ -137,7 +143,8 @@ impl<'r, 'e> Flight<'r, 'e> {
     ///
     /// # Safety
     ///
-    /// What the request points to stays valid, and is not touched, until its completion was seen or this value has gone.
+    /// What the request points to stays valid, and is not touched, until its completion was seen or
+    /// this value has gone.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         // SAFETY: the caller's promise.
         let pushed = unsafe { self.ring.submission().push(entry) };
@@ -147,7 +154,8 @@ impl<'r, 'e> Flight<'r, 'e> {
         Ok(())
     }
 
-    /// Hands over what was pushed and waits for a completion. On an error nothing more must be handed over.
+    /// Hands over what was pushed and waits for a completion. On an error nothing more must be
+    /// handed over.
     fn wait(&mut self) -> io::Result<()> {
         loop {
             match self.ring.0.submitter().submit_and_wait(1).map_err(|error| Errno::from_io_error(&error)) {
@@ -180,8 +188,9 @@ impl<'r, 'e> Flight<'r, 'e> {
         completed
     }
 
-    /// Waits until nothing is under way. What the kernel has not taken it never will, since nobody enters this ring again
-    /// (U3). What it has taken ends without our help, as any request to a file does.
+    /// Waits until nothing is under way. What the kernel has not taken it never will, since nobody
+    /// enters this ring again (U3). What it has taken ends without our help, as any request to a
+    /// file does.
     fn drain(&mut self) {
         self.count -= self.ring.submission().len().min(self.count);
         while self.count > 0 {

@@ -1,5 +1,6 @@
-//! One request as the kernel knows it: the errand that owns its memory, and how the kernel is told of it. Unsafe: it keeps
-//! errands as pointers, so that nothing claims memory that the kernel uses. (U1) and (U2) are of [`super::ring`].
+//! One request as the kernel knows it: the errand that owns its memory, and how the kernel is told
+//! of it. Unsafe: it keeps errands as pointers, so that nothing claims memory that the kernel uses.
+//! (U1) and (U2) are of [`super::ring`].
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -10,7 +11,8 @@ use super::super::{Errand, Transfer};
 
 /// An errand and what the kernel knows of its request.
 pub(super) struct Slot<'e> {
-    /// From a box, and ours: a pointer, so that nothing but [`Slot::errand`] claims the memory (U1).
+    /// From a box, and ours: a pointer, so that nothing but [`Slot::errand`] claims the memory
+    /// (U1).
     errand: NonNull<dyn Errand + 'e>,
     bufs: Vec<IoVec>,
 }
@@ -31,7 +33,8 @@ impl<'e> Slot<'e> {
     ///
     /// No request of it is under way.
     pub(super) unsafe fn errand(&mut self) -> &mut (dyn Errand + 'e) {
-        // SAFETY: it is from a box of ours, and by the caller's promise the kernel does not use its memory.
+        // SAFETY: it is from a box of ours, and by the caller's promise the kernel does not use its
+        // memory.
         unsafe { self.errand.as_mut() }
     }
 
@@ -87,8 +90,8 @@ fn add(bufs: &mut Vec<IoVec>, base: *mut u8, len: usize) {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // SAFETY: from `Box::leak`. A slot is dropped in a flight that has waited for all requests (U2), or outside of
-        // one when its own is completed.
+        // SAFETY: from `Box::leak`. A slot is dropped in a flight that has waited for all requests
+        // (U2), or outside of one when its own is completed.
         drop(unsafe { Box::from_raw(self.errand.as_ptr()) });
     }
 }
