@@ -77,7 +77,7 @@ impl Scene {
         let ctx = SessionContext::new_with_config(config);
         ctx.register_parquet("t", folder.to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
         let requested = Arc::new(Requested::default());
-        let recorder = Some(Arc::clone(&requested) as Arc<dyn Recorder>);
+        let recorder = Arc::clone(&requested) as Arc<dyn Recorder>;
         let options = PoolOptions::default().memory(4 << 20).page_size(PAGE as u32).recorder(recorder);
         let host = install(&ctx, Pool::new(options).unwrap());
         Self { ctx, host, requested }
