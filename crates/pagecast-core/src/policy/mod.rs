@@ -17,7 +17,6 @@
 
 mod adaptive;
 pub mod belady;
-mod block_group;
 #[cfg(feature = "std")]
 mod bp_wrapper;
 mod catalog;
@@ -57,8 +56,7 @@ pub use predictive::Predictive;
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
 pub use sampling::{
-    ALL, ExtendedSampling, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_KEEP, MAX_SAMPLES, PbmSampling,
-    RandomChoice, Replacement, SamplingOptions, Watt,
+    ALL, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_SAMPLES, PublishedOptions, PublishedSampling, RandomChoice, Watt,
 };
 pub use spec::{PolicySpec, Visitor};
 

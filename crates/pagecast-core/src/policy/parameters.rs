@@ -1,4 +1,5 @@
-//! Policies as text: `name(parameter=value,...)`, its values checked against what the policy declares, and the errors.
+//! Policies as text: `name(parameter=value,...)`, its values checked against what the policy declares,
+//! and the errors.
 
 use super::ALL;
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
@@ -10,21 +11,49 @@ pub(super) enum Kind {
     /// A whole number between the two, both included.
     Count(u64, u64),
     /// A whole number between the two, both included, or `all`, which is [`super::ALL`].
-    CountOrAll(u32, u32),
+    CountOrAll(u64, u64),
     /// A number between the two, both included.
     Number(f64, f64),
-    /// A part of the pool between the two, both included: `0.25` or `25%`. With an upper end above 1, a multiple.
+    /// A part of the pool between the two, both included: `0.25` or `25%`. With an upper end above 1, a
+    /// multiple.
     Share(f64, f64),
-    /// One of these words; the value is its index.
+    /// One of these words.
     Word(&'static [&'static str]),
+}
+
+/// What a parameter is set to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    /// Of a count.
+    Count(u64),
+    /// Of a number or a share.
+    Number(f64),
+    /// Of a word.
+    Word(&'static str),
 }
 
 /// A parameter that a policy declares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    pub(super) default: f64,
+    pub(super) default: Value,
     pub(super) kind: Kind,
+}
+
+/// All parameters of a policy with their values.
+#[derive(Clone, Debug)]
+pub(super) struct Values {
+    declared: &'static [Parameter],
+    values: Vec<Value>,
+}
+
+/// The memory of a policy beside the word in each frame's header, ghosts included: an upper bound.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Memory {
+    /// Bytes for each frame.
+    pub(super) per_frame: f64,
+    /// Bytes beside: what does not grow with the frames, or only so far.
+    pub(super) apart: u32,
 }
 
 /// Why a policy could not be had.
@@ -58,6 +87,13 @@ pub enum PolicyError {
         /// What it may be.
         expected: String,
     },
+    /// Two of the values exclude each other.
+    Contradiction {
+        /// The policy.
+        policy: &'static str,
+        /// Which, and what would do.
+        reason: String,
+    },
     /// The text is not `name` or `name(parameter=value,...)`.
     Syntax {
         /// The text.
@@ -89,6 +125,7 @@ impl fmt::Display for PolicyError {
             Self::BadValue { policy, parameter, value, expected } => {
                 write!(f, "policy `{policy}`: `{parameter}={value}` must be {expected}")
             }
+            Self::Contradiction { policy, reason } => write!(f, "policy `{policy}`: {reason}"),
             Self::Syntax { text, reason } => {
                 write!(f, "policy `{text}`: {reason}; write name or name(parameter=value,...)")
             }
@@ -104,20 +141,24 @@ impl core::error::Error for PolicyError {}
 
 impl Kind {
     /// The value that `text` stands for.
-    fn parse(self, text: &str) -> Option<f64> {
+    fn parse(self, text: &str) -> Option<Value> {
+        let number = |text: &str, low: f64, high: f64| {
+            let number = text.parse::<f64>().ok().filter(|n| n.is_finite())?;
+            Some(number).filter(|n| (low..=high).contains(n))
+        };
         match self {
-            Kind::Count(low, high) => text.parse::<u64>().ok().filter(|n| (low..=high).contains(n)).map(|n| n as f64),
-            Kind::CountOrAll(..) if text == "all" => Some(ALL.into()),
-            Kind::CountOrAll(low, high) => Kind::Count(low.into(), high.into()).parse(text),
-            Kind::Number(low, high) => finite(text).filter(|n| (low..=high).contains(n)),
-            Kind::Share(low, high) => {
-                let share = match text.strip_suffix('%') {
-                    Some(percent) => finite(percent)? / 100.0,
-                    None => finite(text)?,
-                };
-                Some(share).filter(|n| (low..=high).contains(n))
+            Kind::CountOrAll(..) if text == "all" => Some(Value::Count(ALL.into())),
+            Kind::Count(low, high) | Kind::CountOrAll(low, high) => {
+                text.parse().ok().filter(|n| (low..=high).contains(n)).map(Value::Count)
             }
-            Kind::Word(words) => words.iter().position(|&word| word == text).map(|i| i as f64),
+            Kind::Number(low, high) => number(text, low, high).map(Value::Number),
+            Kind::Share(low, high) => match text.strip_suffix('%') {
+                Some(percent) => {
+                    number(percent, 100.0 * low, 100.0 * high).map(|percent| Value::Number(percent / 100.0))
+                }
+                None => number(text, low, high).map(Value::Number),
+            },
+            Kind::Word(words) => words.iter().find(|&&word| word == text).copied().map(Value::Word),
         }
     }
 
@@ -134,13 +175,66 @@ impl Kind {
     }
 
     /// Writes `value` in the form that `parse` reads.
-    pub(super) fn write(self, f: &mut impl fmt::Write, value: f64) -> fmt::Result {
-        match self {
-            Kind::CountOrAll(..) if value == f64::from(ALL) => f.write_str("all"),
-            Kind::Count(..) | Kind::CountOrAll(..) | Kind::Number(..) => write!(f, "{value}"),
-            Kind::Share(..) => write!(f, "{}", Percent(value)),
-            Kind::Word(words) => f.write_str(words[value as usize]),
+    fn write(self, f: &mut impl fmt::Write, value: Value) -> fmt::Result {
+        match (self, value) {
+            (Kind::CountOrAll(..), Value::Count(count)) if count == u64::from(ALL) => f.write_str("all"),
+            (_, Value::Count(count)) => write!(f, "{count}"),
+            (Kind::Share(..), Value::Number(share)) => write!(f, "{}", Percent(share)),
+            (_, Value::Number(number)) => write!(f, "{number}"),
+            (_, Value::Word(word)) => f.write_str(word),
         }
+    }
+}
+
+impl Values {
+    fn value(&self, name: &str) -> Value {
+        let at = self.declared.iter().position(|parameter| parameter.name == name);
+        self.values[at.expect("a policy asks for parameters that it declares")]
+    }
+
+    /// The value of a count that the policy declares.
+    pub(super) fn count(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Value::Count(count) => count,
+            other => panic!("`{name}` is declared as another kind: {other:?}"),
+        }
+    }
+
+    /// The same, of one that is declared below 2^32.
+    pub(super) fn small(&self, name: &str) -> u32 {
+        self.count(name) as u32
+    }
+
+    /// The value of a number or share that the policy declares.
+    pub(super) fn number(&self, name: &str) -> f64 {
+        match self.value(name) {
+            Value::Number(number) => number,
+            other => panic!("`{name}` is declared as another kind: {other:?}"),
+        }
+    }
+
+    /// Whether a word that the policy declares is this one.
+    pub(super) fn is(&self, name: &str, word: &str) -> bool {
+        self.word(name) == word
+    }
+
+    /// The value of a word that the policy declares.
+    pub(super) fn word(&self, name: &str) -> &'static str {
+        match self.value(name) {
+            Value::Word(word) => word,
+            other => panic!("`{name}` is declared as another kind: {other:?}"),
+        }
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (parameter, &value)) in self.declared.iter().zip(&self.values).enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{}=", parameter.name)?;
+            parameter.kind.write(f, value)?;
+        }
+        Ok(())
     }
 }
 
@@ -152,10 +246,6 @@ impl fmt::Display for Percent {
         let digits = format!("{:.8}", self.0 * 100.0);
         write!(f, "{}%", digits.trim_end_matches('0').trim_end_matches('.'))
     }
-}
-
-fn finite(text: &str) -> Option<f64> {
-    text.parse::<f64>().ok().filter(|n| n.is_finite())
 }
 
 /// Splits `name(arguments)` into its two parts; the second is empty for a bare name.
@@ -176,11 +266,11 @@ pub(super) fn resolve(
     policy: &'static str,
     declared: &'static [Parameter],
     arguments: &str,
-) -> Result<Vec<f64>, PolicyError> {
-    let mut values: Vec<f64> = declared.iter().map(|parameter| parameter.default).collect();
+) -> Result<Values, PolicyError> {
+    let mut values: Vec<Value> = declared.iter().map(|parameter| parameter.default).collect();
     let mut given = alloc::vec![false; declared.len()];
     if arguments.trim().is_empty() {
-        return Ok(values);
+        return Ok(Values { declared, values });
     }
     for argument in arguments.split(',') {
         let syntax = |reason| PolicyError::Syntax { text: format!("{policy}({arguments})"), reason };
@@ -203,7 +293,7 @@ pub(super) fn resolve(
             expected: declared[i].kind.expected(),
         })?;
     }
-    Ok(values)
+    Ok(Values { declared, values })
 }
 
 /// Splits at the commas that are not inside parentheses.

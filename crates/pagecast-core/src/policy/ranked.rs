@@ -48,14 +48,6 @@ impl<'a, L: Looked> Ranked<'a, L> {
         self.all().iter().any(|looked| looked.is_fresh() && looked.frame() == frame)
     }
 
-    /// Fills the places of one that is empty with what stands in order already.
-    pub(super) fn fill(&mut self, in_order: impl Iterator<Item = L>) {
-        for (place, looked) in self.places.iter_mut().zip(in_order) {
-            *place = looked;
-            self.len += 1;
-        }
-    }
-
     /// Ranks a frame, in place of an older judgement of it. Of equals the first goes first. One that ranks below all of so many as
     /// there are places is left out at once; an older judgement of it stays, and is made anew if the frame is to go.
     #[inline]

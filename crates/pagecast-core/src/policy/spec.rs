@@ -1,21 +1,10 @@
 //! A policy as it is asked for, `name(parameter=value,...)`: read, checked and made.
 
-use super::catalog::{AUTO, Algorithm, CATALOG, Entry, WITHOUT_LEARNING, names};
-use super::parameters::{PolicyError, resolve, split_call, split_list};
-use super::{
-    Arc, Car, Cfdc, Cflru, ClockPro, ClockSweep, ConcurrentPolicy, ExtendedSampling, Fifo, Frequency, Hyperbolic,
-    LeanEvict, Lfu, LfuAged, Lirs, Lrfu, Lru, LruK, PbmPq, PbmSampling, Policy, PqOptions, PqVersion, Predictive,
-    RandomChoice, Replacement, S3Fifo, SamplingOptions, SecondTouchClock, SequentialPolicy, Sieve, TwoPriorityLru,
-    TwoQueue, WTinyLfu, Watt,
-};
-use crate::Tick;
+use super::catalog::{CATALOG, Entry, check, names, visit};
+use super::parameters::{PolicyError, Values, resolve, split_call, split_list};
+use super::{ConcurrentPolicy, Policy, SequentialPolicy};
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
-
-/// The reading that stands at `index` of the catalog's `frequency`.
-fn frequency(index: f64) -> Frequency {
-    [Frequency::Off, Frequency::Max, Frequency::Min, Frequency::Mean][index as usize]
-}
 
 /// A policy by name and parameters, checked.
 ///
@@ -31,7 +20,7 @@ fn frequency(index: f64) -> Frequency {
 pub struct PolicySpec {
     text: String,
     entry: &'static Entry,
-    values: Vec<f64>,
+    values: Values,
 }
 
 /// Receives a policy with its own type, so that a replay is compiled for it and its hits cost no virtual call.
@@ -51,7 +40,8 @@ impl PolicySpec {
     ///
     /// # Errors
     ///
-    /// The name or a parameter is unknown, a value is out of range, or the text has another form.
+    /// The name or a parameter is unknown, a value is out of range, values exclude each other, or the
+    /// text has another form.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let text = text.trim();
         if text.is_empty() {
@@ -62,11 +52,8 @@ impl PolicySpec {
             .iter()
             .find(|entry| entry.name == name)
             .ok_or_else(|| PolicyError::UnknownPolicy { name: name.to_owned(), known: names().collect() })?;
-        let mut values = resolve(entry.name, entry.parameters, arguments)?;
-        let named = |name| arguments.split(',').any(|argument| argument.split('=').next().map(str::trim) == Some(name));
-        if entry.algorithm == Algorithm::PbmExtended && !named("frequency") && WITHOUT_LEARNING.into_iter().any(named) {
-            values[entry.index("frequency")] = 0.0;
-        }
+        let values = resolve(entry.name, entry.parameters, arguments)?;
+        check(entry.name, &values)?;
         Ok(Self { text: text.to_owned(), entry, values })
     }
 
@@ -91,44 +78,32 @@ impl PolicySpec {
 
     /// All parameters with their values, `max=5,init=1`; empty if there are none.
     pub fn params(&self) -> String {
-        let mut text = String::new();
-        for (parameter, &value) in self.entry.parameters.iter().zip(&self.values) {
-            if !text.is_empty() {
-                text.push(',');
-            }
-            text.push_str(parameter.name);
-            text.push('=');
-            parameter.kind.write(&mut text, value).expect("a String takes any text");
-        }
-        text
+        alloc::format!("{}", self.values)
     }
 
     /// Whether the policy needs to know the future ([`super::Belady`]) and only a replay can run it.
     pub fn needs_trace(&self) -> bool {
-        self.entry.algorithm == Algorithm::Opt
+        self.entry.name == "opt"
     }
 
     /// Whether the policy looks at how page ids lie to each other, so that a replay must not number the pages anew.
     /// `pbm` does so for pages that scans read, and a replay of scans keeps their ids for every policy.
     pub fn needs_page_ids(&self) -> bool {
-        matches!(self.entry.algorithm, Algorithm::Cfdc | Algorithm::PbmPq | Algorithm::TwoPriorityLru)
+        matches!(self.entry.name, "cfdc" | "pbm-pq" | "lru-2prio")
     }
 
     /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts included, beside the frame's
     /// own word: what a pool sets aside before it is built, with [`PolicySpec::bytes_apart`]. What `opt` needs to know of its
     /// trace is not in it.
     pub fn bytes_per_frame(&self) -> u32 {
-        let bytes = (self.entry.bytes_per_frame)(self);
+        let bytes = (self.entry.memory)(&self.values, 1).per_frame;
         bytes as u32 + u32::from(f64::from(bytes as u32) < bytes)
     }
 
     /// An upper bound for the bytes of memory that the policy takes beside, in a pool of `frames` frames: what does not grow with
     /// them, or only so far.
     pub fn bytes_apart(&self, frames: u32) -> u32 {
-        match self.entry.algorithm {
-            Algorithm::PbmExtended if self.value("frequency") == AUTO => Predictive::bytes_apart(frames),
-            _ => 12 << 10,
-        }
+        (self.entry.memory)(&self.values, frames).apart
     }
 
     /// The policy for `frames` frames, handed to `visitor` with its type. `seed` decides what it leaves to chance.
@@ -140,68 +115,10 @@ impl PolicySpec {
         if frames == 0 {
             return Err(PolicyError::NoFrames);
         }
-        let value = |name| self.value(name);
-        Ok(match self.entry.algorithm {
-            Algorithm::Arc => visitor.sequential(Arc::new(frames)),
-            Algorithm::Car => visitor.sequential(Car::new(frames)),
-            Algorithm::Clock => visitor.concurrent(ClockSweep::new(value("max") as u64, value("init") as u64)),
-            Algorithm::Fifo => visitor.sequential(Fifo::new(frames)),
-            Algorithm::Lfu => visitor.sequential(Lfu::new(frames)),
-            Algorithm::LfuAged => visitor.sequential(LfuAged::new(frames, value("mean"))),
-            Algorithm::Lru => visitor.sequential(Lru::new(frames)),
-            Algorithm::Opt => return Err(PolicyError::NeedsTrace { policy: self.entry.name }),
-            Algorithm::Pbm => visitor.concurrent(PbmSampling::new(value("samples") as u32, seed)),
-            Algorithm::PbmExtended if value("frequency") == AUTO => {
-                visitor.concurrent(Predictive::new(frames, value("samples") as u32, seed))
-            }
-            Algorithm::PbmExtended => visitor.concurrent(ExtendedSampling::new(
-                frames,
-                SamplingOptions {
-                    samples: value("samples") as u32,
-                    bulk: value("bulk") as u32,
-                    keep: value("keep") as u32,
-                    replacement: [Replacement::Yes, Replacement::No, Replacement::Round][value("replacement") as usize],
-                    frequency: frequency(value("frequency")),
-                    lru_fallback: value("fallback") > 0.0,
-                    group: value("group") as u32,
-                },
-                seed,
-            )),
-            Algorithm::PbmPq => visitor.sequential(PbmPq::new(
-                frames,
-                PqOptions {
-                    version: if value("version") == 0.0 { PqVersion::Equal } else { PqVersion::Doubling },
-                    tiers: value("tiers") as u32,
-                    queues: value("queues") as u32,
-                    slice: value("slice") as Tick,
-                    group: value("group") as u32,
-                    bulk: value("bulk") as u32,
-                },
-            )),
-            Algorithm::Random => visitor.concurrent(RandomChoice::new(seed)),
-            Algorithm::S3Fifo => {
-                let threshold = value("threshold") as u64;
-                visitor.sequential(S3Fifo::new(frames, value("small"), value("ghost"), threshold))
-            }
-            Algorithm::Sieve => visitor.sequential(Sieve::new(frames)),
-            Algorithm::TwoQueue => visitor.sequential(TwoQueue::new(frames, value("in"), value("out"))),
-            Algorithm::Lirs => visitor.sequential(Lirs::new(frames, value("hir"), value("ghosts"))),
-            Algorithm::ClockPro => visitor.sequential(ClockPro::new(frames, value("cold"), value("ghosts"))),
-            Algorithm::WTinyLfu => {
-                visitor.sequential(WTinyLfu::new(frames, value("window"), value("protected"), value("sample") as u64))
-            }
-            Algorithm::LruK => {
-                visitor.sequential(LruK::new(frames, value("k") as u32, value("correlated"), value("history")))
-            }
-            Algorithm::TwoPriorityLru => visitor.sequential(TwoPriorityLru::new(frames, value("small"))),
-            Algorithm::SecondTouchClock => visitor.concurrent(SecondTouchClock::new()),
-            Algorithm::Lrfu => visitor.sequential(Lrfu::new(frames, value("lambda"))),
-            Algorithm::Hyperbolic => visitor.concurrent(Hyperbolic::new(frames, value("samples") as u32, seed)),
-            Algorithm::Watt => visitor.concurrent(Watt::new(frames, value("epochs") as u32, value("write"), seed)),
-            Algorithm::LeanEvict => visitor.sequential(LeanEvict::new(frames, value("cooling"), seed)),
-            Algorithm::Cflru => visitor.sequential(Cflru::new(frames, value("window"))),
-            Algorithm::Cfdc => visitor.sequential(Cfdc::new(frames, value("working"), value("cluster") as u32)),
-        })
+        if self.needs_trace() {
+            return Err(PolicyError::NeedsTrace { policy: self.entry.name });
+        }
+        visit(self.entry.name, (frames, &self.values, seed), visitor)
     }
 
     /// The policy for `frames` frames, boxed. `seed` decides what it leaves to chance.
@@ -221,11 +138,6 @@ impl PolicySpec {
             }
         }
         self.visit(frames, seed, Boxed)
-    }
-
-    /// The value of a parameter that the policy declares.
-    pub(super) fn value(&self, name: &str) -> f64 {
-        self.values[self.entry.index(name)]
     }
 }
 
@@ -265,16 +177,29 @@ mod tests {
     }
 
     #[test]
-    fn history_is_learned_unless_parts_of_the_papers_sampling_are_named() {
-        let frequency = |text: &str| {
-            let spec = PolicySpec::parse(text).unwrap();
-            spec.params().split(',').find_map(|part| part.strip_prefix("frequency=").map(str::to_owned)).unwrap()
-        };
-        assert_eq!((frequency("pbm"), frequency("pbm(samples=40)")), ("auto".to_owned(), "auto".to_owned()));
-        for named in ["bulk=10", "samples=9, group = 8", "fallback=off", "keep=0", "replacement=no", "frequency=off"] {
-            assert_eq!(frequency(&alloc::format!("pbm({named})")), "off", "{named}");
+    fn what_excludes_each_other_is_refused_in_one_line() {
+        assert_eq!(
+            error("pbm-published(bulk=20)"),
+            "policy `pbm-published`: `bulk=20` needs `samples=20` or more, not 10"
+        );
+        assert!(PolicySpec::parse("pbm-published(bulk=20,samples=20)").is_ok());
+        assert_eq!(error("pbm(samples=some)"), "policy `pbm`: `samples=some` must be a whole number from 1 to 256, or all");
+        assert_eq!(error("pbm(history=1)"), "policy `pbm`: `history=1` must be one of on, off");
+        assert_eq!(error("pbm(frequency=off)"), "policy `pbm` has no parameter `frequency`; it has samples, history");
+        assert_eq!(error("lirs(hir=101%)"), "policy `lirs`: `hir=101%` must be a share from 0% to 100%");
+    }
+
+    /// Every line of the catalog asks for what it declares, by its kind, and says what it takes.
+    #[test]
+    fn every_policy_can_be_made_from_its_line() {
+        for spec in names().map(|name| PolicySpec::parse(name).unwrap()).filter(|spec| !spec.needs_trace()) {
+            assert!(spec.build(3, 1).is_ok(), "{spec}");
+            assert!(spec.bytes_apart(3) >= 4 << 10, "{spec}");
         }
-        assert_eq!(frequency("pbm(fallback=lru,frequency=max)"), "max");
+        let params = |text: &str| PolicySpec::parse(text).unwrap().params();
+        assert_eq!(params("pbm-paper"), "samples=10,bulk=1,frequency=off,fallback=off");
+        assert_eq!(params("pbm(samples=all)"), "samples=all,history=on");
+        assert_eq!(params("2q"), "in=25%,out=50%");
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! Frames that are worth looking at again: the best of what earlier evictions saw and did not need, and the last to come
-//! in.
+//! Frames that are worth looking at again: the best of what earlier evictions saw and did not
+//! need, and the last to come in.
 //!
-//! What is kept remembers the moment at which scans want the page, so that the next eviction asks the oracle only about the one
-//! that would go.
+//! What is kept remembers the moment at which scans want the page. So the next eviction asks the
+//! oracle only about the one that would go.
 //!
-//! Concurrency: a slot is four words. Who looks takes the slots, so that two evictions at once look at different frames;
-//! what they store over each other is lost or mixed up, and found again by sampling. Relaxed: a slot is a hint, the claim
-//! decides.
+//! Concurrency: a slot is four words. An eviction takes the slots, so that two at once look at
+//! different frames. What they store over each other is lost or mixed up, and found again by
+//! sampling. Relaxed: a slot is a hint, the claim decides.
 
+use super::order::Order;
 use crate::policy::ranked::{self, Looked};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, Tick};
@@ -22,13 +23,12 @@ const NONE: u32 = u32::MAX;
 /// As the moment at which a page is wanted: no scan wants it.
 pub(super) const NEVER: Tick = Tick::MAX;
 
-/// A frame, the page that was seen in it, and what holding it costs.
+/// A frame, the page that was seen in it, and when it may go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) frame: FrameId,
     pub(super) page: PageId,
-    /// Ticks per use, finite.
-    pub(super) cost: f32,
+    pub(super) order: Order,
     /// When scans want it, or [`NEVER`], and when it was used last.
     pub(super) wanted_at: Tick,
     pub(super) last: Tick,
@@ -38,20 +38,20 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) const BLANK: Self =
-        Self { frame: FrameId(0), page: PageId::from_raw(0), cost: 0.0, wanted_at: NEVER, last: 0, fresh: true };
+        Self { frame: FrameId(0), page: PageId::from_raw(0), order: Order::LAST, wanted_at: NEVER, last: 0, fresh: true };
 }
 
 impl Looked for Candidate {
-    type Rank = f32;
+    type Rank = Order;
 
-    const LOWEST: f32 = 0.0;
+    const LOWEST: Order = Order::LAST;
 
     fn frame(&self) -> FrameId {
         self.frame
     }
 
-    fn rank(&self) -> f32 {
-        self.cost
+    fn rank(&self) -> Order {
+        self.order
     }
 
     fn is_fresh(&self) -> bool {
@@ -59,7 +59,7 @@ impl Looked for Candidate {
     }
 }
 
-/// The candidates that cost most, dearest last.
+/// The candidates that go first, the first of them last.
 pub(super) type Ranked<'a> = ranked::Ranked<'a, Candidate>;
 
 #[derive(Debug)]
@@ -101,15 +101,16 @@ impl Kept {
         self.latest.iter().map(|slot| slot.load(Relaxed)).filter(|&frame| frame != NONE).map(FrameId)
     }
 
-    /// What was kept, what cost most first, as it was judged then but without its cost; each is handed out once.
+    /// What was kept, the first to go first, as it was judged then but without its order. Each is
+    /// handed out once.
     pub(super) fn take(&self) -> impl Iterator<Item = Candidate> + '_ {
-        // Backwards: of equals the first put is dearer, and so they stay as they were.
+        // Backwards: of equals the first put goes first, and so they stay as they were.
         self.seen.iter().rev().filter_map(|slot| {
             let frame = slot.frame.swap(NONE, Relaxed);
             (frame != NONE).then(|| Candidate {
                 frame: FrameId(frame),
                 page: PageId::from_raw(slot.page.load(Relaxed)),
-                cost: 0.0,
+                order: Order::LAST,
                 wanted_at: slot.wanted_at.load(Relaxed),
                 last: slot.last.load(Relaxed),
                 fresh: false,
@@ -135,18 +136,18 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn the_dearest_are_kept_in_order() {
+    fn the_first_to_go_are_kept_in_order() {
         let mut places = [Candidate::BLANK; RANKED];
         let mut ranked = Ranked::new(&mut places);
         let numbers: Vec<u32> = (0..100).map(|i| i * 37 % 100).collect();
         for &number in numbers.iter().chain(&numbers) {
             let page = PageId::from_raw(u64::from(number));
-            let cost = (number / 2) as f32;
-            ranked.put(Candidate { frame: FrameId(number), page, cost, wanted_at: 7, last: 3, fresh: true });
+            let (frame, order) = (FrameId(number), Order::In((number / 2) as f32));
+            ranked.put(Candidate { frame, page, order, wanted_at: 7, last: 3, fresh: true });
         }
         let kept = Kept::new();
-        let worst = ranked.pop().map(|candidate| candidate.cost);
-        assert_eq!(worst, Some(49.0));
+        let first = ranked.pop().map(|candidate| candidate.order);
+        assert_eq!(first, Some(Order::In(49.0)));
         kept.keep(&ranked, None);
         let frames: Vec<u32> = kept.take().map(|candidate| candidate.frame.0).collect();
         assert_eq!(frames.len(), KEPT);
@@ -158,16 +159,16 @@ mod tests {
     fn a_new_judgement_takes_the_place_of_an_older_one() {
         let mut places = [Candidate::BLANK; RANKED];
         let mut ranked = Ranked::new(&mut places);
-        let judged = |frame, cost, fresh| {
-            let (frame, page) = (FrameId(frame), PageId::from_raw(0));
-            Candidate { frame, page, cost, wanted_at: NEVER, last: 0, fresh }
+        let judged = |frame, ticks, fresh| {
+            let (frame, order) = (FrameId(frame), Order::In(ticks));
+            Candidate { frame, order, fresh, ..Candidate::BLANK }
         };
         ranked.put(judged(1, 30.0, false));
         ranked.put(judged(2, 20.0, true));
         ranked.put(judged(1, 10.0, true));
         ranked.put(judged(2, 40.0, true));
-        assert_eq!(ranked.bar(RANKED), 0.0, "there is room for all");
-        let order: Vec<_> = core::iter::from_fn(|| ranked.pop()).map(|it| (it.frame.0, it.cost)).collect();
-        assert_eq!(order, [(2, 20.0), (1, 10.0)]);
+        assert_eq!(ranked.bar(RANKED), Order::LAST, "there is room for all");
+        let order: Vec<_> = core::iter::from_fn(|| ranked.pop()).map(|it| (it.frame.0, it.order)).collect();
+        assert_eq!(order, [(2, Order::In(20.0)), (1, Order::In(10.0))]);
     }
 }

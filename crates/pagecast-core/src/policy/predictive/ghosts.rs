@@ -1,15 +1,16 @@
-//! The histories of pages that left, by page: a fixed table, eight places a set, the page that was used last longest ago
-//! makes room.
+//! The histories of pages that left, by page, in a fixed table of sets of eight places. In a full
+//! set the page makes room whose last use is oldest.
 //!
-//! 16 ghosts a frame. What a page that comes back after so long was used like before tells which of the many that came only once will be
-//! worth a frame. With 4, traces whose pool holds a few per cent of the pages lose up to 2.5 points.
+//! There are 16 ghosts a frame. They tell which of the many pages that came once will come again.
+//! With 4, traces whose pool holds a few per cent of the pages lose up to 2.5 points.
 //!
-//! 8 bytes a ghost. A page is known by 14 bits of a hash beside those that choose its set: one in 2,048 gets another's
-//! history, which only misjudges it. The time of its last use is kept to a 2^28th of the time that has passed in all.
+//! A ghost takes 8 bytes. A page is known by 15 bits of a hash beside those that choose its set:
+//! one in 4,096 gets another page's history, which only misjudges it. The time of its last use is
+//! kept to a 2^28th of the time that has passed in all.
 //!
-//! Concurrency: a ghost is one word, read and written relaxed; of two that want its place at once one is lost. When times get
-//! coarser all ghosts are gone through, once for each doubling of the time, by whoever raised `shift`; one that changes meanwhile has
-//! a wrong time until it leaves. Nothing else depends on it.
+//! Concurrency: a ghost is one word, read and written relaxed. Of two that want its place at once
+//! one is lost. When times get coarser, the thread that raised `shift` goes through all ghosts, once
+//! for each doubling of the time. One that changes meanwhile has a wrong time until it leaves.
 
 use super::history::{History, PACKED_BITS};
 use crate::random::{Random, hash};
@@ -23,17 +24,20 @@ const SETS_PER_FRAME: u32 = 2;
 pub(super) const BYTES_PER_FRAME: u32 = SETS_PER_FRAME * size_of::<[AtomicU64; WAYS]>() as u32;
 /// A place without a ghost; no page has tag 0.
 const EMPTY: u64 = 0;
-/// From the lowest bit: a packed history and whether the page is hot, the time of its last use, and its tag.
-const HISTORY_BITS: u32 = PACKED_BITS + 1;
+/// From the lowest bit: a packed history, the time of the page's last use, and its tag.
 const TIME_BITS: u32 = 28;
-const TAG_AT: u32 = HISTORY_BITS + TIME_BITS;
+const TAG_AT: u32 = PACKED_BITS + TIME_BITS;
 
 fn time(ghost: u64) -> u64 {
-    ghost >> HISTORY_BITS & ((1 << TIME_BITS) - 1)
+    ghost >> PACKED_BITS & ((1 << TIME_BITS) - 1)
 }
 
-fn history(ghost: u64) -> u32 {
-    ghost as u32 & ((1 << HISTORY_BITS) - 1)
+fn packed(ghost: u64) -> u64 {
+    ghost & ((1 << PACKED_BITS) - 1)
+}
+
+fn history(ghost: u64) -> History {
+    History::unpack(packed(ghost) as u32)
 }
 
 /// A ghost memory.
@@ -80,23 +84,23 @@ impl Ghosts {
         for ghost in self.sets.iter().flatten() {
             let old = ghost.load(Relaxed);
             let coarser = time(old) >> (needed - shift);
-            ghost.store(old >> TAG_AT << TAG_AT | coarser << HISTORY_BITS | u64::from(history(old)), Relaxed);
+            ghost.store(old >> TAG_AT << TAG_AT | coarser << PACKED_BITS | packed(old), Relaxed);
         }
         needed
     }
 
-    /// Remembers a page that left, with its packed history and whether it is hot.
-    pub(super) fn insert(&self, page: PageId, packed: u32, last: Tick) {
+    /// Remembers a page that left.
+    pub(super) fn insert(&self, page: PageId, history: History, last: Tick) {
         let (set, tag) = self.place(page);
         let time_now = last >> self.unit_for(last);
         if let Some(ghost) = set.iter().min_by_key(|ghost| time(ghost.load(Relaxed))) {
-            let known = tag << TAG_AT | time_now << HISTORY_BITS | u64::from(history(u64::from(packed)));
+            let known = tag << TAG_AT | time_now << PACKED_BITS | u64::from(history.pack());
             ghost.store(known, Relaxed);
         }
     }
 
     /// Takes out what is remembered of `page`, and when it was used last.
-    pub(super) fn take(&self, page: PageId) -> Option<(u32, Tick)> {
+    pub(super) fn take(&self, page: PageId) -> Option<(History, Tick)> {
         let (set, tag) = self.place(page);
         let ghost = set.iter().find(|ghost| ghost.load(Relaxed) >> TAG_AT == tag)?;
         let known = ghost.swap(EMPTY, Relaxed);
@@ -107,7 +111,7 @@ impl Ghosts {
     pub(super) fn any(&self, random: &mut Random) -> Option<(History, Tick)> {
         let set = &self.sets[random.below(self.in_use.load(Relaxed)) as usize];
         let known = set[random.below(WAYS as u32) as usize].load(Relaxed);
-        (known != EMPTY).then(|| (History::unpack(history(known)), time(known) << self.shift.load(Relaxed)))
+        (known != EMPTY).then(|| (history(known), time(known) << self.shift.load(Relaxed)))
     }
 }
 
@@ -120,9 +124,9 @@ mod tests {
         let ghosts = Ghosts::new(4);
         assert_eq!(ghosts.room(), 64);
         for page in 0..1000 {
-            ghosts.insert(PageId::from_raw(page), History::Once.pack(), page + 1);
+            ghosts.insert(PageId::from_raw(page), History::Once, page + 1);
         }
-        assert_eq!(ghosts.take(PageId::from_raw(999)), Some((History::Once.pack(), 1000)));
+        assert_eq!(ghosts.take(PageId::from_raw(999)), Some((History::Once, 1000)));
         assert_eq!(ghosts.take(PageId::from_raw(999)), None, "taken is taken");
         let left = (0..1000).filter(|&page| ghosts.take(PageId::from_raw(page)).is_some());
         let oldest = left.min();
@@ -134,14 +138,14 @@ mod tests {
         let (ghosts, long) = (Ghosts::new(100), History::Once.used_after(1 << 50));
         let at = |page: u64| (1 << 20) * page;
         for page in 1..40 {
-            ghosts.insert(PageId::from_raw(page), long.pack() | 1 << PACKED_BITS, at(page));
+            ghosts.insert(PageId::from_raw(page), long, at(page));
         }
-        ghosts.insert(PageId::from_raw(77), History::Once.pack(), 1 << 46);
+        ghosts.insert(PageId::from_raw(77), History::Once, 1 << 46);
         for page in 1..40 {
-            let Some((packed, last)) = ghosts.take(PageId::from_raw(page)) else { panic!("page {page} is gone") };
-            assert_eq!((packed >> PACKED_BITS, History::unpack(packed)), (1, long), "page {page} is still hot");
+            let Some((history, last)) = ghosts.take(PageId::from_raw(page)) else { panic!("page {page} is gone") };
+            assert_eq!(history, long, "page {page}");
             assert!(at(page) - last < 1 << 19, "page {page} at {last}");
         }
-        assert_eq!(ghosts.take(PageId::from_raw(77)), Some((History::Once.pack(), 1 << 46)));
+        assert_eq!(ghosts.take(PageId::from_raw(77)), Some((History::Once, 1 << 46)));
     }
 }

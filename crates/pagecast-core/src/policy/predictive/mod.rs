@@ -1,196 +1,228 @@
-//! `pbm(frequency=auto)`: one estimate for every page, from running scans or from learned reuse.
+//! `pbm`: the page goes that is wanted last, by running scans or by what its history lets expect.
 //!
-//! The frame goes whose page costs most to hold. For a page that a registered scan will read that is the time until it does
-//! (Khalaji et al., PVLDB 18(13) 2025, section 3); for a page with a history of point uses what one of two estimates says; the
-//! smaller of both if there are both, so that history never takes from a page what a registration gives it. Pages with neither go
-//! before all others, by their last use and by how often scans read in their region ([`regions`]). Of pages that scans may want
-//! at once, as in the window of an index scan, the least recently used goes first. Uses by registered scans make no history of a
-//! page: the scan knew of them, and such a history would keep pages that no further scan wants (the authors' statistics lose 17
-//! points of hit rate so).
+//! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer Management"
+//! (PVLDB 18(13), 2025), section 3. Its own switches are those of `pbm-published`. Ours:
+//! * The best candidates that an eviction does not need are kept for the next ([`candidates`]).
+//! * Frames are drawn evenly, so that a round of draws leaves out few of them.
+//! * `history=on`: a page that no scan wants has the cost that pages of like histories turned out to
+//!   have ([`learned`]); with both, the smaller counts, so history never takes from a page what a scan
+//!   gives it. Pages with neither go before these, in the order of [`scan_frequency`]. Uses by
+//!   registered scans make no history of a page. Without history these go least recently used first.
 //!
-//! The two estimates: what pages with like histories turned out to cost ([`reuse`]), and that what came first had better
-//! stay ([`steadfast`]). Two small shadow pools tell which of them misses less here ([`shadow`]), and the pool follows it.
-//!
-//! On scans alone the draws are those of `pbm(frequency=off)`, kept and ranked alike but for the order of pages that nobody wants, or
-//! that are wanted at once.
-//!
-//! Uses of a page outside scans within a step of the coarse clock are one use ([`CoarseClock`](super::CoarseClock)).
-//!
-//! Beyond the paper, sampling is helped in three ways. The best candidates that were seen and not needed are kept for the next
-//! eviction, so that good victims are found by looking now and then and not by luck each time: with 64 samples alone a
-//! loop over more than the pool loses some points even with perfect knowledge. Frames are drawn evenly. And the pages that
-//! came in last outside scans are always looked at, for they are the ones to give up in a loop.
-//!
-//! Suits points, loops, scans and mixes of them. Weak where the better estimate changes faster than the shadows can tell;
-//! docs/prediction-results.md has the figures.
-//!
-//! Cost: a hit outside scans within a step of the clock is a read, another one two relaxed writes to words of the frame's own, and
-//! as many shared ones as there are misses (hits that count for learning are drawn so); of the pages of the shadows, 1 in
-//! 64 in a pool of 8,192 to 65,536 frames, a request there. A hit by a scan writes the time if only scans have used the page, and
-//! seldom counts for its region. An eviction looks at `samples` frames, or a third of these where it meets pages of points
-//! alone, at the arrivals and what is kept, and asks the oracle only about those that may be among the 17 dearest; an admission
-//! looks at 16 frames and 8 ghosts. Bytes per frame: 4 for its history, 128 for 16 ghosts and a sixth of one for arrivals, beside
-//! its word; for the tables 132 up to 1,024 frames and 17.5 KiB, for the shadows 296 up to 128 frames and 4.6 from 8,192 to
-//! 65,536.
-//!
-//! Concurrency: no lock. What a race mixes up misjudges a page once, and every victim is settled by its claim. The costs are
-//! made anew by one thread at a time, the others go on with the old ones.
+//! Suits scans, points, loops and mixes of them. Cost: a hit is one write of the frame's word, with
+//! history outside scans two and some shared ones, as many as there are misses. An eviction looks at
+//! `samples` frames, or a third of them where it meets pages of points alone. Bytes: see `memory`.
+//! Concurrency: no lock. A race misjudges a page once, and every victim is settled by its claim.
 
 mod candidates;
 mod ghosts;
+mod hazard;
 mod history;
+mod learned;
 mod logarithm;
-mod ranking;
-mod regions;
-mod reuse;
-mod shadow;
-mod steadfast;
+mod order;
+mod scan_frequency;
+mod warm_up;
 
-use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
-use crate::random::{Random, RandomSource, hash};
-use crate::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
-use crate::{FrameId, PageId, Tick, oracle::Oracle};
-use ranking::{Judge, Ranking, Reuse, SHADOWED};
-use regions::Regions;
-use reuse::ReuseTable;
-use shadow::Shadows;
+use super::parameters::Memory;
+use super::sampling::{ALL, DRAWS_PER_SAMPLE, MAX_SAMPLES, claim_any, evenly};
+use super::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
+use crate::oracle::{Oracle, Question};
+use crate::random::{Random, RandomSource};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::{FrameId, PageId, Tick};
+use candidates::{Candidate, Kept, NEVER, RANKED, Ranked};
+use core::cell::Cell;
+use history::History;
+use learned::{Learned, View};
+use order::Order;
 
-/// Frames and ghosts that an admission looks at to learn how long pages go unused.
-const WATCHED_FRAMES: u32 = 16;
-const WATCHED_GHOSTS: u32 = 8;
-/// Requests after which the sums are halved: so many for each frame, but no fewer than the second. Of 4 and more, large pools of
-/// traces whose habits change lose 1 to 6 points.
-const MEMORY: u64 = 2;
-const LEAST_MEMORY: u64 = 2000;
-/// Requests to the first estimate; the pauses double from there to an eighth of the memory.
-const FIRST_PAUSE: u64 = 16;
-const LEAST_LAST_PAUSE: u64 = 256;
+/// One sample in so many is drawn where pages of points alone are met. What is known of these is too
+/// rough for more looks to find much: 200 for 20 gain 0.2 points of hit rate. But when a scan comes to
+/// a page is known well, and the last one is worth looking for.
+const OF_POINTS: u32 = 3;
 
-/// Predictive replacement with learned reuse.
+/// Predictive replacement.
 ///
-/// Invariant (I1): `busy` is true only while some thread makes estimates.
+/// Invariant (I1): without history a resident page's word holds the time of its last use; with it, see
+/// [`Learned`].
 #[derive(Debug)]
 pub struct Predictive {
     samples: AtomicU32,
     random: RandomSource,
-    reuse: ReuseTable,
-    regions: Regions,
-    ranking: Ranking,
-    shadows: Shadows,
-    /// Frames in use.
-    frames: AtomicU32,
-    /// When a page came in last.
-    last_admission: AtomicU64,
-    /// Requests that were counted, misses and hits, and the misses alone.
-    requests: AtomicU64,
-    misses: AtomicU64,
-    /// One hit in `2^this` counts for learning, as so many.
-    thinning: AtomicU32,
-    busy: AtomicBool,
-    /// Requests at which the costs are made anew and the sums are halved, and the pause between estimates.
-    next_estimate: AtomicU64,
-    next_fade: AtomicU64,
-    pause: AtomicU64,
+    /// Draws so far along the even sequence.
+    drawn: AtomicU32,
+    kept: Kept,
+    learned: Option<Learned>,
+}
+
+/// An eviction on its way.
+struct Search<'a> {
+    frames: &'a dyn Frames,
+    oracle: &'a dyn Oracle,
+    at: Tick,
+    learned: Option<View<'a>>,
+    /// Whether it met a page that scans want, or that they alone have read.
+    by_scans: Cell<bool>,
+}
+
+impl Search<'_> {
+    /// Ticks since `last`, 1 at least.
+    #[inline]
+    fn unused(&self, last: Tick) -> f32 {
+        self.at.saturating_sub(last).max(1) as f32
+    }
+
+    #[inline]
+    fn by_history(&self, frame: FrameId, last: Tick) -> Option<Order> {
+        self.learned.as_ref()?.by_history(frame, last)
+    }
+
+    /// The order of a page that nobody is known to want.
+    #[inline]
+    fn unexpected(&self, page: PageId, last: Tick) -> Order {
+        let unused = self.unused(last);
+        match &self.learned {
+            Some(view) => view.unexpected(page, unused),
+            None => Order::Nobody { expected: unused },
+        }
+    }
+
+    /// The order of a page that scans want in `ticks`.
+    #[inline]
+    fn wanted(&self, ticks: Tick, last: Tick, by_history: Option<Order>) -> Order {
+        let by_scans = Order::wanted(ticks, self.unused(last));
+        by_history.map_or(by_scans, |by_history| by_history.later(by_scans))
+    }
+
+    #[inline]
+    fn is_of_scans(&self, frame: FrameId) -> bool {
+        self.learned.as_ref().is_none_or(|view| view.history(frame) == History::Scanned)
+    }
+
+    /// The candidate that `frame` is. It need not be judged exactly if it goes no sooner than `bar`.
+    #[inline]
+    fn judge(&self, frame: FrameId, page: PageId, bar: Order) -> Candidate {
+        let last = self.frames.word(frame).load(Relaxed);
+        let by_history = self.by_history(frame, last);
+        if self.is_of_scans(frame) {
+            self.by_scans.set(true);
+        }
+        let candidate = |order, wanted_at| Candidate { frame, page, order, wanted_at, last, fresh: true };
+        // Whether nobody wants it is looked into where that may not be enough to go.
+        let nobody_will_do = !matches!(bar, Order::Nobody { .. } | Order::Tried { .. });
+        let unless_wanted = by_history.or_else(|| (!nobody_will_do).then(|| self.unexpected(page, last)));
+        if let Some(order) = unless_wanted.filter(|&order| order <= bar) {
+            return candidate(order, NEVER);
+        }
+        let question = Question { page, now: self.at, last_use: Some(last), above: Some(bar.ticks()) };
+        match self.oracle.next_access(question) {
+            Some(ticks) => {
+                self.by_scans.set(true);
+                candidate(self.wanted(ticks, last, by_history), self.at.saturating_add(ticks))
+            }
+            None => candidate(unless_wanted.unwrap_or_else(|| self.unexpected(page, last)), NEVER),
+        }
+    }
+
+    /// A candidate that an earlier eviction kept, as far as can be told without the oracle.
+    fn judge_again(&self, kept: Candidate) -> Candidate {
+        let Candidate { frame, page, wanted_at, .. } = kept;
+        let last =
+            if self.is_of_scans(frame) { kept.last } else { self.frames.word(frame).load(Relaxed) };
+        let by_history = self.by_history(frame, last);
+        let order = match wanted_at {
+            NEVER => by_history.unwrap_or_else(|| self.unexpected(page, last)),
+            wanted_at => self.wanted(wanted_at.saturating_sub(self.at), last, by_history),
+        };
+        Candidate { order, ..kept }
+    }
 }
 
 impl Predictive {
-    /// For a pool of `frames` frames; an eviction draws `samples` of them, by `seed`.
-    pub fn new(frames: u32, samples: u32, seed: u64) -> Self {
+    /// For a pool of `frames` frames. An eviction draws `samples` of them, by `seed`.
+    pub fn new(frames: u32, samples: u32, history: bool, seed: u64) -> Self {
         Self {
             samples: AtomicU32::new(samples.max(1)),
             random: RandomSource::new(seed),
-            reuse: ReuseTable::new(frames),
-            regions: Regions::new(frames),
-            ranking: Ranking::new(frames, Random::new(seed).next() as u32),
-            shadows: Shadows::new(frames),
-            frames: AtomicU32::new(frames),
-            last_admission: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            thinning: AtomicU32::new(0),
-            busy: AtomicBool::new(false),
-            next_estimate: AtomicU64::new(FIRST_PAUSE),
-            next_fade: AtomicU64::new(0),
-            pause: AtomicU64::new(FIRST_PAUSE),
+            drawn: AtomicU32::new(Random::new(seed).next() as u32),
+            kept: Kept::new(),
+            learned: history.then(|| Learned::new(frames)),
         }
     }
 
-    /// The bytes that it takes for each frame: a history, the ghosts and its share of the arrivals.
-    pub(super) const BYTES_PER_FRAME: f64 = 4.0 + ghosts::BYTES_PER_FRAME as f64 + 0.16;
-
-    /// The bytes that it takes beside: for itself, the tables and the shadows.
-    pub(super) fn bytes_apart(frames: u32) -> u32 {
-        (4 << 10) + ReuseTable::bytes(frames) + Regions::BYTES + Shadows::bytes(frames)
-    }
-
-    /// Counts and learns from a use `age` ticks after the page's last one, if this is one of those that are to count.
-    fn learn(&self, page: PageId, Reuse { history, age }: Reuse, at: Tick) {
-        let thinning = self.thinning.load(Relaxed);
-        if hash(page.raw() ^ at.rotate_left(32)) & ((1 << thinning) - 1) == 0 {
-            self.requests.fetch_add(1 << thinning, Relaxed);
-            self.reuse.used(history, age, (1u64 << thinning) as f32);
+    /// The memory that it takes in a pool of `frames` frames.
+    pub(super) fn memory(history: bool, frames: u32) -> Memory {
+        let own = 4 << 10;
+        if history {
+            Memory { per_frame: Learned::BYTES_PER_FRAME, apart: own + Learned::bytes_apart(frames) }
+        } else {
+            Memory { per_frame: 0.0, apart: own }
         }
     }
 
-    /// Shows `access` to the shadows, and settles if they say so.
-    fn show(&self, access: &Access, random: &mut Random) {
-        if self.shadows.request(access, &self.reuse, random) {
-            self.ranking.settle(access.at);
+    /// Ranks the candidates of an eviction: what was kept, the arrivals, and frames drawn evenly.
+    fn look(&self, search: &Search, ranked: &mut Ranked<'_>) {
+        let count = search.frames.count();
+        for kept in self.kept.take().filter(|kept| kept.frame.0 < count) {
+            ranked.put(search.judge_again(kept));
+        }
+        let mut rank = |frame: FrameId| {
+            let Some(page) = search.frames.evictable(frame) else { return false };
+            ranked.put(search.judge(frame, page, ranked.bar(RANKED)));
+            true
+        };
+        let samples = match self.samples.load(Relaxed) {
+            ALL => count,
+            samples => samples.min(count.max(MAX_SAMPLES)),
+        };
+        let Some(learned) = search.learned.as_ref() else {
+            return self.draw(samples, count, &mut rank);
+        };
+        // In a loop the pages to give up are those that came in last. What scans alone have read is the
+        // oracle's to judge, and what came in last no more than the rest of it.
+        let arrivals = learned.front().into_iter().chain(self.kept.latest());
+        let used = |frame: &FrameId| frame.0 < count && learned.history(*frame) != History::Scanned;
+        arrivals.filter(used).for_each(|frame| _ = rank(frame));
+        // Who asks for all is to have all.
+        let few = if samples < count { samples.div_ceil(OF_POINTS) } else { samples };
+        self.draw(few, count, &mut rank);
+        if search.by_scans.get() {
+            self.draw(samples - few, count, &mut rank);
         }
     }
 
-    /// Learns from a few random frames and ghosts that time went by for pages like them.
-    fn watch(&self, frames: &dyn Frames, at: Tick, random: &mut Random) {
-        // Each admission accounts for the time since the one before, whichever thread made it.
-        let passed = at.saturating_sub(self.last_admission.swap(at, Relaxed)) as f32;
-        let count = frames.count();
-        let share = passed * count as f32 / WATCHED_FRAMES as f32;
-        for _ in 0..WATCHED_FRAMES {
-            let frame = FrameId(random.below(count));
-            if frames.page(frame).is_some() {
-                let age = at.saturating_sub(frames.word(frame).load(Relaxed));
-                self.reuse.unused(self.ranking.history(frame), age, share);
+    /// Ranks so many of `count` frames, the next of the even sequence, or all of them.
+    fn draw(&self, samples: u32, count: u32, rank: &mut impl FnMut(FrameId) -> bool) {
+        if samples >= count {
+            return (0..count).for_each(|frame| _ = rank(FrameId(frame)));
+        }
+        let drawn = self.drawn.fetch_add(samples, Relaxed);
+        let mut ranked = 0;
+        for draw in 0..samples * DRAWS_PER_SAMPLE {
+            if ranked == samples {
+                break;
             }
-        }
-        let share = passed * self.ranking.ghosts.room() as f32 / WATCHED_GHOSTS as f32;
-        for _ in 0..WATCHED_GHOSTS {
-            if let Some((history, last)) = self.ranking.ghosts.any(random) {
-                self.reuse.unused(history, at.saturating_sub(last), share);
-            }
+            ranked += u32::from(rank(evenly(drawn.wrapping_add(draw), count)));
         }
     }
 
-    /// Makes the costs anew when it is time.
-    fn keep_up(&self, at: Tick) {
-        let requests = self.requests.load(Relaxed);
-        // Acquire and Release: who makes estimates sees the turns that the one before planned.
-        if requests < self.next_estimate.load(Relaxed) || self.busy.swap(true, Acquire) {
-            return;
+    /// Claims the candidate's frame, and remembers the page that was in it.
+    fn claim(&self, frames: &dyn Frames, frame: FrameId, page: PageId) -> Option<Claimed> {
+        let learned = self.learned.as_ref();
+        let last = frames.word(frame).load(Relaxed);
+        let history = learned.map(|learned| (learned, learned.history(frame)));
+        let claimed = frames.claim(frame, page).ok()?;
+        if let Some((learned, history)) = history {
+            learned.evicted(page, history, last);
         }
-        let memory = (u64::from(self.frames.load(Relaxed)) * MEMORY).max(LEAST_MEMORY);
-        if requests >= self.next_fade.load(Relaxed) {
-            if self.next_fade.swap(requests + memory, Relaxed) > 0 {
-                self.reuse.fade();
-            }
-            self.regions.fade(at);
-            // Shared sums are to change about as often as pages come in: with a miss in 64 requests, every 16th hit counts.
-            let misses = self.misses.swap(0, Relaxed).max(1);
-            self.thinning.store((memory / misses / 4).max(1).ilog2().min(16), Relaxed);
-        }
-        self.reuse.estimate();
-        let pause = (self.pause.load(Relaxed) * 2).min((memory / 8).max(LEAST_LAST_PAUSE));
-        self.pause.store(pause, Relaxed);
-        self.next_estimate.store(requests + pause, Relaxed);
-        self.busy.store(false, Release);
+        Some(claimed)
     }
 }
 
 impl ConcurrentPolicy for Predictive {
     fn hit_need(&self) -> HitNeed {
-        HitNeed::LaterThanWord
+        if self.learned.is_some() { HitNeed::LaterThanWord } else { HitNeed::Time }
     }
 
     fn asks_oracle(&self) -> bool {
@@ -199,49 +231,42 @@ impl ConcurrentPolicy for Predictive {
 
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
-        if access.scan.is_some() {
-            self.regions.used(access.page);
-            return self.ranking.scanned(frames, frame, access.at);
-        }
-        if access.at <= frames.word(frame).load(Relaxed) {
-            return;
-        }
-        let (reuse, shadowed) = self.ranking.used(frames, frame, access.at);
-        self.learn(access.page, reuse, access.at);
-        if shadowed {
-            self.show(access, &mut self.random.fork());
+        match &self.learned {
+            Some(learned) => learned.used(frames, frame, access),
+            None => frames.word(frame).store(access.at, Relaxed),
         }
     }
 
     #[inline]
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
-        let judge = Judge {
-            reuse: &self.reuse,
-            regions: Some(&self.regions),
-            oracle,
-            estimate: self.shadows.better(),
-            samples: self.samples.load(Relaxed),
-        };
-        self.ranking.evict(frames, incoming, judge, &mut self.random.fork())
+        let at = incoming.at;
+        let learned = self.learned.as_ref().map(|learned| learned.view(frames, at));
+        let search = Search { frames, oracle, at, learned, by_scans: Cell::new(false) };
+        let mut places = [Candidate::BLANK; RANKED];
+        let mut ranked = Ranked::new(&mut places);
+        self.look(&search, &mut ranked);
+        search.learned.iter().for_each(View::looked);
+        let mut victim = None;
+        while victim.is_none() {
+            let Some(Candidate { frame, page, fresh, .. }) = ranked.pop() else { break };
+            if fresh {
+                victim = self.claim(frames, frame, page);
+            } else if frames.evictable(frame) == Some(page) {
+                ranked.put(search.judge(frame, page, Order::LAST));
+            }
+        }
+        self.kept.keep(&ranked, victim.as_ref().map(Claimed::frame));
+        victim.or_else(|| claim_any(frames, &mut self.random.fork()))
     }
 
     #[inline]
     fn admit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
-        if access.scan.is_some() {
-            self.regions.used(access.page);
-        }
-        let mut random = self.random.fork();
-        self.misses.fetch_add(1, Relaxed);
-        self.requests.fetch_add(1, Relaxed);
-        self.watch(frames, access.at, &mut random);
-        self.keep_up(access.at);
-        let shadowed = self.shadows.have(access.page);
-        let reuse = self.ranking.admitted(frames, frame, access, if shadowed { SHADOWED } else { 0 });
-        if let Some(Reuse { history, age }) = reuse {
-            self.reuse.used(history, age, 1.0);
-        }
-        if shadowed && access.scan.is_none() {
-            self.show(access, &mut random);
+        match &self.learned {
+            Some(learned) => {
+                learned.admitted(frames, frame, access, &mut self.random.fork());
+                self.kept.came_in(frame);
+            }
+            None => frames.word(frame).store(access.at, Relaxed),
         }
     }
 
@@ -253,10 +278,8 @@ impl ConcurrentPolicy for Predictive {
     }
 
     fn resize(&self, frames: u32) {
-        self.frames.store(frames, Relaxed);
-        self.ranking.resize(frames);
-        self.shadows.resize(frames);
-        self.reuse.resize(frames);
-        self.regions.resize(frames);
+        if let Some(learned) = &self.learned {
+            learned.resize(frames);
+        }
     }
 }

@@ -1,26 +1,28 @@
 //! Policies that look at a few random frames and keep no order.
 
 mod chosen;
-mod extended;
 mod hyperbolic;
 mod intervals;
-mod kept;
 mod leanevict;
-mod pbm;
+mod published;
 mod random_choice;
 mod watt;
 
-pub use extended::{ALL, ExtendedSampling, MAX_BULK, MAX_KEEP, Replacement, SamplingOptions};
 pub use hyperbolic::Hyperbolic;
 pub use intervals::Frequency;
 pub use leanevict::LeanEvict;
-pub use pbm::{MAX_SAMPLES, PbmSampling};
+pub use published::{MAX_BULK, PublishedOptions, PublishedSampling};
 pub use random_choice::RandomChoice;
 pub use watt::Watt;
 
 use crate::policy::{Claimed, Frames};
 use crate::random::Random;
 use crate::{FrameId, PageId};
+
+/// The most frames that a choice may look at, if not [`ALL`].
+pub const MAX_SAMPLES: u32 = 256;
+/// As a number of samples: every frame.
+pub const ALL: u32 = u32::MAX;
 
 /// Draws, on average, for one sample that nobody holds.
 pub(super) const DRAWS_PER_SAMPLE: u32 = 4;

@@ -1,34 +1,30 @@
-//! What the pool learns about reuse, and what it is worth to hold a page: the one estimate for pages that no scan wants.
+//! Hazards: the chance per tick that a page is used, by its history and age, and the cost of a page
+//! that follows from them. It is the one estimate for pages that no scan wants.
 //!
-//! Pages with like histories are taken to be used again alike. For every kind of history and every age since the last use
-//! two sums are kept: uses that came at that age, and time that pages spent at it, resident or as ghosts. Their ratio
-//! is the *hazard*, the chance per tick of being used there. It needs no finished intervals, so that it is known as soon as
-//! pages live through an age, and who was evicted does not distort it, because ghosts go on counting.
+//! Source: the cost is the index of Gittins for one page against a price for its frame: the ticks for
+//! which the frame is held per use, if it is held as long as is best and then given up. Beckmann, Chen
+//! and Cidon, "LHD: Improving cache hit rate by maximizing hit density" (NSDI 2018), section 3, rank by
+//! a relative of it. A page that a scan reads in `t` ticks costs `t` ticks a use: the same unit.
 //!
-//! From the hazards follows the *cost* of a page: the ticks for which its frame must be held per use, when it is held as
-//! long as is best from its age on and then given up. A page that a scan reads in `t` ticks costs `t` ticks a use, so both
-//! are one unit. This is the index of Gittins for one page against a price for its frame; Beckmann, Chen and Cidon, "LHD:
-//! Improving cache hit rate by maximizing hit density" (NSDI 2018), section 3, rank by a relative of it, whose holding time
-//! is what the cache happens to give.
+//! Ours: a hazard is uses over time spent at an age, by pages in frames and by ghosts. So it needs no
+//! finished interval, and evictions do not distort it. The next comments say how kinds of histories
+//! learn from each other, and what the prior is. Sums are halved now and then, so old habits fade.
 //!
-//! Where that leaves room:
-//! * Kinds: never used but by scans; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and so on to 32), by
-//!   whether the last of them was brief, and by their mean, in octaves. For pages with intervals ages count relative to their mean, which lets kinds learn from each other: what few
-//!   observations leave open is filled in from all means, then from all such kinds, then from a prior.
-//! * The prior says that a page is used again in about the time for which it was not (hazard `OPTIMISM` / age). It speaks
-//!   only where nothing was seen yet. So pages older than any that were observed look better than young ones once
-//!   these are seen to go unused: what remains of a loop or a scan that does not fit stays, and new pages make room.
-//! * Pages that only scans have read get no prior: they are worth nothing until uses prove otherwise. This is the gate that
-//!   keeps history out of scan-only work.
-//! * Sums are halved after two requests a frame, so old habits fade.
-//!
-//! Cost: an event is two reads and writes; a new estimate of everything takes some 64 operations a kind, at intervals
-//! that grow to a quarter of a request a frame. Bytes: 13.5 KiB, and 132
-//! a frame up to 1,024 frames.
-//!
-//! Concurrency: sums are read and written relaxed, a load and a store apart; what a race loses is an observation of many. A
-//! reader may see a part of the costs renewed and a part not, both of which were estimates a moment ago. The schedule
-//! explorer does not see these sums: they protect nothing.
+//! Cost: an event is two reads and writes; a new estimate of everything some 64 operations a kind.
+//! Bytes: 13.5 KiB, and 132 a frame up to 1,024 frames. Concurrency: sums are read and written relaxed,
+//! a load and a store apart. What a race loses is an observation of many.
+
+// Kinds: read by scans alone; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and so
+// on to 32), by whether the last of them was brief, and by their mean, in octaves. Ages of pages with
+// intervals count relative to their mean. What few observations leave open is filled in from all
+// means, then from all such kinds, then from the prior.
+//
+// The prior says that a page is used again in about the time for which it was not. It speaks only
+// where nothing was seen yet. So pages older than any that were observed look better than young ones
+// once these are seen to go unused: what remains of a loop or scan that does not fit stays.
+//
+// Pages that only scans have read get no prior: they are worth nothing until uses prove otherwise.
+// This is the gate that keeps history out of work of scans alone.
 
 use super::history::History;
 use super::logarithm::{Log, OCTAVE, log, ticks};
@@ -80,7 +76,7 @@ pub(super) fn set(value: &AtomicU32, to: f32) {
 /// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the eleven kinds over all means, then for each
 /// of them those of its levels.
 #[derive(Debug)]
-pub(super) struct ReuseTable {
+pub(super) struct HazardTable {
     cells: Vec<Cell>,
     /// Levels that there is room for, and those that are told apart.
     room: u32,
@@ -99,7 +95,7 @@ fn cells(levels: u32) -> usize {
     2 * ABSOLUTE_AGES + KINDS * (1 + levels as usize) * RELATIVE_AGES
 }
 
-/// Where an age of a history stands.
+/// Where an age of a history stands in the table.
 #[derive(Clone, Copy)]
 struct Place {
     /// The kind's first cell.
@@ -126,7 +122,7 @@ fn begin(age: usize, ages: usize) -> f32 {
     if age == 0 { 0.0 } else { ticks(first + age as Log * STEP) }
 }
 
-impl ReuseTable {
+impl HazardTable {
     /// For a pool of `frames` frames.
     pub(super) fn new(frames: u32) -> Self {
         let room = levels(frames);
