@@ -181,7 +181,7 @@ fn shared(name: &str, batching: Batching) -> Boxed {
 
 #[test]
 fn policies_of_both_kinds_share_frames() {
-    let pbm = ["pbm", "pbm(frequency=off)", "pbm(samples=6,bulk=3,frequency=max)"];
+    let pbm = ["pbm", "pbm(history=off)", "pbm-published(samples=6,bulk=3,frequency=max)"];
     let concurrent = ["clock", "clock2t", "random", "hyperbolic", "watt"].into_iter().chain(pbm);
     let sequential = ["lru", "arc", "car", "clock-pro", "leanevict", "s3-fifo", "sieve"];
     for name in concurrent.chain(sequential) {

@@ -1,19 +1,18 @@
-//! `pbm-pq`: queues of groups of pages, by the time to their next use.
+//! `pbm-pq`: queues of pages, by the time to their next use.
 
 use super::remove;
 use pagecast_core::PageId;
 use pagecast_core::oracle::{Oracle, Question};
 
-/// PBM's queues as vectors of groups; a group is its first page's number and its pages, the least recently used first.
+/// PBM's queues as vectors of pages, the least recently used first.
 pub(crate) struct TimeQueues {
     /// Equal slices, or the width of tiers of so many queues doubling.
     doubling: Option<usize>,
     queues: Vec<Vec<u64>>,
     unwanted: Vec<u64>,
     waiting: Vec<u64>,
-    resident: Vec<(u64, Vec<u64>)>,
+    resident: Vec<u64>,
     frames: usize,
-    group: u64,
     bulk: usize,
     given: usize,
     fixed_slice: u64,
@@ -30,7 +29,7 @@ impl TimeQueues {
         frames: usize,
         doubling: Option<usize>,
         queues: usize,
-        (slice, group, bulk): (u64, u64, usize),
+        (slice, bulk): (u64, usize),
     ) -> Self {
         Self {
             doubling,
@@ -39,7 +38,6 @@ impl TimeQueues {
             waiting: vec![],
             resident: vec![],
             frames,
-            group,
             bulk,
             given: 0,
             fixed_slice: slice,
@@ -52,10 +50,10 @@ impl TimeQueues {
         }
     }
 
-    /// Takes a group off whatever list it is on.
-    fn unlist(&mut self, group: u64) {
+    /// Takes a page off whatever list it is on.
+    fn unlist(&mut self, page: u64) {
         let lists = self.queues.iter_mut().chain([&mut self.unwanted, &mut self.waiting]);
-        lists.for_each(|list| _ = remove(list, group));
+        lists.for_each(|list| _ = remove(list, page));
     }
 
     /// The queue for a time, by walking along the queues' ends.
@@ -97,27 +95,21 @@ impl TimeQueues {
             (0..slices).for_each(|_| self.pass_slice());
         }
         self.changes = oracle.scan_changes();
-        for group in std::mem::take(&mut self.waiting) {
-            let last = (group & !0xffff_ffff) + u64::from((group as u32).saturating_add(self.group as u32 - 1));
-            let times = [group, last].map(|page| oracle.next_access(Question::new(PageId::from_raw(page), self.now)));
-            match times.into_iter().flatten().min() {
+        for page in std::mem::take(&mut self.waiting) {
+            match oracle.next_access(Question::new(PageId::from_raw(page), self.now)) {
                 Some(ticks) => {
                     let queue = self.queue_of(ticks);
-                    self.queues[queue].push(group);
+                    self.queues[queue].push(page);
                 }
-                None => self.unwanted.push(group),
+                None => self.unwanted.push(page),
             }
         }
     }
 
     fn victim(&mut self) -> Option<u64> {
-        let group = *self.unwanted.first().or_else(|| self.queues.iter().rev().find_map(|queue| queue.first()))?;
-        let (_, pages) = self.resident.iter_mut().find(|(id, _)| *id == group).unwrap();
-        let page = pages.remove(0);
-        if pages.is_empty() {
-            self.resident.retain(|(id, _)| *id != group);
-            self.unlist(group);
-        }
+        let page = *self.unwanted.first().or_else(|| self.queues.iter().rev().find_map(|queue| queue.first()))?;
+        remove(&mut self.resident, page);
+        self.unlist(page);
         Some(page)
     }
 
@@ -135,10 +127,8 @@ impl TimeQueues {
 
     /// Requests a page; the page that leaves for it, if any.
     pub(crate) fn request(&mut self, page: u64, oracle: &dyn Oracle) -> Option<u64> {
-        let group = page - (page & 0xffff_ffff) % self.group;
-        let hit = self.resident.iter_mut().any(|(_, pages)| remove(pages, page));
-        let used: usize = self.resident.iter().map(|(_, pages)| pages.len()).sum();
-        let victim = (!hit && used == self.frames).then(|| self.evict(oracle));
+        let hit = self.resident.contains(&page);
+        let victim = (!hit && self.resident.len() == self.frames).then(|| self.evict(oracle));
         if !hit {
             self.admissions.push(self.now);
             let admitted = self.admissions.len();
@@ -147,12 +137,11 @@ impl TimeQueues {
                 self.slice = ((self.now - began) / 160).max(1);
             }
         }
-        match self.resident.iter_mut().find(|(id, _)| *id == group) {
-            Some((_, pages)) => pages.push(page),
-            None => self.resident.push((group, vec![page])),
+        if !hit {
+            self.resident.push(page);
         }
-        self.unlist(group);
-        self.waiting.push(group);
+        self.unlist(page);
+        self.waiting.push(page);
         self.now += 1;
         victim
     }

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Parameters that make another policy of one.
 const VARIANTS: [&str; 5] = [
-    "pbm(samples=100,bulk=10,replacement=no,frequency=max,fallback=lru,group=8)",
-    "pbm(samples=4,bulk=4,frequency=mean)",
-    "pbm-pq(version=2011,group=8,bulk=3)",
-    "pbm(frequency=off)",
+    "pbm-published(samples=100,bulk=10,replacement=no,frequency=max,fallback=lru)",
+    "pbm-published(samples=4,bulk=4,frequency=mean)",
+    "pbm-pq(version=2011,bulk=3)",
+    "pbm(history=off)",
     "watt(write=0)",
 ];
 

@@ -93,7 +93,8 @@ impl Ghosts {
     pub(super) fn insert(&self, page: PageId, history: History, last: Tick) {
         let (set, tag) = self.place(page);
         let time_now = last >> self.unit_for(last);
-        if let Some(ghost) = set.iter().min_by_key(|ghost| time(ghost.load(Relaxed))) {
+        let age = |ghost: u64| if ghost == EMPTY { 0 } else { 1 + time(ghost) };
+        if let Some(ghost) = set.iter().min_by_key(|ghost| age(ghost.load(Relaxed))) {
             let known = tag << TAG_AT | time_now << PACKED_BITS | u64::from(history.pack());
             ghost.store(known, Relaxed);
         }
@@ -131,6 +132,16 @@ mod tests {
         let left = (0..1000).filter(|&page| ghosts.take(PageId::from_raw(page)).is_some());
         let oldest = left.min();
         assert!(oldest > Some(700), "{oldest:?}");
+    }
+
+    #[test]
+    fn what_was_used_when_time_began_is_not_taken_for_an_empty_place() {
+        let ghosts = Ghosts::new(1);
+        for page in 0..8 {
+            ghosts.insert(PageId::from_raw(page), History::Once, 0);
+        }
+        let left = (0..8).filter(|&page| ghosts.take(PageId::from_raw(page)).is_some()).count();
+        assert!(left >= 7, "two sets of eight places hold {left} of 8");
     }
 
     #[test]

@@ -247,33 +247,29 @@ impl HazardTable {
     /// are the better deal.
     fn price(&self, row: usize, ages: usize, mut hazard: impl FnMut(usize, f32, f32) -> f32) {
         let mut deals = [Deal::default(); ABSOLUTE_AGES];
-        let mut left = 1.0;
-        for (age, deal) in deals[..ages].iter_mut().enumerate() {
+        for age in (0..ages).rev() {
             let cell = &self.cells[row + age];
             let width = begin(age + 1, ages) - begin(age, ages);
+            // Of the pages of this age 1 in 1 + expected gets through: exact for small hazards, and needs no exponential.
             let expected = hazard(age, get(&cell.uses), get(&cell.time)) * width;
-            // Of those left, 1 in 1 + expected gets through: exact for small hazards, and needs no exponential.
-            left = f32::max(left, f32::MIN_POSITIVE * 1e6);
-            *deal = Deal { uses: left * expected / (1.0 + expected), time: left * width / (1.0 + expected), ages: 1 };
-            left /= 1.0 + expected;
-        }
-        for age in (0..ages).rev() {
-            let mut deal = deals[age];
+            let left = 1.0 / (1.0 + expected);
+            let mut deal = Deal { uses: left * expected, time: left * width, left, ages: 1 };
             while let Some(&later) = deals[..ages].get(age + deal.ages).filter(|later| later.is_better_than(&deal)) {
-                deal =
-                    Deal { uses: deal.uses + later.uses, time: deal.time + later.time, ages: deal.ages + later.ages };
+                deal = deal.and_then(later);
             }
             deals[age] = deal;
-            set(&self.cells[row + age].cost, if deal.uses > 0.0 { deal.time / deal.uses } else { f32::INFINITY });
+            set(&cell.cost, if deal.uses > 0.0 { deal.time / deal.uses } else { f32::INFINITY });
         }
     }
 }
 
-/// Uses to be had for a time.
+/// What is to be had of a page from some age on, if it comes to it: uses for a time.
 #[derive(Clone, Copy, Default)]
 struct Deal {
     uses: f32,
     time: f32,
+    /// The chance that it is not used meanwhile.
+    left: f32,
     /// How many ages it spans.
     ages: usize,
 }
@@ -282,9 +278,83 @@ impl Deal {
     fn is_better_than(&self, other: &Deal) -> bool {
         self.uses * other.time > other.uses * self.time
     }
+
+    /// This, and the later one if the page is not used until then.
+    fn and_then(self, later: Deal) -> Deal {
+        Deal {
+            uses: self.uses + self.left * later.uses,
+            time: self.time + self.left * later.time,
+            left: self.left * later.left,
+            ages: self.ages + later.ages,
+        }
+    }
 }
 
 /// The hazard from what was seen, and from `borrowed` uses at another hazard.
 fn blend(uses: f32, time: f32, borrowed: f32, hazard: f32) -> f32 {
     (uses + borrowed) / (time + borrowed / hazard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// The best that can be had from age `from` on by trying every age at which to give the page up: the least time held per
+    /// use. `hazards` by age of the pages that were used once.
+    fn least_time_per_use(hazards: &[f64], from: usize) -> f64 {
+        let (mut left, mut uses, mut time, mut least) = (1.0, 0.0, 0.0, f64::INFINITY);
+        for (age, hazard) in hazards.iter().enumerate().skip(from) {
+            let width = f64::from(begin(age + 1, ABSOLUTE_AGES) - begin(age, ABSOLUTE_AGES));
+            let used = left * hazard * width / (1.0 + hazard * width);
+            uses += used;
+            time += left * width / (1.0 + hazard * width);
+            left -= used;
+            least = least.min(time / uses);
+        }
+        least
+    }
+
+    #[test]
+    fn the_price_of_holding_a_page_is_the_best_of_all_times_to_give_it_up() {
+        let mut random = Random::new(3);
+        for turn in 0..40 {
+            let table = HazardTable::new(64);
+            let mut seen = alloc::vec![(0.0f64, 0.0f64); ABSOLUTE_AGES];
+            for (at, cell) in seen.iter_mut().enumerate() {
+                // Some ages were never lived through; of some, all or none of the pages were used.
+                let width = begin(at + 1, ABSOLUTE_AGES) - begin(at, ABSOLUTE_AGES);
+                let time = if random.below(3) == 0 { 0.0 } else { width * random.below(1000) as f32 };
+                let uses = if random.below(2) == 0 { 0 } else { random.below(1 + turn) };
+                *cell = (uses.into(), time.into());
+                set(&table.cells[ABSOLUTE_AGES + at].uses, uses as f32);
+                set(&table.cells[ABSOLUTE_AGES + at].time, time);
+            }
+            table.estimate();
+            let hazard = |(at, &(uses, time)): (usize, &(f64, f64))| {
+                let middle = f64::from(begin(at, ABSOLUTE_AGES) + begin(at + 1, ABSOLUTE_AGES)) / 2.0;
+                let (prior, optimism) = (f64::from(PRIOR), f64::from(OPTIMISM));
+                (uses + prior) / (time + prior * middle / optimism)
+            };
+            let hazards: Vec<f64> = seen.iter().enumerate().map(hazard).collect();
+            // Where cells begin; between them the cost is interpolated.
+            for octave in 0..40 {
+                let cost = f64::from(table.cost(History::Once, 1 << octave));
+                let least = least_time_per_use(&hazards, 4 * octave);
+                assert!((cost / least - 1.0).abs() < 0.01, "turn {turn}, age 2^{octave}: {cost}, {least}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_scans_have_read_is_worth_nothing_until_uses_prove_otherwise() {
+        let table = HazardTable::new(64);
+        (0..7).for_each(|_| table.used(History::Scanned, 100, 1.0));
+        table.unused(History::Scanned, 100, 700.0);
+        table.estimate();
+        assert_eq!(table.cost(History::Scanned, 100), f32::INFINITY);
+        table.used(History::Scanned, 100, 1.0);
+        table.estimate();
+        assert!(table.cost(History::Scanned, 100) < 1000.0, "a use in about 100 ticks");
+    }
 }

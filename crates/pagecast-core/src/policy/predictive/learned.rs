@@ -229,14 +229,14 @@ impl Learned {
         }
         let memory = (u64::from(self.frames.load(Relaxed)) * MEMORY).max(LEAST_MEMORY);
         if requests >= self.next_fade.load(Relaxed) {
+            let misses = self.misses.swap(0, Relaxed).max(1);
+            // At first there is nothing to fade, and too little was seen to tell how often pages come in.
             if self.next_fade.swap(requests + memory, Relaxed) > 0 {
                 self.hazards.fade();
+                // Shared sums are to change about as often as pages come in: with a miss in 64 requests, every 16th hit counts.
+                self.thinning.store((memory / misses / 4).max(1).ilog2().min(16), Relaxed);
             }
             self.scans.fade(at);
-            // Shared sums are to change about as often as pages come in: with a miss in 64 requests,
-            // every 16th hit counts.
-            let misses = self.misses.swap(0, Relaxed).max(1);
-            self.thinning.store((memory / misses / 4).max(1).ilog2().min(16), Relaxed);
         }
         self.hazards.estimate();
         let pause = (self.pause.load(Relaxed) * 2).min((memory / 8).max(LEAST_LAST_PAUSE));

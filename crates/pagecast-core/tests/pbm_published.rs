@@ -1,5 +1,5 @@
-//! PBM-sampling's extensions: all off it is `pbm-paper`; looking at every frame it is a naive second version, victim for
-//! victim; and each switch does what it says.
+//! The published sampling: its preset `pbm-paper` and, looking at every frame, all of its switches are
+//! naive second versions, victim for victim; and each switch does what it says.
 #![allow(clippy::unwrap_used)]
 
 #[expect(dead_code, reason = "the model pool does more than is needed here")]
@@ -8,8 +8,9 @@ mod seeded;
 
 use pagecast_core::oracle::{NoScans, Oracle, Question};
 use pagecast_core::policy::{
-    ALL, Access, ConcurrentPolicy, ExtendedSampling, Frequency, PolicySpec, Replacement, SamplingOptions,
+    Access, ConcurrentPolicy, Frequency, PolicySpec, PublishedOptions, PublishedSampling,
 };
+use pagecast_core::random::RandomSource;
 use pagecast_core::{FrameId, PageId, Tick};
 use policy_pool::{ModelPool, Slots};
 use proptest::prelude::*;
@@ -34,21 +35,59 @@ fn traces() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(piece, 1..14).prop_map(|pieces| pieces.concat())
 }
 
-#[test]
-fn with_all_switches_off_it_is_the_papers() {
-    seeded::check(60, &(1..24u32, 1..20u32, traces()), |(frames, samples, trace)| {
-        let pool = |text: &str| ModelPool::new(&PolicySpec::parse(text).unwrap(), frames, 5);
-        let mut paper = pool(&format!("pbm-paper(samples={samples})"));
-        let off = "keep=0,replacement=yes,frequency=off,fallback=off";
-        let mut ours = pool(&format!("pbm(samples={samples},{off})"));
-        for &page in &trace {
-            for pool in [&mut paper, &mut ours] {
-                pool.request(PageId::from_raw(page), false, &Fourths).unwrap();
+/// Algorithm 1 as it is printed: random frames, the page that is wanted last goes, at once if nobody wants it.
+struct Algorithm1 {
+    frames: Vec<u64>,
+    samples: usize,
+    random: RandomSource,
+}
+
+impl Algorithm1 {
+    fn victim(&self, now: Tick) -> usize {
+        let mut random = self.random.fork();
+        let mut drawn = Vec::new();
+        while drawn.len() < self.samples {
+            let frame = random.below(self.frames.len() as u32) as usize;
+            match Fourths.next_access(Question::new(PageId::from_raw(self.frames[frame]), now)) {
+                Some(ticks) => drawn.push((ticks, frame)),
+                None => return frame,
             }
-            prop_assert_eq!(paper.evicted, ours.evicted);
+        }
+        drawn.into_iter().reduce(|last, other| if other.0 > last.0 { other } else { last }).unwrap().1
+    }
+}
+
+/// The preset is frozen: whatever becomes of the switches, it chooses as the paper's Algorithm 1 does.
+#[test]
+fn the_preset_is_the_papers_algorithm_1() {
+    const SEED: u64 = 5;
+    let victims = Cell::new(0);
+    seeded::check(60, &(1..24u32, 1..20u32, traces()), |(frames, samples, trace)| {
+        let params = format!("samples={samples},bulk=1,frequency=off,fallback=off");
+        for policy in ["pbm-paper", "pbm-published"] {
+            let spec = PolicySpec::parse(&format!("{policy}({params})")).unwrap();
+            let mut pool = ModelPool::new(&spec, frames, SEED);
+            let random = RandomSource::new(SEED);
+            let mut naive = Algorithm1 { frames: vec![], samples: samples as usize, random };
+            for (now, &page) in (0..).zip(&trace) {
+                pool.request(PageId::from_raw(page), false, &Fourths).unwrap();
+                let left = pool.evicted.map(PageId::raw);
+                if naive.frames.contains(&page) {
+                    prop_assert_eq!(left, None);
+                } else if naive.frames.len() < frames as usize {
+                    naive.frames.push(page);
+                } else {
+                    let frame = naive.victim(now);
+                    prop_assert_eq!(left, Some(std::mem::replace(&mut naive.frames[frame], page)));
+                    victims.set(victims.get() + 1);
+                }
+            }
         }
         Ok(())
     });
+    assert!(victims.get() > 3_000, "{} victims were compared", victims.get());
+    let spec = PolicySpec::parse("pbm-paper").unwrap();
+    assert_eq!(spec.params(), "samples=10,bulk=1,frequency=off,fallback=off");
 }
 
 /// All frames, looked at in one round; of pages that nobody wants the least recently used goes, and of equals any.
@@ -117,7 +156,7 @@ fn looking_at_all_frames_it_chooses_as_the_naive_version() {
     let victims = Cell::new(0);
     seeded::check(60, &(1..24u32, traces()), |(frames, trace)| {
         for reading in ["max", "min", "mean"] {
-            let text = format!("pbm(samples=all,keep=0,frequency={reading},fallback=lru)");
+            let text = format!("pbm-published(samples=256,replacement=no,frequency={reading},fallback=lru)");
             let mut pool = ModelPool::new(&PolicySpec::parse(&text).unwrap(), frames, 1);
             let mut naive = Exhaustive { resident: vec![], frames: frames as usize, reading, now: 0 };
             for &page in &trace {
@@ -136,7 +175,7 @@ fn looking_at_all_frames_it_chooses_as_the_naive_version() {
 fn the_fallback_alone_is_lru() {
     seeded::check(60, &(1..24u32, traces()), |(frames, trace)| {
         let pool = |text: &str| ModelPool::new(&PolicySpec::parse(text).unwrap(), frames, 1);
-        let (mut lru, mut pbm) = (pool("lru"), pool("pbm(samples=all,keep=0,frequency=off,fallback=lru)"));
+        let (mut lru, mut pbm) = (pool("lru"), pool("pbm-published(samples=256,replacement=no,fallback=lru)"));
         for &page in &trace {
             for pool in [&mut lru, &mut pbm] {
                 pool.request(PageId::from_raw(page), false, &NoScans).unwrap();
@@ -147,14 +186,12 @@ fn the_fallback_alone_is_lru() {
     });
 }
 
-const OFF: SamplingOptions = SamplingOptions {
+const OFF: PublishedOptions = PublishedOptions {
     samples: 1,
     bulk: 1,
-    keep: 0,
-    replacement: Replacement::No,
+    replacement: false,
     frequency: Frequency::Off,
     lru_fallback: false,
-    group: 1,
 };
 
 /// The later the page, the later it is wanted.
@@ -176,9 +213,9 @@ const INCOMING: Access = Access { page: PageId::from_raw(1 << 40), scan: None, w
 
 #[test]
 fn a_bulk_leaves_in_order_and_each_page_once() {
-    for replacement in [Replacement::Yes, Replacement::No] {
-        let options = SamplingOptions { samples: 60, bulk: 20, replacement, ..OFF };
-        let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
+    for replacement in [true, false] {
+        let options = PublishedOptions { samples: 60, bulk: 20, replacement, ..OFF };
+        let (policy, frames) = (PublishedSampling::new(64, options, 1), full(64));
         let mut left: Vec<u32> =
             (0..20).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0).collect();
         assert!(left.is_sorted_by(|a, b| a > b), "{left:?}");
@@ -191,66 +228,9 @@ fn a_bulk_leaves_in_order_and_each_page_once() {
     }
 }
 
-/// With what is kept a few samples find what only a look at all frames would: the pages that are wanted last leave, the last
-/// first, though each eviction draws 8 of 256 frames. Without, more of them stay.
-#[test]
-fn what_is_kept_makes_few_samples_see_much() {
-    let leaves = |keep, replacement| {
-        let options = SamplingOptions { samples: 8, keep, replacement, ..OFF };
-        let (policy, frames) = (ExtendedSampling::new(256, options, 1), full(256));
-        // A round of the frames passes before anything leaves that counts.
-        assert!((0..32).all(|_| policy.evict(&frames, &INCOMING, &ByNumber).is_some()));
-        (0..32).filter(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0 >= 200).count()
-    };
-    let (with, without) = (leaves(16, Replacement::Round), leaves(0, Replacement::Yes));
-    assert!(with > 20 && without < 20, "{with} {without}");
-}
-
-/// What was kept and is wanted sooner by now stays, and what nobody wants any more goes.
-#[test]
-fn what_is_kept_is_looked_at_again() {
-    struct Turned(Cell<bool>);
-    impl Oracle for Turned {
-        fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
-            Some(if self.0.get() { 1000 - page.raw() } else { page.raw() })
-        }
-    }
-    let options = SamplingOptions { samples: ALL, keep: 16, ..OFF };
-    let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
-    let oracle = Turned(Cell::new(false));
-    assert_eq!(policy.evict(&frames, &INCOMING, &oracle).map(|victim| victim.frame()), Some(FrameId(63)));
-    // Two samples a choice from now on, both of the middle at best: the order of those that were kept has turned.
-    assert!(policy.set_samples(2));
-    oracle.0.set(true);
-    let victim = policy.evict(&frames, &INCOMING, &oracle).unwrap().frame().0;
-    assert!(victim <= 47, "{victim} is wanted first of all that were kept");
-}
-
-/// In a round of as many draws as there are frames nearly all come, and in two rounds all.
-#[test]
-fn draws_in_rounds_leave_out_few_frames() {
-    struct Seen(Vec<Cell<u32>>);
-    impl Oracle for Seen {
-        fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
-            self.0[page.raw() as usize].set(self.0[page.raw() as usize].get() + 1);
-            Some(1)
-        }
-    }
-    for frames in [7, 100, 1000, 4097] {
-        let options = SamplingOptions { samples: 10, replacement: Replacement::Round, ..OFF };
-        let (policy, slots) = (ExtendedSampling::new(frames, options, 3), full(frames));
-        let seen = Seen(vec![Cell::new(0); frames as usize]);
-        for _ in 0..(2 * frames).div_ceil(10) {
-            let victim = policy.evict(&slots, &INCOMING, &seen).unwrap().frame();
-            slots.fill(victim, PageId::from_raw(victim.0.into()));
-        }
-        assert!(seen.0.iter().all(|times| (1..=4).contains(&times.get())), "{frames} frames: {:?}", seen.0);
-    }
-}
-
 #[test]
 fn samples_change_while_it_works() {
-    let (policy, frames) = (ExtendedSampling::new(200, OFF, 1), full(200));
+    let (policy, frames) = (PublishedSampling::new(200, OFF, 1), full(200));
     let mean = |samples| {
         assert!(policy.set_samples(samples));
         let left: u32 = (0..30).map(|_| policy.evict(&frames, &INCOMING, &ByNumber).unwrap().frame().0).sum();
@@ -261,21 +241,4 @@ fn samples_change_while_it_works() {
     let clock = PolicySpec::parse("clock").unwrap().build(8, 1).unwrap();
     let pagecast_core::policy::Policy::Concurrent(clock) = clock else { panic!("clock works through &self") };
     assert!(!clock.set_samples(10), "clock draws no samples");
-}
-
-/// Pages of a group share the time of the first or last, whichever is sooner.
-#[test]
-fn a_group_has_one_time() {
-    struct OneScan;
-    impl Oracle for OneScan {
-        fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
-            (16..40).contains(&page.raw()).then(|| page.raw() - 16)
-        }
-    }
-    // Groups of 16: 0..16 nobody wants, 16..32 is wanted at once, 32..48 in 16 ticks, though some of it never.
-    let options = SamplingOptions { samples: 256, group: 16, bulk: 64, ..OFF };
-    let (policy, frames) = (ExtendedSampling::new(64, options, 1), full(64));
-    let left: Vec<u32> = (0..64).map(|_| policy.evict(&frames, &INCOMING, &OneScan).unwrap().frame().0 / 16).collect();
-    assert!(left[..32].iter().all(|group| matches!(group, 0 | 3)), "{left:?}");
-    assert!(left[32..48].iter().all(|group| *group == 2) && left[48..].iter().all(|group| *group == 1), "{left:?}");
 }
