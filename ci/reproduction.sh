@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The figures of the paper that a simulator can show: traces by rule, and tables of what each policy
 # misses on them. Usage: reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2
-# groups slices; all if none is named) Writes traces and one JSON file a table to
+# slices; all if none is named). Writes traces and one JSON file a table to
 # target/reproduction.
 set -euo pipefail
 
 pagecast=$1
 shift
-figures=${*:-3 5 6 7 8 9 11 12 algorithm2 groups slices}
+figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices}
 out=target/reproduction
 mkdir -p "$out"
 
@@ -20,12 +20,11 @@ simulate() {
     "$pagecast" simulate "$out/$name.pct" --policies "$policies" --sizes "$sizes" --seed 1 --jobs 1 --json "$out/$name.json" "$@"
 }
 
-# The paper's sampling: nothing is kept, draws are with replacement, and no fallback unless one is
-# named.
-plain=keep=0,replacement=yes,frequency=off,fallback=off
-history=samples=10,keep=0,replacement=yes
-all="clock,pbm-pq,pbm-paper,pbm(samples=100,bulk=10,$plain),pbm(frequency=off),pbm"
-mixed="clock,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm"
+# The paper's sampling with bulk eviction, and with statistics and fallback.
+bulk="pbm-published(samples=100,bulk=10)"
+statistics="pbm-published(frequency=max,fallback=lru)"
+all="clock,pbm-pq,pbm-paper,$bulk,pbm(history=off),pbm"
+mixed="clock,pbm-pq,pbm-paper,$statistics,pbm(history=off),pbm"
 table='pages=8000'
 
 for figure in $figures; do
@@ -33,7 +32,7 @@ for figure in $figures; do
     3)
         for workload in dynzipf-like dynzipf-like-cs; do
             simulate "3-$workload" "$workload(reads=400000,pages=8000)" \
-                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,pbm($history,frequency=max,fallback=lru),pbm(frequency=off),pbm,opt" 10%,30%,50%,70%
+                "clock,lru,lru-k,2q,arc,hyperbolic,leanevict,watt,pbm-pq,pbm-paper,$statistics,pbm(history=off),pbm,opt" 10%,30%,50%,70%
         done
         ;;
     5)
@@ -44,11 +43,11 @@ for figure in $figures; do
         ;;
     6) simulate 6 "sequential(streams=32,$table)" "$all,opt" 20%,30%,45%,60%,80% ;;
     7)
-        samples=$(printf "pbm(samples=%s,$plain)," 1 2 5 10 20 100)
-        ours=$(printf "pbm(samples=%s,keep=16,replacement=round,frequency=off,fallback=lru)," 5 10 20)
-        without="pbm(samples=10,keep=0,replacement=no,frequency=off,fallback=off),pbm(samples=100,keep=0,replacement=no,frequency=off,fallback=off)"
+        samples=$(printf "pbm-paper(samples=%s)," 1 2 5 10 20 100)
+        ours=$(printf "pbm(samples=%s,history=off)," 5 10 20)
+        without="pbm-published(replacement=no),pbm-published(samples=100,replacement=no)"
         for streams in 8 32; do
-            simulate "7-$streams" "sequential(streams=$streams,$table)" "$samples$ours$without,pbm(samples=100,bulk=10,$plain),opt" 30%
+            simulate "7-$streams" "sequential(streams=$streams,$table)" "$samples$ours$without,$bulk,opt" 30%
         done
         ;;
     8)
@@ -82,16 +81,12 @@ for figure in $figures; do
         ;;
     algorithm2)
         readings=$(for reading in max min mean; do
-            printf "pbm($history,frequency=%s,fallback=off),pbm($history,frequency=%s,fallback=lru)," $reading $reading
+            printf "pbm-published(frequency=%s),pbm-published(frequency=%s,fallback=lru)," $reading $reading
         done)
         for workload in "sequential(streams=32,$table)" "ycsb(operations=100000,skew=0.75,scans=2500,$table)" \
             "dynzipf-like-cs(reads=400000,pages=8000)"; do
-            simulate "algorithm2-${workload%%(*}" "$workload" "clock,pbm-paper,pbm($history,frequency=off,fallback=lru),${readings%,}" 30%
+            simulate "algorithm2-${workload%%(*}" "$workload" "clock,pbm-paper,pbm-published(fallback=lru),${readings%,}" 30%
         done
-        ;;
-    groups)
-        groups=$(printf "pbm(samples=10,$plain,group=%s),pbm-pq(group=%s)," 1 1 8 8 32 32 128 128 512 512 2048 2048)
-        simulate groups "sequential(streams=32,$table)" "${groups%,}" 30%
         ;;
     slices)
         slices=$(for version in 2011 2012; do

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p pagecast-core --example prediction_cost                          # all, in nanoseconds
 //! valgrind --tool=callgrind --toggle-collect='*counted*' .../prediction_cost whole 64     # instructions of one row
-//! ... prediction_cost whole 64 'pbm(frequency=off)'                                       # of another policy
+//! ... prediction_cost whole 64 'pbm(history=off)' 2000                                  # of another policy, fewer evictions
 //! ```
 //!
 //! The frames are plain memory that nobody else uses, so that the figures are the policy's and the predictor's alone. Two
@@ -28,8 +28,8 @@ const FRAMES: u32 = 16_384;
 const BLOCKS: u32 = 8 * FRAMES;
 const RELATION: RelationId = RelationId(1);
 /// What the table is of, and a single row if it names no other.
-const POLICIES: [&str; 2] = ["pbm-paper(samples=10)", "pbm(frequency=off)"];
-const EVICTIONS: u32 = 20_000;
+const POLICIES: [&str; 2] = ["pbm-paper(samples=10)", "pbm(history=off)"];
+const EVICTIONS: u32 = 40_000;
 const ROUNDS: usize = 7;
 const CHUNKS: u32 = 224;
 const COLUMNS: u32 = 7;
@@ -191,27 +191,27 @@ impl Bench {
     }
 
     /// Nanoseconds per eviction. The scans go on after each hundred, outside the time.
-    fn evictions(&self, scans: &mut Scans) -> f64 {
+    fn evictions(&self, scans: &mut Scans, evictions: u32) -> f64 {
         let mut spent = 0;
-        for _ in 0..EVICTIONS / 100 {
+        for _ in 0..evictions / 100 {
             let blocks: [u32; 100] = std::array::from_fn(|_| scans.random.below(BLOCKS));
             let start = Instant::now();
             self.counted(&blocks, &scans.predictor, scans.now);
             spent += start.elapsed().as_nanos();
             scans.go_on(100 * EVERY);
         }
-        spent as f64 / f64::from(EVICTIONS)
+        spent as f64 / f64::from(evictions)
     }
 
     /// Estimates per eviction, and the share of evictions that met a page that nobody wants.
-    fn samples(&self, scans: &mut Scans) -> (f64, f64) {
+    fn samples(&self, scans: &mut Scans, evictions: u32) -> (f64, f64) {
         let counting = Counting { predictor: &scans.predictor.clone(), asked: Cell::new(0), unwanted: Cell::new(0) };
-        for _ in 0..EVICTIONS / 100 {
+        for _ in 0..evictions / 100 {
             let blocks: [u32; 100] = std::array::from_fn(|_| scans.random.below(BLOCKS));
             self.evict(&blocks, &counting, scans.now);
             scans.go_on(100 * EVERY);
         }
-        let each = |count: u32| f64::from(count) / f64::from(EVICTIONS);
+        let each = |count: u32| f64::from(count) / f64::from(evictions);
         (each(counting.asked.get()), each(counting.unwanted.get()))
     }
 
@@ -261,14 +261,14 @@ fn coming_and_going(count: u32, ranges: bool) -> (f64, f64) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [workload, count, policy @ ..] = &arguments[..] {
+    if let [workload, count, more @ ..] = &arguments[..] {
         let mut scans = Scans::new(count.parse().unwrap(), workload == "ranges");
-        let policy = policy.first().map_or(POLICIES[0], String::as_str);
+        let policy = more.first().map_or(POLICIES[0], String::as_str);
+        let evictions = more.get(1).map_or(EVICTIONS, |evictions| evictions.parse().unwrap());
         let bench = Bench::new(policy, scans.now);
-        bench.evictions(&mut scans);
-        bench.evictions(&mut scans);
-        println!("{workload}, {count} scans, {policy}: divide by {} evictions", 2 * EVICTIONS);
-        let (samples, unwanted) = bench.samples(&mut scans);
+        bench.evictions(&mut scans, evictions);
+        println!("{workload}, {count} scans, {policy}: divide by {evictions} evictions");
+        let (samples, unwanted) = bench.samples(&mut scans, evictions);
         println!("{samples:.2} estimates per eviction; {unwanted:.2} evictions met a page that nobody wants");
         return;
     }
@@ -289,7 +289,7 @@ fn main() {
             for count in [1, 8, 16, 32, 64, 128, 1000] {
                 let mut scans = Scans::new(count, ranges);
                 let bench = Bench::new(policy, scans.now);
-                let eviction = median((0..ROUNDS).map(|_| bench.evictions(&mut scans)).collect());
+                let eviction = median((0..ROUNDS).map(|_| bench.evictions(&mut scans, EVICTIONS / 2)).collect());
                 let (register, finish) = coming_and_going(count, ranges);
                 println!("{policy:22} {workload:8} {count:>6} {eviction:>12.0} {register:>12.0} {finish:>12.0}");
             }

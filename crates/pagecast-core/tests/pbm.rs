@@ -1,5 +1,5 @@
-//! `pbm` beside naive second versions that look at every frame: without history victim for victim, and
-//! with it as long as the pool warms up. What it keeps and draws does what it is for.
+//! `pbm` beside naive second versions that look at every frame: without history victim for victim,
+//! and with it as long as the pool warms up. What it keeps and draws does what it is for.
 #![allow(clippy::unwrap_used)]
 
 #[expect(dead_code, reason = "the model pool does more than is needed here")]
@@ -7,14 +7,17 @@ mod policy_pool;
 mod seeded;
 
 use pagecast_core::oracle::{NoScans, Oracle, Question};
-use pagecast_core::policy::{ALL, Access, ConcurrentPolicy, PolicySpec, Predictive, PublishedOptions, PublishedSampling};
+use pagecast_core::policy::{
+    ALL, Access, ConcurrentPolicy, PolicySpec, Predictive, PublishedOptions, PublishedSampling,
+};
 use pagecast_core::{FrameId, PageId, Tick};
 use policy_pool::{ModelPool, Slots};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Wants the pages of every fourth block of eight, each at its own time, which comes nearer and begins anew.
+/// Wants the pages of every fourth block of eight, each at its own time, which comes nearer and
+/// begins anew.
 struct Fourths;
 
 impl Oracle for Fourths {
@@ -51,7 +54,8 @@ struct Naive<O> {
     now: Tick,
     /// LIRS' rule for pages that no scan wants; else the least recently used goes.
     first_stays: bool,
-    /// The last use of the oldest hot page when one lost its rank, of those that left when, and the queue.
+    /// The last use of the oldest hot page when one lost its rank, of those that left when, and the
+    /// queue.
     bottom: Tick,
     left: Vec<(u64, Tick)>,
     queue: VecDeque<u64>,
@@ -202,8 +206,9 @@ fn full(frames: u32) -> Slots {
 
 const INCOMING: Access = Access { page: PageId::from_raw(1 << 40), scan: None, write: false, at: 7 };
 
-/// With what is kept a few samples find what only a look at all frames would: the pages that are wanted last leave, the last
-/// first, though each eviction draws 8 of 256 frames. Without, more of them stay.
+/// With what is kept a few samples find what only a look at all frames would: the pages that are
+/// wanted last leave, the last first, though each eviction draws 8 of 256 frames. Without, more of
+/// them stay.
 #[test]
 fn what_is_kept_makes_few_samples_see_much() {
     let leaves = |policy: &dyn ConcurrentPolicy| {
@@ -231,7 +236,8 @@ fn what_is_kept_is_looked_at_again() {
     let oracle = Turned(Cell::new(false));
     let victim = || policy.evict(&frames, &INCOMING, &oracle).unwrap().frame();
     assert_eq!(victim(), FrameId(63));
-    // Two samples a choice from now on, both of the middle at best: the order of those that were kept has turned.
+    // Two samples a choice from now on, both of the middle at best: the order of those that were
+    // kept has turned.
     assert!(policy.set_samples(2));
     oracle.0.set(true);
     let victim = victim().0;

@@ -1,4 +1,5 @@
-//! `pbm-pq` against a second version with vectors and searches, among scans that begin, go on and end.
+//! `pbm-pq` against a second version with vectors and searches, among scans that begin, go on and
+//! end.
 #![allow(clippy::unwrap_used)]
 
 #[expect(dead_code, reason = "the model pool does more than is needed here")]

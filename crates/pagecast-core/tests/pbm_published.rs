@@ -1,5 +1,5 @@
-//! The published sampling: its preset `pbm-paper` and, looking at every frame, all of its switches are
-//! naive second versions, victim for victim; and each switch does what it says.
+//! The published sampling: its preset `pbm-paper` and, looking at every frame, all of its switches
+//! are naive second versions, victim for victim; and each switch does what it says.
 #![allow(clippy::unwrap_used)]
 
 #[expect(dead_code, reason = "the model pool does more than is needed here")]
@@ -7,16 +7,15 @@ mod policy_pool;
 mod seeded;
 
 use pagecast_core::oracle::{NoScans, Oracle, Question};
-use pagecast_core::policy::{
-    Access, ConcurrentPolicy, Frequency, PolicySpec, PublishedOptions, PublishedSampling,
-};
+use pagecast_core::policy::{Access, ConcurrentPolicy, Frequency, PolicySpec, PublishedOptions, PublishedSampling};
 use pagecast_core::random::RandomSource;
 use pagecast_core::{FrameId, PageId, Tick};
 use policy_pool::{ModelPool, Slots};
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// Wants the pages of every fourth block of eight, each at its own time, which comes nearer and begins anew.
+/// Wants the pages of every fourth block of eight, each at its own time, which comes nearer and
+/// begins anew.
 struct Fourths;
 
 impl Oracle for Fourths {
@@ -35,7 +34,8 @@ fn traces() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(piece, 1..14).prop_map(|pieces| pieces.concat())
 }
 
-/// Algorithm 1 as it is printed: random frames, the page that is wanted last goes, at once if nobody wants it.
+/// Algorithm 1 as it is printed: random frames, the page that is wanted last goes, at once if
+/// nobody wants it.
 struct Algorithm1 {
     frames: Vec<u64>,
     samples: usize,
@@ -57,7 +57,8 @@ impl Algorithm1 {
     }
 }
 
-/// The preset is frozen: whatever becomes of the switches, it chooses as the paper's Algorithm 1 does.
+/// The preset is frozen: whatever becomes of the switches, it chooses as the paper's Algorithm 1
+/// does.
 #[test]
 fn the_preset_is_the_papers_algorithm_1() {
     const SEED: u64 = 5;
@@ -90,7 +91,8 @@ fn the_preset_is_the_papers_algorithm_1() {
     assert_eq!(spec.params(), "samples=10,bulk=1,frequency=off,fallback=off");
 }
 
-/// All frames, looked at in one round; of pages that nobody wants the least recently used goes, and of equals any.
+/// All frames, looked at in one round; of pages that nobody wants the least recently used goes, and
+/// of equals any.
 struct Exhaustive {
     /// Page and the times of its uses since it came in.
     resident: Vec<(u64, Vec<Tick>)>,
@@ -121,7 +123,8 @@ impl Exhaustive {
         by_scans.into_iter().chain(by_uses).min_by(f32::total_cmp).ok_or(idle)
     }
 
-    /// Requests a page; which pages may leave for it, if one must. Times in whole ticks, so that a mean may be off by one.
+    /// Requests a page; which pages may leave for it, if one must. Times in whole ticks, so that a
+    /// mean may be off by one.
     fn request(&mut self, page: u64, left: Option<PageId>) -> Result<(), TestCaseError> {
         if let Some(place) = self.resident.iter().position(|(other, _)| *other == page) {
             prop_assert_eq!(left, None);
@@ -186,13 +189,8 @@ fn the_fallback_alone_is_lru() {
     });
 }
 
-const OFF: PublishedOptions = PublishedOptions {
-    samples: 1,
-    bulk: 1,
-    replacement: false,
-    frequency: Frequency::Off,
-    lru_fallback: false,
-};
+const OFF: PublishedOptions =
+    PublishedOptions { samples: 1, bulk: 1, replacement: false, frequency: Frequency::Off, lru_fallback: false };
 
 /// The later the page, the later it is wanted.
 struct ByNumber;

@@ -1,4 +1,5 @@
-//! What a policy says that it takes is what it takes: every allocation of a filled and churned policy is counted.
+//! What a policy says that it takes is what it takes: every allocation of a filled and churned
+//! policy is counted.
 #![allow(clippy::unwrap_used)]
 
 mod counting_unsafe;

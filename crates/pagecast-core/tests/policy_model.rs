@@ -1,5 +1,5 @@
-//! Every policy of the catalog against a model of the pool that it serves: no frame is lost or given twice, refused
-//! candidates cost a bounded search, and what is left is found.
+//! Every policy of the catalog against a model of the pool that it serves: no frame is lost or
+//! given twice, refused candidates cost a bounded search, and what is left is found.
 #![allow(clippy::unwrap_used)]
 
 mod policy_pool;

@@ -1,5 +1,5 @@
-//! A second version of each list policy, written from its paper with vectors and searches and no care for speed, chooses
-//! the same victims on random traces.
+//! A second version of each list policy, written from its paper with vectors and searches and no
+//! care for speed, chooses the same victims on random traces.
 #![allow(clippy::unwrap_used)]
 
 mod naive;

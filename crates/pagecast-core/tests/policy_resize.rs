@@ -1,5 +1,5 @@
-//! A pool that is resized: the policies' shares follow, no frame is lost, and a policy that was built for more frames than
-//! there are chooses as one that was built for these.
+//! A pool that is resized: the policies' shares follow, no frame is lost, and a policy that was
+//! built for more frames than there are chooses as one that was built for these.
 #![allow(clippy::unwrap_used)]
 
 #[expect(dead_code, reason = "the model pool does more than is needed here")]
@@ -10,7 +10,8 @@ use pagecast_core::oracle::NoScans;
 use pagecast_core::random::Random;
 use policy_pool::{ModelPool, specs};
 
-/// Mostly a hot set, sometimes anything, now and then a scan, so that every list and ghost list comes into play.
+/// Mostly a hot set, sometimes anything, now and then a scan, so that every list and ghost list
+/// comes into play.
 fn trace(seed: u64, requests: u32) -> Vec<(PageId, bool)> {
     let mut random = Random::new(seed);
     let (mut scan, mut left) = (0, 0);

@@ -1,6 +1,6 @@
-//! Evictions, admissions and hits of several threads, in the schedules that an explorer finds: no frame goes to two, none
-//! is lost, and BP-Wrapper keeps its policy's order whole while queued hits meet evictions, reused frames, dropped pages and
-//! the end of their session.
+//! Evictions, admissions and hits of several threads, in the schedules that an explorer finds: no
+//! frame goes to two, none is lost, and BP-Wrapper keeps its policy's order whole while queued hits
+//! meet evictions, reused frames, dropped pages and the end of their session.
 //!
 //! Run with `make explore`.
 #![cfg(pagecast_shuttle)]
@@ -28,7 +28,8 @@ struct Slot {
     pins: u32,
 }
 
-/// A pool of two frames, whose states one lock guards: the protocol under test is the policy's, not the pool's.
+/// A pool of two frames, whose states one lock guards: the protocol under test is the policy's, not
+/// the pool's.
 struct SmallPool<P> {
     slots: Mutex<Vec<Slot>>,
     words: Vec<AtomicU64>,
@@ -141,7 +142,8 @@ fn explore<P: ConcurrentPolicy + 'static>(schedules: usize, policy: impl Fn() ->
     explore_pool(schedules, move || SmallPool::new(policy()));
 }
 
-/// Three sessions with pages of their own, the first of which also looks at the second's and drops it.
+/// Three sessions with pages of their own, the first of which also looks at the second's and drops
+/// it.
 fn explore_pool<P: ConcurrentPolicy + 'static>(
     schedules: usize,
     pool: impl Fn() -> SmallPool<P> + Send + Sync + 'static,
@@ -267,15 +269,16 @@ fn queued_hits_meet_evictions_and_reused_frames() {
     }
 }
 
-/// A mistake that the exploration must find: a frame is used again that the policy believes to hold another page.
+/// A mistake that the exploration must find: a frame is used again that the policy believes to hold
+/// another page.
 #[test]
 #[should_panic]
 fn a_page_that_leaves_untold_is_caught() {
     explore_pool(SCHEDULES_FOR_MISTAKES, || SmallPool { hides_discards: true, ..SmallPool::new(shared("lru", SHORT)) });
 }
 
-/// A mistake that the exploration must find: the victim is looked at under the lock and claimed after it, so that a
-/// refused one has left the order.
+/// A mistake that the exploration must find: the victim is looked at under the lock and claimed
+/// after it, so that a refused one has left the order.
 #[test]
 #[should_panic]
 fn a_claim_outside_the_lock_is_caught() {

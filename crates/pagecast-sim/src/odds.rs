@@ -84,7 +84,7 @@ impl Oracle for Still {
 
 /// The policy that draws as the formulas have it: with replacement, and with nothing kept from one choice to the next.
 pub fn sampling(samples: u32, bulk: u32) -> String {
-    format!("pbm(samples={samples},bulk={bulk},keep=0,replacement=yes,frequency=off,fallback=off)")
+    format!("pbm-published(samples={samples},bulk={bulk})")
 }
 
 #[cfg(test)]

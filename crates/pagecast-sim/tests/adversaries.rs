@@ -1,5 +1,6 @@
-//! Hosts that misbehave, through the policies that believe them: scans that stall, lie, go back or come by the thousand, and
-//! clocks that stand still. What each costs is printed (`--nocapture`) and bounded.
+//! Hosts that misbehave, through the policies that believe them: scans that stall, lie, go back or
+//! come by the thousand, and clocks that stand still. What each costs is printed (`--nocapture`)
+//! and bounded.
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::RelationId;
@@ -17,7 +18,7 @@ const FRAMES: u32 = 500;
 const STRANGER: u32 = 8;
 /// Of what is missed among honest scans alone.
 const LIMIT: f64 = 1.25;
-const PREDICTIVE: [&str; 4] = ["pbm-paper", "pbm-pq", "pbm(frequency=off)", "pbm"];
+const PREDICTIVE: [&str; 4] = ["pbm-paper", "pbm-pq", "pbm(history=off)", "pbm"];
 
 struct Records(std::vec::IntoIter<Record>);
 
@@ -74,7 +75,8 @@ fn misses(records: Vec<Record>) -> (Vec<u64>, u64) {
     (PREDICTIVE.into_iter().map(of).collect(), of("lru"))
 }
 
-/// No policy misses more than `limit` times what it misses among scans that behave, and none more than LRU, which hears nothing.
+/// No policy misses more than `limit` times what it misses among scans that behave, and none more
+/// than LRU, which hears nothing.
 fn bounded(case: &str, records: Vec<Record>, limit: f64) {
     let (usual, _) = misses(honest());
     let (with, lru) = misses(records);
@@ -118,7 +120,8 @@ fn scans_that_jump_backwards() {
     bounded("backwards", records, 1.0);
 }
 
-/// At once, of all sizes, and none of them reads. Most end as they began; a hundred stay and say nothing.
+/// At once, of all sizes, and none of them reads. Most end as they began; a hundred stay and say
+/// nothing.
 #[test]
 fn ten_thousand_registrations() {
     const SCANS: u32 = 10_000;
@@ -129,8 +132,8 @@ fn ten_thousand_registrations() {
     bounded("10,000", joined(begun.chain(ended).collect(), SCANS, honest), LIMIT);
 }
 
-/// No order is told by time then, and every policy of the catalog still finds a victim whenever it must; those that keep an
-/// order of their own do not even notice.
+/// No order is told by time then, and every policy of the catalog still finds a victim whenever it
+/// must; those that keep an order of their own do not even notice.
 #[test]
 fn clocks_that_stand_still_or_run_back() {
     let trace: Vec<_> = honest()

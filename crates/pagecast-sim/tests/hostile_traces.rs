@@ -1,7 +1,9 @@
-//! The readers on hostile bytes: whatever comes, an error or records, never a panic and never memory without bound.
+//! The readers on hostile bytes: whatever comes, an error or records, never a panic and never
+//! memory without bound.
 //!
-//! The same entry as the cargo-fuzz target (`fuzz/fuzz_targets/trace.rs`), bounded, from a seed, so that it runs wherever
-//! the tests run. Inputs are valid files of every format, changed: bytes flipped, cut out, doubled, numbers made extreme.
+//! The same entry as the cargo-fuzz target (`fuzz/fuzz_targets/trace.rs`), bounded, from a seed, so
+//! that it runs wherever the tests run. Inputs are valid files of every format, changed: bytes
+//! flipped, cut out, doubled, numbers made extreme.
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::random::Random;
@@ -110,7 +112,8 @@ fn hostile_bytes_are_errors_or_records() {
         let read = read_from(Cursor::new(bytes), "hostile".as_ref(), format)
             .and_then(|mut source| Trace::load("hostile", source.as_mut()));
         let error = match read {
-            // What the reader lets through, the predictor must bear: its registrations may be nonsense.
+            // What the reader lets through, the predictor must bear: its registrations may be
+            // nonsense.
             Ok(trace) if trace.has_scans() => {
                 let interleaving = Interleaving::Logical { latency: 2 };
                 simulate(&trace, &"pbm".parse().unwrap(), 7, 1, interleaving).err().map(|error| error.to_string())

@@ -1,7 +1,9 @@
-//! Our miss counts beside those of independent simulators, on the real traces in `../shared/traces`.
+//! Our miss counts beside those of independent simulators, on the real traces in
+//! `../shared/traces`.
 //!
-//! The table is printed (`cargo test --release -p pagecast-sim --test reference -- --nocapture`). A debug build takes
-//! the traces below 200,000 requests, a release build all. Without the folder the test says so and passes.
+//! The table is printed (`cargo test --release -p pagecast-sim --test reference -- --nocapture`). A
+//! debug build takes the traces below 200,000 requests, a release build all. Without the folder the
+//! test says that it is skipped.
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::PageId;
@@ -22,7 +24,8 @@ enum Rule {
     Equal,
     /// Between the smallest and the largest of them, both widened by this part.
     Within(f64),
-    /// The same, judged only where the first of them has a value: the others are known to differ from it by more.
+    /// The same, judged only where the first of them has a value: the others are known to differ
+    /// from it by more.
     Beside(f64),
 }
 
@@ -116,10 +119,7 @@ fn judge(
 
 #[test]
 fn miss_counts_agree_with_independent_simulators() {
-    let Some(folder) = folder() else {
-        println!("skipped: ../shared/traces is not there");
-        return;
-    };
+    let Some(folder) = folder("miss_counts_agree_with_independent_simulators") else { return };
     let mut broken = Vec::new();
     for (trace, sizes) in references(&folder) {
         if cfg!(debug_assertions) && requests_of(&folder, &trace) > 200_000 {
@@ -141,14 +141,11 @@ fn miss_counts_agree_with_independent_simulators() {
     assert!(broken.is_empty(), "{} rules broken:\n{}", broken.len(), broken.join("\n"));
 }
 
-/// The hit ratios that the ARC paper (FAST 2003, table III) prints for its OLTP trace at 1,000 pages, in percent. Its
-/// LRU-2 was tuned to the trace; ours runs with its defaults.
+/// The hit ratios that the ARC paper (FAST 2003, table III) prints for its OLTP trace at 1,000
+/// pages, in percent. Its LRU-2 was tuned to the trace; ours runs with its defaults.
 #[test]
 fn hit_ratios_agree_with_the_arc_paper() {
-    let Some(folder) = folder() else {
-        println!("skipped: ../shared/traces is not there");
-        return;
-    };
+    let Some(folder) = folder("hit_ratios_agree_with_the_arc_paper") else { return };
     let (pages, unique) = pages(&folder, "arc-oltp");
     for (policy, published, tolerance) in
         [("lru", 32.83, 0.01), ("arc", 38.93, 0.5), ("lru-k(k=2)", 39.3, 1.0), ("opt", 53.61, 0.01)]

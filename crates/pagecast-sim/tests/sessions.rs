@@ -1,9 +1,10 @@
-//! What BP-Wrapper costs in hits: nothing with one session, next to nothing with sixteen in a pool of a hundred queues.
+//! What BP-Wrapper costs in hits: nothing with one session, next to nothing with sixteen in a pool
+//! of a hundred queues.
 //!
-//! On the real traces in `../shared/traces`; the table is printed by
-//! `cargo test --release -p pagecast-sim --test sessions -- --nocapture`. A debug build takes the traces below 200,000
-//! requests at one size, a release build all traces at four, the short ones first; that takes a good quarter of an hour.
-//! Without the folder the test says so and passes.
+//! On the real traces in `../shared/traces`; the table is printed by `cargo test --release -p
+//! pagecast-sim --test sessions -- --nocapture`. A debug build takes the traces below 200,000
+//! requests at one size, a release build all traces at four, the short ones first; that takes a
+//! good quarter of an hour. Without the folder the test says that it is skipped.
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::oracle::NoScans;
@@ -41,10 +42,7 @@ fn ordered() -> impl Iterator<Item = PolicySpec> {
 
 #[test]
 fn one_session_is_no_session_and_sixteen_are_near() {
-    let Some(folder) = shared_traces::folder() else {
-        println!("skipped: ../shared/traces is not there");
-        return;
-    };
+    let Some(folder) = shared_traces::folder("one_session_is_no_session_and_sixteen_are_near") else { return };
     let (mut judged, mut broken) = (0, Vec::new());
     for trace in traces(&folder) {
         let requests = shared_traces::requests_of(&folder, &trace);

@@ -6,8 +6,9 @@ use pagecast_sim::trace::Trace;
 use super::goals::{Check, at_most};
 use super::row::{BELADY, EVERY_FRAME, LIMIT, LOGICAL, OFF, PBM, Row, add_foretold, load, row, specs};
 
-const POLICIES: &str = "clock,pbm-paper,pbm-pq,pbm(frequency=off),pbm";
-/// As a column: in logical time nobody can foretell, but a scan can tell where it is at every page, and all frames be asked.
+const POLICIES: &str = "clock,pbm-paper,pbm-pq,pbm(history=off),pbm";
+/// As a column: in logical time nobody can foretell, but a scan can tell where it is at every page,
+/// and all frames be asked.
 const REPORTED: &str = "every frame, a report a page";
 const STREAMS: &[u32] = &[8, 16, 32, 64];
 const POOLS: &[f64] = &[0.1, 0.2, 0.3, 0.45, 0.6, 0.8];

@@ -1,4 +1,5 @@
-//! What it costs to keep the pages of bitmap scans in fewer words than they need: misses, by the words that a scan may have.
+//! What it costs to keep the pages of bitmap scans in fewer words than they need: misses, by the
+//! words that a scan may have.
 
 use pagecast_core::policy::PolicySpec;
 use pagecast_sim::simulation::{Interleaving, Options, simulate_with};
@@ -9,7 +10,7 @@ use super::row::{frames, load};
 /// Some 960 blocks of 4,800 in 240 stretches: 720 words as runs, 85 as bits.
 const WORKLOAD: &str = "bitmap(streams=32,queries=6,pages=16000,range=0.3,share=0.2,run=4)";
 const POOLS: [f64; 2] = [0.1, 0.3];
-const POLICIES: [&str; 2] = ["pbm-paper", "pbm(frequency=off)"];
+const POLICIES: [&str; 2] = ["pbm-paper", "pbm(history=off)"];
 /// 0: no bound.
 const WORDS: [u32; 9] = [0, 768, 384, 192, 96, 48, 24, 12, 3];
 

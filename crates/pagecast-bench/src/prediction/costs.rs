@@ -1,8 +1,10 @@
-//! What prediction costs: a victim, by the number of active scans on the relation; a registration and an end, by the number of
-//! runs; the memory of many scans. Time, and for victims instructions where valgrind is installed.
+//! What prediction costs: a victim, by the number of active scans on the relation; a registration
+//! and an end, by the number of runs; the memory of many scans. Time, and for victims instructions
+//! where valgrind is installed.
 //!
-//! Instructions are those of a run with evictions less those of the same run without, both under callgrind, so that the
-//! setting up drops out; unlike time they do not depend on who else uses the machine.
+//! Instructions are those of a run with evictions less those of the same run without, both under
+//! callgrind, so that the setting up drops out; unlike time they do not depend on who else uses the
+//! machine.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use super::row::{OFF, PBM};
 /// The paper's, ours with as many samples and without history, and as it is.
 const POLICIES: [&str; 5] = [PAPER, OURS, OFF, "pbm(samples=10)", PBM];
 const PAPER: &str = "pbm-paper(samples=10)";
-const OURS: &str = "pbm(samples=10,frequency=off)";
+const OURS: &str = "pbm(samples=10,history=off)";
 const SCANS: [u32; 4] = [8, 16, 32, 64];
 const EVICTIONS: u32 = 20_000;
 /// Under callgrind everything takes some fifty times as long.
@@ -107,8 +109,8 @@ fn registration(count: u32) -> Result<Registration, String> {
     Ok(cost)
 }
 
-/// What must hold of costs: 64 scans against 8 at 10 samples, by instructions where they are counted; a microsecond for a scan
-/// with one run; 64 MiB.
+/// What must hold of costs: 64 scans against 8 at 10 samples, by instructions where they are
+/// counted; a microsecond for a scan with one run; 64 MiB.
 pub(crate) fn check(evictions: &[Cost], registrations: &[Registration], metadata: u64, checks: &mut Vec<Check>) {
     for policy in [PAPER, OURS] {
         let of = |scans| {
@@ -127,7 +129,8 @@ pub(crate) fn check(evictions: &[Cost], registrations: &[Registration], metadata
     checks.push(at_most("1,000 scans over 10 TiB take 64 MiB".to_owned(), String::new(), (mib, 64.0), "MiB"));
 }
 
-/// The bytes of a predictor with `scans` scans of `ranges` ranges each; its memory does not depend on the size of the data.
+/// The bytes of a predictor with `scans` scans of `ranges` ranges each; its memory does not depend
+/// on the size of the data.
 pub(crate) fn metadata_bytes(scans: u32, ranges: u32) -> Result<u64, String> {
     let config = PredictorConfig { scans, parts: scans, runs: scans * ranges, cells: 65_536, ..PredictorConfig::EMPTY };
     let mut registry = Registry::format(memory(&config), config).map_err(|e| e.to_string())?;

@@ -1,7 +1,8 @@
-//! `bench-prediction`: how much the policies read where scans are known, and what a victim costs among many scans.
+//! `bench-prediction`: how much the policies read where scans are known, and what a victim costs
+//! among many scans.
 //!
-//! Prints its tables; `--json FILE` writes them as JSON, `--seed N` makes other workloads (1), `--quick` takes a few cells, and
-//! `--only PART,...` some of the parts:
+//! Prints its tables; `--json FILE` writes them as JSON, `--seed N` makes other workloads (1),
+//! `--quick` takes a few cells, and `--only PART,...` some of the parts:
 //!
 //! | part | |
 //! |---|---|
@@ -13,7 +14,8 @@
 //! | `coarsening` | bitmap scans that are kept in fewer words than they need |
 //! | `costs` | a victim, a registration, the memory of many scans |
 //!
-//! What must hold of them is checked cell by cell; the last table says where it does not, and by how much.
+//! What must hold of them is checked cell by cell; the last table says where it does not, and by
+//! how much.
 
 mod cells;
 mod coarsening;
@@ -105,7 +107,8 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The tables of a part, by name; hit rates by workload, pool and policy go to `cells`, what must hold to `checks`.
+/// The tables of a part, by name; hit rates by workload, pool and policy go to `cells`, what must
+/// hold to `checks`.
 fn measured(
     part: &str,
     arguments: &Arguments,

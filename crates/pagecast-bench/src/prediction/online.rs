@@ -1,4 +1,5 @@
-//! Ours among all online policies: where points are read beside scans or alone, and where indexes are scanned.
+//! Ours among all online policies: where points are read beside scans or alone, and where indexes
+//! are scanned.
 
 use pagecast_core::policy::{PolicySpec, names};
 use pagecast_sim::simulation::Interleaving;
@@ -6,7 +7,8 @@ use pagecast_sim::simulation::Interleaving;
 use super::goals::{Check, at_most};
 use super::row::{BELADY, OFF, PBM, Row, load, row, spec};
 
-/// A workload with `{}` for the number of streams, in which pools, and how many points ours may be behind the best.
+/// A workload with `{}` for the number of streams, in which pools, and how many points ours may be
+/// behind the best.
 struct Series {
     workload: &'static str,
     streams: &'static [u32],
@@ -18,7 +20,8 @@ const fn series(workload: &'static str, streams: &'static [u32], pools: &'static
     Series { workload, streams, pools, behind }
 }
 
-/// With scans that register, ours has to be the best or nearly; without, it knows no more than the others.
+/// With scans that register, ours has to be the best or nearly; without, it knows no more than the
+/// others.
 const WITH_SCANS: f64 = 0.5;
 const WITHOUT: f64 = 1.0;
 

@@ -1,4 +1,5 @@
-//! A row of a table: what each policy of a list misses in one pool, and Belady on the same requests.
+//! A row of a table: what each policy of a list misses in one pool, and Belady on the same
+//! requests.
 
 use pagecast_core::policy::PolicySpec;
 use pagecast_sim::generate::generate;
@@ -11,12 +12,12 @@ const PAGE_BYTES: u64 = 64 << 10;
 /// A miss takes as long as the work on twenty pages of a fast scan.
 pub(crate) const LOGICAL: Interleaving = Interleaving::Logical { latency: 20 };
 
-pub(crate) const OFF: &str = "pbm(frequency=off)";
+pub(crate) const OFF: &str = "pbm(history=off)";
 pub(crate) const PBM: &str = "pbm";
 pub(crate) const BELADY: &str = "opt";
-/// Every frame is looked at, and the trace tells when running scans come to a page: the limit of what scans can tell. Its
-/// name in the tables is [`LIMIT`]. One sample is kept as with none all of them would be ranked.
-pub(crate) const EVERY_FRAME: &str = "pbm(samples=all,keep=1,frequency=off)";
+/// Every frame is looked at, and the trace tells when running scans come to a page: the limit of
+/// what scans can tell. Its name in the tables is [`LIMIT`].
+pub(crate) const EVERY_FRAME: &str = "pbm(samples=all,history=off)";
 pub(crate) const LIMIT: &str = "every frame, foretold";
 
 /// Makes a workload.
@@ -83,8 +84,8 @@ impl Row {
     }
 }
 
-/// Runs each policy of `policies` in a pool of this share. In logical time each makes an order of its own, on which its Belady
-/// is taken.
+/// Runs each policy of `policies` in a pool of this share. In logical time each makes an order of
+/// its own, on which its Belady is taken.
 pub(crate) fn row(
     trace: &Trace,
     policies: &[PolicySpec],

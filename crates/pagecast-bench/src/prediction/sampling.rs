@@ -1,5 +1,5 @@
-//! The paper's sampling as its figure 7 varies it: more samples miss less, and ten victims of a hundred samples are as good as
-//! ten of twenty each.
+//! The paper's sampling as its figure 7 varies it: more samples miss less, and ten victims of a
+//! hundred samples are as good as ten of twenty each.
 
 use pagecast_core::policy::PolicySpec;
 use pagecast_sim::simulation::Interleaving;
@@ -10,10 +10,12 @@ use super::row::{load, row, spec};
 
 const POOL: f64 = 0.3;
 const STREAMS: [u32; 3] = [8, 16, 32];
-/// Of the policy; the misses of all are summed, for two neighbours may differ by less than chance moves either.
+/// Of the policy; the misses of all are summed, for two neighbours may differ by less than chance
+/// moves either.
 const SEEDS: u64 = 3;
 const SAMPLES: [u32; 6] = [1, 2, 5, 10, 20, 100];
-/// Victims of a bulk, and draws with replacement as the paper's Algorithm 1, or without as its formula.
+/// Victims of a bulk, and draws with replacement as the paper's Algorithm 1, or without as its
+/// formula.
 const BULKS: [(&str, &str); 2] = [("10 of 100", "yes"), ("10 of 100, no draw twice", "no")];
 
 struct Way {
@@ -54,7 +56,7 @@ fn ways() -> Result<Vec<Way>, String> {
     let way = |name: String, text: String| Ok(Way { name, policy: spec(&text)?, misses: 0 });
     let single = SAMPLES.iter().map(|samples| way(samples.to_string(), format!("pbm-paper(samples={samples})")));
     let bulk = BULKS.iter().map(|(name, replacement)| {
-        let text = format!("pbm(samples=100,bulk=10,keep=0,replacement={replacement},frequency=off,fallback=off)");
+        let text = format!("pbm-published(samples=100,bulk=10,replacement={replacement})");
         way((*name).to_owned(), text)
     });
     single.chain(bulk).collect()

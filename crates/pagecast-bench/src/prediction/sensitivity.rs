@@ -1,14 +1,16 @@
-//! The scan-only microbenchmark with each free choice of the simulation varied, one at a time: how requests interleave, what a
-//! miss takes, how far apart the speeds are, how often scans report, how large the table and the ranges are, and the seed.
+//! The scan-only microbenchmark with each free choice of the simulation varied, one at a time: how
+//! requests interleave, what a miss takes, how far apart the speeds are, how often scans report,
+//! how large the table and the ranges are, and the seed.
 
 use pagecast_sim::simulation::Interleaving;
 
 use super::row::{BELADY, LIMIT, LOGICAL, Row, add_foretold, load, row, specs};
 
-const POLICIES: &str = "clock,pbm-paper,pbm-pq,pbm(frequency=off),pbm";
+const POLICIES: &str = "clock,pbm-paper,pbm-pq,pbm(history=off),pbm";
 const POOL: f64 = 0.3;
 
-/// A choice, the workload's parameters beside 32 streams, the order of requests, and what is added to the seed.
+/// A choice, the workload's parameters beside 32 streams, the order of requests, and what is added
+/// to the seed.
 type Variant = (&'static str, &'static str, Interleaving, u64);
 
 const TRACE: Interleaving = Interleaving::Fixed;

@@ -1,18 +1,20 @@
 //! `opt`: Belady's MIN, the floor that no policy can beat.
 //!
-//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal 5(2), 1966); that it
-//! is optimal: Mattson et al. (1970), and section 3.1 of the PBM thesis. It evicts the page whose next request is
-//! furthest away, and so needs the future: [`NextUses`] holds it, computed in one backward pass over the trace.
+//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal
+//! 5(2), 1966); that it is optimal: Mattson et al. (1970), and section 3.1 of the PBM thesis. It
+//! evicts the page whose next request is furthest away, and so needs the future: [`NextUses`] holds
+//! it, computed in one backward pass over the trace.
 //!
-//! Deviations: none that changes a miss. A missed page always comes in (no bypass). Among pages that are never
-//! requested again the highest frame leaves first, which is free choice.
+//! Deviations: none that changes a miss. A missed page always comes in (no bypass). Among pages
+//! that are never requested again the highest frame leaves first, which is free choice.
 //!
-//! The order is kept without a heap. Every resident page has a key of its own: the index of its next request, or, if
-//! there is none, the number of requests plus its frame. A bitmap over the keys, with a tree of 64-way summaries above
-//! it, finds the largest in as many steps as the tree has levels: 5 for 100 million requests.
+//! The order is kept without a heap. Every resident page has a key of its own: the index of its
+//! next request, or, if there is none, the number of requests plus its frame. A bitmap over the
+//! keys, with a tree of 64-way summaries above it, finds the largest in as many steps as the tree
+//! has levels: 5 for 100 million requests.
 //!
-//! Cost: O(log64 (requests + frames)) per request. Memory: 8 bytes per request (next use, and the frame that waits for
-//! it) and 1 bit for the bitmap; 12 bytes per frame.
+//! Cost: O(log64 (requests + frames)) per request. Memory: 8 bytes per request (next use, and the
+//! frame that waits for it) and 1 bit for the bitmap; 12 bytes per frame.
 
 use crate::policy::{Access, Claimed, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};
@@ -38,7 +40,8 @@ impl NextUses {
         Self::backward(pages.len(), |at| seen.insert(pages[at], at as u32))
     }
 
-    /// The same for pages numbered from 0 up to, not including, `unique`: an array replaces the hash table.
+    /// The same for pages numbered from 0 up to, not including, `unique`: an array replaces the
+    /// hash table.
     ///
     /// # Panics
     ///
@@ -51,7 +54,8 @@ impl NextUses {
         })
     }
 
-    /// `note(at)` remembers request `at` as its page's latest seen and returns the one remembered before.
+    /// `note(at)` remembers request `at` as its page's latest seen and returns the one remembered
+    /// before.
     fn backward(requests: usize, mut note: impl FnMut(usize) -> Option<u32>) -> Self {
         assert!(requests < 1 << 31, "a replay through Belady takes at most 2^31 - 1 requests, not {requests}");
         let mut next = alloc::vec![NEVER; requests];
@@ -68,13 +72,14 @@ impl NextUses {
     }
 }
 
-/// A set of numbers below a bound that yields its largest: a bitmap and, level by level, which words of it have a bit.
+/// A set of numbers below a bound that yields its largest: a bitmap and, level by level, which
+/// words of it have a bit.
 #[derive(Debug)]
 struct OrderedBits(Vec<Vec<u64>>);
 
 impl OrderedBits {
-    /// For numbers below `bound`, which gets a place of its own: a search that starts there, where no number is, must
-    /// find its way up to the top word even if `bound` is a power of 64.
+    /// For numbers below `bound`, which gets a place of its own: a search that starts there, where
+    /// no number is, must find its way up to the top word even if `bound` is a power of 64.
     fn new(bound: usize) -> Self {
         let mut levels = Vec::new();
         let mut words = bound + 1;
@@ -114,7 +119,8 @@ impl OrderedBits {
     fn last_below(&self, bound: u32) -> Option<u32> {
         let mut i = bound as usize;
         let mut level = 0;
-        // Up, until a word has a bit below the path that was taken, then down along the highest bits.
+        // Up, until a word has a bit below the path that was taken, then down along the highest
+        // bits.
         loop {
             let words = self.0.get(level)?;
             let below = match words.get(i / 64) {
@@ -139,8 +145,9 @@ impl OrderedBits {
 ///
 /// [`Access::at`] must be the request's index in that trace.
 ///
-/// Invariants: (I1) `keys` holds exactly the keys of resident frames. (I2) `waiting[key]` is the frame of a key in
-/// `keys` that is below the number of requests; frame `f` without a next request has the key `requests + f`.
+/// Invariants: (I1) `keys` holds exactly the keys of resident frames. (I2) `waiting[key]` is the
+/// frame of a key in `keys` that is below the number of requests; frame `f` without a next request
+/// has the key `requests + f`.
 #[derive(Debug)]
 pub struct Belady {
     next: NextUses,

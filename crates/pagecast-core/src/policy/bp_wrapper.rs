@@ -1,36 +1,44 @@
-//! BP-Wrapper: any sequential policy for many sessions, with the lock taken once for a batch of hits.
+//! BP-Wrapper: any sequential policy for many sessions, with the lock taken once for a batch of
+//! hits.
 //!
-//! Ding, Jiang, Zhang, "BP-Wrapper: A system framework making any replacement algorithms (almost) lock contention free"
-//! (ICDE 2009). Two techniques. *Batching*: a session notes its hits in a queue of its own and applies a whole queue in one
-//! hold of the lock, in the order in which they happened. From half a queue on it tries the lock without waiting, and
-//! waits only when the queue is full. *Prefetching*: what the policy keeps of the queued frames is brought into the
+//! Ding, Jiang, Zhang, "BP-Wrapper: A system framework making any replacement algorithms (almost)
+//! lock contention free" (ICDE 2009). Two techniques. *Batching*: a session notes its hits in a
+//! queue of its own and applies a whole queue in one hold of the lock, in the order in which they
+//! happened. From half a queue on it tries the lock without waiting, and waits only when the queue
+//! is full. *Prefetching*: what the policy keeps of the queued frames is brought into the
 //! processor's cache before the lock is taken, so that it is held for less long.
 //!
 //! Deviations:
-//! * A queued hit is applied only if its frame still has the page that was hit; the others are dropped and counted.
-//! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A miss needs no eviction
-//!   while frames are free, yet its admission must come after the hits before it; and beside the page's read one more
-//!   lock is nothing. With a single session every policy call then comes in the order of the requests.
-//! * Whoever has the lock applies what waits in up to 16 queues, of other sessions too, in turns, the hits in the order of
-//!   their times. In the slides a hit is known when its session says so, which has pages leave that were just used: LFU
-//!   evicts the newest page of count one, LRU-K and W-TinyLFU compare what is near. It costs a look at one cache line a
-//!   queue when a page must be read anyway. Where nothing but hits has come for long, a session applies only its own
-//!   queue: who will leave is not decided soon, and the others' queues stay in their processors' caches.
-//! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's lists.
-//! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an instruction that this crate,
-//!   which has no unsafe code, may not use. It is a hint about an address: a wrong one costs time only.
+//! * A queued hit is applied only if its frame still has the page that was hit; the others are
+//!   dropped and counted.
+//! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A
+//!   miss needs no eviction while frames are free, yet its admission must come after the hits
+//!   before it; and beside the page's read one more lock is nothing. With a single session every
+//!   policy call then comes in the order of the requests.
+//! * Whoever has the lock applies what waits in up to 16 queues, of other sessions too, in turns,
+//!   the hits in the order of their times. In the slides a hit is known when its session says so,
+//!   which has pages leave that were just used: LFU evicts the newest page of count one, LRU-K and
+//!   W-TinyLFU compare what is near. It costs a look at one cache line a queue when a page must be
+//!   read anyway. Where nothing but hits has come for long, a session applies only its own queue:
+//!   who will leave is not decided soon, and the others' queues stay in their processors' caches.
+//! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's
+//!   lists.
+//! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an
+//!   instruction that this crate, which has no unsafe code, may not use. It is a hint about an
+//!   address: a wrong one costs time only.
 //!
 //! A policy whose hit only marks its frame needs no queue: its hits go to the frame's word
 //! ([`SequentialPolicy::hit_need`]), and the lock is for misses.
 //!
 //! Suits every policy with an order. What it costs in hits is in `docs/benchmarks.md`.
 //!
-//! Cost: a hit is one entry of 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold; an eviction,
-//! admission or miss takes the lock as without batching. 16 bytes per frame, for its page: the header in which the owner
-//! keeps it is the one line that every pin writes. 2 KiB per session with a queue of 64.
+//! Cost: a hit is one entry of 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock
+//! hold; an eviction, admission or miss takes the lock as without batching. 16 bytes per frame, for
+//! its page: the header in which the owner keeps it is the one line that every pin writes. 2 KiB
+//! per session with a queue of 64.
 //!
-//! Claims run under the lock, so that a frame leaves the page table and the policy's order in one step as other callers
-//! see it.
+//! Claims run under the lock, so that a frame leaves the page table and the policy's order in one
+//! step as other callers see it.
 
 use super::hit_ring::HitRing;
 use super::{
@@ -50,7 +58,8 @@ const HITS_ONLY: u64 = 1 << 16;
 /// A sequential policy as a concurrent one.
 ///
 /// Invariants:
-/// * (I1) Under the lock, `pages` has the page of each frame that the policy holds, and of no other, if hits are queued.
+/// * (I1) Under the lock, `pages` has the page of each frame that the policy holds, and of no
+///   other, if hits are queued.
 /// * (I2) Whoever waits for the lock holds no other lock that a claim may want.
 ///
 /// ```
@@ -63,13 +72,15 @@ const HITS_ONLY: u64 = 1 << 16;
 pub struct BpWrapper<P> {
     guarded: Mutex<Guarded<P>>,
     batching: Batching,
-    /// The policy's, so that nobody takes the lock to ask, or for a hit that its frame's word is enough for.
+    /// The policy's, so that nobody takes the lock to ask, or for a hit that its frame's word is
+    /// enough for.
     need: HitNeed,
     asks_oracle: bool,
     metadata: Option<Metadata>,
 }
 
-/// What the lock guards. The counts are in it because whoever has it may write them without another cache line.
+/// What the lock guards. The counts are in it because whoever has it may write them without another
+/// cache line.
 #[derive(Debug)]
 struct Guarded<P> {
     policy: P,
@@ -165,7 +176,8 @@ impl<P: SequentialPolicy> Guarded<P> {
         }
     }
 
-    /// Notes which page, if any, the policy now holds in a frame (I1); takes memory for no more than there are.
+    /// Notes which page, if any, the policy now holds in a frame (I1); takes memory for no more
+    /// than there are.
     fn set_page(&mut self, frames: &dyn Frames, frame: FrameId, page: Option<PageId>) {
         if self.policy.hit_need() != HitNeed::Order {
             return;
@@ -178,7 +190,8 @@ impl<P: SequentialPolicy> Guarded<P> {
         self.pages[frame.index()] = page;
     }
 
-    /// Applies what waits in `own` and in some of the other queues, by the hits' times, and in all of them after a few calls.
+    /// Applies what waits in `own` and in some of the other queues, by the hits' times, and in all
+    /// of them after a few calls.
     fn apply_queues(&mut self, own: Option<&HitRing>) {
         let Queues { rings, next, gathered } = &mut self.queues;
         if let Some(ring) = own {
@@ -222,7 +235,8 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
         }
         queue.make_ring(self.batching.length());
         let HitQueue { ring: Some(ring), is_known, prefetched, failed_tries, .. } = queue else { return };
-        // What earlier tries have fetched is there still, or somebody has written to it since and will again.
+        // What earlier tries have fetched is there still, or somebody has written to it since and
+        // will again.
         ring.frames_after(*prefetched).for_each(|frame| self.prefetch(frames, frame));
         *prefetched = ring.noted();
         let guarded = if wait { Some(self.lock()) } else { self.try_lock() };

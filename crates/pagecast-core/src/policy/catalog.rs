@@ -1,13 +1,12 @@
-//! Every policy by name: its parameters, the memory that it takes, and how it is made. A new policy is
-//! its file and its line here.
+//! Every policy by name: its parameters, the memory that it takes, and how it is made. A new policy
+//! is its file and its line here.
 
 use super::parameters::{Kind, Memory, Parameter, PolicyError, Value, Values};
 use super::spec::Visitor;
 use super::{
-    Arc, Belady, Car, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu,
-    LfuAged, Lirs, Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion,
-    Predictive, PublishedOptions, PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve,
-    TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
+    Arc, Belady, Car, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu, LfuAged, Lirs,
+    Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion, Predictive, PublishedOptions,
+    PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
 };
 use alloc::{borrow::ToOwned, format};
 
@@ -91,8 +90,8 @@ fn made<P>(make: impl Fn(u32, &Values, u64) -> P, frames: u32, of: &Values, seed
     make(frames, of, seed)
 }
 
-/// A line: the name, the kind, the parameters, the memory by values and frames, and how it is made by
-/// frames, values and seed.
+/// A line: the name, the kind, the parameters, the memory by values and frames, and how it is made
+/// by frames, values and seed.
 macro_rules! catalog {
     ($($name:literal $kind:ident [$($parameter:expr),*] $memory:expr, $make:expr;)*) => {
         /// All policies, by name.
@@ -154,7 +153,7 @@ catalog! {
         |frames, of, _| LruK::new(frames, of.small("k"), of.number("correlated"), of.number("history"));
     // Only the replay of a trace can run it, with what follows in the trace: see `Belady`.
     "opt" sequential [] |_, _| each(0.0), |frames, _, _| Belady::new(frames, NextUses::of(&[]));
-    "pbm" concurrent [count_or_all("samples", 64, 1, SAMPLES), word("history", &["on", "off"])]
+    "pbm" concurrent [count_or_all("samples", 24, 1, SAMPLES), word("history", &["on", "off"])]
         |of, frames| Predictive::memory(of.is("history", "on"), frames),
         |frames, of, seed| Predictive::new(frames, of.small("samples"), of.is("history", "on"), seed);
     // Its words are named, so that a result says that they were off.

@@ -1,9 +1,10 @@
 //! Pages that left and are still remembered.
 //!
-//! A ghost is a node of the policy's slab, above the frames, so that it can stand on the same lists as resident pages.
-//! The index from page to node stores the nodes' numbers (11 to 22 bytes a ghost, see [`PageIndex`]): the page itself is
-//! read from the node. Nodes in stock are kept on a list of their own, so nothing is allocated after construction; the
-//! last one that came back is the first to go, while it is still in the processor's cache.
+//! A ghost is a node of the policy's slab, above the frames, so that it can stand on the same lists
+//! as resident pages. The index from page to node stores the nodes' numbers (11 to 22 bytes a
+//! ghost, see [`PageIndex`]): the page itself is read from the node. Nodes in stock are kept on a
+//! list of their own, so nothing is allocated after construction; the last one that came back is
+//! the first to go, while it is still in the processor's cache.
 
 use super::list::{List, Nodes};
 use super::page_index::PageIndex;

@@ -1,7 +1,8 @@
 //! Frames in a binary heap by a key that changes: what policies use whose order is no list.
 //!
-//! The frame with the smallest key is on top; of equal keys the one that was keyed first. A change or a removal costs
-//! O(log frames), and so does every refused proposal. 4 bytes per frame and place, and the key with its serial number.
+//! The frame with the smallest key is on top; of equal keys the one that was keyed first. A change
+//! or a removal costs O(log frames), and so does every refused proposal. 4 bytes per frame and
+//! place, and the key with its serial number.
 
 use crate::policy::{Claimed, Frames, Metadata};
 use crate::{FrameId, PageId};
@@ -23,7 +24,8 @@ struct Keyed<K> {
 
 /// Keyed frames.
 ///
-/// Invariants: (I1) `heap[keyed[f].place] == f` for every frame in the heap. (I2) No frame is before its parent.
+/// Invariants: (I1) `heap[keyed[f].place] == f` for every frame in the heap. (I2) No frame is
+/// before its parent.
 #[derive(Debug)]
 pub(crate) struct KeyedFrames<K> {
     heap: Vec<u32>,
@@ -81,8 +83,8 @@ impl<K: PartialOrd + Copy + Default> KeyedFrames<K> {
         }
     }
 
-    /// Proposes frames by rising key and removes the one that is taken. The refused are set aside meanwhile, and keep
-    /// keys and serial numbers.
+    /// Proposes frames by rising key and removes the one that is taken. The refused are set aside
+    /// meanwhile, and keep keys and serial numbers.
     pub(crate) fn claim(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut refused = Vec::new();
         let mut taken = None;

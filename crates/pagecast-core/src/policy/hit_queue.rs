@@ -1,5 +1,5 @@
-//! A session's queue of hits that its policy has not been told of yet: the half of BP-Wrapper that each session owns. The
-//! other half, the lock and the policy behind it, is [`super::BpWrapper`].
+//! A session's queue of hits that its policy has not been told of yet: the half of BP-Wrapper that
+//! each session owns. The other half, the lock and the policy behind it, is [`super::BpWrapper`].
 
 use super::Access;
 use super::hit_ring::HitRing;
@@ -9,17 +9,19 @@ use alloc::sync::Arc;
 /// How the hits of sessions reach a policy that one caller at a time may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batching {
-    /// Hits that a session may collect, from 1 (the policy is told of each hit at once) to [`MAX_QUEUE`](Self::MAX_QUEUE);
-    /// a value outside is taken as the nearest inside. From half of them on the session tries to get rid of them, and
-    /// waits for its turn when there is no room for more. Default: 64.
+    /// Hits that a session may collect, from 1 (the policy is told of each hit at once) to
+    /// [`MAX_QUEUE`](Self::MAX_QUEUE); a value outside is taken as the nearest inside. From half of
+    /// them on the session tries to get rid of them, and waits for its turn when there is no room
+    /// for more. Default: 64.
     pub queue: u32,
-    /// Whether what the policy keeps of the frames is brought into the processor's cache before the lock is taken.
-    /// Default: yes.
+    /// Whether what the policy keeps of the frames is brought into the processor's cache before the
+    /// lock is taken. Default: yes.
     pub prefetch: bool,
 }
 
 impl Batching {
-    /// The longest queue. A session's last hits are unknown to the policy; a queue should be short beside the pool.
+    /// The longest queue. A session's last hits are unknown to the policy; a queue should be short
+    /// beside the pool.
     pub const MAX_QUEUE: u32 = 4096;
 
     /// What the adapter keeps of each frame of a policy whose hits are queued: its page.
@@ -33,8 +35,8 @@ impl Batching {
         self.queue.clamp(1, Self::MAX_QUEUE)
     }
 
-    /// The same for a pool of `frames` frames: a queue is no more than a 64th of them, so that in a small pool too the
-    /// policy knows what was used lately.
+    /// The same for a pool of `frames` frames: a queue is no more than a 64th of them, so that in a
+    /// small pool too the policy knows what was used lately.
     #[must_use]
     pub fn within(self, frames: u32) -> Self {
         Self { queue: self.length().min((frames / 64).max(1)), ..self }
@@ -58,10 +60,11 @@ pub enum Due {
     Now,
 }
 
-/// Hits in the order in which one session made them, for one policy. Made empty; it takes memory at its first hit.
+/// Hits in the order in which one session made them, for one policy. Made empty; it takes memory at
+/// its first hit.
 ///
-/// Only the session adds to it. From its first commit on, whoever looks for a victim may empty it, so that a page does not
-/// leave because its last use is unknown.
+/// Only the session adds to it. From its first commit on, whoever looks for a victim may empty it,
+/// so that a page does not leave because its last use is unknown.
 ///
 /// ```
 /// use pagecast_core::policy::{Access, Due, HitQueue};
@@ -89,13 +92,14 @@ impl HitQueue {
         Self { ring: None, is_known: false, prefetched: 0, failed_tries: 0 }
     }
 
-    /// Most bytes of a queue for `length` hits, beside itself, and of what the adapter needs to put them in order with others.
+    /// Most bytes of a queue for `length` hits, beside itself, and of what the adapter needs to put
+    /// them in order with others.
     pub const fn bytes(length: u32) -> u64 {
         HitRing::bytes(length) + length as u64 * size_of::<(FrameId, Access)>() as u64
     }
 
-    /// Adds a hit to a queue whose length is to be `length`, always the same, and says what to do next. A queue that is
-    /// not committed although it is due loses hits.
+    /// Adds a hit to a queue whose length is to be `length`, always the same, and says what to do
+    /// next. A queue that is not committed although it is due loses hits.
     #[inline]
     pub fn note(&mut self, length: u32, frame: FrameId, access: &Access) -> Due {
         let waiting = self.make_ring(length).note(frame, access);
@@ -132,8 +136,8 @@ pub struct LockCounts {
     pub acquisitions: u64,
     /// Those of them that had to wait, because another thread had it.
     pub blocked: u64,
-    /// Commits that would have had to wait and went on instead. Those of queues that have not been committed since are
-    /// not in it.
+    /// Commits that would have had to wait and went on instead. Those of queues that have not been
+    /// committed since are not in it.
     pub failed_tries: u64,
     /// Queued hits that were applied.
     pub applied: u64,
@@ -141,7 +145,8 @@ pub struct LockCounts {
     pub dropped: u64,
 }
 
-/// Where a policy keeps what it touches at a hit: an array with an element for each frame, which never moves.
+/// Where a policy keeps what it touches at a hit: an array with an element for each frame, which
+/// never moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metadata {
     start: usize,

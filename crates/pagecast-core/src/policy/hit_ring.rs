@@ -1,13 +1,14 @@
-//! The memory of a session's queue of hits: a ring that the session fills without a lock and that whoever has the policy's
-//! lock empties.
+//! The memory of a session's queue of hits: a ring that the session fills without a lock and that
+//! whoever has the policy's lock empties.
 //!
-//! One writer and one reader at a time. The writer stores a hit and then says so with `noted` (release); the reader sees
-//! that (acquire) before it reads the hit. The reader says with `told` (release) that it has read; the writer sees that
-//! (acquire) before it writes to the same place again. What a hit is made of are words of its own, so that the ring needs
-//! no unsafe code; these go by the order of the two numbers and are relaxed.
+//! One writer and one reader at a time. The writer stores a hit and then says so with `noted`
+//! (release); the reader sees that (acquire) before it reads the hit. The reader says with `told`
+//! (release) that it has read; the writer sees that (acquire) before it writes to the same place
+//! again. What a hit is made of are words of its own, so that the ring needs no unsafe code; these
+//! go by the order of the two numbers and are relaxed.
 //!
-//! Cost: a hit is four words and two numbers, of which nobody else writes any but `told`, and that only when he empties
-//! the ring.
+//! Cost: a hit is four words and two numbers, of which nobody else writes any but `told`, and that
+//! only when he empties the ring.
 
 use super::Access;
 use crate::sync::atomic::{
@@ -33,8 +34,9 @@ const WRITE: u64 = 1 << 32;
 
 /// Hits that the policy has not been told of.
 ///
-/// Invariants: (R1) the slots from `told` up to `noted`, modulo their number, are hits; there are no more than slots. The
-/// session writes to the others only. (R2) Of those who call [`HitRing::tell`] each has the policy's lock.
+/// Invariants: (R1) the slots from `told` up to `noted`, modulo their number, are hits; there are
+/// no more than slots. The session writes to the others only. (R2) Of those who call
+/// [`HitRing::tell`] each has the policy's lock.
 #[derive(Debug)]
 pub(super) struct HitRing {
     noted: AtomicU64,
@@ -87,7 +89,8 @@ impl HitRing {
         waiting + 1
     }
 
-    /// The frames of the hits that wait, but for the first `but` hits since the ring was made. The session's.
+    /// The frames of the hits that wait, but for the first `but` hits since the ring was made. The
+    /// session's.
     pub(super) fn frames_after(&self, but: u64) -> impl Iterator<Item = FrameId> {
         let first = self.told.load(Acquire).max(but);
         (first..self.noted.load(Relaxed)).map(|number| FrameId(self.slot(number).frame.load(Relaxed) as u32))
@@ -100,7 +103,8 @@ impl HitRing {
 
     /// Hands over the hits that wait, in their order (R2).
     pub(super) fn tell(&self, mut hear: impl FnMut(FrameId, &Access)) {
-        // Nobody else writes it while the caller has the lock, and who had it before gave the lock to him.
+        // Nobody else writes it while the caller has the lock, and who had it before gave the lock
+        // to him.
         let told = self.told.load(Relaxed);
         let noted = self.noted.load(Acquire);
         for number in told..noted {

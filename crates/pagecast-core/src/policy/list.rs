@@ -1,10 +1,13 @@
-//! Doubly linked lists of `u32` indices over one slab of nodes: what every ordered policy is made of.
+//! Doubly linked lists of `u32` indices over one slab of nodes: what every ordered policy is made
+//! of.
 //!
-//! Node `i` below the number of frames is frame `i`; nodes above are a policy's ghosts. A node is on at most one list
-//! at a time, so that one pair of links serves all lists of a policy, and a page's id, links and policy data lie in one
-//! stretch of memory (16 bytes and the data). Every operation is O(1) but [`List::check`].
+//! Node `i` below the number of frames is frame `i`; nodes above are a policy's ghosts. A node is
+//! on at most one list at a time, so that one pair of links serves all lists of a policy, and a
+//! page's id, links and policy data lie in one stretch of memory (16 bytes and the data). Every
+//! operation is O(1) but [`List::check`].
 //!
-//! The *front* of a list is its old end, where victims are looked for; the *back* is where pages enter.
+//! The *front* of a list is its old end, where victims are looked for; the *back* is where pages
+//! enter.
 
 use crate::policy::{Claimed, Frames, Metadata};
 use crate::{FrameId, PageId};

@@ -56,7 +56,8 @@ pub use predictive::Predictive;
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
 pub use sampling::{
-    ALL, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_SAMPLES, PublishedOptions, PublishedSampling, RandomChoice, Watt,
+    ALL, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_SAMPLES, PublishedOptions, PublishedSampling, RandomChoice,
+    Watt,
 };
 pub use spec::{PolicySpec, Visitor};
 

@@ -1,9 +1,10 @@
 //! Where a page's node is: a hash table of node numbers with open addressing.
 //!
-//! Policies with ghosts insert and remove one page for almost every miss. General tables pay for that with tombstones and
-//! with a look at each neighbour's page when they move entries; here an entry carries 32 bits of its hash, so that only a
-//! likely match is looked up, and removal moves the entries behind it forward (Knuth, volume 3, 6.4, algorithm R) and
-//! leaves nothing to clean up. About one cache miss an operation.
+//! Policies with ghosts insert and remove one page for almost every miss. General tables pay for
+//! that with tombstones and with a look at each neighbour's page when they move entries; here an
+//! entry carries 32 bits of its hash, so that only a likely match is looked up, and removal moves
+//! the entries behind it forward (Knuth, volume 3, 6.4, algorithm R) and leaves nothing to clean
+//! up. About one cache miss an operation.
 //!
 //! Memory: 8 bytes a slot, between 4/3 and 8/3 slots an entry of the capacity: 11 to 22 bytes.
 
@@ -50,7 +51,8 @@ impl PageIndex {
         self.slots.len() - 1
     }
 
-    /// The entry's slot, if there is one for which `is_it` holds among those with the hash of `page`.
+    /// The entry's slot, if there is one for which `is_it` holds among those with the hash of
+    /// `page`.
     #[inline]
     fn slot(&self, page: PageId, mut is_it: impl FnMut(u32) -> bool) -> Option<usize> {
         let hash = hash(page);
@@ -92,7 +94,8 @@ impl PageIndex {
             if entry == EMPTY {
                 break;
             }
-            // The entry may fill the hole if that is not before the slot where its search begins (I1).
+            // The entry may fill the hole if that is not before the slot where its search begins
+            // (I1).
             let home = entry.hash as usize & self.mask();
             if at.wrapping_sub(home) & self.mask() >= at.wrapping_sub(hole) & self.mask() {
                 self.slots[hole] = entry;

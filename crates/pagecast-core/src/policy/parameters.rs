@@ -1,5 +1,5 @@
-//! Policies as text: `name(parameter=value,...)`, its values checked against what the policy declares,
-//! and the errors.
+//! Policies as text: `name(parameter=value,...)`, its values checked against what the policy
+//! declares, and the errors.
 
 use super::ALL;
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
@@ -14,8 +14,8 @@ pub(super) enum Kind {
     CountOrAll(u64, u64),
     /// A number between the two, both included.
     Number(f64, f64),
-    /// A part of the pool between the two, both included: `0.25` or `25%`. With an upper end above 1, a
-    /// multiple.
+    /// A part of the pool between the two, both included: `0.25` or `25%`. With an upper end above
+    /// 1, a multiple.
     Share(f64, f64),
     /// One of these words.
     Word(&'static [&'static str]),

@@ -1,6 +1,7 @@
 //! Frames that were looked at in search of a victim, the best of them in order.
 //!
-//! Cost: to rank one is a pass over those that are ranked and a move of some of them; there are a few dozen. Memory is the caller's.
+//! Cost: to rank one is a pass over those that are ranked and a move of some of them; there are a
+//! few dozen. Memory is the caller's.
 
 use crate::FrameId;
 
@@ -48,8 +49,9 @@ impl<'a, L: Looked> Ranked<'a, L> {
         self.all().iter().any(|looked| looked.is_fresh() && looked.frame() == frame)
     }
 
-    /// Ranks a frame, in place of an older judgement of it. Of equals the first goes first. One that ranks below all of so many as
-    /// there are places is left out at once; an older judgement of it stays, and is made anew if the frame is to go.
+    /// Ranks a frame, in place of an older judgement of it. Of equals the first goes first. One
+    /// that ranks below all of so many as there are places is left out at once; an older judgement
+    /// of it stays, and is made anew if the frame is to go.
     #[inline]
     pub(super) fn put(&mut self, looked: L) {
         if self.len == self.places.len() && self.all().first().is_some_and(|last| looked.rank() <= last.rank()) {

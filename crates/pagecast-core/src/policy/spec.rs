@@ -23,7 +23,8 @@ pub struct PolicySpec {
     values: Values,
 }
 
-/// Receives a policy with its own type, so that a replay is compiled for it and its hits cost no virtual call.
+/// Receives a policy with its own type, so that a replay is compiled for it and its hits cost no
+/// virtual call.
 pub trait Visitor {
     /// What comes of it.
     type Output;
@@ -36,12 +37,13 @@ pub trait Visitor {
 }
 
 impl PolicySpec {
-    /// Reads `name` or `name(parameter=value,...)`; parameters that are not named take their defaults.
+    /// Reads `name` or `name(parameter=value,...)`; parameters that are not named take their
+    /// defaults.
     ///
     /// # Errors
     ///
-    /// The name or a parameter is unknown, a value is out of range, values exclude each other, or the
-    /// text has another form.
+    /// The name or a parameter is unknown, a value is out of range, values exclude each other, or
+    /// the text has another form.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let text = text.trim();
         if text.is_empty() {
@@ -81,32 +83,35 @@ impl PolicySpec {
         alloc::format!("{}", self.values)
     }
 
-    /// Whether the policy needs to know the future ([`super::Belady`]) and only a replay can run it.
+    /// Whether the policy needs to know the future ([`super::Belady`]) and only a replay can run
+    /// it.
     pub fn needs_trace(&self) -> bool {
         self.entry.name == "opt"
     }
 
-    /// Whether the policy looks at how page ids lie to each other, so that a replay must not number the pages anew.
-    /// `pbm` does so for pages that scans read, and a replay of scans keeps their ids for every policy.
+    /// Whether the policy looks at how page ids lie to each other, so that a replay must not number
+    /// the pages anew. `pbm` does so for pages that scans read, and a replay of scans keeps their
+    /// ids for every policy.
     pub fn needs_page_ids(&self) -> bool {
         matches!(self.entry.name, "cfdc" | "pbm-pq" | "lru-2prio")
     }
 
-    /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts included, beside the frame's
-    /// own word: what a pool sets aside before it is built, with [`PolicySpec::bytes_apart`]. What `opt` needs to know of its
-    /// trace is not in it.
+    /// An upper bound for the bytes of memory that the policy takes for each frame, ghosts
+    /// included, beside the frame's own word: what a pool sets aside before it is built, with
+    /// [`PolicySpec::bytes_apart`]. What `opt` needs to know of its trace is not in it.
     pub fn bytes_per_frame(&self) -> u32 {
         let bytes = (self.entry.memory)(&self.values, 1).per_frame;
         bytes as u32 + u32::from(f64::from(bytes as u32) < bytes)
     }
 
-    /// An upper bound for the bytes of memory that the policy takes beside, in a pool of `frames` frames: what does not grow with
-    /// them, or only so far.
+    /// An upper bound for the bytes of memory that the policy takes beside, in a pool of `frames`
+    /// frames: what does not grow with them, or only so far.
     pub fn bytes_apart(&self, frames: u32) -> u32 {
         (self.entry.memory)(&self.values, frames).apart
     }
 
-    /// The policy for `frames` frames, handed to `visitor` with its type. `seed` decides what it leaves to chance.
+    /// The policy for `frames` frames, handed to `visitor` with its type. `seed` decides what it
+    /// leaves to chance.
     ///
     /// # Errors
     ///
@@ -183,7 +188,10 @@ mod tests {
             "policy `pbm-published`: `bulk=20` needs `samples=20` or more, not 10"
         );
         assert!(PolicySpec::parse("pbm-published(bulk=20,samples=20)").is_ok());
-        assert_eq!(error("pbm(samples=some)"), "policy `pbm`: `samples=some` must be a whole number from 1 to 256, or all");
+        assert_eq!(
+            error("pbm(samples=some)"),
+            "policy `pbm`: `samples=some` must be a whole number from 1 to 256, or all"
+        );
         assert_eq!(error("pbm(history=1)"), "policy `pbm`: `history=1` must be one of on, off");
         assert_eq!(error("pbm(frequency=off)"), "policy `pbm` has no parameter `frequency`; it has samples, history");
         assert_eq!(error("lirs(hir=101%)"), "policy `lirs`: `hir=101%` must be a share from 0% to 100%");

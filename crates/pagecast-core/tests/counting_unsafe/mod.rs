@@ -1,4 +1,5 @@
-//! An allocator that counts, per thread, the bytes that are allocated and not freed. Unsafe because allocators are.
+//! An allocator that counts, per thread, the bytes that are allocated and not freed. Unsafe because
+//! allocators are.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,7 +18,8 @@ pub(crate) fn allocated() -> u64 {
     ALLOCATED.get()
 }
 
-// SAFETY: every call is handed on to the system's allocator unchanged, and the count is no memory that it hands out.
+// SAFETY: every call is handed on to the system's allocator unchanged, and the count is no memory
+// that it hands out.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.set(ALLOCATED.get().wrapping_add(layout.size() as u64));

@@ -109,7 +109,8 @@ impl Naive for Car {
             *used = true;
             return None;
         }
-        // Figure 2 asks for both before the replacement; a page that it puts on B1 or B2 is not the one asked for.
+        // Figure 2 asks for both before the replacement; a page that it puts on B1 or B2 is not the
+        // one asked for.
         let (in_b1, in_b2) = (self.b1.contains(&page), self.b2.contains(&page));
         let mut victim = None;
         if self.t1.len() + self.t2.len() == self.c {
@@ -146,7 +147,8 @@ struct Entry {
     used: bool,
 }
 
-/// CLOCK-Pro with what the header of ours says: HANDhot stands at the front of the circle and pages enter at the back.
+/// CLOCK-Pro with what the header of ours says: HANDhot stands at the front of the circle and pages
+/// enter at the back.
 pub(crate) struct ClockPro {
     circle: Vec<Entry>,
     /// The page at which HANDtest stands; the front of the circle if none.

@@ -1,4 +1,5 @@
-//! Policies as their papers tell them: lists are vectors of pages, the oldest first, and everything is searched for.
+//! Policies as their papers tell them: lists are vectors of pages, the oldest first, and everything
+//! is searched for.
 
 mod adaptive;
 mod clocks;

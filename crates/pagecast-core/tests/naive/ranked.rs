@@ -64,7 +64,8 @@ struct Known {
     last: u64,
 }
 
-/// LRU-K with a correlated reference period, and with the uses of as many departed pages as there are frames.
+/// LRU-K with a correlated reference period, and with the uses of as many departed pages as there
+/// are frames.
 pub(crate) struct LruK {
     resident: Vec<Known>,
     left: Vec<Known>,
@@ -82,8 +83,8 @@ impl LruK {
         Self { resident: vec![], left: vec![], now: 0, k, period, history, frames }
     }
 
-    /// The page with the longest backward K-distance of those outside of their period, of equals the one used longest
-    /// ago; if there are none, the one used longest ago of all.
+    /// The page with the longest backward K-distance of those outside of their period, of equals
+    /// the one used longest ago; if there are none, the one used longest ago of all.
     fn evict(&mut self) -> Known {
         let outside = |known: &&Known| self.now - known.last > self.period;
         let victim = self.resident.iter().filter(outside).min_by_key(|known| (known.hist[self.k - 1], known.last));

@@ -25,12 +25,7 @@ pub(crate) struct TimeQueues {
 }
 
 impl TimeQueues {
-    pub(crate) fn new(
-        frames: usize,
-        doubling: Option<usize>,
-        queues: usize,
-        (slice, bulk): (u64, usize),
-    ) -> Self {
+    pub(crate) fn new(frames: usize, doubling: Option<usize>, queues: usize, (slice, bulk): (u64, usize)) -> Self {
         Self {
             doubling,
             queues: vec![Vec::new(); queues],

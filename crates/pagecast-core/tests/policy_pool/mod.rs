@@ -1,4 +1,5 @@
-//! A pool without pages' contents, for tests of policies: it grants and refuses claims and checks what it is told.
+//! A pool without pages' contents, for tests of policies: it grants and refuses claims and checks
+//! what it is told.
 
 use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::{Access, Claimed, Frames, Policy, PolicySpec, Refusal, names};
@@ -156,7 +157,8 @@ impl ModelPool {
         pool
     }
 
-    /// Changes how many frames are in use. The pages of those that are not any more leave, held or not.
+    /// Changes how many frames are in use. The pages of those that are not any more leave, held or
+    /// not.
     pub(crate) fn resize(&mut self, frames: u32) {
         let before = std::mem::replace(&mut self.frames.count, frames);
         match &mut self.policy {
@@ -172,7 +174,8 @@ impl ModelPool {
         self.free.splice(..0, (before..frames).rev().map(FrameId));
     }
 
-    /// Requests a page and returns its frame, or `None` if it is not resident and nothing could be evicted.
+    /// Requests a page and returns its frame, or `None` if it is not resident and nothing could be
+    /// evicted.
     pub(crate) fn request(&mut self, page: PageId, write: bool, oracle: &dyn Oracle) -> Option<FrameId> {
         let access = Access { page, scan: None, write, at: self.at };
         self.at += 1;
@@ -262,7 +265,8 @@ impl ModelPool {
         self.table.get(&page).copied()
     }
 
-    /// Panics if frames, page table and free list disagree, or the policy's own structures are broken.
+    /// Panics if frames, page table and free list disagree, or the policy's own structures are
+    /// broken.
     pub(crate) fn check(&self) {
         let slots = self.frames.slots.borrow();
         for (page, frame) in &self.table {

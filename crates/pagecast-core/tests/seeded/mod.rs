@@ -1,5 +1,5 @@
-//! Random tests that can be repeated. A run takes a seed that nobody saw before and prints it; `PAGECAST_SEED` takes its
-//! place.
+//! Random tests that can be repeated. A run takes a seed that nobody saw before and prints it;
+//! `PAGECAST_SEED` takes its place.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const KNOWN: u64 = 20_261_121;
 
-/// Tries `test` on `cases` values of `strategy` for a seed that never changes and for a fresh one; panics with the smallest
-/// value that fails.
+/// Tries `test` on `cases` values of `strategy` for a seed that never changes and for a fresh one;
+/// panics with the smallest value that fails.
 pub(crate) fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     for seed in [KNOWN, fresh()] {
         if let Err(error) = TestRunner::new(config(cases, seed)).run(strategy, &test) {

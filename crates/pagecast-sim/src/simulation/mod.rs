@@ -167,7 +167,7 @@ fn fixed(
 }
 
 /// As [`simulate`] in the order of the trace, but policies learn from the trace itself when the scans that run will next read
-/// a page. With a policy that looks at every frame (`pbm(samples=all,frequency=off)`) this is the limit of what registered
+/// a page. With a policy that looks at every frame (`pbm(samples=all,history=off)`) this is the limit of what registered
 /// scans can tell; Belady's MIN knows those to come, too.
 ///
 /// # Errors

@@ -183,14 +183,14 @@ fn what_the_trace_tells_is_a_limit() {
     let trace = Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap();
     let misses =
         |policy: &str| simulate(&trace, &policy.parse().unwrap(), 150, 1, Interleaving::Fixed).unwrap().counts.misses;
-    let every = PolicySpec::parse("pbm(samples=all,keep=1,frequency=off)").unwrap();
+    let every = PolicySpec::parse("pbm(samples=all,history=off)").unwrap();
     let told = simulate_foretold(&trace, &every, 150, 1).unwrap().counts.misses;
     let (opt, estimated, paper) = (misses("opt"), misses(every.name()), misses("pbm-paper"));
     println!("opt {opt}, told {told}, estimated {estimated}, pbm-paper {paper}");
     assert!(opt < told && told <= estimated && estimated < paper);
 }
 
-/// On scans alone `pbm` knows what `pbm(frequency=off)` does, and of pages that nobody wants how often scans read where they
+/// On scans alone `pbm` knows what `pbm(history=off)` does, and of pages that nobody wants how often scans read where they
 /// lie: no more than a point behind in any of these pools, and ahead in all of them together. In the order of the trace: in
 /// logical time other draws alone make more difference.
 #[test]
@@ -203,7 +203,7 @@ fn on_scans_alone_pbm_loses_nothing_by_what_it_learns() {
             let misses = |policy: &str| {
                 simulate(&trace, &policy.parse().unwrap(), frames, seed, Interleaving::Fixed).unwrap().counts.misses
             };
-            let (auto, off) = (misses("pbm(frequency=auto)"), misses("pbm(frequency=off)"));
+            let (auto, off) = (misses("pbm"), misses("pbm(history=off)"));
             println!("seed {seed}, {frames} frames: {auto} misses, {off} without");
             let bound = off + trace.requests().len() as u64 / 100;
             assert!(auto <= bound, "seed {seed}, {frames} frames: {auto} misses, {off} without");
@@ -224,7 +224,7 @@ fn what_scans_read_often_stays_for_the_next() {
         let misses = |policy: &str| {
             simulate(&trace, &policy.parse().unwrap(), frames, 1, Interleaving::Fixed).unwrap().counts.misses
         };
-        let (auto, off) = (misses("pbm"), misses("pbm(frequency=off)"));
+        let (auto, off) = (misses("pbm"), misses("pbm(history=off)"));
         println!("{workload}: {auto} misses, {off} without");
         assert!(auto * 100 < off * (100 - saved), "{workload}: {auto} misses, {off} without");
     }

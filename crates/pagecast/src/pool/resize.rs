@@ -69,7 +69,7 @@ impl Pool {
     ///
     /// ```
     /// # use pagecast::{Pool, PoolOptions, PolicySpec};
-    /// let policy = PolicySpec::parse("pbm(samples=10,frequency=off)")?;
+    /// let policy = PolicySpec::parse("pbm(samples=10,history=off)")?;
     /// let pool = Pool::new(PoolOptions::default().memory(4 << 20).policy(policy))?;
     /// assert!(pool.set_samples(40));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

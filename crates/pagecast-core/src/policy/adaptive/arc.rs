@@ -1,18 +1,21 @@
 //! ARC: two LRU lists, of pages seen once and seen again lately, whose sizes follow the misses.
 //!
-//! Megiddo, Modha, "ARC: A self-tuning, low overhead replacement cache" (FAST 2003), section III, figure 4. T1 holds
-//! pages seen once, T2 pages seen again, B1 and B2 the ghosts of both. A ghost that is asked for again moves `target`,
-//! the size that T1 should have, towards its list.
+//! Megiddo, Modha, "ARC: A self-tuning, low overhead replacement cache" (FAST 2003), section III,
+//! figure 4. T1 holds pages seen once, T2 pages seen again, B1 and B2 the ghosts of both. A ghost
+//! that is asked for again moves `target`, the size that T1 should have, towards its list.
 //!
 //! Deviations, none of which changes a victim when every claim is granted:
-//! * The paper trims B1 and B2 before it replaces, we when the missed page is admitted, because the pool may give up the
-//!   load in between. The ghost that case IV(A) never makes is then made and dropped at once.
+//! * The paper trims B1 and B2 before it replaces, we when the missed page is admitted, because the
+//!   pool may give up the load in between. The ghost that case IV(A) never makes is then made and
+//!   dropped at once.
 //! * If T1 or T2 is empty, or all its pages are refused, the other list is asked.
-//! * `target` is a real number as in the paper; other implementations round it and differ by up to 0.8 points.
+//! * `target` is a real number as in the paper; other implementations round it and differ by up to
+//!   0.8 points.
 //!
 //! Suits mixed work whose balance changes; a long scan passes through T1.
 //!
-//! Cost: O(1) per hit, miss and eviction. 24 bytes per frame and 35 to 46 for each of as many ghosts.
+//! Cost: O(1) per hit, miss and eviction. 24 bytes per frame and 35 to 46 for each of as many
+//! ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};
@@ -29,7 +32,8 @@ enum Seen {
 
 /// Adaptive replacement cache.
 ///
-/// Invariants, with c frames: (I1) a frame is on T1 or T2, a ghost on B1 or B2, as its `data` says. (I2) After `admit`,
+/// Invariants, with c frames: (I1) a frame is on T1 or T2, a ghost on B1 or B2, as its `data` says.
+/// (I2) After `admit`,
 /// |T1| + |B1| <= c and all four lists together hold at most 2c pages.
 #[derive(Debug)]
 pub struct Arc {
@@ -49,7 +53,8 @@ pub struct Arc {
 impl Arc {
     /// For a pool of `frames` frames.
     pub fn new(frames: u32) -> Self {
-        // One ghost more than (I2) allows stands between an eviction and the admission that follows.
+        // One ghost more than (I2) allows stands between an eviction and the admission that
+        // follows.
         let mut nodes = Nodes::new(2 * frames as usize + 1);
         let ghosts = Ghosts::new(&mut nodes, frames);
         Self {

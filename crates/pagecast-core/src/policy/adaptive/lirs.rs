@@ -1,19 +1,23 @@
-//! LIRS: pages are ranked by the distance between their last two uses, not by the time since the last.
+//! LIRS: pages are ranked by the distance between their last two uses, not by the time since the
+//! last.
 //!
-//! Jiang, Zhang, "LIRS: An efficient low inter-reference recency set replacement policy" (SIGMETRICS 2002), section 3.
-//! Most frames hold LIR pages (short distances), the part `hir` (1 %) resident HIR pages. Stack S orders pages by recency
-//! and keeps HIR pages, resident or not, that are younger than the oldest LIR page; queue Q orders resident HIR pages,
-//! and victims come from its front. A HIR page that is used while in S becomes LIR, and the oldest LIR page becomes HIR.
+//! Jiang, Zhang, "LIRS: An efficient low inter-reference recency set replacement policy"
+//! (SIGMETRICS 2002), section 3. Most frames hold LIR pages (short distances), the part `hir` (1 %)
+//! resident HIR pages. Stack S orders pages by recency and keeps HIR pages, resident or not, that
+//! are younger than the oldest LIR page; queue Q orders resident HIR pages, and victims come from
+//! its front. A HIR page that is used while in S becomes LIR, and the oldest LIR page becomes HIR.
 //!
-//! Deviations: S remembers at most as many non-resident pages as the part `ghosts` (200 %) of the frames, the oldest
-//! eviction forgotten first; the paper lets S grow without bound in section 3 and limits it in its measurements. Twice the
-//! frames is what the reference with a bound uses (Caffeine's simulator). It is trimmed when the missed page is admitted.
-//! If Q has no page that can be had, LIR pages are proposed from the oldest. LIR pages are made as long as there are fewer
-//! than there should be, not only at the start.
+//! Deviations: S remembers at most as many non-resident pages as the part `ghosts` (200 %) of the
+//! frames, the oldest eviction forgotten first; the paper lets S grow without bound in section 3
+//! and limits it in its measurements. Twice the frames is what the reference with a bound uses
+//! (Caffeine's simulator). It is trimmed when the missed page is admitted. If Q has no page that
+//! can be had, LIR pages are proposed from the oldest. LIR pages are made as long as there are
+//! fewer than there should be, not only at the start.
 //!
 //! Suits loops and scans beside a working set; it answers slowly when the working set moves.
 //!
-//! Cost: O(1) per hit and per eviction, amortised over the pruning of S. 40 bytes per frame and 51 to 62 for each ghost.
+//! Cost: O(1) per hit and per eviction, amortised over the pruning of S. 40 bytes per frame and 51
+//! to 62 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};
@@ -30,8 +34,9 @@ enum Rank {
 
 /// Low inter-reference recency set.
 ///
-/// Invariants: (I1) S is empty or its oldest page is LIR. (I2) Every LIR page is on S. (I3) A resident HIR page is on Q;
-/// a ghost is on S and, in the order of evictions, on `left`. (I4) `lirs` counts the LIR pages.
+/// Invariants: (I1) S is empty or its oldest page is LIR. (I2) Every LIR page is on S. (I3) A
+/// resident HIR page is on Q; a ghost is on S and, in the order of evictions, on `left`. (I4)
+/// `lirs` counts the LIR pages.
 #[derive(Debug)]
 pub struct Lirs {
     /// Frames and ghosts as nodes of S.
@@ -57,7 +62,8 @@ fn max_lirs(frames: u32, hir: f64) -> u32 {
 }
 
 impl Lirs {
-    /// For a pool of `frames` frames of which the part `hir` is for HIR pages, and as many ghosts as the part `ghosts`.
+    /// For a pool of `frames` frames of which the part `hir` is for HIR pages, and as many ghosts
+    /// as the part `ghosts`.
     pub fn new(frames: u32, hir: f64, ghosts: f64) -> Self {
         let max_ghosts = part(frames, ghosts);
         // One ghost more stands between an eviction and the admission that follows.
@@ -97,7 +103,8 @@ impl Lirs {
         self.ghosts.remove(&mut self.recency, ghost);
     }
 
-    /// Makes frame `i`, which is on S, LIR; if that is one too many, the oldest LIR page becomes HIR.
+    /// Makes frame `i`, which is on S, LIR; if that is one too many, the oldest LIR page becomes
+    /// HIR.
     fn promote(&mut self, i: u32) {
         self.recency[i].data = Rank::Lir;
         self.lirs += 1;

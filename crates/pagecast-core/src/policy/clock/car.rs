@@ -1,27 +1,31 @@
 //! CAR: ARC with two clocks in place of its LRU lists, so that a hit sets a bit and moves nothing.
 //!
-//! Bansal, Modha, "CAR: Clock with adaptive replacement" (FAST 2004), section III, figure 2. T1 and T2 are clocks of
-//! pages seen once and again lately, B1 and B2 the ghosts of both, `target` the size that T1 should have.
+//! Bansal, Modha, "CAR: Clock with adaptive replacement" (FAST 2004), section III, figure 2. T1 and
+//! T2 are clocks of pages seen once and again lately, B1 and B2 the ghosts of both, `target` the
+//! size that T1 should have.
 //!
-//! Deviations: `target` is a whole number and the ratios that move it are rounded down, which figure 2 leaves open; with
-//! real numbers, as in our ARC, misses differ by up to 2.5 % on small traces. Ghosts are trimmed and `target` adapted when
-//! the missed page is admitted, after the replacement, as in figure 2. A hand passes over a page that is refused; when it
-//! has passed all of a clock in a row the other clock is asked.
+//! Deviations: `target` is a whole number and the ratios that move it are rounded down, which
+//! figure 2 leaves open; with real numbers, as in our ARC, misses differ by up to 2.5 % on small
+//! traces. Ghosts are trimmed and `target` adapted when the missed page is admitted, after the
+//! replacement, as in figure 2. A hand passes over a page that is refused; when it has passed all
+//! of a clock in a row the other clock is asked.
 //!
 //! Suits what ARC suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears bits until it finds a page
-//! without, in three rounds at most, four if hits set bits meanwhile. 24 bytes per frame beside its word, and 35 to 46 for
-//! each of as many ghosts.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears bits
+//! until it finds a page without, in three rounds at most, four if hits set bits meanwhile. 24
+//! bytes per frame beside its word, and 35 to 46 for each of as many ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
 use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, mark};
 use crate::{FrameId, PageId, oracle::Oracle};
 
-/// Clock with adaptive replacement. A frame's word says whether its page was used since the hand passed.
+/// Clock with adaptive replacement. A frame's word says whether its page was used since the hand
+/// passed.
 ///
-/// Invariants, with c frames: (I1) a frame is on T1 or T2, a ghost on B1 or B2, as its `data` says. (I2) After `admit`,
+/// Invariants, with c frames: (I1) a frame is on T1 or T2, a ghost on B1 or B2, as its `data` says.
+/// (I2) After `admit`,
 /// |T1| + |B1| <= c and all four together hold at most 2c pages.
 #[derive(Debug)]
 pub struct Car {
@@ -40,7 +44,8 @@ pub struct Car {
 impl Car {
     /// For a pool of `frames` frames.
     pub fn new(frames: u32) -> Self {
-        // One ghost more than (I2) allows stands between an eviction and the admission that follows.
+        // One ghost more than (I2) allows stands between an eviction and the admission that
+        // follows.
         let mut nodes = Nodes::new(2 * frames as usize + 1);
         let ghosts = Ghosts::new(&mut nodes, frames);
         Self { nodes, ghosts, clocks: [List::new(), List::new()], left: [List::new(), List::new()], target: 0, frames }
@@ -98,8 +103,9 @@ impl SequentialPolicy for Car {
 
     #[inline]
     fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
-        // Refusals in a row, by clock. A step is a refusal or clears a bit. If no bit is set meanwhile, all are clear and
-        // all pages proposed within three rounds; hits at the same time cannot keep the hands going for longer than four.
+        // Refusals in a row, by clock. A step is a refusal or clears a bit. If no bit is set
+        // meanwhile, all are clear and all pages proposed within three rounds; hits at the same
+        // time cannot keep the hands going for longer than four.
         let mut refused = [0, 0];
         for _ in 0..4 * u64::from(self.frames) {
             let exhausted = [0, 1].map(|clock| refused[clock] >= self.clocks[clock].len());

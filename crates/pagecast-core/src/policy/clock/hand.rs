@@ -1,7 +1,9 @@
-//! The hand of a clock whose marks are in the frames' own words and whose victims are looked for in parallel.
+//! The hand of a clock whose marks are in the frames' own words and whose victims are looked for in
+//! parallel.
 //!
-//! The word and the hand are counters and publish no other memory, so all accesses are relaxed. A frame is taken only by
-//! [`Frames::claim`], which decides every race; a mark that is lost to a race is one vote less.
+//! The word and the hand are counters and publish no other memory, so all accesses are relaxed. A
+//! frame is taken only by [`Frames::claim`], which decides every race; a mark that is lost to a
+//! race is one vote less.
 
 use crate::FrameId;
 use crate::policy::{Claimed, Frames};
@@ -22,16 +24,16 @@ impl Hand {
         if here < count {
             return FrameId(here);
         }
-        // The thread that crosses the end brings the hand back, or every 2^32 steps it would jump. It stands at a
-        // multiple of the count where the frames became fewer under it.
+        // The thread that crosses the end brings the hand back, or every 2^32 steps it would jump.
+        // It stands at a multiple of the count where the frames became fewer under it.
         if here.is_multiple_of(count) {
             self.0.fetch_sub(here, Relaxed);
         }
         FrameId(here % count)
     }
 
-    /// Goes round, at most `turns` times, and takes the first frame that nobody holds and that `spare` does not spare.
-    /// Ends early after a whole turn in which every frame was held.
+    /// Goes round, at most `turns` times, and takes the first frame that nobody holds and that
+    /// `spare` does not spare. Ends early after a whole turn in which every frame was held.
     #[inline]
     pub(super) fn sweep(&self, frames: &dyn Frames, turns: u64, spare: impl Fn(&AtomicU64) -> bool) -> Option<Claimed> {
         let count = frames.count();
@@ -56,7 +58,8 @@ impl Hand {
     }
 }
 
-/// Lowers the number in `word` by one if it is above `floor`, and says whether it was. A lost race counts as lowered.
+/// Lowers the number in `word` by one if it is above `floor`, and says whether it was. A lost race
+/// counts as lowered.
 #[inline]
 pub(super) fn lower(word: &AtomicU64, floor: u64) -> bool {
     let count = word.load(Relaxed);

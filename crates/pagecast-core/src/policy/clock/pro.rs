@@ -1,27 +1,32 @@
-//! CLOCK-Pro: LIRS's idea, reuse distance, on one clock with three hands, so that a hit sets a bit and moves nothing.
+//! CLOCK-Pro: LIRS's idea, reuse distance, on one clock with three hands, so that a hit sets a bit
+//! and moves nothing.
 //!
-//! Jiang, Chen, Zhang, "CLOCK-Pro: An effective improvement of the CLOCK replacement" (USENIX ATC 2005), section 4. One
-//! circle holds hot pages, resident cold pages and cold pages that left. A cold page is on test for a while; used again
-//! on test it becomes hot. HANDcold looks for the victim among resident cold pages, HANDhot turns hot pages that went
-//! unused cold and ends the tests that it passes, HANDtest ends tests when more departed pages are remembered than the
-//! part `ghosts` (200 %) of the frames. The share of cold pages grows by one when a test succeeds and shrinks by one when
-//! a test ends in vain, and neither it nor the hot share falls below the part `cold` (1 %) of the frames.
+//! Jiang, Chen, Zhang, "CLOCK-Pro: An effective improvement of the CLOCK replacement" (USENIX ATC
+//! 2005), section 4. One circle holds hot pages, resident cold pages and cold pages that left. A
+//! cold page is on test for a while; used again on test it becomes hot. HANDcold looks for the
+//! victim among resident cold pages, HANDhot turns hot pages that went unused cold and ends the
+//! tests that it passes, HANDtest ends tests when more departed pages are remembered than the part
+//! `ghosts` (200 %) of the frames. The share of cold pages grows by one when a test succeeds and
+//! shrinks by one when a test ends in vain, and neither it nor the hot share falls below the part
+//! `cold` (1 %) of the frames.
 //!
-//! Where the paper leaves room or we differ, with the effect on misses on the shared traces. The defaults are the
-//! parameters of the implementation that we compare with, Caffeine's simulator: from 1 to 99 % of the frames for cold
-//! pages, twice as many ghosts as frames.
-//! * The first pages are hot until only the smallest cold share is free, as in LIRS. All cold instead: up to 14 % more.
-//! * The paper names no bounds of the cold share. With one page as the least it takes thousands of misses to leave it:
-//!   6 % more.
+//! Where the paper leaves room or we differ, with the effect on misses on the shared traces. The
+//! defaults are the parameters of the implementation that we compare with, Caffeine's simulator:
+//! from 1 to 99 % of the frames for cold pages, twice as many ghosts as frames.
+//! * The first pages are hot until only the smallest cold share is free, as in LIRS. All cold
+//!   instead: up to 14 % more.
+//! * The paper names no bounds of the cold share. With one page as the least it takes thousands of
+//!   misses to leave it: 6 % more.
 //! * The paper remembers as many pages as there are frames (`ghosts=100%`): up to 2 % more.
-//! * HANDhot stops once there are few enough hot pages. The paper lets it run on to the next hot page, ending tests on
-//!   the way: up to 3 % more or 1 % fewer. Tests then end by HANDtest.
-//! * Hands pass over refused pages. If no cold page can be had, all pages are proposed in the order of the circle.
+//! * HANDhot stops once there are few enough hot pages. The paper lets it run on to the next hot
+//!   page, ending tests on the way: up to 3 % more or 1 % fewer. Tests then end by HANDtest.
+//! * Hands pass over refused pages. If no cold page can be had, all pages are proposed in the order
+//!   of the circle.
 //!
 //! Suits what LIRS suits, where hits must be cheap.
 //!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. Hands move O(1) amortised per miss. 40 bytes per
-//! frame beside its word, and 35 to 46 for each ghost.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. Hands move O(1) amortised
+//! per miss. 40 bytes per frame beside its word, and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};
@@ -38,14 +43,17 @@ struct Mark {
 
 const GHOST: Mark = Mark { hot: false, on_test: true };
 
-/// CLOCK-Pro. A frame's word says whether its page was used since HANDcold or, if it is hot, HANDhot passed.
+/// CLOCK-Pro. A frame's word says whether its page was used since HANDcold or, if it is hot,
+/// HANDhot passed.
 ///
-/// The circle is a list whose front is the page at HANDhot, so that a step of HANDhot moves a page to the back, which is
-/// also where pages enter: the list head of the paper. Resident cold pages are on a queue too, in the order of the circle;
-/// they enter and pass HANDhot at its back, so its front is where HANDcold stands and no hot page is looked at on the way.
+/// The circle is a list whose front is the page at HANDhot, so that a step of HANDhot moves a page
+/// to the back, which is also where pages enter: the list head of the paper. Resident cold pages
+/// are on a queue too, in the order of the circle; they enter and pass HANDhot at its back, so its
+/// front is where HANDcold stands and no hot page is looked at on the way.
 ///
-/// Invariants: (I1) every resident page and every ghost is on the circle. (I2) `hot` counts the hot pages. (I3) The queue
-/// holds the resident pages that are cold. (I4) HANDtest stands at a node of the circle; nowhere means the front.
+/// Invariants: (I1) every resident page and every ghost is on the circle. (I2) `hot` counts the hot
+/// pages. (I3) The queue holds the resident pages that are cold. (I4) HANDtest stands at a node of
+/// the circle; nowhere means the front.
 #[derive(Debug)]
 pub struct ClockPro {
     nodes: Nodes<Mark>,
@@ -56,7 +64,8 @@ pub struct ClockPro {
     cold: List,
     test_hand: Option<u32>,
     hot: u32,
-    /// The number of resident cold pages to aim at, from `min_share` to `frames - min_share` or a little more.
+    /// The number of resident cold pages to aim at, from `min_share` to `frames - min_share` or a
+    /// little more.
     cold_target: u32,
     min_share: u32,
     max_ghosts: u32,
@@ -67,12 +76,13 @@ pub struct ClockPro {
 }
 
 impl ClockPro {
-    /// For a pool of `frames` frames; the cold and the hot share are at least the part `cold` of them, and as many ghosts
-    /// as the part `ghosts` are remembered.
+    /// For a pool of `frames` frames; the cold and the hot share are at least the part `cold` of
+    /// them, and as many ghosts as the part `ghosts` are remembered.
     pub fn new(frames: u32, cold: f64, ghosts: f64) -> Self {
         let (cold_share, ghost_share) = (cold, ghosts);
         let (min_share, max_ghosts) = (part(frames, cold_share), part(frames, ghost_share));
-        // Two ghosts more than the bound: HANDtest follows an eviction, and a load may be given up in between.
+        // Two ghosts more than the bound: HANDtest follows an eviction, and a load may be given up
+        // in between.
         let mut nodes = Nodes::new(frames as usize + max_ghosts as usize + 2);
         let ghosts = Ghosts::new(&mut nodes, frames);
         Self {
@@ -147,8 +157,9 @@ impl ClockPro {
         self.frames.saturating_sub(self.min_share).max(self.min_share)
     }
 
-    /// HANDhot goes on until hot pages leave room for the cold share. One round clears all bits, the next turns a page
-    /// cold at every step, but for those that are hit meanwhile: then the next call goes on.
+    /// HANDhot goes on until hot pages leave room for the cold share. One round clears all bits,
+    /// the next turns a page cold at every step, but for those that are hit meanwhile: then the
+    /// next call goes on.
     fn run_hot(&mut self, frames: &dyn Frames) {
         for _ in 0..2 * self.circle.len() {
             if self.hot <= self.frames - self.cold_target {
@@ -178,8 +189,8 @@ impl ClockPro {
         }
     }
 
-    /// HANDcold looks for a victim. A used page goes to the list head, so two rounds see every page unused, but for those
-    /// that are hit meanwhile.
+    /// HANDcold looks for a victim. A used page goes to the list head, so two rounds see every page
+    /// unused, but for those that are hit meanwhile.
     fn run_cold(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.cold.front();
         for _ in 0..2 * self.circle.len() {

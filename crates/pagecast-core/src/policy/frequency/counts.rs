@@ -1,8 +1,10 @@
-//! Frames in the order of their reference counts, frames of equal count in the order of their last use, at O(1) a step.
+//! Frames in the order of their reference counts, frames of equal count in the order of their last
+//! use, at O(1) a step.
 //!
-//! The structure of Shah, Mitra, Matani, "An O(1) algorithm for implementing the LFU cache eviction scheme" (2010): a
-//! list of groups by rising count, each with the list of its frames. Groups live in a slab of their own, one more than
-//! there are frames, because a frame leaves its old group after it entered the new one.
+//! The structure of Shah, Mitra, Matani, "An O(1) algorithm for implementing the LFU cache eviction
+//! scheme" (2010): a list of groups by rising count, each with the list of its frames. Groups live
+//! in a slab of their own, one more than there are frames, because a frame leaves its old group
+//! after it entered the new one.
 
 use crate::FrameId;
 use crate::policy::list::{List, Nodes, first_taken};
@@ -23,7 +25,8 @@ impl Default for Group {
 
 /// Counted frames.
 ///
-/// Invariants: (I1) groups on the list have rising counts and at least one frame. (I2) A frame's `data` is its group.
+/// Invariants: (I1) groups on the list have rising counts and at least one frame. (I2) A frame's
+/// `data` is its group.
 #[derive(Debug)]
 pub(super) struct Counts {
     frames: Nodes<u32>,
@@ -84,7 +87,8 @@ impl Counts {
         self.drop_if_empty(group);
     }
 
-    /// Takes the first frame that can be had, by rising count, then from the one that was used longest ago.
+    /// Takes the first frame that can be had, by rising count, then from the one that was used
+    /// longest ago.
     #[inline]
     pub(super) fn claim(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let groups = self.rising.iter(&self.groups);
@@ -94,7 +98,8 @@ impl Counts {
         Some(victim)
     }
 
-    /// Halves all counts, odd ones rounded up. Groups that meet are joined, the one with the lower count in front.
+    /// Halves all counts, odd ones rounded up. Groups that meet are joined, the one with the lower
+    /// count in front.
     pub(super) fn halve(&mut self) {
         self.sum = 0;
         let mut group = self.rising.front();

@@ -1,12 +1,15 @@
-//! LFU in the cache: the page that was used least often since it came in leaves, of equals the one used longest ago.
+//! LFU in the cache: the page that was used least often since it came in leaves, of equals the one
+//! used longest ago.
 //!
-//! Counts die with the eviction ("in-cache" or "no-ghost" LFU; Robinson, Devarakonda, "Data cache management using
-//! frequency-based replacement", SIGMETRICS 1990, discuss it as LFU). No deviation. A refused candidate keeps its place.
+//! Counts die with the eviction ("in-cache" or "no-ghost" LFU; Robinson, Devarakonda, "Data cache
+//! management using frequency-based replacement", SIGMETRICS 1990, discuss it as LFU). No
+//! deviation. A refused candidate keeps its place.
 //!
 //! Suits popularity that does not change. A page that was hot once never leaves: see `lfu-aged`.
 //!
-//! Cost: O(1) per hit and per eviction (plus one step per refused candidate). 24 bytes per frame, and at most 40 for
-//! each of as many groups of equal count as there are frames, of which few are ever touched.
+//! Cost: O(1) per hit and per eviction (plus one step per refused candidate). 24 bytes per frame,
+//! and at most 40 for each of as many groups of equal count as there are frames, of which few are
+//! ever touched.
 
 use super::counts::Counts;
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};

@@ -1,9 +1,10 @@
 //! How often pages were asked for lately, estimated in a few bits a page, resident or not.
 //!
-//! A count-min sketch (Cormode, Muthukrishnan 2005) of 4-bit counters in 4 rows with the aging of TinyLFU (Einziger,
-//! Friedman, Manes, "TinyLFU: A highly efficient cache admission policy", ACM TOS 13(4), 2017, section 3.3): after
-//! so many increments every counter is halved. A row has 4 counters, and the whole sketch 16, for each frame, the number of
-//! frames rounded up to a power of two: 8 bytes per frame, at most 16. The sample grows with the sketch.
+//! A count-min sketch (Cormode, Muthukrishnan 2005) of 4-bit counters in 4 rows with the aging of
+//! TinyLFU (Einziger, Friedman, Manes, "TinyLFU: A highly efficient cache admission policy", ACM
+//! TOS 13(4), 2017, section 3.3): after so many increments every counter is halved. A row has 4
+//! counters, and the whole sketch 16, for each frame, the number of frames rounded up to a power of
+//! two: 8 bytes per frame, at most 16. The sample grows with the sketch.
 
 use crate::PageId;
 use alloc::vec::Vec;
@@ -28,7 +29,8 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// For `frames` frames; counters are halved after `sample` increments per frame, rounded up as the sketch is.
+    /// For `frames` frames; counters are halved after `sample` increments per frame, rounded up as
+    /// the sketch is.
     pub(super) fn new(frames: u32, sample: u64) -> Self {
         let words = u64::from(frames).next_power_of_two();
         Self {
@@ -40,8 +42,8 @@ impl Sketch {
         }
     }
 
-    /// For `frames` frames, at most as many as it was made for. If that asks for another number of words the counts are
-    /// forgotten: a counter's place depends on it.
+    /// For `frames` frames, at most as many as it was made for. If that asks for another number of
+    /// words the counts are forgotten: a counter's place depends on it.
     pub(super) fn resize(&mut self, frames: u32) {
         let words = u64::from(frames).next_power_of_two().min(self.words.len() as u64);
         if words - 1 != self.mask {

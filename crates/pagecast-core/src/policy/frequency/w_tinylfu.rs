@@ -1,28 +1,34 @@
-//! W-TinyLFU: a small LRU window in front of a segmented LRU list, into which a page must win its way by frequency.
+//! W-TinyLFU: a small LRU window in front of a segmented LRU list, into which a page must win its
+//! way by frequency.
 //!
-//! Einziger, Friedman, Manes, "TinyLFU: A highly efficient cache admission policy" (ACM Transactions on Storage 13(4),
-//! 2017), sections 3 and 4. The window holds the part `window` (1 %) of the frames; of the rest, `protected` (80 %) is for
-//! pages that were used while on probation. A page that falls out of the window meets the oldest page on probation, and
-//! the one that was asked for more often lately stays; of equals the old one. Frequencies are a sketch's estimates.
+//! Einziger, Friedman, Manes, "TinyLFU: A highly efficient cache admission policy" (ACM
+//! Transactions on Storage 13(4), 2017), sections 3 and 4. The window holds the part `window` (1 %)
+//! of the frames; of the rest, `protected` (80 %) is for pages that were used while on probation. A
+//! page that falls out of the window meets the oldest page on probation, and the one that was asked
+//! for more often lately stays; of equals the old one. Frequencies are a sketch's estimates.
 //!
-//! Deviations: the missed page itself always comes in (a pool cannot refuse the page that a query is reading), as in the
-//! paper's W-TinyLFU but not in plain TinyLFU. No doorkeeper. Frequencies are halved after `sample` (10) increments per
-//! frame. A refused page keeps its place and the next of the same segment is proposed; with nothing on probation the
-//! protected pages follow. The window does not adapt its size.
+//! Deviations: the missed page itself always comes in (a pool cannot refuse the page that a query
+//! is reading), as in the paper's W-TinyLFU but not in plain TinyLFU. No doorkeeper. Frequencies
+//! are halved after `sample` (10) increments per frame. A refused page keeps its place and the next
+//! of the same segment is proposed; with nothing on probation the protected pages follow. The
+//! window does not adapt its size.
 //!
-//! Where the paper leaves room: the sample is rounded up with the sketch, as Caffeine's simulator (by an author of the
-//! paper) does, which decides more than it seems. With exactly 10 increments per frame misses on small pools move by 4 %
-//! more (lirs-cs, 140 frames) to 10 % fewer (lirs-sprite, 707). With exact counts besides, arc-oltp at 37,376 frames has
-//! 280,390 misses instead of 329,806.
+//! Where the paper leaves room: the sample is rounded up with the sketch, as Caffeine's simulator
+//! (by an author of the paper) does, which decides more than it seems. With exactly 10 increments
+//! per frame misses on small pools move by 4 % more (lirs-cs, 140 frames) to 10 % fewer
+//! (lirs-sprite, 707). With exact counts besides, arc-oltp at 37,376 frames has 280,390 misses
+//! instead of 329,806.
 //!
-//! Checked against Caffeine: within 1.8 % at every size from 100 pages on. libcachesim 0.3.5 is another definition, up to
-//! 17 % away from Caffeine: it does not count hits in the window, counts a page once more as it falls out of the window,
-//! counts almost exactly in a wide filter, and fades after 32 hits in the main part per frame. The paper counts every
-//! request once, and that is kept. Where Caffeine has no value, ours are up to 12 % above and 3.3 % below libcachesim's.
+//! Checked against Caffeine: within 1.8 % at every size from 100 pages on. libcachesim 0.3.5 is
+//! another definition, up to 17 % away from Caffeine: it does not count hits in the window, counts
+//! a page once more as it falls out of the window, counts almost exactly in a wide filter, and
+//! fades after 32 hits in the main part per frame. The paper counts every request once, and that is
+//! kept. Where Caffeine has no value, ours are up to 12 % above and 3.3 % below libcachesim's.
 //!
 //! Suits skewed popularity, search and web work; weak on loops with little reuse.
 //!
-//! Cost: O(1) per hit and miss, amortised over the sketch's halving. 24 bytes per frame and 8 to 16 for the sketch.
+//! Cost: O(1) per hit and miss, amortised over the sketch's halving. 24 bytes per frame and 8 to 16
+//! for the sketch.
 
 use super::sketch::Sketch;
 use crate::policy::list::{List, Nodes, claim_oldest};
@@ -64,8 +70,9 @@ fn segments(frames: u32, window: f64, protected: f64) -> (u32, u32) {
 }
 
 impl WTinyLfu {
-    /// For a pool of `frames` frames: the window has the part `window` of them, the protected segment the part
-    /// `protected` of the rest; frequencies are halved after `sample` requests per frame.
+    /// For a pool of `frames` frames: the window has the part `window` of them, the protected
+    /// segment the part `protected` of the rest; frequencies are halved after `sample` requests per
+    /// frame.
     pub fn new(frames: u32, window: f64, protected: f64, sample: u64) -> Self {
         let (max_window, max_protected) = segments(frames, window, protected);
         Self {
@@ -107,7 +114,8 @@ impl WTinyLfu {
         }
     }
 
-    /// Whether the page that falls out of the window is asked for more often than the oldest on probation.
+    /// Whether the page that falls out of the window is asked for more often than the oldest on
+    /// probation.
     fn candidate_wins(&self, candidate: u32, oldest: u32) -> bool {
         let frequency = |i: u32| self.sketch.estimate(self.nodes[i].page);
         frequency(candidate) > frequency(oldest)
@@ -208,8 +216,9 @@ mod tests {
         }
     }
 
-    /// The policy as the paper tells it, with vectors of pages, the oldest first. It is here and not among the other
-    /// second versions because it shares the sketch, whose errors decide who wins; the sketch is tested by itself.
+    /// The policy as the paper tells it, with vectors of pages, the oldest first. It is here and
+    /// not among the other second versions because it shares the sketch, whose errors decide who
+    /// wins; the sketch is tested by itself.
     struct Naive {
         window: Vec<u64>,
         probation: Vec<u64>,

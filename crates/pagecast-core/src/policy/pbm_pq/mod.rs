@@ -1,19 +1,21 @@
 //! `pbm-pq`: predictive buffer management with queues of time, the older brother of sampling.
 //!
-//! Source: Świtakowski, "Integrating Cooperative Scans in a column-oriented DBMS" (MSc thesis, 2011),
-//! section 4.3: queues by the time to a page's next use, a slice each, the last without an end, and one
-//! for pages that nobody wants. Świtakowski, Boncz, Żukowski (PVLDB 5(12), 2012) and Vanderkooy's thesis
-//! (2023), section 2.4: 10 tiers of 5 queues, the width doubling from tier to tier. `version` selects.
+//! Source: Świtakowski, "Integrating Cooperative Scans in a column-oriented DBMS" (MSc thesis,
+//! 2011), section 4.3: queues by the time to a page's next use, a slice each, the last without an
+//! end, and one for pages that nobody wants. Świtakowski, Boncz, Żukowski (PVLDB 5(12), 2012) and
+//! Vanderkooy's thesis (2023), section 2.4: 10 tiers of 5 queues, the width doubling from tier to
+//! tier. `version` selects.
 //!
-//! Deviations: a page whose place may have changed waits, and is placed when the next victim is looked
-//! for. A scan's beginning and end place all pages anew, as do more slices at once than queues. With
-//! `slice=0` a slice is a [`TURNOVER_SLICES`]th of the time in which the pool's contents turned over
-//! last. Of a `bulk` the pages leave one by one, and one that is used meanwhile stays. Pages and not
-//! block groups are in the queues: groups of 8 to 2,048 pages lost 1 to 45 % of the hits, and saved
-//! nothing here.
+//! Deviations: a page whose place may have changed waits, and is placed when the next victim is
+//! looked for. A scan's beginning and end place all pages anew, as do more slices at once than
+//! queues. With `slice=0` a slice is a [`TURNOVER_SLICES`]th of the time in which the pool's
+//! contents turned over last. Of a `bulk` the pages leave one by one, and one that is used
+//! meanwhile stays. Pages and not block groups are in the queues: groups of 8 to 2,048 pages lost 1
+//! to 45 % of the hits, and saved nothing here.
 //!
-//! Suits scans; without scans it is LRU. Cost: a hit O(1); an eviction the estimates of what was used
-//! since the last one; a scan's beginning or end an estimate of each page. 24 bytes a frame, 12 a queue.
+//! Suits scans; without scans it is LRU. Cost: a hit O(1); an eviction the estimates of what was
+//! used since the last one; a scan's beginning or end an estimate of each page. 24 bytes a frame,
+//! 12 a queue.
 
 mod timeline;
 
@@ -127,7 +129,8 @@ impl PbmPq {
         self.slice_began += slices * self.slice.max(1);
         let changes = oracle.scan_changes();
         if core::mem::replace(&mut self.changes, changes) != changes || slices > self.timeline.queues() as u64 {
-            // Those that nobody wanted come first, in their order, so that those that nobody wants any more are behind them.
+            // Those that nobody wanted come first, in their order, so that those that nobody wants
+            // any more are behind them.
             self.move_all_to_waiting(self.unwanted());
             for place in 0..self.timeline.queues() {
                 self.move_all_to_waiting(self.timeline.at(place));
@@ -147,7 +150,8 @@ impl PbmPq {
         }
     }
 
-    /// Takes the first page to be had among those that nobody wants, then from the furthest queue to the nearest.
+    /// Takes the first page to be had among those that nobody wants, then from the furthest queue
+    /// to the nearest.
     fn claim(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let lists = core::iter::once(self.unwanted()).chain(self.timeline.furthest_first());
         let pages = lists.flat_map(|list| self.lists[usize::from(list)].iter(&self.frames));

@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 pub enum PqVersion {
     /// Świtakowski 2011: all queues one slice wide.
     Equal,
-    /// The approximate queue of 2012 and of the authors of 2025: tiers of queues, each tier's twice as wide as those of the
-    /// tier before it.
+    /// The approximate queue of 2012 and of the authors of 2025: tiers of queues, each tier's twice
+    /// as wide as those of the tier before it.
     Doubling,
 }
 
 /// Where each queue lies in time, from the nearest to the furthest, which has no end.
 ///
-/// Queues keep their numbers and change places: when some time has passed, those that move give up the place of the first of
-/// them, and the emptied first takes the place of the last.
+/// Queues keep their numbers and change places: when some time has passed, those that move give up
+/// the place of the first of them, and the emptied first takes the place of the last.
 #[derive(Debug)]
 pub(super) struct Timeline {
     version: PqVersion,
@@ -69,8 +69,9 @@ impl Timeline {
         self.passed += 1;
         let moving = match self.version {
             PqVersion::Equal => self.order.len(),
-            // A tier moves whenever the time of one of its queues has passed, every 2^t slices; all nearer ones do then too,
-            // and each tier's first queue becomes the last of the nearer tier.
+            // A tier moves whenever the time of one of its queues has passed, every 2^t slices; all
+            // nearer ones do then too, and each tier's first queue becomes the last of the nearer
+            // tier.
             PqVersion::Doubling => self.order.len().min((self.passed.trailing_zeros() as usize + 1) * self.width),
         };
         self.order[..moving].rotate_left(1);

@@ -37,8 +37,14 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    pub(super) const BLANK: Self =
-        Self { frame: FrameId(0), page: PageId::from_raw(0), order: Order::LAST, wanted_at: NEVER, last: 0, fresh: true };
+    pub(super) const BLANK: Self = Self {
+        frame: FrameId(0),
+        page: PageId::from_raw(0),
+        order: Order::LAST,
+        wanted_at: NEVER,
+        last: 0,
+        fresh: true,
+    };
 }
 
 impl Looked for Candidate {

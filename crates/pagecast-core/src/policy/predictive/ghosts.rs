@@ -9,8 +9,8 @@
 //! kept to a 2^28th of the time that has passed in all.
 //!
 //! Concurrency: a ghost is one word, read and written relaxed. Of two that want its place at once
-//! one is lost. When times get coarser, the thread that raised `shift` goes through all ghosts, once
-//! for each doubling of the time. One that changes meanwhile has a wrong time until it leaves.
+//! one is lost. When times get coarser, the thread that raised `shift` goes through all ghosts,
+//! once for each doubling of the time. One that changes meanwhile has a wrong time until it leaves.
 
 use super::history::{History, PACKED_BITS};
 use crate::random::{Random, hash};
@@ -42,7 +42,8 @@ fn history(ghost: u64) -> History {
 
 /// A ghost memory.
 ///
-/// Invariant (I1): `in_use` is at least 1 and at most the number of sets; ghosts are sought in the first so many.
+/// Invariant (I1): `in_use` is at least 1 and at most the number of sets; ghosts are sought in the
+/// first so many.
 #[derive(Debug)]
 pub(super) struct Ghosts {
     sets: Vec<[AtomicU64; WAYS]>,
@@ -59,7 +60,8 @@ impl Ghosts {
         Self { sets: (0..sets).map(set).collect(), in_use: AtomicU32::new(sets), shift: AtomicU32::new(0) }
     }
 
-    /// Keeps those of `frames` frames from now on. Pages whose set is another one now are forgotten.
+    /// Keeps those of `frames` frames from now on. Pages whose set is another one now are
+    /// forgotten.
     pub(super) fn resize(&self, frames: u32) {
         self.in_use.store((frames.max(1) * SETS_PER_FRAME).min(self.sets.len() as u32), Relaxed);
     }

@@ -1,27 +1,29 @@
 //! Hazards: the chance per tick that a page is used, by its history and age, and the cost of a page
 //! that follows from them. It is the one estimate for pages that no scan wants.
 //!
-//! Source: the cost is the index of Gittins for one page against a price for its frame: the ticks for
-//! which the frame is held per use, if it is held as long as is best and then given up. Beckmann, Chen
-//! and Cidon, "LHD: Improving cache hit rate by maximizing hit density" (NSDI 2018), section 3, rank by
-//! a relative of it. A page that a scan reads in `t` ticks costs `t` ticks a use: the same unit.
+//! Source: the cost is the index of Gittins for one page against a price for its frame: the ticks
+//! for which the frame is held per use, if it is held as long as is best and then given up.
+//! Beckmann, Chen and Cidon, "LHD: Improving cache hit rate by maximizing hit density" (NSDI 2018),
+//! section 3, rank by a relative of it. A page that a scan reads in `t` ticks costs `t` ticks a
+//! use: the same unit.
 //!
-//! Ours: a hazard is uses over time spent at an age, by pages in frames and by ghosts. So it needs no
-//! finished interval, and evictions do not distort it. The next comments say how kinds of histories
-//! learn from each other, and what the prior is. Sums are halved now and then, so old habits fade.
+//! Ours: a hazard is uses over time spent at an age, by pages in frames and by ghosts. So it needs
+//! no finished interval, and evictions do not distort it. The next comments say how kinds of
+//! histories learn from each other, and what the prior is. Sums are halved now and then, so old
+//! habits fade.
 //!
 //! Cost: an event is two reads and writes; a new estimate of everything some 64 operations a kind.
-//! Bytes: 13.5 KiB, and 132 a frame up to 1,024 frames. Concurrency: sums are read and written relaxed,
-//! a load and a store apart. What a race loses is an observation of many.
+//! Bytes: 13.5 KiB, and 132 a frame up to 1,024 frames. Concurrency: sums are read and written
+//! relaxed, a load and a store apart. What a race loses is an observation of many.
 
-// Kinds: read by scans alone; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and so
-// on to 32), by whether the last of them was brief, and by their mean, in octaves. Ages of pages with
-// intervals count relative to their mean. What few observations leave open is filled in from all
-// means, then from all such kinds, then from the prior.
+// Kinds: read by scans alone; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and
+// so on to 32), by whether the last of them was brief, and by their mean, in octaves. Ages of pages
+// with intervals count relative to their mean. What few observations leave open is filled in from
+// all means, then from all such kinds, then from the prior.
 //
 // The prior says that a page is used again in about the time for which it was not. It speaks only
-// where nothing was seen yet. So pages older than any that were observed look better than young ones
-// once these are seen to go unused: what remains of a loop or scan that does not fit stays.
+// where nothing was seen yet. So pages older than any that were observed look better than young
+// ones once these are seen to go unused: what remains of a loop or scan that does not fit stays.
 //
 // Pages that only scans have read get no prior: they are worth nothing until uses prove otherwise.
 // This is the gate that keeps history out of work of scans alone.
@@ -31,14 +33,16 @@ use super::logarithm::{Log, OCTAVE, log, ticks};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Ages relative to a mean: quarter octaves from this much below it. Younger ages share the first one.
+/// Ages relative to a mean: quarter octaves from this much below it. Younger ages share the first
+/// one.
 const BELOW_MEAN: Log = 8 * OCTAVE;
 const RELATIVE_AGES: usize = 64;
 /// Ages on their own: quarter octaves from 1 tick to 2^56.
 const ABSOLUTE_AGES: usize = 224;
 const STEP: Log = OCTAVE / 4;
 
-/// The kinds by number of intervals: 1; 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32, each of these with a brief last one or without.
+/// The kinds by number of intervals: 1; 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32, each of these with a
+/// brief last one or without.
 const KINDS: usize = 11;
 /// At most so many kinds by mean for each of them, an octave each; means further apart share kinds.
 const MAX_LEVELS: u32 = 16;
@@ -53,7 +57,8 @@ const OPTIMISM: f32 = 0.3;
 /// Uses of pages that only scans have read, below which none is counted on.
 const PROOF: f32 = 8.0;
 
-/// Uses, time, and what follows from them, at one age of one kind of history. All are bits of an `f32`.
+/// Uses, time, and what follows from them, at one age of one kind of history. All are bits of an
+/// `f32`.
 #[derive(Debug, Default)]
 struct Cell {
     uses: AtomicU32,
@@ -73,8 +78,8 @@ pub(super) fn set(value: &AtomicU32, to: f32) {
 
 /// The sums and costs of all kinds.
 ///
-/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the eleven kinds over all means, then for each
-/// of them those of its levels.
+/// Invariant (I1): `cells` holds the ages of `Scanned`, of `Once`, then of the eleven kinds over
+/// all means, then for each of them those of its levels.
 #[derive(Debug)]
 pub(super) struct HazardTable {
     cells: Vec<Cell>,
@@ -168,7 +173,8 @@ impl HazardTable {
         Place { row, general, age: age - mean + BELOW_MEAN, ages: RELATIVE_AGES, unit: mean }
     }
 
-    /// A page of this history was used `age` ticks after its last use, and stands for `weight` such uses.
+    /// A page of this history was used `age` ticks after its last use, and stands for `weight` such
+    /// uses.
     #[inline]
     pub(super) fn used(&self, history: History, age: u64, weight: f32) {
         let place = self.place(history, age);
@@ -189,14 +195,16 @@ impl HazardTable {
         }
     }
 
-    /// Ticks for which a frame is held per use if it holds this page on; infinite if no use is to be expected.
+    /// Ticks for which a frame is held per use if it holds this page on; infinite if no use is to
+    /// be expected.
     #[inline]
     pub(super) fn cost(&self, history: History, age: u64) -> f32 {
         let place = self.place(history, age);
         let at = place.index();
         let here = get(&self.cells[place.row + at].cost);
         let next = get(&self.cells[place.row + (at + 1).min(place.ages - 1)].cost);
-        // On the way to a use the cost falls steadily. Where it rises, the use has just become unlikely: nothing between.
+        // On the way to a use the cost falls steadily. Where it rises, the use has just become
+        // unlikely: nothing between.
         let cost = if next < here {
             let part = (place.age - at as Log * STEP).clamp(0, STEP) as f32 / STEP as f32;
             here + (next - here) * part
@@ -242,15 +250,16 @@ impl HazardTable {
 
     /// Prices one row, whose hazards are made of its sums.
     ///
-    /// A frame held from age `a` to the end of age `b` is used with the chance, and held for the time, that the hazards
-    /// between give. The best `b` for each `a` comes of joining ages from the oldest down, as long as the later ones
-    /// are the better deal.
+    /// A frame held from age `a` to the end of age `b` is used with the chance, and held for the
+    /// time, that the hazards between give. The best `b` for each `a` comes of joining ages from
+    /// the oldest down, as long as the later ones are the better deal.
     fn price(&self, row: usize, ages: usize, mut hazard: impl FnMut(usize, f32, f32) -> f32) {
         let mut deals = [Deal::default(); ABSOLUTE_AGES];
         for age in (0..ages).rev() {
             let cell = &self.cells[row + age];
             let width = begin(age + 1, ages) - begin(age, ages);
-            // Of the pages of this age 1 in 1 + expected gets through: exact for small hazards, and needs no exponential.
+            // Of the pages of this age 1 in 1 + expected gets through: exact for small hazards, and
+            // needs no exponential.
             let expected = hazard(age, get(&cell.uses), get(&cell.time)) * width;
             let left = 1.0 / (1.0 + expected);
             let mut deal = Deal { uses: left * expected, time: left * width, left, ages: 1 };
@@ -300,8 +309,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// The best that can be had from age `from` on by trying every age at which to give the page up: the least time held per
-    /// use. `hazards` by age of the pages that were used once.
+    /// The best that can be had from age `from` on by trying every age at which to give the page
+    /// up: the least time held per use. `hazards` by age of the pages that were used once.
     fn least_time_per_use(hazards: &[f64], from: usize) -> f64 {
         let (mut left, mut uses, mut time, mut least) = (1.0, 0.0, 0.0, f64::INFINITY);
         for (age, hazard) in hazards.iter().enumerate().skip(from) {

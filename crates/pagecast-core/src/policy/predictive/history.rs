@@ -1,21 +1,24 @@
-//! What is remembered of one page's uses: when the last one was, how many intervals between uses were seen, their mean, the
-//! later ones weighing more, and whether the last of them was a brief one. Where requests come in pairs a brief interval is followed by a long one.
+//! What is remembered of one page's uses: when the last one was, how many intervals between uses
+//! were seen, their mean, the later ones weighing more, and whether the last of them was a brief
+//! one. Where requests come in pairs a brief interval is followed by a long one.
 //!
-//! The mean is of times, not of their logarithms, though it is kept as one: where uses come at random that tells their rate best, and one
-//! long interval outweighs the short ones of requests that come in pairs.
+//! The mean is of times, not of their logarithms, though it is kept as one: where uses come at
+//! random that tells their rate best, and one long interval outweighs the short ones of requests
+//! that come in pairs.
 //!
-//! 4 bytes beside the time of the last use. A page that only scans have read has no uses: what a registered scan reads is
-//! the scan's business, which knows better when it comes back.
+//! 4 bytes beside the time of the last use. A page that only scans have read has no uses: what a
+//! registered scan reads is the scan's business, which knows better when it comes back.
 
 use super::logarithm::{Log, OCTAVE, log, ticks};
 
-/// Intervals that weigh alike in the mean; after that, a new one has a 32nd. Of 8, pages that are used at random are mistaken for
-/// others with half or twice their rate; 64 bring nothing more.
+/// Intervals that weigh alike in the mean; after that, a new one has a 32nd. Of 8, pages that are
+/// used at random are mistaken for others with half or twice their rate; 64 bring nothing more.
 const WEIGHED: u32 = 32;
-/// An interval is brief if it is so much below the mean. Of 1.5 octaves pairs of passes over the same pages are told apart less well.
+/// An interval is brief if it is so much below the mean. Of 1.5 octaves pairs of passes over the
+/// same pages are told apart less well.
 const BRIEF: Log = OCTAVE / 2;
-/// Packed: 6 bits tell what it is and count intervals, one whether the last was brief, 14 are the mean. The bits above are free for
-/// who keeps a history.
+/// Packed: 6 bits tell what it is and count intervals, one whether the last was brief, 14 are the
+/// mean. The bits above are free for who keeps a history.
 pub(super) const PACKED_BITS: u32 = 21;
 const COUNT: u32 = 0x3f;
 const WAS_BRIEF: u32 = 0x40;
@@ -28,7 +31,8 @@ pub(super) enum History {
     Scanned,
     /// One use, or none before it that is remembered.
     Once,
-    /// Intervals, at least one and at most 32 of them counted, their mean, and what the last one was beside it.
+    /// Intervals, at least one and at most 32 of them counted, their mean, and what the last one
+    /// was beside it.
     Intervals {
         /// How many, up to 32.
         count: u32,

@@ -1,11 +1,11 @@
 //! What a pool learns from the uses of its pages, and what it makes of that: the switch `history`.
 //!
-//! Hazards are learned from uses outside scans ([`super::hazard`]), by the history of each page and of
-//! those that left ([`super::ghosts`]). Uses by scans are counted where they read
+//! Hazards are learned from uses outside scans ([`super::hazard`]), by the history of each page and
+//! of those that left ([`super::ghosts`]). Uses by scans are counted where they read
 //! ([`super::scan_frequency`]). Until enough was seen, what came first stays ([`super::warm_up`]).
 //!
-//! Concurrency: no lock. One thread at a time makes the costs anew, the others go on with the old ones.
-//! What a race mixes up misjudges a page once.
+//! Concurrency: no lock. One thread at a time makes the costs anew, the others go on with the old
+//! ones. What a race mixes up misjudges a page once.
 
 use super::ghosts::{self, Ghosts};
 use super::hazard::HazardTable;
@@ -28,8 +28,8 @@ const HOT: u32 = 1 << PACKED_BITS;
 /// Frames and ghosts that an admission looks at to learn how long pages go unused.
 const WATCHED_FRAMES: u32 = 16;
 const WATCHED_GHOSTS: u32 = 8;
-/// Requests after which the sums are halved: so many for each frame, but no fewer than the second. Of
-/// 4 and more, large pools of traces whose habits change lose 1 to 6 points.
+/// Requests after which the sums are halved: so many for each frame, but no fewer than the second.
+/// Of 4 and more, large pools of traces whose habits change lose 1 to 6 points.
 const MEMORY: u64 = 2;
 const LEAST_MEMORY: u64 = 2000;
 /// Requests to the first estimate. The pauses double from there to an eighth of the memory.
@@ -45,9 +45,9 @@ struct Reuse {
 
 /// What was learned, and what is remembered of pages.
 ///
-/// Invariants: (I1) a resident page's word holds the time of its last use outside scans, or of its last
-/// use if scans alone have used it, and `histories` its history. (I2) `busy` is true only while some
-/// thread makes estimates.
+/// Invariants: (I1) a resident page's word holds the time of its last use outside scans, or of its
+/// last use if scans alone have used it, and `histories` its history. (I2) `busy` is true only
+/// while some thread makes estimates.
 #[derive(Debug)]
 pub(super) struct Learned {
     /// By frame, packed, with [`HOT`].
@@ -160,13 +160,7 @@ impl Learned {
     }
 
     /// The page of `access` came into `frame`.
-    pub(super) fn admitted(
-        &self,
-        frames: &dyn Frames,
-        frame: FrameId,
-        access: &Access,
-        random: &mut Random,
-    ) {
+    pub(super) fn admitted(&self, frames: &dyn Frames, frame: FrameId, access: &Access, random: &mut Random) {
         if access.scan.is_some() {
             self.scans.used(access.page);
         }
@@ -230,10 +224,12 @@ impl Learned {
         let memory = (u64::from(self.frames.load(Relaxed)) * MEMORY).max(LEAST_MEMORY);
         if requests >= self.next_fade.load(Relaxed) {
             let misses = self.misses.swap(0, Relaxed).max(1);
-            // At first there is nothing to fade, and too little was seen to tell how often pages come in.
+            // At first there is nothing to fade, and too little was seen to tell how often pages
+            // come in.
             if self.next_fade.swap(requests + memory, Relaxed) > 0 {
                 self.hazards.fade();
-                // Shared sums are to change about as often as pages come in: with a miss in 64 requests, every 16th hit counts.
+                // Shared sums are to change about as often as pages come in: with a miss in 64
+                // requests, every 16th hit counts.
                 self.thinning.store((memory / misses / 4).max(1).ilog2().min(16), Relaxed);
             }
             self.scans.fade(at);
@@ -300,14 +296,15 @@ impl View<'_> {
         (cost < f32::INFINITY).then_some(Order::In(cost))
     }
 
-    /// The order of a page of which neither scans nor its history expect anything, unused for so long.
+    /// The order of a page of which neither scans nor its history expect anything, unused for so
+    /// long.
     #[inline]
     pub(super) fn unexpected(&self, page: PageId, unused: f32) -> Order {
         Order::Nobody { expected: self.learned.scans.expected(page, unused, self.at) }
     }
 
-    /// All candidates were looked at. If no page that was tried is to go, the oldest hot one is one too
-    /// many: before it may be the victim.
+    /// All candidates were looked at. If no page that was tried is to go, the oldest hot one is one
+    /// too many: before it may be the victim.
     pub(super) fn looked(&self) {
         if let Some(Warming { front, oldest_hot }) = &self.warming
             && let (None, (last, Some(frame))) = (front.cold, oldest_hot.get())

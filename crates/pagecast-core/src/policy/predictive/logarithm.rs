@@ -1,7 +1,8 @@
 //! Times on a logarithmic scale, without the logarithm that `core` does not have.
 //!
-//! The bits of a floating-point number are, but for their offset, its binary logarithm with a straight line between powers
-//! of two: at most 0.09 octaves off, strictly increasing, and exactly undone by going back.
+//! The bits of a floating-point number are, but for their offset, its binary logarithm with a
+//! straight line between powers of two: at most 0.09 octaves off, strictly increasing, and exactly
+//! undone by going back.
 
 /// A time's logarithm, in units of 1/256 octave.
 pub(super) type Log = i32;
@@ -18,7 +19,8 @@ pub(super) fn log(ticks: u64) -> Log {
     ((ticks.max(1) as f32).to_bits() >> 15) as Log - ONE
 }
 
-/// The ticks that have this logarithm, which may lie below 1; for logarithms between -100 and 100 octaves.
+/// The ticks that have this logarithm, which may lie below 1; for logarithms between -100 and 100
+/// octaves.
 #[inline]
 pub(super) fn ticks(log: Log) -> f32 {
     f32::from_bits(((log + ONE) as u32) << 15)

@@ -1,18 +1,21 @@
 //! `pbm`: the page goes that is wanted last, by running scans or by what its history lets expect.
 //!
-//! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer Management"
-//! (PVLDB 18(13), 2025), section 3. Its own switches are those of `pbm-published`. Ours:
+//! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer
+//! Management" (PVLDB 18(13), 2025), section 3. Its own switches are those of `pbm-published`.
+//! Ours:
 //! * The best candidates that an eviction does not need are kept for the next ([`candidates`]).
 //! * Frames are drawn evenly, so that a round of draws leaves out few of them.
-//! * `history=on`: a page that no scan wants has the cost that pages of like histories turned out to
-//!   have ([`learned`]); with both, the smaller counts, so history never takes from a page what a scan
-//!   gives it. Pages with neither go before these, in the order of [`scan_frequency`]. Uses by
-//!   registered scans make no history of a page. Without history these go least recently used first.
+//! * `history=on`: a page that no scan wants has the cost that pages of like histories turned out
+//!   to have ([`learned`]); with both, the smaller counts, so history never takes from a page what
+//!   a scan gives it. Pages with neither go before these, in the order of [`scan_frequency`]. Uses
+//!   by registered scans make no history of a page. Without history these go least recently used
+//!   first.
 //!
 //! Suits scans, points, loops and mixes of them. Cost: a hit is one write of the frame's word, with
-//! history outside scans two and some shared ones, as many as there are misses. An eviction looks at
-//! `samples` frames, or a third of them where it meets pages of points alone. Bytes: see `memory`.
-//! Concurrency: no lock. A race misjudges a page once, and every victim is settled by its claim.
+//! history outside scans two and some shared ones, as many as there are misses. An eviction looks
+//! at `samples` frames, or a third of them where it meets pages of points alone. Bytes: see
+//! `memory`. Concurrency: no lock. A race misjudges a page once, and every victim is settled by its
+//! claim.
 
 mod candidates;
 mod ghosts;
@@ -37,15 +40,15 @@ use history::History;
 use learned::{Learned, View};
 use order::Order;
 
-/// One sample in so many is drawn where pages of points alone are met. What is known of these is too
-/// rough for more looks to find much: 200 for 20 gain 0.2 points of hit rate. But when a scan comes to
-/// a page is known well, and the last one is worth looking for.
+/// One sample in so many is drawn where pages of points alone are met. What is known of these is
+/// too rough for more looks to find much: 200 for 20 gain 0.2 points of hit rate. But when a scan
+/// comes to a page is known well, and the last one is worth looking for.
 const OF_POINTS: u32 = 3;
 
 /// Predictive replacement.
 ///
-/// Invariant (I1): without history a resident page's word holds the time of its last use; with it, see
-/// [`Learned`].
+/// Invariant (I1): without history a resident page's word holds the time of its last use; with it,
+/// see [`Learned`].
 #[derive(Debug)]
 pub struct Predictive {
     samples: AtomicU32,
@@ -100,7 +103,8 @@ impl Search<'_> {
         self.learned.as_ref().is_none_or(|view| view.history(frame) == History::Scanned)
     }
 
-    /// The candidate that `frame` is. It need not be judged exactly if it goes no sooner than `bar`.
+    /// The candidate that `frame` is. It need not be judged exactly if it goes no sooner than
+    /// `bar`.
     #[inline]
     fn judge(&self, frame: FrameId, page: PageId, bar: Order) -> Candidate {
         let last = self.frames.word(frame).load(Relaxed);
@@ -128,8 +132,7 @@ impl Search<'_> {
     /// A candidate that an earlier eviction kept, as far as can be told without the oracle.
     fn judge_again(&self, kept: Candidate) -> Candidate {
         let Candidate { frame, page, wanted_at, .. } = kept;
-        let last =
-            if self.is_of_scans(frame) { kept.last } else { self.frames.word(frame).load(Relaxed) };
+        let last = if self.is_of_scans(frame) { kept.last } else { self.frames.word(frame).load(Relaxed) };
         let by_history = self.by_history(frame, last);
         let order = match wanted_at {
             NEVER => by_history.unwrap_or_else(|| self.unexpected(page, last)),
@@ -179,8 +182,8 @@ impl Predictive {
         let Some(learned) = search.learned.as_ref() else {
             return self.draw(samples, count, &mut rank);
         };
-        // In a loop the pages to give up are those that came in last. What scans alone have read is the
-        // oracle's to judge, and what came in last no more than the rest of it.
+        // In a loop the pages to give up are those that came in last. What scans alone have read is
+        // the oracle's to judge, and what came in last no more than the rest of it.
         let arrivals = learned.front().into_iter().chain(self.kept.latest());
         let used = |frame: &FrameId| frame.0 < count && learned.history(*frame) != History::Scanned;
         arrivals.filter(used).for_each(|frame| _ = rank(frame));

@@ -77,11 +77,9 @@ mod tests {
 
     #[test]
     fn the_bound_for_an_oracle_leaves_out_nothing_that_goes_first() {
-        for (order, ticks) in [
-            (Order::AtOnce { unused: 9.0 }, 0),
-            (Order::In(7.5), 7),
-            (Order::Nobody { expected: 3.0 }, Tick::MAX),
-        ] {
+        for (order, ticks) in
+            [(Order::AtOnce { unused: 9.0 }, 0), (Order::In(7.5), 7), (Order::Nobody { expected: 3.0 }, Tick::MAX)]
+        {
             assert_eq!(order.ticks(), ticks);
             assert!(Order::wanted(ticks.min(1 << 40), 1.0) <= order);
         }

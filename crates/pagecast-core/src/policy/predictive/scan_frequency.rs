@@ -1,19 +1,22 @@
-//! How often scans read here: it orders pages that no running scan wants and history does not expect.
+//! How often scans read here: it orders pages that no running scan wants and history does not
+//! expect.
 //!
-//! Uses by scans are counted for each *extent*, a 32nd of the pool. With `n` of them a page in `time`,
-//! and one more taken to have been seen, `T = time / (n + 1)` is about the time between two. A page that
-//! is unused for `age` is expected in about `T + age`. Where all extents are read alike, that is the
-//! order of the last use. More trust in `T` gains more where extents differ, and loses more where not.
+//! Uses by scans are counted for each *extent*, a 32nd of the pool. With `n` of them a page in
+//! `time`, and one more taken to have been seen, `T = time / (n + 1)` is about the time between
+//! two. A page that is unused for `age` is expected in about `T + age`. Where all extents are read
+//! alike, that is the order of the last use. More trust in `T` gains more where extents differ, and
+//! loses more where not.
 //!
-//! Ours, in none of the papers: there such pages leave as they are met (Khalaji et al., PVLDB 18(13)
-//! 2025, Algorithm 1), or the least recently used first (section 4.3). It orders no other pages. Of an
-//! extent's blocks 8 stand for all, evenly spread. Extents are found by 10 bits of a hash; those that
-//! share a slot are counted together. Counts lose an eighth after every two requests a frame.
+//! Ours, in none of the papers: there such pages leave as they are met (Khalaji et al., PVLDB
+//! 18(13) 2025, Algorithm 1), or the least recently used first (section 4.3). It orders no other
+//! pages. Of an extent's blocks 8 stand for all, evenly spread. Extents are found by 10 bits of a
+//! hash; those that share a slot are counted together. Counts lose an eighth after every two
+//! requests a frame.
 //!
 //! Suits tables, and parts of them, that are scanned unequally often. Cost: a use by a scan is a
-//! multiplication, for one page in an eighth of an extent a hash and a shared write; a candidate that
-//! nobody wants a hash, two reads and a division. Bytes: 4 KiB. Concurrency: as in hazard.rs; one thread
-//! at a time fades the counts, under its caller's `busy`.
+//! multiplication, for one page in an eighth of an extent a hash and a shared write; a candidate
+//! that nobody wants a hash, two reads and a division. Bytes: 4 KiB. Concurrency: as in hazard.rs;
+//! one thread at a time fades the counts, under its caller's `busy`.
 
 use super::hazard::{get, set};
 use crate::random::hash;
@@ -61,7 +64,8 @@ impl ScanFrequency {
         }
     }
 
-    /// ScanFrequency become as large as `frames` frames make them. What was counted for others is noise until it has faded.
+    /// ScanFrequency become as large as `frames` frames make them. What was counted for others is
+    /// noise until it has faded.
     pub(super) fn resize(&self, frames: u32) {
         self.shift.store(shift(frames), Relaxed);
     }
@@ -76,7 +80,8 @@ impl ScanFrequency {
     #[inline]
     pub(super) fn used(&self, page: PageId) {
         let shift = self.shift.load(Relaxed);
-        // Multiples of the golden ratio: each stretch of a extent's length has about as many small ones.
+        // Multiples of the golden ratio: each stretch of a extent's length has about as many small
+        // ones.
         let spread = page.block().wrapping_mul(0x9e37_79b1);
         if spread.leading_zeros() >= shift.saturating_sub(WATCHED) {
             let uses = self.slot(page, shift);
@@ -84,7 +89,8 @@ impl ScanFrequency {
         }
     }
 
-    /// The ticks from the last fading to `now`; none before there was one, for no clock need begin at 0.
+    /// The ticks from the last fading to `now`; none before there was one, for no clock need begin
+    /// at 0.
     fn since_faded(&self, now: Tick) -> f32 {
         match self.faded.load(Relaxed) {
             0 => 0.0,
@@ -101,7 +107,8 @@ impl ScanFrequency {
         }
     }
 
-    /// A number that grows with the time in which `page` may be used, unused for `age`, if no running scan wants it.
+    /// A number that grows with the time in which `page` may be used, unused for `age`, if no
+    /// running scan wants it.
     #[inline]
     pub(super) fn expected(&self, page: PageId, age: f32, now: Tick) -> f32 {
         let shift = self.shift.load(Relaxed);
@@ -159,8 +166,9 @@ mod tests {
     #[test]
     fn without_scans_the_order_is_that_of_the_last_use() {
         let frequency = frequency();
-        let expected =
-            |block, age| frequency.expected(page(1, block), age, 1 << 40) - frequency.expected(page(1, 0), 0.0, 1 << 40);
+        let expected = |block, age| {
+            frequency.expected(page(1, block), age, 1 << 40) - frequency.expected(page(1, 0), 0.0, 1 << 40)
+        };
         assert!((expected(9999, 1e12) - 1e12).abs() < 1e6);
         let now = 1 << 61;
         assert_eq!(ScanFrequency::new(1).expected(page(0, 0), 7.0, now), 7.0, "a clock that began elsewhere");

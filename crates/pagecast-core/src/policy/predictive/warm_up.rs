@@ -120,9 +120,7 @@ impl WarmUp {
         self.full.store(true, Relaxed);
         let (came, in_use) = (self.came.load(Relaxed), u64::from(self.in_use.load(Relaxed)));
         let mut since = 0;
-        for slot in
-            (0..in_use.min(FRONT)).map(|i| &self.arrivals[((came + i) % in_use) as usize])
-        {
+        for slot in (0..in_use.min(FRONT)).map(|i| &self.arrivals[((came + i) % in_use) as usize]) {
             let known = slot.what.load(Relaxed);
             let frame = FrameId(known as u32);
             if known == NOBODY || frame.0 >= frames.count() {
@@ -181,9 +179,7 @@ mod tests {
     #[test]
     fn what_left_the_queue_goes_first_and_what_is_in_it_last() {
         let front = Front { cold: Some(FrameId(3)), since: 50 };
-        let order = |frame, is_hot, last: Tick| {
-            front.order(FrameId(frame), is_hot, last, (100 - last) as f32)
-        };
+        let order = |frame, is_hot, last: Tick| front.order(FrameId(frame), is_hot, last, (100 - last) as f32);
         let orders = [order(1, false, 60), order(4, true, 40), order(5, true, 10), order(2, false, 45)];
         assert!(orders.is_sorted_by(|a, b| a < b), "{orders:?}");
         assert!(order(3, false, 50) > orders[3], "the front itself before all");

@@ -1,4 +1,5 @@
-//! Policies of FIFO queues that a page may go round in again: hits only mark pages, queues move at evictions.
+//! Policies of FIFO queues that a page may go round in again: hits only mark pages, queues move at
+//! evictions.
 
 mod s3_fifo;
 mod sieve;

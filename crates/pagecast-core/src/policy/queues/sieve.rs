@@ -1,14 +1,18 @@
-//! SIEVE: a FIFO in which a hand moves from old to new, spares the visited once, and evicts in place.
+//! SIEVE: a FIFO in which a hand moves from old to new, spares the visited once, and evicts in
+//! place.
 //!
-//! Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU" (NSDI 2024), algorithm 1. What is spared keeps its
-//! place, unlike in a clock, so that new pages are sifted while old popular ones are left alone.
+//! Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU" (NSDI 2024), algorithm 1. What
+//! is spared keeps its place, unlike in a clock, so that new pages are sifted while old popular
+//! ones are left alone.
 //!
-//! Deviation: the paper has no held pages. The hand passes over one that is refused, without touching its mark.
+//! Deviation: the paper has no held pages. The hand passes over one that is refused, without
+//! touching its mark.
 //!
 //! Suits skewed web-like accesses. It is not scan resistant, and block traces do not favour it.
 //!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears marks until it finds a page
-//! without one, O(1) amortised over hits; at most two rounds. 16 bytes per frame beside its word.
+//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears marks
+//! until it finds a page without one, O(1) amortised over hits; at most two rounds. 16 bytes per
+//! frame beside its word.
 
 use crate::policy::list::{List, Nodes};
 use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, mark};
@@ -45,7 +49,8 @@ impl SequentialPolicy for Sieve {
 
     #[inline]
     fn evict(&mut self, frames: &dyn Frames, _incoming: &Access, _oracle: &dyn Oracle) -> Option<Claimed> {
-        // One round clears all marks, the second proposes every page but those that are hit meanwhile.
+        // One round clears all marks, the second proposes every page but those that are hit
+        // meanwhile.
         for _ in 0..2 * self.queue.len() {
             let here = self.hand.or(self.queue.front())?;
             self.hand = self.nodes.after(here);

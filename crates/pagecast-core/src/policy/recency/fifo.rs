@@ -1,11 +1,12 @@
 //! FIFO: the page that came in first leaves.
 //!
-//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal 5(2), 1966). No
-//! deviation. A refused candidate keeps its place and the next is proposed.
+//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal
+//! 5(2), 1966). No deviation. A refused candidate keeps its place and the next is proposed.
 //!
 //! Suits pages whose use does not depend on when they were used last; a baseline.
 //!
-//! Cost: nothing per hit, O(1) per eviction (plus one step per refused candidate), 16 bytes per frame.
+//! Cost: nothing per hit, O(1) per eviction (plus one step per refused candidate), 16 bytes per
+//! frame.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
 use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy};

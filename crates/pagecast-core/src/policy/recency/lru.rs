@@ -1,13 +1,16 @@
 //! LRU: the page that was used longest ago leaves.
 //!
-//! The rule is older than its papers; Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies"
-//! (IBM Systems Journal 9(2), 1970) define it as a stack policy: what fits in a small pool fits in every larger one.
+//! The rule is older than its papers; Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for
+//! storage hierarchies" (IBM Systems Journal 9(2), 1970) define it as a stack policy: what fits in
+//! a small pool fits in every larger one.
 //!
 //! No deviation. A refused candidate stays where it is and the next younger page is proposed.
 //!
-//! Suits skewed point accesses whose hot set fits; loops and scans longer than the pool miss on every request.
+//! Suits skewed point accesses whose hot set fits; loops and scans longer than the pool miss on
+//! every request.
 //!
-//! Cost: O(1) per hit and per eviction (plus one step per refused candidate), 16 bytes per frame, no ghosts.
+//! Cost: O(1) per hit and per eviction (plus one step per refused candidate), 16 bytes per frame,
+//! no ghosts.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};

@@ -1,20 +1,23 @@
 //! LRU-K: the page whose K-th last use is longest ago leaves; K is 2 by default.
 //!
-//! O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm for database disk buffering" (SIGMOD 1993), section
-//! 2.1, figure 2.1. A page with fewer than K known uses has an infinite backward K-distance and leaves before all
-//! others, of those the one used longest ago. Uses within the correlated reference period of the last one are one use,
-//! at the time of the first; the next use behind such a burst moves the earlier ones on by its length. Within the period of
-//! its last use a page does not leave. The uses of pages that left are retained for a while.
+//! O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm for database disk buffering"
+//! (SIGMOD 1993), section 2.1, figure 2.1. A page with fewer than K known uses has an infinite
+//! backward K-distance and leaves before all others, of those the one used longest ago. Uses within
+//! the correlated reference period of the last one are one use, at the time of the first; the next
+//! use behind such a burst moves the earlier ones on by its length. Within the period of its last
+//! use a page does not leave. The uses of pages that left are retained for a while.
 //!
-//! Deviations: time is counted in requests. The correlated reference period is as long as the part `correlated` (15 %)
-//! of the frames in requests; the paper gives it in seconds, but what it must cover is a burst of uses, and what it costs
-//! is frames. History is retained for as many pages as the part `history` (100 %) of the frames, the longest departed
-//! forgotten first; the paper purges it by time, which bounds no memory. If no page outside the period can be had, those
-//! inside it are proposed, used longest ago first.
+//! Deviations: time is counted in requests. The correlated reference period is as long as the part
+//! `correlated` (15 %) of the frames in requests; the paper gives it in seconds, but what it must
+//! cover is a burst of uses, and what it costs is frames. History is retained for as many pages as
+//! the part `history` (100 %) of the frames, the longest departed forgotten first; the paper purges
+//! it by time, which bounds no memory. If no page outside the period can be had, those inside it
+//! are proposed, used longest ago first.
 //!
 //! Suits databases whose index and data pages differ in frequency; it is scan resistant.
 //!
-//! Cost: O(K + log frames) per hit and per eviction. 84 + 8 K bytes per frame, 27 to 38 + 8 K for each ghost.
+//! Cost: O(K + log frames) per hit and per eviction. 84 + 8 K bytes per frame, 27 to 38 + 8 K for
+//! each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;
@@ -28,8 +31,8 @@ pub const MAX_K: u32 = 8;
 
 /// LRU-K.
 ///
-/// Invariant (I1): a frame is on `young`, in the order of last use, or in `old`. A frame in `old` has as key the time of
-/// its K-th last use, 0 if it has none, and then the time of its last use.
+/// Invariant (I1): a frame is on `young`, in the order of last use, or in `old`. A frame in `old`
+/// has as key the time of its K-th last use, 0 if it has none, and then the time of its last use.
 #[derive(Debug)]
 pub struct LruK {
     k: usize,
@@ -41,8 +44,8 @@ pub struct LruK {
     now: u64,
     young: List,
     old: KeyedFrames<(u64, u64)>,
-    /// For each frame, then for each ghost node, the times of the last K uses, the youngest first; 0 for unknown. HIST in
-    /// the paper.
+    /// For each frame, then for each ghost node, the times of the last K uses, the youngest first;
+    /// 0 for unknown. HIST in the paper.
     uses: Vec<u64>,
     /// By frame, when it was used last, in whichever burst. LAST in the paper.
     last: Vec<u64>,
@@ -52,8 +55,9 @@ pub struct LruK {
 }
 
 impl LruK {
-    /// For a pool of `frames` frames: `k` from 1 to [`MAX_K`]; uses within as many requests as the part `correlated` of
-    /// the frames count as one; the uses of as many departed pages as the part `history` are remembered.
+    /// For a pool of `frames` frames: `k` from 1 to [`MAX_K`]; uses within as many requests as the
+    /// part `correlated` of the frames count as one; the uses of as many departed pages as the part
+    /// `history` are remembered.
     pub fn new(frames: u32, k: u32, correlated: f64, history: f64) -> Self {
         let k = k.clamp(1, MAX_K) as usize;
         let all = frames as usize + (f64::from(frames) * history) as usize;

@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 
 /// Victims, the first to go last. 16 bytes a place, and no lock.
 ///
-/// Concurrency: a place's frame and page are two words and may be of two choices when two threads put theirs at once.
-/// They are only a proposal: whether the frame still holds that page and may go is settled by the claim.
+/// Concurrency: a place's frame and page are two words and may be of two choices when two threads
+/// put theirs at once. They are only a proposal: whether the frame still holds that page and may go
+/// is settled by the claim.
 #[derive(Debug)]
 pub(super) struct Chosen {
     places: Vec<(AtomicU32, AtomicU64)>,
@@ -27,7 +28,8 @@ impl Chosen {
 
     /// Claims the first of the victims that can still be had.
     pub(super) fn claim(&self, frames: &dyn Frames) -> Option<Claimed> {
-        // Acquire: pairs with the Release in `put`, so that the places of a choice are read with its number.
+        // Acquire: pairs with the Release in `put`, so that the places of a choice are read with
+        // its number.
         while let Ok(left) = self.left.fetch_update(AcqRel, Acquire, |left| left.checked_sub(1)) {
             let (frame, page) = &self.places[left as usize - 1];
             let (frame, page) = (FrameId(frame.load(Relaxed)), PageId::from_raw(page.load(Relaxed)));

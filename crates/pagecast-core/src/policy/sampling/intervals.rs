@@ -1,8 +1,9 @@
-//! Frequency statistics of a resident page: the mean time between its uses, and what that says of its next use.
+//! Frequency statistics of a resident page: the mean time between its uses, and what that says of
+//! its next use.
 //!
-//! Khalaji et al., PVLDB 18(13) 2025, section 4.2 and Algorithm 2, which the text, the pseudocode and the authors' code define
-//! in three ways. Of the mean, neither text says how it begins; this is the code's: exact over the first 4 intervals, then
-//! moving with weight 0.2.
+//! Khalaji et al., PVLDB 18(13) 2025, section 4.2 and Algorithm 2, which the text, the pseudocode
+//! and the authors' code define in three ways. Of the mean, neither text says how it begins; this
+//! is the code's: exact over the first 4 intervals, then moving with weight 0.2.
 
 use crate::Tick;
 
@@ -11,9 +12,11 @@ use crate::Tick;
 pub enum Frequency {
     /// Nothing: no statistics are kept.
     Off,
-    /// As the text has it: the greater of mean and idle time. A page that is overdue is expected later and later.
+    /// As the text has it: the greater of mean and idle time. A page that is overdue is expected
+    /// later and later.
     Max,
-    /// As the pseudocode has it: the lesser of the two, zero right after a use and no more than the mean ever after.
+    /// As the pseudocode has it: the lesser of the two, zero right after a use and no more than the
+    /// mean ever after.
     Min,
     /// As the code has it: the mean, and once that has passed half the sum of mean and idle time.
     Mean,
@@ -48,7 +51,8 @@ impl Intervals {
         Self { count, mean: self.mean + (interval as f32 - self.mean) * weight }
     }
 
-    /// Ticks until the next use, `idle` ticks after the last one; `None` if the page was used once only.
+    /// Ticks until the next use, `idle` ticks after the last one; `None` if the page was used once
+    /// only.
     pub(super) fn until_next(self, idle: Tick, frequency: Frequency) -> Option<Tick> {
         let mean = self.mean as Tick;
         (self.count > 0).then(|| match frequency {

@@ -1,20 +1,24 @@
-//! LeanEvict: random pages cool down in a FIFO, and leave at its end unless they are used meanwhile.
+//! LeanEvict: random pages cool down in a FIFO, and leave at its end unless they are used
+//! meanwhile.
 //!
-//! Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data management beyond main memory" (ICDE 2018), section
-//! III-C: hot pages carry no bookkeeping at all; when frames are short, a random hot page goes to the cooling stage,
-//! which holds the part `cooling` (20 %) of the frames; a use takes it back.
+//! Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data management beyond main memory"
+//! (ICDE 2018), section III-C: hot pages carry no bookkeeping at all; when frames are short, a
+//! random hot page goes to the cooling stage, which holds the part `cooling` (20 %) of the frames;
+//! a use takes it back.
 //!
-//! Deviations: LeanStore cools pages ahead with a background thread and unswizzles pointers, parents never before their
-//! children; here cooling pages are made up to their number when a victim is wanted, and pages have no parents. A page that
-//! is used while it cools is hot at once, but another takes its place in the stage only when it comes to the end, so that
-//! the hit needs no lock: within 0.3 % of the misses where it leaves the stage at once on most of the shared traces, up
-//! to 2.7 % more on one (lirs-sprite at 10 and 20 %). A refused page keeps its place in the FIFO and the next is proposed;
-//! if none can be had, hot pages are proposed too.
+//! Deviations: LeanStore cools pages ahead with a background thread and unswizzles pointers,
+//! parents never before their children; here cooling pages are made up to their number when a
+//! victim is wanted, and pages have no parents. A page that is used while it cools is hot at once,
+//! but another takes its place in the stage only when it comes to the end, so that the hit needs no
+//! lock: within 0.3 % of the misses where it leaves the stage at once on most of the shared traces,
+//! up to 2.7 % more on one (lirs-sprite at 10 and 20 %). A refused page keeps its place in the FIFO
+//! and the next is proposed; if none can be had, hot pages are proposed too.
 //!
-//! Suits hot sets that fit: it costs nothing to hit them. Scans are weeded out only as fast as chance picks them.
+//! Suits hot sets that fit: it costs nothing to hit them. Scans are weeded out only as fast as
+//! chance picks them.
 //!
-//! Cost: a hit of a hot page reads the frame's word, of a cooling one it sets it, without a lock. O(1) per eviction,
-//! amortised over such hits. 28 bytes per frame beside its word.
+//! Cost: a hit of a hot page reads the frame's word, of a cooling one it sets it, without a lock.
+//! O(1) per eviction, amortised over such hits. 28 bytes per frame beside its word.
 
 use crate::policy::list::{List, Nodes, first_taken};
 use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, part};
@@ -32,8 +36,9 @@ const HOT: u64 = 1;
 
 /// LeanStore's cooling stage.
 ///
-/// Invariants: (I1) a resident page is among the hot ones or on the cooling list. (I2) `hot[nodes[f].data] == f` for
-/// every hot frame f. (I3) The words of the hot ones say so; those on the cooling list that say so were used there.
+/// Invariants: (I1) a resident page is among the hot ones or on the cooling list. (I2)
+/// `hot[nodes[f].data] == f` for every hot frame f. (I3) The words of the hot ones say so; those on
+/// the cooling list that say so were used there.
 #[derive(Debug)]
 pub struct LeanEvict {
     nodes: Nodes<u32>,
@@ -83,7 +88,8 @@ impl LeanEvict {
         }
     }
 
-    /// Takes the page that has cooled for longest and was not used meanwhile; those before it that were are hot.
+    /// Takes the page that has cooled for longest and was not used meanwhile; those before it that
+    /// were are hot.
     fn take_cold(&mut self, frames: &dyn Frames) -> Option<Claimed> {
         let mut next = self.cooling.front();
         while let Some(i) = next {

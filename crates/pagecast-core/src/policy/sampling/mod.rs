@@ -27,8 +27,8 @@ pub const ALL: u32 = u32::MAX;
 /// Draws, on average, for one sample that nobody holds.
 pub(super) const DRAWS_PER_SAMPLE: u32 = 4;
 
-/// The frame of `count` at place `draw` of a sequence that is even in every stretch: multiples of the golden ratio, of which
-/// the part behind the point is taken.
+/// The frame of `count` at place `draw` of a sequence that is even in every stretch: multiples of
+/// the golden ratio, of which the part behind the point is taken.
 #[inline]
 pub(super) fn evenly(draw: u32, count: u32) -> FrameId {
     let part = draw.wrapping_mul(0x9e37_79b1);
@@ -42,8 +42,8 @@ pub(super) fn claim_any(frames: &dyn Frames, random: &mut Random) -> Option<Clai
     (start..count).chain(0..start).map(FrameId).find_map(|frame| frames.claim(frame, frames.evictable(frame)?).ok())
 }
 
-/// Of `samples` frames that nobody holds, drawn with replacement, the one with the lowest value; of equals the first
-/// drawn. A held frame is drawn again, within bounds.
+/// Of `samples` frames that nobody holds, drawn with replacement, the one with the lowest value; of
+/// equals the first drawn. A held frame is drawn again, within bounds.
 fn lowest<V: PartialOrd>(
     frames: &dyn Frames,
     random: &mut Random,

@@ -1,19 +1,23 @@
-//! `pbm-published`: sampling with the switches that its paper describes, and `pbm-paper`, its preset.
+//! `pbm-published`: sampling with the switches that its paper describes, and `pbm-paper`, its
+//! preset.
 //!
-//! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer Management"
-//! (PVLDB 18(13), 2025). Section 3, Algorithm 1: of `samples` random frames the page goes that scans
-//! want last. Section 4.1: of the samples the best `bulk` go, one by one as frames are needed. Section
-//! 4.2, Algorithm 2: statistics (`frequency`, see intervals.rs); the sooner of both times counts.
-//! Section 4.3: of pages with neither, the least recently used goes (`fallback=lru`). Section 4.5:
-//! [`ConcurrentPolicy::set_samples`]. Thesis, appendix A: draws with or without `replacement`.
+//! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer
+//! Management" (PVLDB 18(13), 2025). Section 3, Algorithm 1: of `samples` random frames the page
+//! goes that scans want last. Section 4.1: of the samples the best `bulk` go, one by one as frames
+//! are needed. Section 4.2, Algorithm 2: statistics (`frequency`, see intervals.rs); the sooner of
+//! both times counts. Section 4.3: of pages with neither, the least recently used goes
+//! (`fallback=lru`). Section 4.5: [`ConcurrentPolicy::set_samples`]. Thesis, appendix A: draws with
+//! or without `replacement`.
 //!
-//! Deviations: a held frame is drawn again, four times a sample at most. A page that nothing can rank
-//! behind is claimed on the spot. A sample that is wanted sooner than those that go is not asked for
-//! exactly. With statistics or fallback, questions tell the page's last use. Claims settle races.
+//! Deviations: a held frame is drawn again, four times a sample at most. A page that nothing can
+//! rank behind is claimed on the spot. A sample that is wanted sooner than those that go is not
+//! asked for exactly. With statistics or fallback, questions tell the page's last use. Claims
+//! settle races.
 //!
-//! Suits scans with points among them; it learns of scans by reports alone. Cost: a hit is nothing, a
-//! write with `fallback`, two with `frequency`; an eviction `samples / bulk` questions. Bytes: 8 a frame
-//! with `frequency`, else none; 16 a place of a bulk. Concurrency: no lock; two uses at once lose one.
+//! Suits scans with points among them; it learns of scans by reports alone. Cost: a hit is nothing,
+//! a write with `fallback`, two with `frequency`; an eviction `samples / bulk` questions. Bytes: 8
+//! a frame with `frequency`, else none; 16 a place of a bulk. Concurrency: no lock; two uses at
+//! once lose one.
 
 use super::chosen::Chosen;
 use super::intervals::{Frequency, Intervals};
@@ -45,8 +49,8 @@ pub struct PublishedOptions {
     pub replacement: bool,
     /// What statistics of earlier uses say.
     pub frequency: Frequency,
-    /// Whether of pages of which nothing is known the least recently used goes first; else the first
-    /// drawn.
+    /// Whether of pages of which nothing is known the least recently used goes first; else the
+    /// first drawn.
     pub lru_fallback: bool,
 }
 
@@ -93,8 +97,7 @@ struct Sample {
     expected: Expected,
 }
 
-const BLANK: Sample =
-    Sample { frame: FrameId(0), page: PageId::from_raw(0), expected: Expected::In(0) };
+const BLANK: Sample = Sample { frame: FrameId(0), page: PageId::from_raw(0), expected: Expected::In(0) };
 
 impl Looked for Sample {
     type Rank = Expected;
@@ -147,9 +150,10 @@ impl PublishedSampling {
         let question = Question { page, now: look.now, last_use, above: Some(bar.ticks()) };
         let by_scans = look.oracle.next_access(question);
         let idle = look.now.saturating_sub(last_use.unwrap_or(look.now));
-        let by_uses = self.intervals.get(frame.index()).and_then(|intervals| {
-            Intervals::unpack(intervals.load(Relaxed)).until_next(idle, self.options.frequency)
-        });
+        let by_uses = self
+            .intervals
+            .get(frame.index())
+            .and_then(|intervals| Intervals::unpack(intervals.load(Relaxed)).until_next(idle, self.options.frequency));
         let expected = match by_scans.into_iter().chain(by_uses).min() {
             Some(ticks) => Expected::In(ticks),
             None if self.options.lru_fallback => Expected::Unknown(idle),
@@ -163,8 +167,7 @@ impl PublishedSampling {
         let (count, samples) = (look.frames.count(), self.samples.load(Relaxed));
         let all = !self.options.replacement && samples >= count;
         let first_unknown_goes = self.options.bulk == 1 && !self.options.lru_fallback;
-        let (samples, draws) =
-            if all { (count, count) } else { (samples, samples * DRAWS_PER_SAMPLE) };
+        let (samples, draws) = if all { (count, count) } else { (samples, samples * DRAWS_PER_SAMPLE) };
         let start = random.below(count);
         let mut looked_at = 0;
         for draw in 0..draws {
@@ -193,8 +196,8 @@ impl PublishedSampling {
         None
     }
 
-    /// Claims the best of the samples that can be had, and leaves the next of them to those who come
-    /// after.
+    /// Claims the best of the samples that can be had, and leaves the next of them to those who
+    /// come after.
     fn claim_best(&self, look: &Look, ranked: &mut Ranked<'_>) -> Option<Claimed> {
         let victim = loop {
             let Sample { frame, page, .. } = ranked.pop()?;

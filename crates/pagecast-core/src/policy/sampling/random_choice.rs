@@ -1,11 +1,12 @@
 //! `random`: every page that nobody holds is as likely to leave as any other.
 //!
-//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal 5(2), 1966), has it
-//! as RAND. No deviation: a draw that hits a held frame is repeated up to 64 times, after which the frames are taken in
-//! order from one more random place, so that a pool in which nearly all is held still yields its free frames.
+//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal
+//! 5(2), 1966), has it as RAND. No deviation: a draw that hits a held frame is repeated up to 64
+//! times, after which the frames are taken in order from one more random place, so that a pool in
+//! which nearly all is held still yields its free frames.
 //!
-//! Suits nothing in particular; loops and scans larger than the pool do better than under LRU. It is the baseline that
-//! a sampling policy without information falls back to.
+//! Suits nothing in particular; loops and scans larger than the pool do better than under LRU. It
+//! is the baseline that a sampling policy without information falls back to.
 //!
 //! Cost: nothing per hit, one random number per eviction; no memory.
 

@@ -1,28 +1,34 @@
-//! WATT: the last eight uses of a page and its last four writes, in coarse time, give its rates at every scale.
+//! WATT: the last eight uses of a page and its last four writes, in coarse time, give its rates at
+//! every scale.
 //!
-//! Vöhringer, Leis, "Write-aware timestamp tracking: Effective and efficient page replacement for modern hardware"
-//! (PVLDB 16(11), 2023). Time advances by `epochs` (4) steps while the pool's contents turn over once. A history's value is
-//! the largest of min(i / (age_i + 1), 1) over its i-th last entry, the first times 0.1, so that one entry alone counts
-//! little. A page's value is that of its uses, writes included, and `write` (1) times that of its writes: what evicting it
-//! costs in reads, and in writes of that price. The lowest of 8 samples leaves if its value is low enough, else the lowest
-//! of 64. `write=0` is the read part alone, and keeps no history of writes.
+//! Vöhringer, Leis, "Write-aware timestamp tracking: Effective and efficient page replacement for
+//! modern hardware" (PVLDB 16(11), 2023). Time advances by `epochs` (4) steps while the pool's
+//! contents turn over once. A history's value is the largest of min(i / (age_i + 1), 1) over its
+//! i-th last entry, the first times 0.1, so that one entry alone counts little. A page's value is
+//! that of its uses, writes included, and `write` (1) times that of its writes: what evicting it
+//! costs in reads, and in writes of that price. The lowest of 8 samples leaves if its value is low
+//! enough, else the lowest of 64. `write=0` is the read part alone, and keeps no history of writes.
 //!
-//! Deviations: what is "low enough" is ours: no higher than the value of the last victim that was the lowest of 64. The
-//! writes count whether or not the page is dirty now, as in the authors' simulator: the pool writes dirty pages ahead,
-//! and how often a page is written tells what its next eviction will cost. Both histories are forgotten when a page
-//! leaves. A sample that is lost to a race is drawn anew up to 4 times; then any frame is taken that can be had.
+//! Deviations: what is "low enough" is ours: no higher than the value of the last victim that was
+//! the lowest of 64. The writes count whether or not the page is dirty now, as in the authors'
+//! simulator: the pool writes dirty pages ahead, and how often a page is written tells what its
+//! next eviction will cost. Both histories are forgotten when a page leaves. A sample that is lost
+//! to a race is drawn anew up to 4 times; then any frame is taken that can be had.
 //!
-//! Suits mixes of point accesses and scans, popularity that lasts, and devices on which writes are dear. A page that was
-//! used once ranks behind one that was used twice some twenty epochs ago, so working sets that change are its weakness
-//! (lirs-sprite in 707 frames: 30,433 misses where LRU has 18,121).
+//! Suits mixes of point accesses and scans, popularity that lasts, and devices on which writes are
+//! dear. A page that was used once ranks behind one that was used twice some twenty epochs ago, so
+//! working sets that change are its weakness (lirs-sprite in 707 frames: 30,433 misses where LRU
+//! has 18,121).
 //!
-//! Cost: the first hit of a frame in an epoch is two atomic writes, two more if it writes; further ones only read. An
-//! eviction looks at 8 frames, sometimes at 72. 56 bytes per frame beside its word, 32 without the writes.
+//! Cost: the first hit of a frame in an epoch is two atomic writes, two more if it writes; further
+//! ones only read. An eviction looks at 8 frames, sometimes at 72. 56 bytes per frame beside its
+//! word, 32 without the writes.
 //!
-//! Concurrency: the word counts a page's uses and says which of the eight places is next; who raises it writes the place.
-//! A reader may see the new count and the place's old use, one rank too young for a moment. Values only rank candidates,
-//! so all accesses are relaxed, and the claim decides. Writes have a count of their own and go the same way; who admits
-//! a page has its frame alone and sets that count back.
+//! Concurrency: the word counts a page's uses and says which of the eight places is next; who
+//! raises it writes the place. A reader may see the new count and the place's old use, one rank too
+//! young for a moment. Values only rank candidates, so all accesses are relaxed, and the claim
+//! decides. Writes have a count of their own and go the same way; who admits a page has its frame
+//! alone and sets that count back.
 
 use super::{claim_any, lowest};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
@@ -41,8 +47,8 @@ const ROUNDS: u32 = 4;
 /// The weight of a history's last entry when it stands alone.
 const FIRST_ORDER: f32 = 0.1;
 
-/// The epochs of the last `N` entries of a history; entry n is at place n modulo `N`. How many there were is counted
-/// outside.
+/// The epochs of the last `N` entries of a history; entry n is at place n modulo `N`. How many
+/// there were is counted outside.
 #[derive(Debug)]
 struct History<const N: usize>([AtomicU32; N]);
 
@@ -111,8 +117,8 @@ fn epoch_length(frames: u32, epochs: u32) -> u64 {
 }
 
 impl Watt {
-    /// For a pool of `frames` frames; while its contents turn over once, `epochs` epochs pass, and a write costs as much as
-    /// `write_weight` (0 or more) reads. Samples by `seed`.
+    /// For a pool of `frames` frames; while its contents turn over once, `epochs` epochs pass, and
+    /// a write costs as much as `write_weight` (0 or more) reads. Samples by `seed`.
     pub fn new(frames: u32, epochs: u32, write_weight: f64, seed: u64) -> Self {
         let tracked = if write_weight > 0.0 { frames } else { 0 };
         let unwritten = || Writes { count: AtomicU64::new(0), history: History::new() };
