@@ -187,7 +187,9 @@ impl Bench {
 
     fn fill(&self, frame: FrameId, page: PageId, now: u64) {
         self.frames.0[frame.index()].page.store(page.raw(), Relaxed);
-        self.policy.admit(&self.frames, frame, &Access { page, scan: None, write: false, at: now });
+        // By a scan: a page that comes in otherwise has a history of its own.
+        let scan = Some(ScanId::NOBODY);
+        self.policy.admit(&self.frames, frame, &Access { page, scan, write: false, at: now });
     }
 
     /// Nanoseconds per eviction. The scans go on after each hundred, outside the time.

@@ -1,44 +1,20 @@
 //! BP-Wrapper: any sequential policy for many sessions, with the lock taken once for a batch of
 //! hits.
 //!
-//! Ding, Jiang, Zhang, "BP-Wrapper: A system framework making any replacement algorithms (almost)
-//! lock contention free" (ICDE 2009). Two techniques. *Batching*: a session notes its hits in a
-//! queue of its own and applies a whole queue in one hold of the lock, in the order in which they
-//! happened. From half a queue on it tries the lock without waiting, and waits only when the queue
-//! is full. *Prefetching*: what the policy keeps of the queued frames is brought into the
-//! processor's cache before the lock is taken, so that it is held for less long.
+//! Source: Ding, Jiang, Zhang, "BP-Wrapper: A system framework making any replacement algorithms
+//! (almost) lock contention free" (ICDE 2009). A session queues its hits and applies a whole queue
+//! in one hold of the lock. From half a queue on it tries the lock without waiting. What the policy
+//! keeps of the queued frames is prefetched before.
 //!
-//! Deviations:
-//! * A queued hit is applied only if its frame still has the page that was hit; the others are
-//!   dropped and counted.
-//! * A miss does not apply the queue in the lock hold of its own eviction, but in one before it. A
-//!   miss needs no eviction while frames are free, yet its admission must come after the hits
-//!   before it; and beside the page's read one more lock is nothing. With a single session every
-//!   policy call then comes in the order of the requests.
-//! * Whoever has the lock applies what waits in up to 16 queues, of other sessions too, in turns,
-//!   the hits in the order of their times. In the slides a hit is known when its session says so,
-//!   which has pages leave that were just used: LFU evicts the newest page of count one, LRU-K and
-//!   W-TinyLFU compare what is near. It costs a look at one cache line a queue when a page must be
-//!   read anyway. Where nothing but hits has come for long, a session applies only its own queue:
-//!   who will leave is not decided soon, and the others' queues stay in their processors' caches.
-//! * What is prefetched are the nodes of the queued frames, not their neighbours in the policy's
-//!   lists.
-//! * Prefetching is done by the owner of the frames ([`Frames::prefetch`]), since it takes an
-//!   instruction that this crate, which has no unsafe code, may not use. It is a hint about an
-//!   address: a wrong one costs time only.
+//! Deviations: a queued hit counts only if its frame still has the page. A miss applies the queue
+//! in a lock hold before its eviction's, for it may need no eviction. Whoever has the lock applies
+//! up to 16 queues of other sessions too, by the times of the hits, unless nothing but hits came
+//! for long. Claims run under the lock, so a frame leaves the page table and the order in one step.
+//! The owner of the frames prefetches ([`Frames::prefetch`]): it takes an instruction that is
+//! unsafe to use.
 //!
-//! A policy whose hit only marks its frame needs no queue: its hits go to the frame's word
-//! ([`SequentialPolicy::hit_need`]), and the lock is for misses.
-//!
-//! Suits every policy with an order. What it costs in hits is in `docs/benchmarks.md`.
-//!
-//! Cost: a hit is one entry of 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock
-//! hold; an eviction, admission or miss takes the lock as without batching. 16 bytes per frame, for
-//! its page: the header in which the owner keeps it is the one line that every pin writes. 2 KiB
-//! per session with a queue of 64.
-//!
-//! Claims run under the lock, so that a frame leaves the page table and the policy's order in one
-//! step as other callers see it.
+//! Cost: a hit is 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold. 16 bytes
+//! per frame, 2 KiB per session with a queue of 64.
 
 use super::hit_ring::HitRing;
 use super::{

@@ -1,23 +1,19 @@
 //! LIRS: pages are ranked by the distance between their last two uses, not by the time since the
 //! last.
 //!
-//! Jiang, Zhang, "LIRS: An efficient low inter-reference recency set replacement policy"
-//! (SIGMETRICS 2002), section 3. Most frames hold LIR pages (short distances), the part `hir` (1 %)
-//! resident HIR pages. Stack S orders pages by recency and keeps HIR pages, resident or not, that
-//! are younger than the oldest LIR page; queue Q orders resident HIR pages, and victims come from
-//! its front. A HIR page that is used while in S becomes LIR, and the oldest LIR page becomes HIR.
+//! Source: Jiang, Zhang, "LIRS: An efficient low inter-reference recency set replacement policy"
+//! (SIGMETRICS 2002), section 3. Most frames hold LIR pages, the part `hir` (1 %) resident HIR
+//! pages. Stack S orders pages by recency down to the oldest LIR page; queue Q orders resident HIR
+//! pages and gives victims. A HIR page that is used while in S becomes LIR, and the oldest LIR page
+//! HIR.
 //!
-//! Deviations: S remembers at most as many non-resident pages as the part `ghosts` (200 %) of the
-//! frames, the oldest eviction forgotten first; the paper lets S grow without bound in section 3
-//! and limits it in its measurements. Twice the frames is what the reference with a bound uses
-//! (Caffeine's simulator). It is trimmed when the missed page is admitted. If Q has no page that
-//! can be had, LIR pages are proposed from the oldest. LIR pages are made as long as there are
-//! fewer than there should be, not only at the start.
+//! Deviations: S remembers non-resident pages up to the part `ghosts` (200 %) of the frames, as
+//! Caffeine's simulator does; the paper bounds S only in its measurements. If Q has no page that
+//! can be had, LIR pages are proposed. LIR pages are made as long as there are too few, not only at
+//! first.
 //!
-//! Suits loops and scans beside a working set; it answers slowly when the working set moves.
-//!
-//! Cost: O(1) per hit and per eviction, amortised over the pruning of S. 40 bytes per frame and 51
-//! to 62 for each ghost.
+//! Suits loops and scans beside a working set; slow when that moves. Cost: O(1) per hit and
+//! eviction, amortised over the pruning of S. 40 bytes per frame and 51 to 62 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, first_taken};

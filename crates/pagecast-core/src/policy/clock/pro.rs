@@ -1,32 +1,20 @@
-//! CLOCK-Pro: LIRS's idea, reuse distance, on one clock with three hands, so that a hit sets a bit
-//! and moves nothing.
+//! CLOCK-Pro: LIRS's reuse distance on one clock with three hands; a hit sets a bit and moves
+//! nothing.
 //!
-//! Jiang, Chen, Zhang, "CLOCK-Pro: An effective improvement of the CLOCK replacement" (USENIX ATC
-//! 2005), section 4. One circle holds hot pages, resident cold pages and cold pages that left. A
-//! cold page is on test for a while; used again on test it becomes hot. HANDcold looks for the
-//! victim among resident cold pages, HANDhot turns hot pages that went unused cold and ends the
-//! tests that it passes, HANDtest ends tests when more departed pages are remembered than the part
-//! `ghosts` (200 %) of the frames. The share of cold pages grows by one when a test succeeds and
-//! shrinks by one when a test ends in vain, and neither it nor the hot share falls below the part
-//! `cold` (1 %) of the frames.
+//! Source: Jiang, Chen, Zhang, "CLOCK-Pro: An effective improvement of the CLOCK replacement"
+//! (USENIX ATC 2005), section 4. One circle holds hot pages, resident cold pages and cold pages
+//! that left. A cold page that is used again on its test becomes hot. HANDcold finds the victim,
+//! HANDhot cools hot pages, HANDtest ends tests when more than the part `ghosts` (200 %) of the
+//! frames are remembered. The share of cold pages follows the tests, and neither share falls below
+//! `cold` (1 %).
 //!
-//! Where the paper leaves room or we differ, with the effect on misses on the shared traces. The
-//! defaults are the parameters of the implementation that we compare with, Caffeine's simulator:
-//! from 1 to 99 % of the frames for cold pages, twice as many ghosts as frames.
-//! * The first pages are hot until only the smallest cold share is free, as in LIRS. All cold
-//!   instead: up to 14 % more.
-//! * The paper names no bounds of the cold share. With one page as the least it takes thousands of
-//!   misses to leave it: 6 % more.
-//! * The paper remembers as many pages as there are frames (`ghosts=100%`): up to 2 % more.
-//! * HANDhot stops once there are few enough hot pages. The paper lets it run on to the next hot
-//!   page, ending tests on the way: up to 3 % more or 1 % fewer. Tests then end by HANDtest.
-//! * Hands pass over refused pages. If no cold page can be had, all pages are proposed in the order
-//!   of the circle.
+//! Deviations: bounds and ghosts are those of Caffeine's simulator; the paper names no bounds and
+//! has 100 % ghosts. The first pages are hot, as in LIRS. HANDhot stops once few enough are hot,
+//! and ends no tests beyond. Hands pass over refused pages; if no cold page can be had, all are
+//! proposed.
 //!
-//! Suits what LIRS suits, where hits must be cheap.
-//!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. Hands move O(1) amortised
-//! per miss. 40 bytes per frame beside its word, and 35 to 46 for each ghost.
+//! Suits what LIRS suits, where hits must be cheap. Cost: a hit sets one bit in the frame's line
+//! and takes no lock; hands move O(1) amortised. 40 bytes per frame, and 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

@@ -1,24 +1,16 @@
-//! `clock`: the clock-sweep of PostgreSQL, a clock whose pages carry a usage count instead of one
-//! bit.
+//! `clock`: the clock-sweep of PostgreSQL, a clock whose pages carry a usage count.
 //!
-//! After PostgreSQL's buffer manager (`src/backend/storage/buffer`: its README, section "Normal
-//! Buffer Replacement Strategy"), itself a GCLOCK (Smith, "Sequentiality and prefetching in
-//! database systems", TODS 3(3), 1978). A hit raises the frame's count up to `max` (5), a page
-//! comes in with count `init` (1), the hand lowers counts as it passes and takes the first unheld
-//! frame that stands at 0. With `max=1,init=0` it is the one-bit clock of Corbató (1969), second
-//! chance in place.
+//! Source: PostgreSQL's buffer manager (`src/backend/storage/buffer`, README, "Normal Buffer
+//! Replacement Strategy"), itself a GCLOCK (Smith, TODS 3(3), 1978). A hit raises the frame's count
+//! up to `max` (5), a page comes in with `init` (1). The hand lowers counts and takes the first
+//! unheld frame at 0. `max=1,init=0` is the one-bit clock of Corbató (1969).
 //!
-//! Deviations: PostgreSQL's free list, its rings for bulk reads and its background writer belong to
-//! the pool, not here. Its sweep ends after a whole turn in which every frame was held; ours ends
-//! after `max + 2` turns at the latest too, so that hits which raise counts as fast as the hand
-//! lowers them cannot keep it going.
+//! Deviations: free list, rings and background writer belong to the pool. The sweep ends after `max
+//! + 2` turns at the latest, so that hits cannot keep it going.
 //!
-//! Suits mixed work at a cost per hit near nothing; a scan longer than the pool washes it out like
-//! LRU.
-//!
-//! Cost: a hit is at most one atomic write in the frame's own line, none once the count stands at
-//! `max`. An eviction looks at `max + 1` turns at worst, a few frames usually. 8 bytes per frame
-//! (its word in the pool), one hand.
+//! Suits mixed work at a cost per hit near nothing; a long scan washes it out like LRU. Cost: a hit
+//! is at most one write in the frame's own line; an eviction a few frames, at worst `max + 1`
+//! turns.
 
 use super::hand::{Hand, lower};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};

@@ -1,27 +1,19 @@
 //! CFDC: clean pages first, and dirty pages by clusters of neighbours, so that writes come in runs.
 //!
-//! Ou, Härder, Jin, "CFDC: A flash-aware buffer management algorithm for database systems" (ADBIS
-//! 2010; first in DaMoN 2009), sections 3 and 4; Wang, Jin (Future Internet 13(12), 2021), section
-//! 2.2. An LRU list of the part `working` of the frames is the working region. What falls out of it
-//! goes to the priority region: clean pages to a list, dirty ones to the cluster of their
-//! neighbours, the pages of one relation with the same number divided by `cluster`. Victims are
-//! clean pages, the oldest first; if there are none, the pages of the cluster with the lowest
-//! priority, the oldest first, until it is empty. A cluster's priority is the sum of distances
-//! between pages that entered it one after the other, divided by the square of their number and by
-//! its age in victim clusters: large, sequential, old ones go first.
+//! Source: Ou, Härder, Jin, "CFDC: A flash-aware buffer management algorithm for database systems"
+//! (ADBIS 2010), sections 3 and 4. An LRU list of the part `working` of the frames is the working
+//! region. What falls out of it goes to the priority region: clean pages to a list, dirty ones to
+//! the cluster of their neighbours (`cluster`). Victims are clean pages, then those of the cluster
+//! with the lowest priority: the distances between pages that entered it in turn, over their number
+//! squared times its age.
 //!
-//! Deviations: the paper gives `working` by workload and 64 pages a cluster; here 50 % and 64. A
-//! cluster of one page has distance 1, so that its age counts. Of all clusters only the 64 oldest
-//! are compared, so that scattered writes, which make a cluster of every page, do not make
-//! evictions slow. Pages count as dirty from their first write until they leave, or until their
-//! owner says that they were written: then they are the youngest of the clean pages. A page that
-//! returns to the working region leaves its cluster's sum as it was. If no page of the priority
-//! region can be had, the working region is asked.
+//! Deviations: 50 % and 64 pages a cluster, which the paper gives by workload. A cluster of one
+//! page has distance 1. Only the 64 oldest clusters are compared. A page is dirty from its first
+//! write until its owner has written it. If the priority region has no page to give, the working
+//! region is asked.
 //!
-//! Suits devices on which scattered writes cost most.
-//!
-//! Cost: O(1) per hit and eviction, and 64 clusters are compared when one is chosen, once for all
-//! of its pages. 32 bytes per frame, and at most 104 for as many clusters as there are frames.
+//! Suits devices on which scattered writes cost most. Cost: O(1) per hit and eviction, and 64
+//! clusters compared for each that is chosen. 32 bytes per frame, and at most 104 for clusters.
 
 use crate::policy::list::{List, Nodes, claim_oldest, first_taken};
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};

@@ -1,34 +1,18 @@
-//! W-TinyLFU: a small LRU window in front of a segmented LRU list, into which a page must win its
-//! way by frequency.
+//! W-TinyLFU: a small LRU window before a segmented LRU list that a page enters by its frequency.
 //!
-//! Einziger, Friedman, Manes, "TinyLFU: A highly efficient cache admission policy" (ACM
+//! Source: Einziger, Friedman, Manes, "TinyLFU: A highly efficient cache admission policy" (ACM
 //! Transactions on Storage 13(4), 2017), sections 3 and 4. The window holds the part `window` (1 %)
 //! of the frames; of the rest, `protected` (80 %) is for pages that were used while on probation. A
-//! page that falls out of the window meets the oldest page on probation, and the one that was asked
-//! for more often lately stays; of equals the old one. Frequencies are a sketch's estimates.
+//! page that falls out of the window meets the oldest page on probation. The one with the higher
+//! estimate of the sketch stays; of equals the old one.
 //!
-//! Deviations: the missed page itself always comes in (a pool cannot refuse the page that a query
-//! is reading), as in the paper's W-TinyLFU but not in plain TinyLFU. No doorkeeper. Frequencies
-//! are halved after `sample` (10) increments per frame. A refused page keeps its place and the next
-//! of the same segment is proposed; with nothing on probation the protected pages follow. The
-//! window does not adapt its size.
+//! Deviations: the missed page always comes in. No doorkeeper, and the window does not adapt. The
+//! sketch is halved after `sample` (10) increments per frame, rounded up with its size as in
+//! Caffeine. A refused page keeps its place and the next of its segment is proposed, then protected
+//! pages.
 //!
-//! Where the paper leaves room: the sample is rounded up with the sketch, as Caffeine's simulator
-//! (by an author of the paper) does, which decides more than it seems. With exactly 10 increments
-//! per frame misses on small pools move by 4 % more (lirs-cs, 140 frames) to 10 % fewer
-//! (lirs-sprite, 707). With exact counts besides, arc-oltp at 37,376 frames has 280,390 misses
-//! instead of 329,806.
-//!
-//! Checked against Caffeine: within 1.8 % at every size from 100 pages on. libcachesim 0.3.5 is
-//! another definition, up to 17 % away from Caffeine: it does not count hits in the window, counts
-//! a page once more as it falls out of the window, counts almost exactly in a wide filter, and
-//! fades after 32 hits in the main part per frame. The paper counts every request once, and that is
-//! kept. Where Caffeine has no value, ours are up to 12 % above and 3.3 % below libcachesim's.
-//!
-//! Suits skewed popularity, search and web work; weak on loops with little reuse.
-//!
-//! Cost: O(1) per hit and miss, amortised over the sketch's halving. 24 bytes per frame and 8 to 16
-//! for the sketch.
+//! Suits skewed popularity; weak on loops with little reuse. Cost: O(1) per hit and miss, amortised
+//! over the sketch's halving. 24 bytes per frame and 8 to 16 for the sketch.
 
 use super::sketch::Sketch;
 use crate::policy::list::{List, Nodes, claim_oldest};

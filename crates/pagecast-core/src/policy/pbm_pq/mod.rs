@@ -1,21 +1,17 @@
 //! `pbm-pq`: predictive buffer management with queues of time, the older brother of sampling.
 //!
 //! Source: Świtakowski, "Integrating Cooperative Scans in a column-oriented DBMS" (MSc thesis,
-//! 2011), section 4.3: queues by the time to a page's next use, a slice each, the last without an
-//! end, and one for pages that nobody wants. Świtakowski, Boncz, Żukowski (PVLDB 5(12), 2012) and
-//! Vanderkooy's thesis (2023), section 2.4: 10 tiers of 5 queues, the width doubling from tier to
-//! tier. `version` selects.
+//! 2011), section 4.3: queues by the time to a page's next use, a slice each, and one for pages
+//! that nobody wants. Świtakowski, Boncz, Żukowski (PVLDB 5(12), 2012): 10 tiers of 5, the width
+//! doubling.
 //!
-//! Deviations: a page whose place may have changed waits, and is placed when the next victim is
-//! looked for. A scan's beginning and end place all pages anew, as do more slices at once than
-//! queues. With `slice=0` a slice is a [`TURNOVER_SLICES`]th of the time in which the pool's
-//! contents turned over last. Of a `bulk` the pages leave one by one, and one that is used
-//! meanwhile stays. Pages and not block groups are in the queues: groups of 8 to 2,048 pages lost 1
-//! to 45 % of the hits, and saved nothing here.
+//! Deviations: a page whose place may have changed is placed when the next victim is looked for. A
+//! scan's beginning or end places all anew, as do more slices at once than queues. With `slice=0` a
+//! slice is a [`TURNOVER_SLICES`]th of the pool's last turnover. Pages of a `bulk` leave one by
+//! one. Pages are in the queues, not block groups, which saved nothing here.
 //!
 //! Suits scans; without scans it is LRU. Cost: a hit O(1); an eviction the estimates of what was
-//! used since the last one; a scan's beginning or end an estimate of each page. 24 bytes a frame,
-//! 12 a queue.
+//! used since the last one; a scan's beginning or end an estimate of each page. 24 bytes a frame.
 
 mod timeline;
 

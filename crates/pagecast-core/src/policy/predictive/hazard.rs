@@ -1,20 +1,17 @@
-//! Hazards: the chance per tick that a page is used, by its history and age, and the cost of a page
-//! that follows from them. It is the one estimate for pages that no scan wants.
+//! Hazards: the chance per tick that a page is used, by its history and age, and what holding it
+//! costs.
 //!
 //! Source: the cost is the index of Gittins for one page against a price for its frame: the ticks
 //! for which the frame is held per use, if it is held as long as is best and then given up.
-//! Beckmann, Chen and Cidon, "LHD: Improving cache hit rate by maximizing hit density" (NSDI 2018),
-//! section 3, rank by a relative of it. A page that a scan reads in `t` ticks costs `t` ticks a
-//! use: the same unit.
+//! Beckmann, Chen and Cidon, "LHD" (NSDI 2018), section 3, rank by a relative of it. A page that a
+//! scan reads in `t` ticks costs `t` ticks a use: the same unit.
 //!
 //! Ours: a hazard is uses over time spent at an age, by pages in frames and by ghosts. So it needs
-//! no finished interval, and evictions do not distort it. The next comments say how kinds of
-//! histories learn from each other, and what the prior is. Sums are halved now and then, so old
-//! habits fade.
+//! no finished interval, and evictions do not distort it. Sums are halved now and then.
 //!
 //! Cost: an event is two reads and writes; a new estimate of everything some 64 operations a kind.
-//! Bytes: 13.5 KiB, and 132 a frame up to 1,024 frames. Concurrency: sums are read and written
-//! relaxed, a load and a store apart. What a race loses is an observation of many.
+//! Bytes: 13.5 KiB, and 132 a frame up to 1,024 frames. Concurrency: sums are relaxed, a load and a
+//! store apart. What a race loses is an observation of many.
 
 // Kinds: read by scans alone; used once; by the number of known intervals (1, 2 to 3, 4 to 7, and
 // so on to 32), by whether the last of them was brief, and by their mean, in octaves. Ages of pages

@@ -1,21 +1,17 @@
 //! `pbm`: the page goes that is wanted last, by running scans or by what its history lets expect.
 //!
 //! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer
-//! Management" (PVLDB 18(13), 2025), section 3. Its own switches are those of `pbm-published`.
-//! Ours:
-//! * The best candidates that an eviction does not need are kept for the next ([`candidates`]).
-//! * Frames are drawn evenly, so that a round of draws leaves out few of them.
-//! * `history=on`: a page that no scan wants has the cost that pages of like histories turned out
-//!   to have ([`learned`]); with both, the smaller counts, so history never takes from a page what
-//!   a scan gives it. Pages with neither go before these, in the order of [`scan_frequency`]. Uses
-//!   by registered scans make no history of a page. Without history these go least recently used
-//!   first.
+//! Management" (PVLDB 18(13), 2025), section 3. Deviations: an eviction keeps its best candidates
+//! for the next, and draws frames evenly. With `history=on` a page that no scan wants has the cost
+//! that pages of like histories turned out to have ([`learned`]). If a scan wants it too, the
+//! smaller counts. The order of pages with neither is that of [`scan_frequency`], without history
+//! that of the last use. They go before all that a scan or history wants ([`order`]). Uses by
+//! registered scans make no history of a page, so history takes nothing from work of scans alone.
 //!
 //! Suits scans, points, loops and mixes of them. Cost: a hit is one write of the frame's word, with
-//! history outside scans two and some shared ones, as many as there are misses. An eviction looks
-//! at `samples` frames, or a third of them where it meets pages of points alone. Bytes: see
-//! `memory`. Concurrency: no lock. A race misjudges a page once, and every victim is settled by its
-//! claim.
+//! history outside scans two, and a shared one in so many. An eviction looks at `samples` frames,
+//! or a third where it meets pages of points alone. Bytes: see `memory`. Concurrency: no lock. A
+//! race misjudges a page once, and every victim is settled by its claim.
 
 mod candidates;
 mod ghosts;

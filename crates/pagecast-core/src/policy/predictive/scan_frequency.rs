@@ -1,22 +1,19 @@
-//! How often scans read here: it orders pages that no running scan wants and history does not
-//! expect.
+//! How often scans read here: the order of pages that neither running scans nor history expect.
 //!
 //! Uses by scans are counted for each *extent*, a 32nd of the pool. With `n` of them a page in
 //! `time`, and one more taken to have been seen, `T = time / (n + 1)` is about the time between
-//! two. A page that is unused for `age` is expected in about `T + age`. Where all extents are read
-//! alike, that is the order of the last use. More trust in `T` gains more where extents differ, and
-//! loses more where not.
+//! two. A page unused for `age` is expected in `T + age`. Where all extents are read alike, that is
+//! LRU's order.
 //!
-//! Ours, in none of the papers: there such pages leave as they are met (Khalaji et al., PVLDB
-//! 18(13) 2025, Algorithm 1), or the least recently used first (section 4.3). It orders no other
-//! pages. Of an extent's blocks 8 stand for all, evenly spread. Extents are found by 10 bits of a
+//! Ours: in Khalaji et al. (PVLDB 18(13) 2025) such pages leave as they are met, or the least
+//! recently used first. Of an extent's blocks 8 stand for all. Extents are found by 10 bits of a
 //! hash; those that share a slot are counted together. Counts lose an eighth after every two
 //! requests a frame.
 //!
 //! Suits tables, and parts of them, that are scanned unequally often. Cost: a use by a scan is a
-//! multiplication, for one page in an eighth of an extent a hash and a shared write; a candidate
-//! that nobody wants a hash, two reads and a division. Bytes: 4 KiB. Concurrency: as in hazard.rs;
-//! one thread at a time fades the counts, under its caller's `busy`.
+//! multiplication, and for one page in an eighth of an extent a shared write; a candidate a hash
+//! and a division. Bytes: 4 KiB. Concurrency: as in hazard.rs; one thread at a time fades the
+//! counts.
 
 use super::hazard::{get, set};
 use crate::random::hash;

@@ -1,19 +1,17 @@
 //! The first requests of a pool, in which no reuse can have been learned: what came first stays.
 //!
 //! Source: Jiang, Zhang, "LIRS" (SIGMETRICS 2002), section 3, told by samples and without a stack.
-//! Hot pages (LIR there) hold all frames but a hundredth. The others pass through that hundredth
-//! first in, first out. A page becomes hot if it is used again and its last use was not before
-//! `bottom`, the last use of the oldest hot page. Then the oldest hot page is one too many.
+//! Hot pages (LIR there) hold all frames but a hundredth, through which the others pass first in,
+//! first out. A page becomes hot if it is used again and its last use was not before `bottom`, the
+//! last use of the oldest hot page. Then the oldest hot page is one too many.
 //!
 //! Deviations: the oldest hot page is the oldest of an eviction's candidates. `bottom` moves only
-//! when a page loses its rank. Nobody counts the hot pages: if the page at the queue's front has
-//! become hot, an older one must go. It ends after [`REQUESTS`] requests a frame, for good: on the
-//! open traces 6 to 12 are alike, and it loses up to 12 points if it never ends.
+//! when a page loses its rank. If the page at the queue's front has become hot, an older one must
+//! go. It ends after [`REQUESTS`] requests a frame, for good.
 //!
 //! Cost: an arrival is two writes, a front up to 8 reads. Bytes: 16 for each hundred frames.
-//!
-//! Concurrency: an arrival is two words, read and written relaxed. A torn one names a page that is
-//! not in its frame and is passed over, or gives a time a little off.
+//! Concurrency: an arrival is two relaxed words. A torn one is passed over, or a time is a little
+//! off.
 
 use super::order::Order;
 use crate::policy::Frames;

@@ -1,24 +1,17 @@
-//! S3-FIFO: a small FIFO that most pages pass through once, a main FIFO with reinsertion, and a
-//! ghost FIFO.
+//! S3-FIFO: a small FIFO that most pages pass through once, a main FIFO, and a ghost FIFO.
 //!
-//! Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction" (SOSP 2023),
-//! section 4 and algorithm 1. S has `small` (10 %) of the frames, M the rest, G remembers as many
-//! pages as M holds (`ghost`, 90 %). A page that leaves S with at least `threshold` (2, "more than
-//! one") hits moves to M, another to G; a page that is asked for while in G comes back into M. A
-//! page that reaches the end of M with hits goes round once more for one of them. Counts stop at 3.
+//! Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction" (SOSP
+//! 2023), section 4 and algorithm 1. S has `small` (10 %) of the frames, M the rest, G remembers
+//! `ghost` (90 %). A page that leaves S with `threshold` (2) hits moves to M, another to G; one
+//! that is asked for while in G comes back into M. At the end of M a hit buys a round. Counts stop
+//! at 3.
 //!
 //! Deviations: until the first eviction a page that finds S full goes to M, as in the authors'
-//! code. Algorithm 1 would fill all frames through S, and M would then grow by ghosts only: a loop
-//! longer than S and G together never hits, where with this rule the part of it that M holds does.
-//! The count starts anew at 0 when a page moves from S to M, which the text leaves open and the
-//! authors' code does too. A page that is refused keeps its place and its successors are looked at.
-//! If S or M has no page that can be had, the other one is asked.
+//! code; else a loop longer than S and G never hits. The count starts anew in M, as in their code.
+//! A refused page keeps its place. If S or M has no page that can be had, the other one is asked.
 //!
-//! Suits skewed accesses with many pages that are used once.
-//!
-//! Cost: a hit writes the frame's own line until the count is 3 and takes no lock. An eviction
-//! moves pages round, O(1) amortised over hits. 24 bytes per frame beside its word, and 35 to 46
-//! for each ghost.
+//! Suits skewed accesses with many pages that are used once. Cost: a hit writes the frame's line
+//! until the count is 3; O(1) per eviction, amortised. 24 bytes per frame, 35 to 46 for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

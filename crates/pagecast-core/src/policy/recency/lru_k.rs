@@ -1,23 +1,18 @@
 //! LRU-K: the page whose K-th last use is longest ago leaves; K is 2 by default.
 //!
-//! O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm for database disk buffering"
-//! (SIGMOD 1993), section 2.1, figure 2.1. A page with fewer than K known uses has an infinite
-//! backward K-distance and leaves before all others, of those the one used longest ago. Uses within
-//! the correlated reference period of the last one are one use, at the time of the first; the next
-//! use behind such a burst moves the earlier ones on by its length. Within the period of its last
-//! use a page does not leave. The uses of pages that left are retained for a while.
+//! Source: O'Neil, O'Neil, Weikum, "The LRU-K page replacement algorithm for database disk
+//! buffering" (SIGMOD 1993), section 2.1, figure 2.1. A page with fewer than K known uses leaves
+//! before all others. Uses within the correlated reference period of the last one are one use; the
+//! next use behind such a burst moves the earlier ones on by its length. Within the period a page
+//! stays.
 //!
-//! Deviations: time is counted in requests. The correlated reference period is as long as the part
-//! `correlated` (15 %) of the frames in requests; the paper gives it in seconds, but what it must
-//! cover is a burst of uses, and what it costs is frames. History is retained for as many pages as
-//! the part `history` (100 %) of the frames, the longest departed forgotten first; the paper purges
-//! it by time, which bounds no memory. If no page outside the period can be had, those inside it
-//! are proposed, used longest ago first.
+//! Deviations: time is counted in requests. The period is the part `correlated` (15 %) of the
+//! frames in requests; the paper gives seconds. History is retained for the part `history` (100 %)
+//! of the frames; the paper purges it by time. If no other page can be had, those in the period are
+//! proposed.
 //!
-//! Suits databases whose index and data pages differ in frequency; it is scan resistant.
-//!
-//! Cost: O(K + log frames) per hit and per eviction. 84 + 8 K bytes per frame, 27 to 38 + 8 K for
-//! each ghost.
+//! Suits databases whose index and data pages differ in frequency. Cost: O(K + log frames) per hit
+//! and eviction. 84 + 8 K bytes per frame, 27 to 38 + 8 K for each ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::heap::KeyedFrames;

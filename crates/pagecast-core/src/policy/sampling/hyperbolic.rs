@@ -1,26 +1,17 @@
-//! Hyperbolic caching: the page with the fewest uses per time in the cache leaves, of a random
-//! sample.
+//! Hyperbolic caching: of a random sample the page leaves with the fewest uses per time in the
+//! cache.
 //!
-//! Blankstein, Sen, Freedman, "Hyperbolic caching: Flexible caching for web applications" (USENIX
-//! ATC 2017), section 3: priority n / t, n the uses since the page came in (the first included), t
-//! the time since then, recomputed lazily for `samples` (64) random pages.
+//! Source: Blankstein, Sen, Freedman, "Hyperbolic caching: Flexible caching for web applications"
+//! (USENIX ATC 2017), section 3: priority n / t, n the uses since the page came in, t the time
+//! since then, for `samples` (64) random pages.
 //!
-//! Deviations: costs and sizes are 1 (all pages are equal); no grouping of items. Time is the
-//! owner's: requests in a replay, nanoseconds in a pool. A sample that is lost to a race is drawn
-//! anew up to 4 times; then any frame is taken that can be had.
-//!
-//! Checked against libcachesim 0.3.5: within 0.5 % of its misses at every size of the shared traces
-//! that it has a value for. Caffeine's simulator draws 8 samples and is up to 43 % away from both
-//! (lirs-multi2 in 2,273 frames).
+//! Deviations: all pages are equal in cost and size, and not grouped. Time is the owner's. A sample
+//! that is lost to a race is drawn anew up to 4 times; then any frame is taken that can be had.
 //!
 //! Suits popularity that differs from page to page and fades; loops do no worse than under
-//! `random`.
-//!
-//! Cost: a hit is one atomic write in the frame's own line; an eviction looks at `samples` frames.
-//! 8 bytes per frame beside its word.
-//!
-//! Concurrency: counts and times are read and written relaxed; they only rank candidates, and the
-//! claim decides.
+//! `random`. Cost: a hit is one atomic write in the frame's own line; an eviction looks at
+//! `samples` frames. 8 bytes per frame. Concurrency: counts and times are relaxed; they only rank,
+//! and the claim decides.
 
 use super::{claim_any, lowest};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};

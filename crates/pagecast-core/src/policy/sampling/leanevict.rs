@@ -1,24 +1,16 @@
 //! LeanEvict: random pages cool down in a FIFO, and leave at its end unless they are used
 //! meanwhile.
 //!
-//! Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data management beyond main memory"
-//! (ICDE 2018), section III-C: hot pages carry no bookkeeping at all; when frames are short, a
-//! random hot page goes to the cooling stage, which holds the part `cooling` (20 %) of the frames;
-//! a use takes it back.
+//! Source: Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data management beyond main
+//! memory" (ICDE 2018), section III-C. Hot pages carry no bookkeeping. When frames are short, a
+//! random hot page goes to the cooling stage, the part `cooling` (20 %) of the frames.
 //!
-//! Deviations: LeanStore cools pages ahead with a background thread and unswizzles pointers,
-//! parents never before their children; here cooling pages are made up to their number when a
-//! victim is wanted, and pages have no parents. A page that is used while it cools is hot at once,
-//! but another takes its place in the stage only when it comes to the end, so that the hit needs no
-//! lock: within 0.3 % of the misses where it leaves the stage at once on most of the shared traces,
-//! up to 2.7 % more on one (lirs-sprite at 10 and 20 %). A refused page keeps its place in the FIFO
-//! and the next is proposed; if none can be had, hot pages are proposed too.
+//! Deviations: no background thread and no parents of pages; pages cool when a victim is wanted. A
+//! page that is used while it cools is hot at once, and leaves the stage only at its end, so that a
+//! hit needs no lock. A refused page keeps its place; if none can be had, hot pages are proposed.
 //!
-//! Suits hot sets that fit: it costs nothing to hit them. Scans are weeded out only as fast as
-//! chance picks them.
-//!
-//! Cost: a hit of a hot page reads the frame's word, of a cooling one it sets it, without a lock.
-//! O(1) per eviction, amortised over such hits. 28 bytes per frame beside its word.
+//! Suits hot sets that fit. Scans are weeded out only as fast as chance picks them. Cost: a hit of
+//! a cooling page sets its word, without a lock. O(1) per eviction, amortised. 28 bytes per frame.
 
 use crate::policy::list::{List, Nodes, first_taken};
 use crate::policy::{Access, Claimed, Frames, HitNeed, SequentialPolicy, part};

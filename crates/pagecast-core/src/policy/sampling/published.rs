@@ -2,22 +2,19 @@
 //! preset.
 //!
 //! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer
-//! Management" (PVLDB 18(13), 2025). Section 3, Algorithm 1: of `samples` random frames the page
-//! goes that scans want last. Section 4.1: of the samples the best `bulk` go, one by one as frames
-//! are needed. Section 4.2, Algorithm 2: statistics (`frequency`, see intervals.rs); the sooner of
-//! both times counts. Section 4.3: of pages with neither, the least recently used goes
-//! (`fallback=lru`). Section 4.5: [`ConcurrentPolicy::set_samples`]. Thesis, appendix A: draws with
-//! or without `replacement`.
+//! Management" (PVLDB 18(13), 2025). Section 3: of `samples` random frames the page goes that scans
+//! want last. 4.1: the best `bulk` of them go, one by one as frames are needed. 4.2: statistics
+//! (`frequency`, see intervals.rs). 4.3: of pages with neither the least recently used goes
+//! (`fallback=lru`). 4.5: [`ConcurrentPolicy::set_samples`]. Thesis, appendix A: draws with or
+//! without `replacement`.
 //!
 //! Deviations: a held frame is drawn again, four times a sample at most. A page that nothing can
-//! rank behind is claimed on the spot. A sample that is wanted sooner than those that go is not
-//! asked for exactly. With statistics or fallback, questions tell the page's last use. Claims
-//! settle races.
+//! rank behind is claimed on the spot. Questions say how far an answer matters and, where times of
+//! use are kept, the last use. Claims settle races.
 //!
-//! Suits scans with points among them; it learns of scans by reports alone. Cost: a hit is nothing,
-//! a write with `fallback`, two with `frequency`; an eviction `samples / bulk` questions. Bytes: 8
-//! a frame with `frequency`, else none; 16 a place of a bulk. Concurrency: no lock; two uses at
-//! once lose one.
+//! Suits scans with points among them. Cost: a hit is nothing, a write with `fallback`, two with
+//! `frequency`; an eviction `samples / bulk` questions. Bytes: 8 a frame with `frequency`, else
+//! none.
 
 use super::chosen::Chosen;
 use super::intervals::{Frequency, Intervals};

@@ -1,34 +1,20 @@
-//! WATT: the last eight uses of a page and its last four writes, in coarse time, give its rates at
-//! every scale.
+//! WATT: the last eight uses of a page and its last four writes, in coarse time, give its rates.
 //!
-//! Vöhringer, Leis, "Write-aware timestamp tracking: Effective and efficient page replacement for
-//! modern hardware" (PVLDB 16(11), 2023). Time advances by `epochs` (4) steps while the pool's
-//! contents turn over once. A history's value is the largest of min(i / (age_i + 1), 1) over its
-//! i-th last entry, the first times 0.1, so that one entry alone counts little. A page's value is
-//! that of its uses, writes included, and `write` (1) times that of its writes: what evicting it
-//! costs in reads, and in writes of that price. The lowest of 8 samples leaves if its value is low
-//! enough, else the lowest of 64. `write=0` is the read part alone, and keeps no history of writes.
+//! Source: Vöhringer, Leis, "Write-aware timestamp tracking: Effective and efficient page
+//! replacement for modern hardware" (PVLDB 16(11), 2023). A history's value is the largest of min(i
+//! / (age_i + 1), 1) over its i-th last entry, the first times 0.1. A page's value is that of its
+//! uses, and `write` (1) times that of its writes. Time advances by `epochs` (4) steps in a
+//! turnover of the pool. The lowest of 8 samples leaves if its value is low enough, else the lowest
+//! of 64.
 //!
-//! Deviations: what is "low enough" is ours: no higher than the value of the last victim that was
-//! the lowest of 64. The writes count whether or not the page is dirty now, as in the authors'
-//! simulator: the pool writes dirty pages ahead, and how often a page is written tells what its
-//! next eviction will cost. Both histories are forgotten when a page leaves. A sample that is lost
-//! to a race is drawn anew up to 4 times; then any frame is taken that can be had.
+//! Deviations: low enough is the value of the last victim that was the lowest of 64. Writes count
+//! whether or not the page is dirty now, as in the authors' simulator. Both histories are forgotten
+//! when a page leaves.
 //!
-//! Suits mixes of point accesses and scans, popularity that lasts, and devices on which writes are
-//! dear. A page that was used once ranks behind one that was used twice some twenty epochs ago, so
-//! working sets that change are its weakness (lirs-sprite in 707 frames: 30,433 misses where LRU
-//! has 18,121).
-//!
-//! Cost: the first hit of a frame in an epoch is two atomic writes, two more if it writes; further
-//! ones only read. An eviction looks at 8 frames, sometimes at 72. 56 bytes per frame beside its
-//! word, 32 without the writes.
-//!
-//! Concurrency: the word counts a page's uses and says which of the eight places is next; who
-//! raises it writes the place. A reader may see the new count and the place's old use, one rank too
-//! young for a moment. Values only rank candidates, so all accesses are relaxed, and the claim
-//! decides. Writes have a count of their own and go the same way; who admits a page has its frame
-//! alone and sets that count back.
+//! Suits mixes of points and scans, and dear writes; weak where working sets change. Cost: the
+//! first hit of a frame in an epoch is two writes, four if it writes; 56 bytes per frame, 32
+//! without writes. Concurrency: relaxed throughout. A reader may see a use one rank too young; the
+//! claim decides.
 
 use super::{claim_any, lowest};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
