@@ -35,8 +35,16 @@ pub enum HostError {
     /// The pool refuses: the file changed, mostly.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// The session planned with a listing of the file that is no longer true.
-    #[error("{}: the file changed after its table was listed ({what}); register the table again", path.display())]
+    /// A decoder panicked over what the file says.
+    #[error("{}: not a readable Parquet file: its decoder panicked: {what}", path.display())]
+    Decoder {
+        /// The file.
+        path: PathBuf,
+        /// What the panic says.
+        what: String,
+    },
+    /// The statement was planned with a listing of the file that is no longer true.
+    #[error("{}: the file changed after the statement was planned ({what}); run it again", path.display())]
     Relisted {
         /// The file.
         path: PathBuf,

@@ -16,6 +16,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataP
 use tokio::sync::OnceCell;
 
 use crate::error::HostError;
+use crate::guard::catch;
 use crate::store::read_range;
 
 /// What is read at first from a file's end: enough for the footer and page index of most files, in one request.
@@ -38,11 +39,9 @@ impl Footers {
         let slot = self.slot(relation);
         let load = async || {
             let file = Arc::clone(relation);
-            let task = tokio::task::spawn_blocking(move || decode(&file));
-            let (footer, bytes) = task.await.map_err(|stopped| HostError::Footer {
-                path: relation.path().to_owned(),
-                source: Arc::new(ParquetError::External(Box::new(stopped))),
-            })??;
+            let task = tokio::task::spawn_blocking(move || catch(|| decode(&file)));
+            let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
+            let (footer, bytes) = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;
             self.bytes_read.fetch_add(bytes, Relaxed);
             Ok(Arc::new(footer))
         };
@@ -85,6 +84,10 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
     let mut wanted = vec![tail];
     loop {
         for range in wanted {
+            if range.start > range.end || range.end > storage.len() {
+                let what = format!("its footer names bytes {range:?} of {}", storage.len());
+                return Err(not_parquet(ParquetError::General(what)));
+            }
             let len = range.end - range.start;
             let data = read_range(storage.as_ref(), &range).map_err(|error| HostError::Io {
                 path: path.to_owned(),
@@ -99,9 +102,31 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
             DecodeResult::NeedsData(ranges) => wanted = ranges,
             DecodeResult::Data(footer) => {
                 relation.verify()?;
+                check(&footer, storage.len()).map_err(not_parquet)?;
                 return Ok((footer, bytes));
             }
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
         }
     }
+}
+
+/// Fails unless all column chunks lie inside the file. Decoders take that for granted.
+fn check(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetError> {
+    for (number, row_group) in footer.row_groups().iter().enumerate() {
+        if row_group.num_rows() < 0 {
+            return Err(ParquetError::General(format!("row group {number} has {} rows", row_group.num_rows())));
+        }
+        for column in row_group.columns() {
+            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            let end = u64::try_from(start).ok().zip(u64::try_from(column.compressed_size()).ok());
+            if end.and_then(|(start, size)| start.checked_add(size)).is_none_or(|end| end > len) {
+                return Err(ParquetError::General(format!(
+                    "row group {number}, column {}: {} bytes from byte {start} are not inside a file of {len}",
+                    column.column_path(),
+                    column.compressed_size()
+                )));
+            }
+        }
+    }
+    Ok(())
 }

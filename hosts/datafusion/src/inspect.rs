@@ -15,7 +15,7 @@ use pagecast::{Relation, ScanId};
 use crate::Host;
 use crate::progress::Progress;
 use crate::read_plan::{PlannedRowGroup, plan_reads};
-use crate::source::InOrderScan;
+use crate::source::PoolScan;
 
 /// What the scans of a plan will read of one row group, after pruning.
 #[derive(Clone, Debug)]
@@ -55,8 +55,8 @@ impl Host {
         while let Some(node) = nodes.pop() {
             nodes.extend(node.children());
             let Some(source) = node.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source) else { continue };
-            let in_order = source.downcast_ref::<InOrderScan>().map(InOrderScan::config);
-            let Some(config) = in_order.or_else(|| source.downcast_ref::<FileScanConfig>()) else { continue };
+            let pooled = source.downcast_ref::<PoolScan>().map(PoolScan::config);
+            let Some(config) = pooled.or_else(|| source.downcast_ref::<FileScanConfig>()) else { continue };
             if crate::rule::is_local(config) {
                 let plan = plan_reads(config, self, context, &ExecutionPlanMetricsSet::new()).await?;
                 let read = |(relation, group): (&Arc<Relation>, &PlannedRowGroup)| PlannedRead {

@@ -42,8 +42,10 @@
 mod error;
 mod execution;
 mod footers;
+mod guard;
 mod inspect;
 mod metrics;
+mod naming;
 mod progress;
 mod read_plan;
 mod reader;
@@ -53,11 +55,13 @@ mod source;
 mod store;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use object_store::local::LocalFileSystem;
@@ -65,6 +69,7 @@ use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
 pub use error::HostError;
+pub use guard::silence_decoder_panics;
 pub use inspect::{PlannedRead, ScanPlace};
 pub use store::DeviceStore;
 
@@ -86,11 +91,16 @@ pub struct HostOptions {
     pub delivery: Delivery,
     /// Whether in-order scans tell the pool what they will read. Off, policies see nothing but requests.
     pub register: bool,
+    /// Whether scans keep stock delivery, and with it the order of the files, beneath functions whose results tell in
+    /// which order rows came: `first_value`, `last_value`, `nth_value`, `array_agg`, `string_agg`, and windows, where rows
+    /// tie. SQL promises none, but where stock DataFusion gives the same answer each time, so does the pool. Off, these
+    /// scans are delivered in order and registered like all others.
+    pub keep_order: bool,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { delivery: Delivery::InOrder, register: true }
+        Self { delivery: Delivery::InOrder, register: true, keep_order: true }
     }
 }
 
@@ -101,6 +111,8 @@ pub struct Host {
     footers: footers::Footers,
     files: LocalFileSystem,
     unregistered: AtomicU64,
+    /// Plan nodes that kept their children.
+    refused: AtomicU64,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and then.
     running: Mutex<Vec<Weak<progress::Progress>>>,
 }
@@ -124,6 +136,21 @@ impl Host {
     /// Executions of scans that the pool's predictor had no room for. They ran without predictions.
     pub fn unregistered_scans(&self) -> u64 {
         self.unregistered.load(Relaxed)
+    }
+
+    /// Plan nodes that refused to have the scans below them replaced, in all plans. Those scans read past the pool.
+    pub fn refused_plans(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Reads the footer of a file and checks that all it speaks of lies inside the file.
+    ///
+    /// # Errors
+    ///
+    /// It is no whole Parquet file, or cannot be read.
+    pub async fn check(&self, path: &Path) -> std::result::Result<(), HostError> {
+        let relation = self.pool.open(path)?;
+        self.footers.load(&relation).await.map(drop)
     }
 
     /// The generation of the file that stands there now, if it is the one that the plan was made for.
@@ -166,15 +193,36 @@ pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> A
         footers: footers::Footers::default(),
         files: LocalFileSystem::new(),
         unregistered: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
         running: Mutex::default(),
     });
     let state = ctx.state_ref();
     let mut state = state.write();
     let rule = Arc::new(rule::PoolUnderParquet::new(Arc::clone(&host)));
-    let with_rule = SessionStateBuilder::new_from_existing(state.clone())
+    let planner = naming::NamingPlanner { inner: Arc::clone(state.query_planner()), host: Arc::clone(&host) };
+    let mut with_rule = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_physical_optimizer_rule(rule)
-        .build();
-    *state = with_rule;
+        .with_runtime_env(listing_anew(state.runtime_env()))
+        .with_query_planner(Arc::new(planner))
+        .with_physical_optimizer_rule(rule);
+    if let Some(inner) = state.table_factories().get(PARQUET).cloned() {
+        let factory = naming::NamingFactory { inner, host: Arc::clone(&host) };
+        with_rule = with_rule.with_table_factory(PARQUET.to_owned(), Arc::new(factory));
+    }
+    *state = with_rule.build();
     host
+}
+
+/// The file type whose tables the host reads.
+const PARQUET: &str = "PARQUET";
+
+/// The same runtime without its cache of listings. A listing that stays for as long as the session lives would name files
+/// that have changed since, and a pool does not read another file than the one that was listed. Who gave listings a time
+/// to live keeps them.
+fn listing_anew(runtime: &Arc<RuntimeEnv>) -> Arc<RuntimeEnv> {
+    if runtime.cache_manager.get_list_files_cache_ttl().is_some() {
+        return Arc::clone(runtime);
+    }
+    let without = RuntimeEnvBuilder::from_runtime_env(runtime).with_object_list_cache_limit(0).build_arc();
+    without.unwrap_or_else(|_| Arc::clone(runtime))
 }

@@ -32,8 +32,9 @@ use parquet::file::metadata::ParquetMetaData;
 
 use self::probe::{Asked, Columns, Probe};
 use self::prune::Pruner;
-use crate::Host;
+use crate::guard::catch_in;
 use crate::row_groups::RowGroups;
+use crate::{Host, HostError};
 
 /// Footers that are read at the same time.
 const FOOTERS: usize = 16;
@@ -120,10 +121,14 @@ pub(crate) async fn plan_reads(
     let mut opened = stream::iter(files.into_iter().map(|file| open(Arc::clone(host), file))).buffered(FOOTERS);
     let mut plan = ReadPlan { files: Vec::new() };
     while let Some((file, relation, footer)) = opened.try_next().await? {
-        let access = wanted(&file, &footer)?;
-        let left = pruner.prune(&file, &footer, access.clone())?;
         let mut planned = PlannedFile { file, relation, row_groups: Vec::new() };
-        ask(&mut planned, &footer, access, left, &probe, config.limit).await?;
+        let planning = async {
+            let access = wanted(&planned.file, &footer)?;
+            let left = pruner.prune(&planned.file, &footer, access.clone())?;
+            ask(&mut planned, &footer, access, left, &probe, config.limit).await
+        };
+        let result = catch_in(planning).await;
+        result.map_err(|what| HostError::Decoder { path: planned.relation.path().to_owned(), what })??;
         plan.files.push(planned);
     }
     Ok(plan)

@@ -17,6 +17,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::Host;
+use crate::guard::Reading;
 use crate::metrics::PoolMetrics;
 use crate::progress::Ticket;
 use crate::row_groups::RowGroups;
@@ -25,11 +26,12 @@ use crate::row_groups::RowGroups;
 #[derive(Debug)]
 pub(crate) struct PoolReaderFactory {
     host: Arc<Host>,
+    reading: Arc<Reading>,
 }
 
 impl PoolReaderFactory {
-    pub(crate) fn new(host: Arc<Host>) -> Self {
-        Self { host }
+    pub(crate) fn new(host: Arc<Host>, reading: Arc<Reading>) -> Self {
+        Self { host, reading }
     }
 }
 
@@ -48,6 +50,8 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
             file_metrics: ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics),
             pool_metrics: PoolMetrics::new(metrics, partition),
             host: Arc::clone(&self.host),
+            reading: Arc::clone(&self.reading),
+            partition,
         }))
     }
 }
@@ -61,10 +65,14 @@ struct PoolReader {
     ticket: Option<Arc<Ticket>>,
     file_metrics: ParquetFileMetrics,
     pool_metrics: PoolMetrics,
+    /// Told which file the partition reads.
+    reading: Arc<Reading>,
+    partition: usize,
 }
 
 impl PoolReader {
     async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
+        self.reading.begins(self.partition, self.relation.path());
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         self.file_metrics.bytes_scanned.add(requested as usize);
         let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
@@ -103,6 +111,7 @@ impl AsyncFileReader for PoolReader {
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         async {
             let _timer = self.file_metrics.metadata_load_time.timer();
+            self.reading.begins(self.partition, self.relation.path());
             let footer = self.host.footers.load(&self.relation).await?;
             Ok(match &self.row_groups {
                 Some(row_groups) => row_groups.of(footer),

@@ -1,6 +1,7 @@
 //! The physical optimizer rule that puts the pool under every scan of local Parquet files.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
@@ -8,24 +9,37 @@ use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
 };
 
 use crate::reader::PoolReaderFactory;
-use crate::source::InOrderScan;
+use crate::source::PoolScan;
 use crate::{Delivery, Host};
 
 /// Replaces how local Parquet files are read, and nothing else of a plan.
 ///
-/// Under [`Delivery::Stock`] a scan keeps DataFusion's `FileScanConfig` and reads through the pool. Under
-/// [`Delivery::InOrder`] it becomes an [`InOrderScan`], unless what is above it relies on the order or the
+/// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool. Under
+/// [`Delivery::InOrder`] its row groups go to whichever partition asks, unless what is above it relies on the order or the
 /// partitioning of its rows, or wants the row groups in an order of its own (a top-k sort): those keep stock delivery.
 #[derive(Debug)]
 pub(crate) struct PoolUnderParquet {
     host: Arc<Host>,
+}
+
+/// What the plan above needs of the order of rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// Nothing.
+    Free,
+    /// The declared one, where it gets through.
+    Declared,
+    /// That of the files, whatever is between: nobody promised it, but it shows.
+    Files,
 }
 
 impl PoolUnderParquet {
@@ -33,51 +47,69 @@ impl PoolUnderParquet {
         Self { host }
     }
 
-    /// Rewrites the scans below `plan`, whose own rows must come in order when `ordered`.
-    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, ordered: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    /// Rewrites the scans below `plan`, whose own rows must come in this order. A node that refuses other children
+    /// keeps those that it has.
+    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, order: Order) -> Arc<dyn ExecutionPlan> {
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-            return Ok(self.scan(scan, ordered).map_or_else(|| Arc::clone(&plan), |scan| Arc::new(scan) as _));
+            return self.scan(scan, order).map_or_else(|| Arc::clone(&plan), |scan| Arc::new(scan) as _);
         }
         let children = plan.children();
         if children.is_empty() {
-            return Ok(plan);
+            return plan;
         }
-        let rewritten = children
+        let rewritten: Vec<_> = children
             .iter()
             .enumerate()
-            .map(|(i, child)| self.rewrite(Arc::clone(child), order_matters(plan.as_ref(), i, ordered)))
-            .collect::<Result<Vec<_>>>()?;
+            .map(|(i, child)| self.rewrite(Arc::clone(child), self.order_of_child(plan.as_ref(), i, order)))
+            .collect();
         if children.iter().zip(&rewritten).all(|(old, new)| Arc::ptr_eq(old, new)) {
-            return Ok(plan);
+            return plan;
         }
-        plan.replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        Arc::clone(&plan).replace_children(rewritten, options).unwrap_or_else(|_| {
+            self.host.refused.fetch_add(1, Relaxed);
+            plan
+        })
     }
 
-    fn scan(&self, scan: &DataSourceExec, ordered: bool) -> Option<DataSourceExec> {
+    fn order_of_child(&self, plan: &dyn ExecutionPlan, i: usize, order: Order) -> Order {
+        if order == Order::Files || self.host.options.keep_order && shows_order(plan) {
+            Order::Files
+        } else if order_matters(plan, i, order == Order::Declared) {
+            Order::Declared
+        } else {
+            Order::Free
+        }
+    }
+
+    fn scan(&self, scan: &DataSourceExec, order: Order) -> Option<DataSourceExec> {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
         if !is_local(config) {
             return None;
         }
-        let factory = PoolReaderFactory::new(Arc::clone(&self.host));
+        let reading = Arc::default();
+        let factory = PoolReaderFactory::new(Arc::clone(&self.host), Arc::clone(&reading));
         let source = source.clone().with_parquet_file_reader_factory(Arc::new(factory));
-        let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
-        let in_order = self.host.options.delivery == Delivery::InOrder && !ordered && may_move_rows(&config);
-        Some(if in_order {
+        let mut config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
+        let mut delivery = self.host.options.delivery;
+        if order != Order::Free || !may_move_rows(&config) {
+            delivery = Delivery::Stock;
+        }
+        if delivery == Delivery::InOrder {
             // Nobody needs the declared order, and rows that move between partitions no longer have it.
-            let config =
-                FileScanConfigBuilder::from(config).with_output_ordering(vec![]).with_preserve_order(false).build();
-            DataSourceExec::from(InOrderScan::new(config, Arc::clone(&self.host)))
-        } else {
-            scan.clone().with_data_source(Arc::new(config))
-        })
+            let unordered = FileScanConfigBuilder::from(config).with_output_ordering(vec![]);
+            config = unordered.with_preserve_order(false).build();
+        }
+        let scanned = PoolScan::new(config, Arc::clone(&self.host), delivery, reading);
+        Some(scan.clone().with_data_source(Arc::new(scanned)))
     }
 }
 
 impl PhysicalOptimizerRule for PoolUnderParquet {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         // The user sees the order of the root's rows, so an order that the root promises is one that it needs.
-        let ordered = plan.output_ordering().is_some();
-        self.rewrite(plan, ordered)
+        let order = if plan.output_ordering().is_some() { Order::Declared } else { Order::Free };
+        Ok(self.rewrite(plan, order))
     }
 
     fn name(&self) -> &str {
@@ -103,6 +135,16 @@ fn order_matters(plan: &dyn ExecutionPlan, i: usize, ordered: bool) -> bool {
     // A partial sort builds on the order that it finds, without saying so either.
     let required = plan.required_input_ordering()[i].is_some() || plan.is::<PartialSortExec>();
     required || top_k || first_rows || (ordered && plan.maintains_input_order()[i])
+}
+
+/// Whether the result tells in which order rows came, though no order is promised: aggregates that pick or list values,
+/// and windows, where rows tie.
+fn shows_order(plan: &dyn ExecutionPlan) -> bool {
+    const AGGREGATES: [&str; 5] = ["first_value", "last_value", "nth_value", "array_agg", "string_agg"];
+    let aggregates = plan.downcast_ref::<AggregateExec>().map_or(&[][..], AggregateExec::aggr_expr);
+    aggregates.iter().any(|aggregate| AGGREGATES.contains(&aggregate.fun().name()))
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>()
 }
 
 /// Whether row groups of this scan may be handed to any of its partitions.

@@ -1,4 +1,4 @@
-//! A Parquet scan whose partitions take row groups in file order from one queue, known to the pool as one scan.
+//! The source that reads local Parquet files through the pool, in either delivery.
 
 use std::any::Any;
 use std::fmt;
@@ -15,54 +15,74 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 
-use crate::Host;
 use crate::execution::Siblings;
+use crate::guard::{Reading, guarded};
 use crate::metrics::ScanMetrics;
+use crate::{Delivery, Host};
 
-/// In-order delivery: the data source that replaces a `FileScanConfig` of local Parquet files.
+/// The data source that replaces a `FileScanConfig` of local Parquet files.
 ///
-/// It decodes, filters and projects nothing itself. The wrapped configuration answers every question about the plan;
-/// at execution its own stream is opened over a work queue of strokes, a row group each or several small ones (see [`Siblings`]).
+/// It decodes, filters and projects nothing itself. The wrapped configuration answers every question about the plan. In
+/// stock delivery it is executed as it is. In order, its own stream is opened over a work queue of strokes, a row group
+/// each or several small ones (see [`Siblings`]), so that all partitions are one scan of the pool.
 #[derive(Clone, Debug)]
-pub(crate) struct InOrderScan {
+pub(crate) struct PoolScan {
     pub(crate) config: FileScanConfig,
     host: Arc<Host>,
+    delivery: Delivery,
+    reading: Arc<Reading>,
     metrics: Arc<ScanMetrics>,
 }
 
-impl InOrderScan {
-    /// `config` reads Parquet through the host's reader factory and promises no order of rows.
-    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>) -> Self {
-        Self { config, host, metrics: Arc::default() }
+impl PoolScan {
+    /// `config` reads Parquet through the host's readers, who tell `reading`. In order, it promises no order of rows.
+    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, delivery: Delivery, reading: Arc<Reading>) -> Self {
+        Self { config, host, delivery, reading, metrics: Arc::default() }
     }
 
     /// The scan that it wraps.
     pub(crate) fn config(&self) -> &FileScanConfig {
         &self.config
     }
+
+    /// Whether it is delivered in order.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.delivery == Delivery::InOrder
+    }
 }
 
-impl DataSource for InOrderScan {
-    /// Without siblings to share with, a partition is its own file group, as in stock delivery.
+impl DataSource for PoolScan {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.config.open(partition, context)
+        self.open_with_args(OpenArgs::new(partition, context))
     }
 
+    /// Without siblings to share with, a partition is its own file group, as in stock delivery.
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let OpenArgs { partition, context, sibling_state } = args;
-        match sibling_state.as_ref().and_then(|state| state.downcast_ref::<Siblings>()) {
-            Some(siblings) => siblings.open(partition, context),
-            None => self.open(partition, context),
-        }
+        let partition = args.partition;
+        let siblings = args.sibling_state.as_ref().and_then(|state| state.downcast_ref::<Siblings>());
+        let batches = match siblings {
+            Some(siblings) => siblings.open(partition, Arc::clone(&args.context))?,
+            None => self.config.open_with_args(args)?,
+        };
+        let (schema, reading) = (batches.schema(), Arc::clone(&self.reading));
+        let batches = guarded(batches, move |what| reading.panicked(partition, what));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
-    fn create_sibling_state(&self, _config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn create_sibling_state(&self, options: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        if !self.is_in_order() {
+            return self.config.create_sibling_state(options);
+        }
         Some(Arc::new(Siblings::new(self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics))))
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         self.config.fmt_as(t, f)?;
+        if !self.is_in_order() {
+            return Ok(());
+        }
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", delivery=in-order"),
             DisplayFormatType::TreeRender => writeln!(f, "delivery=in-order"),
@@ -95,7 +115,10 @@ impl DataSource for InOrderScan {
     }
 
     fn metrics(&self) -> ExecutionPlanMetricsSet {
-        self.metrics.with(&self.config.metrics())
+        match self.delivery {
+            Delivery::Stock => self.config.metrics(),
+            Delivery::InOrder => self.metrics.with(&self.config.metrics()),
+        }
     }
 
     /// The rule that makes this source is the optimizer's last, so there is nothing left to push into it.

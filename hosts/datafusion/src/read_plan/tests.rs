@@ -17,7 +17,7 @@ use parquet::file::properties::WriterProperties;
 use super::*;
 use crate::install;
 use crate::progress::Progress;
-use crate::source::InOrderScan;
+use crate::source::PoolScan;
 
 const PAGE: u64 = 4096;
 const ROWS: i64 = 12_000;
@@ -110,7 +110,11 @@ impl Scene {
 
 fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<FileScanConfig> {
     if let Some(exec) = plan.downcast_ref::<DataSourceExec>() {
-        return exec.data_source().downcast_ref::<InOrderScan>().map(|scan| scan.config.clone());
+        return exec
+            .data_source()
+            .downcast_ref::<PoolScan>()
+            .filter(|scan| scan.is_in_order())
+            .map(|scan| scan.config.clone());
     }
     plan.children().into_iter().find_map(scan_of)
 }

@@ -75,7 +75,10 @@ pub(crate) fn write(path: &Path, rows: &RecordBatch, row_group: usize) {
         .build();
     let file = File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();
-    writer.write(rows).unwrap();
+    // In pieces, because the writer calls itself for each row group that it begins.
+    for from in (0..rows.num_rows()).step_by(row_group) {
+        writer.write(&rows.slice(from, row_group.min(rows.num_rows() - from))).unwrap();
+    }
     writer.close().unwrap();
 }
 

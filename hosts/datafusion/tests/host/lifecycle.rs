@@ -181,3 +181,51 @@ async fn a_scan_without_room_in_the_predictor_runs_all_the_same() {
     run(&ctx, sql).await;
     assert_eq!(host.footer_bytes_read(), once, "a footer was read again");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_change_between_statements_are_listed_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, _pool) = with_numbers(folder.path(), 2).await;
+    let file = |number: usize| folder.path().join(format!("{number}.parquet"));
+    let location = file(0).display().to_string();
+    ctx.sql(&format!("CREATE EXTERNAL TABLE zero STORED AS PARQUET LOCATION '{location}'")).await.unwrap();
+    let counts = async || {
+        let count = async |table: &str| run(&ctx, &format!("SELECT count(*), sum(id) FROM {table}")).await;
+        let text = format!("{:?} {:?}", count("numbers").await, count("zero").await);
+        text.replace(|c: char| !c.is_ascii_digit() && c != ' ', "")
+    };
+    let sum = |rows: i64| (0..rows).sum::<i64>();
+    let (all, half) = (format!("{ROWS} {}", sum(ROWS)), format!("{} {}", ROWS / 2, sum(ROWS / 2)));
+    assert_eq!(counts().await, format!("{all} {half}"));
+    // Touched: the same bytes at another time.
+    let bytes = fs::read(file(0)).unwrap();
+    fs::write(file(0), &bytes).unwrap();
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    fs::File::options().write(true).open(file(0)).unwrap().set_modified(time).unwrap();
+    assert_eq!(counts().await, format!("{all} {half}"));
+    // Replaced by other rows.
+    write(&folder.path().join("new"), &numbers(0, 10), 1000);
+    fs::rename(folder.path().join("new"), file(0)).unwrap();
+    let other = format!("{} {}", ROWS / 2 + 10, sum(ROWS) - sum(ROWS / 2) + sum(10));
+    assert_eq!(counts().await, format!("{other} 10 45"));
+    // One goes, and one comes.
+    fs::remove_file(file(1)).unwrap();
+    write(&file(2), &numbers(10, 5), 1000);
+    assert_eq!(counts().await, format!("15 {} 10 45", sum(15)));
+}
+
+#[tokio::test]
+async fn listings_with_a_time_to_live_and_limits_of_memory_stay() {
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::prelude::SessionConfig;
+    let lasting = RuntimeEnvBuilder::new().with_object_list_cache_ttl(Some(std::time::Duration::from_secs(60)));
+    for (runtime, kept) in [(lasting, true), (RuntimeEnvBuilder::new(), false)] {
+        let runtime = runtime.with_memory_limit(1 << 20, 1.0).build_arc().unwrap();
+        let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), Arc::clone(&runtime));
+        install(&ctx, pool(1 << 20));
+        let now = ctx.runtime_env();
+        assert_eq!(now.cache_manager.get_list_files_cache().is_some(), kept);
+        assert!(Arc::ptr_eq(&now.memory_pool, &runtime.memory_pool));
+        assert!(runtime.cache_manager.get_list_files_cache().is_some(), "other sessions of the runtime are left alone");
+    }
+}

@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod data;
+mod faults;
 mod lifecycle;
+mod order;
+mod refusing;
+mod row_groups;
 mod rows;
 mod tables;
 mod tpch;
