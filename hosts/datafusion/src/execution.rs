@@ -162,13 +162,13 @@ fn work(row_group: &PlannedRowGroup) -> u64 {
 }
 
 /// How much work makes a stroke: so much that opening does not count, and so little that no partition goes without.
-fn stroke_work(plan: &ReadPlan, partitions: usize) -> u64 {
+pub(crate) fn stroke_work(plan: &ReadPlan, partitions: usize) -> u64 {
     let all: u64 = plan.row_groups().map(|(_, row_group)| work(row_group)).sum();
     (all / (STROKES_EACH * partitions.max(1) as u64)).min(STROKE)
 }
 
 /// The row groups of a file in strokes: one each, or as many small ones as make enough work.
-fn strokes(row_groups: &[PlannedRowGroup], enough: u64) -> impl Iterator<Item = &[PlannedRowGroup]> {
+pub(crate) fn strokes(row_groups: &[PlannedRowGroup], enough: u64) -> impl Iterator<Item = &[PlannedRowGroup]> {
     let mut rest = row_groups;
     std::iter::from_fn(move || {
         let mut done = 0;

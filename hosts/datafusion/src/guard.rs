@@ -111,7 +111,8 @@ mod tests {
     async fn a_panic_ends_the_stream_by_name() {
         let reading = Reading::default();
         reading.begins(3, Path::new("/data/one.parquet"));
-        let items = stream::iter([1, 2, 3]).map(|item| if item == 2 { panic!("page {item} is too long") } else { Ok(item) });
+        let items =
+            stream::iter([1, 2, 3]).map(|item| if item == 2 { panic!("page {item} is too long") } else { Ok(item) });
         let items: Vec<_> = guarded(items, move |what| reading.panicked(3, what)).collect().await;
         assert_eq!(items.len(), 2);
         let error = items[1].as_ref().unwrap_err().to_string();

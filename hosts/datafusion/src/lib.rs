@@ -91,10 +91,10 @@ pub struct HostOptions {
     pub delivery: Delivery,
     /// Whether in-order scans tell the pool what they will read. Off, policies see nothing but requests.
     pub register: bool,
-    /// Whether scans keep stock delivery, and with it the order of the files, beneath functions whose results tell in
-    /// which order rows came: `first_value`, `last_value`, `nth_value`, `array_agg`, `string_agg`, and windows, where rows
-    /// tie. SQL promises none, but where stock DataFusion gives the same answer each time, so does the pool. Off, these
-    /// scans are delivered in order and registered like all others.
+    /// Whether rows come in the order of the files beneath functions whose results tell in which order they came:
+    /// `first_value`, `last_value`, `nth_value`, `array_agg`, `string_agg`, and windows, where rows tie. SQL promises none,
+    /// but people see it. Files of less than DataFusion's `repartition_file_min_size` together are read by one stream; larger
+    /// ones by several, as DataFusion does, which promises nothing either. Off, such scans are delivered like all others.
     pub keep_order: bool,
 }
 

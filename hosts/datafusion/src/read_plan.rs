@@ -135,7 +135,10 @@ pub(crate) async fn plan_reads(
 }
 
 /// Finds the generation of `file` that was listed, and its footer.
-async fn open(host: Arc<Host>, file: PartitionedFile) -> Result<(PartitionedFile, Arc<Relation>, Arc<ParquetMetaData>)> {
+async fn open(
+    host: Arc<Host>,
+    file: PartitionedFile,
+) -> Result<(PartitionedFile, Arc<Relation>, Arc<ParquetMetaData>)> {
     let relation = host.open(&file)?;
     let footer = host.footers.load(&relation).await?;
     Ok((file, relation, footer))

@@ -18,7 +18,7 @@ use datafusion::physical_plan::{
 };
 
 use crate::reader::PoolReaderFactory;
-use crate::source::PoolScan;
+use crate::source::{PoolScan, Streams};
 use crate::{Delivery, Host};
 
 /// Replaces how local Parquet files are read, and nothing else of a plan.
@@ -26,6 +26,8 @@ use crate::{Delivery, Host};
 /// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool. Under
 /// [`Delivery::InOrder`] its row groups go to whichever partition asks, unless what is above it relies on the order or the
 /// partitioning of its rows, or wants the row groups in an order of its own (a top-k sort): those keep stock delivery.
+/// Beneath functions whose results tell in which order rows came ([`HostOptions::keep_order`](crate::HostOptions)), small
+/// files are read by one stream, and large ones keep stock delivery.
 #[derive(Debug)]
 pub(crate) struct PoolUnderParquet {
     host: Arc<Host>,
@@ -38,8 +40,9 @@ enum Order {
     Free,
     /// The declared one, where it gets through.
     Declared,
-    /// That of the files, whatever is between: nobody promised it, but it shows.
-    Files,
+    /// That of the files, whatever is between: nobody promised it, but it shows. It can be had of files of fewer bytes
+    /// than these, which no plan needs several streams for.
+    Files(u64),
 }
 
 impl PoolUnderParquet {
@@ -48,8 +51,8 @@ impl PoolUnderParquet {
     }
 
     /// Rewrites the scans below `plan`, whose own rows must come in this order. A node that refuses other children
-    /// keeps those that it has.
-    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, order: Order) -> Arc<dyn ExecutionPlan> {
+    /// keeps those that it has. `small` is the size up to which files are read by one stream.
+    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, order: Order, small: u64) -> Arc<dyn ExecutionPlan> {
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
             return self.scan(scan, order).map_or_else(|| Arc::clone(&plan), |scan| Arc::new(scan) as _);
         }
@@ -60,7 +63,11 @@ impl PoolUnderParquet {
         let rewritten: Vec<_> = children
             .iter()
             .enumerate()
-            .map(|(i, child)| self.rewrite(Arc::clone(child), self.order_of_child(plan.as_ref(), i, order)))
+            .map(|(i, child)| {
+                let shows = self.host.options.keep_order && shows_order(plan.as_ref());
+                let of_child = if shows { Order::Files(small) } else { order_of_child(plan.as_ref(), i, order) };
+                self.rewrite(Arc::clone(child), of_child, small)
+            })
             .collect();
         if children.iter().zip(&rewritten).all(|(old, new)| Arc::ptr_eq(old, new)) {
             return plan;
@@ -72,16 +79,6 @@ impl PoolUnderParquet {
         })
     }
 
-    fn order_of_child(&self, plan: &dyn ExecutionPlan, i: usize, order: Order) -> Order {
-        if order == Order::Files || self.host.options.keep_order && shows_order(plan) {
-            Order::Files
-        } else if order_matters(plan, i, order == Order::Declared) {
-            Order::Declared
-        } else {
-            Order::Free
-        }
-    }
-
     fn scan(&self, scan: &DataSourceExec, order: Order) -> Option<DataSourceExec> {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
         if !is_local(config) {
@@ -91,25 +88,27 @@ impl PoolUnderParquet {
         let factory = PoolReaderFactory::new(Arc::clone(&self.host), Arc::clone(&reading));
         let source = source.clone().with_parquet_file_reader_factory(Arc::new(factory));
         let mut config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
-        let mut delivery = self.host.options.delivery;
-        if order != Order::Free || !may_move_rows(&config) {
-            delivery = Delivery::Stock;
-        }
-        if delivery == Delivery::InOrder {
+        let streams = match order {
+            _ if self.host.options.delivery == Delivery::Stock || !may_move_rows(&config) => Streams::Stock,
+            Order::Free => Streams::InOrder,
+            Order::Files(small) if bytes(&config) < small => Streams::First,
+            Order::Files(_) | Order::Declared => Streams::Stock,
+        };
+        if streams != Streams::Stock {
             // Nobody needs the declared order, and rows that move between partitions no longer have it.
             let unordered = FileScanConfigBuilder::from(config).with_output_ordering(vec![]);
             config = unordered.with_preserve_order(false).build();
         }
-        let scanned = PoolScan::new(config, Arc::clone(&self.host), delivery, reading);
+        let scanned = PoolScan::new(config, Arc::clone(&self.host), streams, reading);
         Some(scan.clone().with_data_source(Arc::new(scanned)))
     }
 }
 
 impl PhysicalOptimizerRule for PoolUnderParquet {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         // The user sees the order of the root's rows, so an order that the root promises is one that it needs.
         let order = if plan.output_ordering().is_some() { Order::Declared } else { Order::Free };
-        Ok(self.rewrite(plan, order))
+        Ok(self.rewrite(plan, order, config.optimizer.repartition_file_min_size as u64))
     }
 
     fn name(&self) -> &str {
@@ -135,6 +134,20 @@ fn order_matters(plan: &dyn ExecutionPlan, i: usize, ordered: bool) -> bool {
     // A partial sort builds on the order that it finds, without saying so either.
     let required = plan.required_input_ordering()[i].is_some() || plan.is::<PartialSortExec>();
     required || top_k || first_rows || (ordered && plan.maintains_input_order()[i])
+}
+
+fn order_of_child(plan: &dyn ExecutionPlan, i: usize, order: Order) -> Order {
+    match order {
+        Order::Files(_) => order,
+        _ if order_matters(plan, i, order == Order::Declared) => Order::Declared,
+        _ => Order::Free,
+    }
+}
+
+/// Bytes of the files of a scan, or of the ranges that it reads of them.
+fn bytes(config: &FileScanConfig) -> u64 {
+    let files = config.file_groups.iter().flat_map(|group| group.iter());
+    files.map(|file| file.range.as_ref().map_or(file.object_meta.size, |r| (r.end - r.start).max(0) as u64)).sum()
 }
 
 /// Whether the result tells in which order rows came, though no order is promised: aggregates that pick or list values,

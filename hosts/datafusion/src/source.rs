@@ -12,15 +12,15 @@ use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayFormatType, EmptyRecordBatchStream};
 
+use crate::Host;
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
 use crate::metrics::ScanMetrics;
-use crate::{Delivery, Host};
 
 /// The data source that replaces a `FileScanConfig` of local Parquet files.
 ///
@@ -31,15 +31,26 @@ use crate::{Delivery, Host};
 pub(crate) struct PoolScan {
     pub(crate) config: FileScanConfig,
     host: Arc<Host>,
-    delivery: Delivery,
+    streams: Streams,
     reading: Arc<Reading>,
     metrics: Arc<ScanMetrics>,
 }
 
+/// Which partition reads what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Streams {
+    /// As DataFusion does.
+    Stock,
+    /// Each the stroke that comes next, as one scan of the pool.
+    InOrder,
+    /// The first one all strokes, so that rows come in the order of the files.
+    First,
+}
+
 impl PoolScan {
     /// `config` reads Parquet through the host's readers, who tell `reading`. In order, it promises no order of rows.
-    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, delivery: Delivery, reading: Arc<Reading>) -> Self {
-        Self { config, host, delivery, reading, metrics: Arc::default() }
+    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, streams: Streams, reading: Arc<Reading>) -> Self {
+        Self { config, host, streams, reading, metrics: Arc::default() }
     }
 
     /// The scan that it wraps.
@@ -49,7 +60,7 @@ impl PoolScan {
 
     /// Whether it is delivered in order.
     pub(crate) fn is_in_order(&self) -> bool {
-        self.delivery == Delivery::InOrder
+        self.streams != Streams::Stock
     }
 }
 
@@ -61,6 +72,9 @@ impl DataSource for PoolScan {
     /// Without siblings to share with, a partition is its own file group, as in stock delivery.
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let partition = args.partition;
+        if self.streams == Streams::First && partition > 0 {
+            return Ok(Box::pin(EmptyRecordBatchStream::new(self.config.projected_schema()?)));
+        }
         let siblings = args.sibling_state.as_ref().and_then(|state| state.downcast_ref::<Siblings>());
         let batches = match siblings {
             Some(siblings) => siblings.open(partition, Arc::clone(&args.context))?,
@@ -84,8 +98,13 @@ impl DataSource for PoolScan {
             return Ok(());
         }
         match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", delivery=in-order"),
-            DisplayFormatType::TreeRender => writeln!(f, "delivery=in-order"),
+            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", delivery=in-order")?,
+            DisplayFormatType::TreeRender => writeln!(f, "delivery=in-order")?,
+        }
+        match t {
+            _ if self.streams != Streams::First => Ok(()),
+            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", streams=first"),
+            DisplayFormatType::TreeRender => writeln!(f, "streams=first"),
         }
     }
 
@@ -115,9 +134,9 @@ impl DataSource for PoolScan {
     }
 
     fn metrics(&self) -> ExecutionPlanMetricsSet {
-        match self.delivery {
-            Delivery::Stock => self.config.metrics(),
-            Delivery::InOrder => self.metrics.with(&self.config.metrics()),
+        match self.streams {
+            Streams::Stock => self.config.metrics(),
+            Streams::InOrder | Streams::First => self.metrics.with(&self.config.metrics()),
         }
     }
 

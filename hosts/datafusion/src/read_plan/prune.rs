@@ -10,8 +10,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
-    PagePruningAccessPlanFilter, ParquetAccessPlan, RowGroupAccessPlanFilter,
-    apply_file_schema_type_coercions,
+    PagePruningAccessPlanFilter, ParquetAccessPlan, RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
 };
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileMetrics, ParquetSource};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
@@ -19,9 +18,7 @@ use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
 };
 use datafusion::physical_optimizer::pruning::{FilePruner, PruningPredicateBuilder};
-use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricType, PruningMetrics,
-};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricType, PruningMetrics};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;

@@ -15,6 +15,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
+use crate::execution::{stroke_work, strokes};
 use crate::install;
 use crate::progress::Progress;
 use crate::source::PoolScan;
@@ -71,6 +72,10 @@ struct Outcome {
 impl Scene {
     async fn new(folder: &Path, while_decoding: bool) -> Self {
         write_files(folder);
+        Self::over(folder, while_decoding).await
+    }
+
+    async fn over(folder: &Path, while_decoding: bool) -> Self {
         let mut config = SessionConfig::new().with_target_partitions(3);
         config.options_mut().execution.parquet.pushdown_filters = while_decoding;
         config.options_mut().optimizer.repartition_file_min_size = 1 << 10;
@@ -86,7 +91,8 @@ impl Scene {
     async fn run(&self, sql: &str) -> Outcome {
         let plan = self.ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
         let config = scan_of(&plan).unwrap_or_else(|| panic!("no in-order scan for {sql}"));
-        let planned = plan_reads(&config, &self.host, &self.ctx.task_ctx(), &ExecutionPlanMetricsSet::new()).await.unwrap();
+        let planned =
+            plan_reads(&config, &self.host, &self.ctx.task_ctx(), &ExecutionPlanMetricsSet::new()).await.unwrap();
         let before = self.host.pool().stats().bytes_requested;
         self.requested.0.lock().clear();
         collect(plan, self.ctx.task_ctx()).await.unwrap();
@@ -97,10 +103,7 @@ impl Scene {
         };
         Outcome {
             planned_pages: planned.row_groups().flat_map(pages).collect(),
-            registered_pages: Progress::new(&self.host, &planned)
-                .registered_pages()
-                .map(PageId::raw)
-                .collect(),
+            registered_pages: Progress::new(&self.host, &planned).registered_pages().map(PageId::raw).collect(),
             requested_pages: self.requested.0.lock().clone(),
             requested_bytes: self.host.pool().stats().bytes_requested - before,
             planned,
@@ -181,4 +184,42 @@ async fn a_filter_while_decoding_reads_part_of_what_is_planned() {
     assert!(filtered.requested_pages.is_subset(&filtered.planned_pages));
     assert_eq!(filtered.registered_pages, filtered.planned_pages);
     assert!(filtered.requested_bytes > 0 && filtered.requested_bytes <= filtered.planned.bytes());
+}
+
+/// A file of 600 row groups of ten rows.
+fn write_small_row_groups(folder: &Path) {
+    let batch = |from: i64| {
+        let number: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + 10));
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values((from..from + 10).map(|id| format!("{id:x}"))));
+        RecordBatch::try_from_iter([("id", number), ("text", text)]).unwrap()
+    };
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(10)).build();
+    let to = File::create(folder.join("small.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(to, batch(0).schema(), Some(properties)).unwrap();
+    (0..600).for_each(|row_group| writer.write(&batch(row_group * 10)).unwrap());
+    writer.close().unwrap();
+}
+
+#[tokio::test]
+async fn small_row_groups_come_in_strokes_that_carry_nothing_of_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    write_small_row_groups(folder.path());
+    let scene = Scene::over(folder.path(), false).await;
+    let all = scene.run("SELECT max(text), sum(id) FROM t").await;
+    all.assert_exact("all row groups");
+    let some = scene.run("SELECT max(text) FROM t WHERE id < 45 OR id > 5555").await;
+    some.assert_exact("some row groups");
+    assert_eq!(some.rows(), 50 + 450);
+
+    let [file] = &all.planned.files[..] else { panic!("{} files", all.planned.files.len()) };
+    let opened: Vec<_> = strokes(&file.row_groups, stroke_work(&all.planned, 2)).collect();
+    assert!(opened.len() <= 40, "{} strokes for two partitions", opened.len());
+    let carried = |stroke: &&[PlannedRowGroup]| {
+        let file = file.with(stroke);
+        (file.extension::<ParquetAccessPlan>().unwrap().len(), file.extension::<RowGroups>().unwrap().0.len())
+    };
+    let (accesses, numbers): (Vec<_>, Vec<_>) = opened.iter().map(carried).unzip();
+    assert_eq!((accesses.iter().sum::<usize>(), numbers.iter().sum::<usize>()), (600, 600));
+    // Where a row group is work enough, it is a stroke.
+    assert_eq!(strokes(&file.row_groups, 1).count(), 600);
 }

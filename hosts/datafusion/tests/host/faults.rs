@@ -44,7 +44,10 @@ async fn a_broken_file_ends_its_query_only() {
                 install_with(&ctx, pool.clone(), HostOptions { delivery, ..HostOptions::default() });
                 register(&ctx, "good", good.path()).await;
                 register(&ctx, "broken", broken.path()).await;
-                for sql in ["SELECT * FROM broken", "SELECT max(l) FROM (SELECT count(*) AS l FROM (SELECT DISTINCT * FROM broken))"] {
+                for sql in [
+                    "SELECT * FROM broken",
+                    "SELECT max(l) FROM (SELECT count(*) AS l FROM (SELECT DISTINCT * FROM broken))",
+                ] {
                     assert_named(&ctx, fault, query(&ctx, sql).await).await;
                 }
                 assert_eq!((pool.scans().len(), pool.pinned()), (0, 0));
