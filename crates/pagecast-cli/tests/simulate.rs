@@ -319,14 +319,17 @@ fn one_bad_line_among_millions() {
 fn one_file_that_fails_leaves_the_others() {
     let folder = Folder::new();
     let (good, csv) = (folder.text("good.txt"), folder.text("out.csv"));
-    // The folder is there, but nothing can be made in it.
+    // It can be opened, and takes nothing.
     let run =
-        pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "10", "--json", "/proc/out.json", "--csv", &csv]);
-    fails(&run, 1, &["cannot write /proc/out.json"]);
+        pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "10", "--json", "/dev/full", "--csv", &csv]);
+    fails(&run, 1, &["cannot write /dev/full"]);
     assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 2);
     assert!(run.out.contains("good.txt"));
-    let run = pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "10", "--csv", "/no/folder/x"]);
-    fails(&run, 2, &["--csv"]);
+    for unwritable in ["/no/folder/x", "/proc/x"] {
+        let run = pagecast(&["simulate", &good, "--policies", "lru", "--sizes", "10", "--csv", unwritable]);
+        fails(&run, 2, &["--csv", unwritable]);
+        assert_eq!(run.out, "", "found before the run");
+    }
 }
 
 #[test]
