@@ -6,7 +6,7 @@ COMMENT ON VIEW pg_pagecast_scans IS 'scans that are registered now: what each r
 COMMENT ON COLUMN pg_pagecast_scans.pid IS 'process that reads, or leads the parallel workers that read';
 COMMENT ON COLUMN pg_pagecast_scans.scan IS 'plan node, counted as in the server''s own plan trees';
 COMMENT ON COLUMN pg_pagecast_scans.relation IS 'table that is read; null in another database';
-COMMENT ON COLUMN pg_pagecast_scans.kind IS 'bitmap, sequential, index (nearly in the table''s order) or trailing index (across the table)';
+COMMENT ON COLUMN pg_pagecast_scans.kind IS 'bitmap, sequential, or trailing index (an index scan across the table)';
 COMMENT ON COLUMN pg_pagecast_scans."position" IS 'blocks done; of a trailing index scan units of 16 index entries';
 COMMENT ON COLUMN pg_pagecast_scans.speed IS 'blocks, or units, per second; before the first measurement what scans of this kind usually have';
 COMMENT ON COLUMN pg_pagecast_scans.blocks_left IS 'blocks, or units, still to come';

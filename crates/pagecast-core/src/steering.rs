@@ -16,9 +16,6 @@
 //!   which a guest in another's pool does not see. Counts of pages that stay are kept low, so that a rise is seen. Of a page that was not seen twice nothing is known, and the clock goes on
 //!   with it as if we were not there, also no faster: the hand comes by more often, and most times leaves the count as it was.
 //!
-//! * Of a page that has not been seen twice the host may know more: its table is read whole again and again ([`Uses::read_every`]). The
-//!   paper has no such history; its scans are forgotten when they end.
-//!
 //! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer looked at and a selection in
 //! linear time, 64 short steps each; 8 bytes per buffer. No allocation, no panic.
 
@@ -47,13 +44,11 @@ const INTERVAL_AT: u32 = TIME_BITS;
 const LEFT_AT: u32 = 2 * TIME_BITS;
 const KEPT: u64 = 1 << 44;
 const SCANNED: u64 = 1 << 45;
-const REVISITED: u64 = 1 << 46;
 const TAG_AT: u32 = 48;
 
 /// What is remembered of one buffer, in 64 bits, 0 at the start: the page that was last seen there (16 bits of a hash), the
 /// usage count that the hand leaves when nobody uses the page, when it was used last and how often it is (20 bits each, in
-/// 2^20 ns, the first modulo 18 minutes), whether a registered scan read it, and whether it will visit it again; and whether
-/// the page is there for our sake.
+/// 2^20 ns, the first modulo 18 minutes), whether a registered scan read it, and whether the page is there for our sake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Uses(pub u64);
@@ -67,19 +62,6 @@ impl Uses {
         }
         let counted = self.left().saturating_add(1).min(MAX_USAGE);
         (self.with_left(counted).with(SCANNED).without(KEPT), self.0 & KEPT != 0)
-    }
-
-    /// A registered scan has read `page`, and will come back to it before it is done with it: an index scan that keeps only roughly to
-    /// the table's order. How often tells which of its pages it wants most, so its visits are uses, as long as any scan wants the page.
-    pub fn visited_by_scan(page: PageId, usage: u8, now: Tick) -> Self {
-        Self::of(page, usage, now).with(SCANNED | REVISITED)
-    }
-
-    /// `page` is of a table that is read whole every `interval` ticks, the last time at `last`. What the page's own uses have told goes
-    /// before that; else it is taken to be used once by each reading.
-    pub fn read_every(self, page: PageId, usage: u8, interval: Tick, last: Tick) -> Self {
-        let known = if self.is_of(page) { self } else { Self::of(page, usage, last) };
-        if known.interval() > 0 { known } else { known.with_interval(interval >> UNIT_BITS) }
     }
 
     fn of(page: PageId, left: u8, now: Tick) -> Self {
@@ -278,9 +260,6 @@ fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut
         _ => by_scans.unwrap_or(Tick::MAX).min(by_uses.unwrap_or(Tick::MAX)),
     };
     buffer.wanted_in = sooner;
-    if by_scans.is_none() && buffer.uses.0 & REVISITED != 0 {
-        buffer.wanted_in = Tick::MAX;
-    }
     if !buffer.is_known() && buffer.uses.0 & SCANNED != 0 {
         buffer.usage = 0;
     }

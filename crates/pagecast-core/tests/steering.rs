@@ -115,28 +115,6 @@ fn of_pages_wanted_at_one_moment_the_least_used_go() {
 }
 
 #[test]
-fn a_page_that_is_visited_often_outlives_those_seldom_visited_while_a_scan_goes_to_and_fro() {
-    // Block 0 is visited every second round, block 1 once and block 2 seven times in each.
-    let mut clock = Clock((0..3).map(|block| buffer(block, 1)).collect());
-    for buffer in &mut clock.0 {
-        buffer.uses = Uses::visited_by_scan(buffer.page, 1, 0);
-    }
-    for round in 1..12 {
-        for buffer in &mut clock.0 {
-            let visits = [u8::from(round % 2 == 0), 1, 7][buffer.frame as usize];
-            buffer.usage = (buffer.usage + visits).min(MAX_USAGE);
-        }
-        clock.steer(0, &ByTurns, round * SECOND);
-        clock.pass();
-    }
-    let wanted: Vec<_> = clock.0.iter().map(|buffer| buffer.wanted_in).collect();
-    assert!(wanted[0] > wanted[1] && wanted[1] > 4 * wanted[2], "{wanted:?}");
-    // The scan has gone: so do they, visited as they are.
-    clock.steer(0, &NoScans, 12 * SECOND);
-    assert_eq!(clock.pass(), [0, 1, 2]);
-}
-
-#[test]
 fn a_page_in_use_outlives_pages_that_are_wanted_later_and_goes_when_it_rests() {
     // Block 200 is used once a second, beside pages that are wanted in 10 to 19 seconds.
     let mut clock = Clock((10..20).chain([200]).map(|block| buffer(block, 1)).collect());
@@ -154,35 +132,6 @@ fn a_page_in_use_outlives_pages_that_are_wanted_later_and_goes_when_it_rests() {
         clock.pass().contains(&200)
     });
     assert!(gone.is_some_and(|round| (45..60).contains(&round)), "{gone:?}");
-}
-
-#[test]
-fn a_page_of_a_table_that_is_read_again_and_again_stays_until_its_time_is_long_over() {
-    let expected = |block: u32, last: Tick| {
-        let mut expected = buffer(block, 0);
-        expected.uses = Uses::default().read_every(expected.page, 0, 2 * SECOND, last);
-        expected
-    };
-    // Blocks 3 and 1 of the oracle's are wanted in three seconds and in one, that of the table in two.
-    let mut clock = Clock(vec![buffer(3, 0), expected(200, 0), buffer(1, 0)]);
-    clock.steer(1, &InOrder, SECOND);
-    assert_eq!(clock.pass(), [3]);
-    let mut clock = Clock(vec![buffer(3, 0), expected(200, 0), buffer(1, 0)]);
-    clock.steer(1, &InOrder, 20 * SECOND);
-    assert_eq!(clock.pass(), [200]);
-}
-
-#[test]
-fn what_a_page_has_told_goes_before_what_its_table_tells() {
-    let mut clock = Clock(vec![buffer(200, 1)]);
-    clock.steer(0, &NoScans, 0);
-    clock.0[0].usage = MAX_USAGE;
-    clock.steer(0, &NoScans, 10 * SECOND);
-    let uses = clock.0[0].uses;
-    let page = clock.0[0].page;
-    assert_eq!(uses.read_every(page, 1, SECOND, 0), uses);
-    let other = PageId::new(TABLE, 201);
-    assert_ne!(uses.read_every(other, 1, SECOND, 0), uses);
 }
 
 #[test]

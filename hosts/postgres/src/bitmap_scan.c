@@ -78,10 +78,9 @@ add_block(RunBuilder *builder, BlockNumber block)
 
 	if (block >= builder->end)
 		return;
-	if (last && (block == last->first + last->blocks ||
-				 block / pagecast_block_group == (last->first + last->blocks - 1) / pagecast_block_group))
+	if (last && block == last->first + last->blocks)
 	{
-		last->blocks = block - last->first + 1;
+		last->blocks++;
 		last->span++;
 	}
 	else

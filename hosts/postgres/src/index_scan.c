@@ -1,21 +1,16 @@
 /*
  * Index scans, and those index-only scans that must look at the table.
  *
- * Source: Khalaji et al. 2025, sections 4.4.2 and 4.4.3. Where the table follows the index (index_order.c), the scan is registered as almost
- * sequential if that is asked for (pagecast_ordered_index_scans): by default it is left alone, for no gain was seen
- * (docs/benchmarks.md), and in the paper clock is ahead with many streams. It goes to and fro among the blocks around its place; that is their running mean, moved towards the side on which they lie
- * further off. How often it visits a block there is told by the block's usage count (core's steering.rs).
+ * Source: Khalaji et al. 2025, section 4.4.3. A scan nearly in the table's order (index_order.c) is left to the server: no gain was seen,
+ * and in the paper the clock is ahead with many streams.
  *
- * Elsewhere it registers the entries that it will go through, and marks each page with the entry that led to it: whoever comes
+ * Of others it registers the entries that it will go through, and marks each page with the entry that led to it: whoever comes
  * through the same entries later, a trailing scan, is then expected there (core's marks.rs says more). Entries are counted in
  * the order of keys, ENTRIES to a unit, from where the histogram has the scan's first key. As the histogram is coarse, a scan that
  * finds another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may be wrong, counts on from there.
  *
- * Deviations: the place of a correlated scan is a mean of blocks, for the last one may be anywhere in between; one far away, of a row
- * that was moved to the table's end, counts as if it were nearer. A trailing scan has to go forward, and a cursor that is scrolled back is
- * not registered from there on. What a trailing scan reads is left to the usage counts where no mark says more, because it comes back
- * to a page by another row.
- * A parallel scan along the table is one registration; when whoever made it has no more entries, the others are at their last.
+ * Deviations: a scan has to go forward, and a cursor that is scrolled back is not registered from there on; nor are parallel scans. What a scan
+ * reads is left to the usage counts where no mark says more, because it comes back to a page by another row.
  *
  * As in bitmap_scan.c a stand-in for the relation leads here, in IndexFetchTableData.rel, put there before the first tuple
  * (node_call.c). A scan registers when it has come to LEAST_BLOCKS blocks, so that the many short ones inside of nested loops pay a few
@@ -31,8 +26,6 @@
  */
 #include "pg_pagecast.h"
 
-#include <math.h>
-
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/relscan.h"
@@ -44,8 +37,6 @@
  * rows is often taken for less than it is. */
 #define LEAST_EXPECTED 12
 #define ENTRIES 16
-/* Blocks by which a scan exactly in the table's order comes nearer to where its last entry was. */
-#define FARTHEST_STEP 16
 #define NEIGHBOURS 8
 /* Pages after which nobody in front is looked for any more. */
 #define SEARCHED 1024
@@ -62,19 +53,13 @@ typedef struct ObservedIndexScan
 	Registration registration;
 	IndexOrder	order;
 	BlockNumber block;			/* that the last entry led to */
-	double		place;			/* correlated: mean of the blocks that it came to lately */
-	double		below,			/* correlated: mean distances from there of those in front and behind */
-				above;
-	double		reach;			/* correlated: beyond, a row is taken for one that was moved away */
-	double		averaged;		/* correlated: over how many */
-	double		average_over;	/* correlated: over how many at most */
 	uint32		blocks;			/* come to in this execution, up to LEAST_BLOCKS */
-	uint64		entries;		/* trailing: from the first key of the index, in the order of keys */
-	uint32		unit;			/* trailing: that it was said to be in */
-	int64		ahead;			/* trailing: units to the scan whose marks were met last */
-	int			neighbours;		/* trailing: pages on which they said so */
+	uint64		entries;		/* from the first key of the index, in the order of keys */
+	uint32		unit;			/* that it was said to be in */
+	int64		ahead;			/* units to the scan whose marks were met last */
+	int			neighbours;		/* pages on which they said so */
 	uint32		searched;
-	uint32		pressed;		/* trailing: pages to be marked before the next read */
+	uint32		pressed;		/* pages to be marked before the next read */
 	bool		parallel;
 	bool		backward;
 	bool		rests;			/* the scan has its true relation for now */
@@ -151,62 +136,6 @@ scrolls_back(const ObservedIndexScan *observed)
 	return ScanDirectionIsBackward(observed->call.node->state->es_direction);
 }
 
-/* Begins the mean of the blocks anew. */
-static void
-start_at(ObservedIndexScan *observed, BlockNumber block)
-{
-	observed->place = block;
-	observed->below = observed->above = 0;
-	observed->averaged = 1;
-}
-
-static bool
-register_correlated_scan(ObservedIndexScan *observed, double blocks, uint64 scatter, BlockNumber block)
-{
-	const IndexOrder *order = &observed->order;
-	bool		falls = (order->correlation < 0) != order->keys_fall;
-	double		from = order->correlation < 0 ? 1 - order->to : order->from;
-	double		to = order->correlation < 0 ? 1 - order->from : order->to;
-	PredictorRun run;
-
-	/* As far around as its blocks may be from their places. */
-	from = Max(from * blocks - scatter, 0);
-	to = Min(to * blocks + scatter, blocks);
-	if (block < from || block >= to)
-		return false;
-	run.first = from;
-	run.blocks = Max((BlockNumber) to - run.first, 1);
-	run.position = 0;
-	run.span = run.blocks;
-	start_at(observed, block);
-	observed->reach = FARTHEST_STEP + 4.0 * scatter;
-	observed->average_over = 1 + scatter * Min(8, Max(observed->table->rd_rel->reltuples, 0) / blocks / 2);
-	return register_correlated(&observed->registration, &run, scatter, falls, observed->parallel) &&
-		registration_reach(&observed->registration, block);
-}
-
-/* Of the blocks that the scan reads by turns: these lie around their mean, but not evenly. */
-static BlockNumber
-middle(const ObservedIndexScan *observed)
-{
-	return Max(observed->place + observed->above - observed->below, 0);
-}
-
-/* The scan has come to `block`. Whether it is registered still. */
-static bool
-move_along(ObservedIndexScan *observed, BlockNumber block)
-{
-	BlockNumber before = middle(observed);
-	double		distance = Max(-observed->reach, Min(observed->reach, block - observed->place));
-	double	   *side = distance < 0 ? &observed->below : &observed->above;
-
-	if (observed->averaged < observed->average_over)
-		observed->averaged++;
-	observed->place += distance / observed->averaged;
-	*side += (fabs(distance) - *side) / observed->averaged;
-	return before == middle(observed) || registration_reach(&observed->registration, middle(observed));
-}
-
 /* Of all entries. */
 static inline double
 units_of(const ObservedIndexScan *observed)
@@ -226,28 +155,19 @@ register_trailing_scan(ObservedIndexScan *observed)
 	if (observed->parallel || order->keys_fall || last <= first)
 		return false;
 	observed->registration.axis = pagecast_relation_name(&locator);
-	observed->registration.kind = SCAN_TRAILING;
 	return register_runs(&observed->registration, &run, 1, run.blocks);
 }
 
-/* Registers a scan that has come to `block` and looks as if it would go on. */
+/* Registers a scan that looks as if it would go on. */
 static void
-register_scan(ObservedIndexScan *observed, BlockNumber block)
+register_scan(ObservedIndexScan *observed)
 {
 	IndexNode	node = index_node(observed->call.node);
-	RelFileLocator locator = relation_locator(observed->table);
-	double		blocks;
-	uint64		scatter;
 
-	observed->registration.kind = SCAN_INDEX;
-	observed->registration.axis = pagecast_relation_name(&locator);
-	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward))
+	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward) ||
+		predictor_scatter(observed->order.correlation, RelationGetNumberOfBlocks(observed->table)) != UINT64_MAX)
 		return;
 	sampling_finish_ended();
-	blocks = RelationGetNumberOfBlocks(observed->table);
-	scatter = predictor_scatter(observed->order.correlation, blocks);
-	if (scatter != UINT64_MAX && (!pagecast_ordered_index_scans || register_correlated_scan(observed, blocks, scatter, block)))
-		return;
 	observed->entries = (uint64) (observed->order.from * units_of(observed)) * ENTRIES;
 	observed->neighbours = observed->searched = observed->ahead = 0;
 	register_trailing_scan(observed);
@@ -313,16 +233,14 @@ change_block(ObservedIndexScan *observed, BlockNumber block)
 	if (observed->blocks < LEAST_BLOCKS)
 	{
 		if (++observed->blocks == LEAST_BLOCKS && pagecast_enabled && !scrolls_back(observed))
-			register_scan(observed, block);
+			register_scan(observed);
 	}
 	else if (registration->scan == NO_SCAN)
 		return false;
 	else if (!pagecast_enabled || scrolls_back(observed))
 		registration_finish(registration);
-	else if (registration->kind == SCAN_TRAILING)
+	else
 		trail(observed, block);
-	else if (!move_along(observed, block) && !observed->parallel)
-		register_scan(observed, block);
 	return registration->scan != NO_SCAN;
 }
 
@@ -371,13 +289,10 @@ look(SampledScan *sampled)
 	if (goes_on && registration->scan != NO_SCAN)
 	{
 		uint32		unit = entries_now(observed) / ENTRIES;
-		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&(*index_node(observed->call.node).scan)->xs_heaptid);
-		bool		trails = registration->kind == SCAN_TRAILING;
 
-		if (trails ? unit != observed->unit : block != observed->block)
-			goes_on = registration_reach(registration, trails ? unit : block);
+		if (unit != observed->unit)
+			goes_on = registration_reach(registration, unit);
 		observed->unit = unit;
-		observed->block = block;
 		goes_on = goes_on && calm_lasts(&observed->calm) && pagecast_enabled && !scrolls_back(observed);
 	}
 	if (!goes_on)
@@ -412,8 +327,6 @@ go_on(ObservedIndexScan *observed)
 		begin_anew(observed);
 	else if (observed->registration.scan == NO_SCAN)
 		observed->blocks = LEAST_BLOCKS - 1;	/* suspended */
-	else
-		start_at(observed, observed->block);
 }
 
 static bool
@@ -431,14 +344,11 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 	if (watched)
 	{
 		read = pgBufferUsage.shared_blks_read - read;
-		if (observed->registration.kind != SCAN_TRAILING && read > 0)
-			registration_visit(&observed->registration, block, ((IndexFetchHeapData *) fetch)->xs_cbuf);
-		else if (read > 0)
-			observed->registration.reads++;
-		else
+		if (read == 0)
 			observed->registration.hits++;
-		if (read > 0)
+		else
 		{
+			observed->registration.reads++;
 			observed->pressed = PRESSED;
 			make_room();
 		}
@@ -542,7 +452,7 @@ observe_index_scan(ScanState *node)
 	stand_in_for(&observed->stand_in, &observed->form, relation, &observing);
 	observed->table = relation;
 	observed->block = InvalidBlockNumber;
-	registration_init(&observed->registration, SCAN_INDEX, relation, node->ps.plan->plan_node_id);
+	registration_init(&observed->registration, SCAN_TRAILING, relation, node->ps.plan->plan_node_id);
 	node_call_init(&observed->call, &node->ps, begin);
 	observed->ended.func = query_ended;
 	observed->ended.arg = observed;

@@ -27,11 +27,9 @@ pg_atomic_uint64 *buffer_uses = NULL;
 PredictorMemory predictor;
 
 bool		pagecast_enabled = true;
-bool		pagecast_ordered_index_scans = false;
 int			pagecast_mode = MODE_STEERING;
 int			pagecast_samples = 10;
 int			pagecast_bulk = 10;
-int			pagecast_block_group = 1;
 int			pagecast_max_scans = 256;
 static int	pagecast_memory = 8 * 1024;
 
@@ -51,10 +49,6 @@ define_settings(void)
 							 "Registers the scans of this session and spares the pages that scans will read.",
 							 "Off, the session does as a server without pg_pagecast does; scans of other sessions go on.",
 							 &pagecast_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("pg_pagecast.ordered_index_scans",
-							 "Registers index scans that go nearly in the table's order.",
-							 "Off by default: with many such scans at once the server's clock is better at them.",
-							 &pagecast_ordered_index_scans, false, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_pagecast.mode",
 							 "How victims are chosen.",
 							 "steering sets the usage counts ahead of the clock's hand; freelist puts victims on the list of buffers to be taken first.",
@@ -67,10 +61,6 @@ define_settings(void)
 							"Victims chosen at once.",
 							"Of samples * bulk buffers those go that are wanted last.",
 							&pagecast_bulk, 10, 1, MOST_BULK, PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_pagecast.block_group",
-							"Blocks to which the blocks of a bitmap are rounded when they are registered.",
-							"1 registers them exactly; more save memory where bitmaps are large and scattered.",
-							&pagecast_block_group, 1, 1, 1024, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.memory",
 							"Shared memory for the blocks of running scans.",
 							"A scan that finds no room runs as on a server without pg_pagecast, and is counted as refused.",
@@ -135,11 +125,6 @@ format_shared_memory(void)
 	pg_atomic_init_u64(&shared->refusal_told, 0);
 	for (int i = 0; i < COUNTERS; i++)
 		pg_atomic_init_u64(&shared->counters[i], 0);
-	for (int i = 0; i < lengthof(shared->recurrences); i++)
-	{
-		pg_atomic_init_u64(&shared->recurrences[i].table, 0);
-		pg_atomic_init_u64(&shared->recurrences[i].last, 0);
-	}
 	pg_atomic_init_u64(&shared->counted_since, (uint64) GetCurrentTimestamp());
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{

@@ -25,7 +25,6 @@ typedef enum ScanKind
 {
 	SCAN_BITMAP,
 	SCAN_SEQUENTIAL,
-	SCAN_INDEX,
 	SCAN_TRAILING
 } ScanKind;
 
@@ -64,15 +63,6 @@ typedef struct RelationCounts
 
 #define COUNTED_RELATIONS 512
 
-/* A table that is read whole now and then. */
-typedef struct Recurrence
-{
-	pg_atomic_uint64 table;		/* to the predictor, and behind it the time between two scans; 0 while there is none */
-	pg_atomic_uint64 last;		/* when a scan began */
-} Recurrence;
-
-#define RECURRENCE_BITS 6
-
 /* The order is that of pg_pagecast_stats; a new one needs a new version of the SQL. */
 typedef enum Counter
 {
@@ -103,7 +93,6 @@ typedef struct SharedState
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
-	Recurrence	recurrences[1 << RECURRENCE_BITS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
 	pg_atomic_uint64 refusal_told;	/* when the log last said that scans are refused; 0: never */
 	uint32		counted_relations;	/* of `relations` */
@@ -121,11 +110,9 @@ extern PredictorMemory predictor;
 
 /* Settings; pg_pagecast.c describes them. */
 extern bool pagecast_enabled;
-extern bool pagecast_ordered_index_scans;
 extern int	pagecast_mode;
 extern int	pagecast_samples;
 extern int	pagecast_bulk;
-extern int	pagecast_block_group;
 extern int	pagecast_max_scans;
 
 /* Limits of pg_pagecast.samples and .bulk. */
@@ -157,15 +144,12 @@ extern uint64 scans_registered_here(void);
 extern uint32 pagecast_relation_name(const RelFileLocator *locator);
 extern void registration_init(Registration *registration, ScanKind kind, Relation relation, int plan_node);
 extern bool register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length);
-extern bool register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending,
-								bool shared_scan);
 extern bool register_shared_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length,
 								 bool shared_scan);
 extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
 extern bool registration_sample(const Registration *registration, uint64 position);
 extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read);
-extern void registration_visit(Registration *registration, BlockNumber block, Buffer buffer);
 extern void registration_finish(Registration *registration);
 extern void registration_mark_ended(const Registration *registration);
 extern void registration_end(Registration *registration);
@@ -260,10 +244,6 @@ extern void observe_bitmap_scan(BitmapHeapScanState *node);
 /* explain.c */
 extern void explain_install_hook(void);
 extern void explain_query_starts(EState *state);
-
-/* recurrence.c */
-extern void recurrence_note(uint32 table, uint64 now);
-extern uint64 recurrence_expect(uint64 uses, uint32 table, BlockNumber block, uint8 usage);
 
 /* steering.c */
 extern void make_room(void);

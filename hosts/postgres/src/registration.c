@@ -141,9 +141,6 @@ typedef struct PagesToRegister
 	size_t		count;
 	uint64		length;
 	const uint64 *bits;
-	uint64		scatter;
-	bool		correlated;
-	bool		descending;
 	bool		shared;			/* if another process of the query has registered it, that is joined */
 	BlockNumber last;			/* of the scan, where it ends with that */
 } PagesToRegister;
@@ -151,9 +148,6 @@ typedef struct PagesToRegister
 static int
 tell_predictor(const Registration *registration, const PagesToRegister *pages, uint64 now, uint64 *scan)
 {
-	if (pages->correlated)
-		return predictor_register_correlated(predictor, registration->kind, registration->axis, pages->runs,
-											 pages->scatter, pages->descending, now, scan);
 	if (pages->bits)
 		return predictor_register_bitset(predictor, registration->kind, registration->axis, pages->runs[0].first,
 										 pages->bits, pages->count, pages->length, now, scan);
@@ -270,8 +264,8 @@ register_runs(Registration *registration, const PredictorRun *runs, size_t count
 	uint64	   *bits = NULL;
 	bool		registered;
 
-	/* Three words for a run, nine for 512 blocks of a bitset; a run that is not full has no form as bits. */
-	if (pagecast_block_group == 1 && count > bitset_words(runs, count) * 3 / 8)
+	/* Three words for a run, nine for 512 blocks of a bitset. */
+	if (count > bitset_words(runs, count) * 3 / 8)
 	{
 		bits = bitset_of_runs(runs, count);
 		pages.bits = bits;
@@ -281,16 +275,6 @@ register_runs(Registration *registration, const PredictorRun *runs, size_t count
 	if (bits)
 		pfree(bits);
 	return registered;
-}
-
-/* As register_runs(), for one run that is read only nearly in its order. */
-bool
-register_correlated(Registration *registration, const PredictorRun *run, uint64 scatter, bool descending, bool shared_scan)
-{
-	PagesToRegister pages = {.runs = run, .count = 1, .length = run->span, .scatter = scatter, .correlated = true,
-	.descending = descending, .shared = shared_scan, .last = InvalidBlockNumber};
-
-	return register_pages(registration, &pages);
 }
 
 /* As register_runs(), for a scan that the processes of a parallel plan may share: joins it where another has registered it. */
@@ -377,17 +361,6 @@ registration_count(Registration *registration, BlockNumber block, Buffer buffer,
 		registration->hits++;
 	if (registration->hits + registration->reads >= 1024)
 		flush_counts(registration);
-}
-
-/* As registration_count() for a block read from the disk to which the scan will come back. */
-void
-registration_visit(Registration *registration, BlockNumber block, Buffer buffer)
-{
-	BufferDesc *header = GetBufferDescriptor(buffer - 1);
-	uint8		usage = BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&header->state));
-
-	pg_atomic_write_u64(&buffer_uses[buffer - 1], predictor_visited_by_scan(registration->name, block, usage, pagecast_now()));
-	registration->reads++;
 }
 
 /* Ends the scan, if it is this process's to end. */

@@ -100,7 +100,6 @@ register_scan(SequentialScan *observed)
 	BlockNumber behind;
 	PredictorRun runs[2];
 	size_t		count = 0;
-	bool		registered;
 
 	observed->blocks = scan->rs_nblocks;
 	observed->parallel = scan->rs_base.rs_parallel != NULL;
@@ -114,10 +113,7 @@ register_scan(SequentialScan *observed)
 	if (observed->start > 0)
 		runs[count++] = (PredictorRun) {0, observed->start, behind, observed->start};
 	runs[count++] = (PredictorRun) {observed->start, behind, 0, behind};
-	registered = register_shared_runs(&observed->registration, runs, count, observed->blocks, observed->parallel);
-	if (registered && observed->registration.owner && scan->rs_strategy == NULL)
-		recurrence_note(observed->registration.name, pagecast_now());
-	return registered;
+	return register_shared_runs(&observed->registration, runs, count, observed->blocks, observed->parallel);
 }
 
 static const PgStat_TableStatus *

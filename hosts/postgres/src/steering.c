@@ -50,17 +50,15 @@ look(uint32 buffer, PredictorCandidate *candidate, uint32 *state)
 {
 	BufferDesc *header = GetBufferDescriptor(buffer);
 	RelFileLocator locator;
-	uint32		table;
 
 	*state = pg_atomic_read_u32(&header->state);
 	if (BUF_STATE_GET_REFCOUNT(*state) > 0 || (*state & (BM_TAG_VALID | BM_VALID | BM_LOCKED)) != (BM_TAG_VALID | BM_VALID) ||
 		tag_fork(&header->tag) != MAIN_FORKNUM)
 		return false;
 	locator = tag_locator(&header->tag);
-	table = pagecast_relation_name(&locator);
-	candidate->page = predictor_page(table, header->tag.blockNum);
+	candidate->page = predictor_page(pagecast_relation_name(&locator), header->tag.blockNum);
 	candidate->usage = BUF_STATE_GET_USAGECOUNT(*state);
-	candidate->uses = recurrence_expect(pg_atomic_read_u64(&buffer_uses[buffer]), table, header->tag.blockNum, candidate->usage);
+	candidate->uses = pg_atomic_read_u64(&buffer_uses[buffer]);
 	candidate->wanted_in = UINT64_MAX;
 	candidate->predicted = false;
 	return true;

@@ -21,7 +21,6 @@ PG_FUNCTION_INFO_V1(pg_pagecast_reset);
 static const char *const kinds[] = {
 	[SCAN_BITMAP] = "bitmap",
 	[SCAN_SEQUENTIAL] = "sequential",
-	[SCAN_INDEX] = "index",
 	[SCAN_TRAILING] = "trailing index"
 };
 

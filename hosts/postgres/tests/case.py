@@ -9,7 +9,7 @@ from cluster import Cluster, Connection, Installation, Lost, SqlError
 
 # Small enough that every query evicts, with the samples and batches as large as they go.
 TINY = {
-    "shared_buffers": "1MB", "shared_preload_libraries": "pg_pagecast", "pg_pagecast.ordered_index_scans": "on", "fsync": "off", "max_connections": 60, "autovacuum": "off",
+    "shared_buffers": "1MB", "shared_preload_libraries": "pg_pagecast", "fsync": "off", "max_connections": 60, "autovacuum": "off",
     "max_prepared_transactions": 4, "wal_level": "replica",
 }
 

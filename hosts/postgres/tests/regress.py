@@ -103,7 +103,7 @@ def _counters(cluster: Cluster, settings: dict) -> dict:
 
 def aggressive(installation: Installation, mode: str) -> dict:
     """The extension with the highest samples and batches that it allows, for which a server is asked."""
-    settings = {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": mode, "pg_pagecast.ordered_index_scans": "on"}
+    settings = {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": mode}
     with Cluster(installation, settings) as probe:
         probe.create().start()
         with probe.connect() as session:

@@ -95,11 +95,6 @@ extern int	predictor_register_runs(PredictorMemory memory, uint8_t kind, uint32_
 extern int	predictor_register_bitset(PredictorMemory memory, uint8_t kind, uint32_t relation, uint32_t first,
 									  const uint64_t *bits, size_t count, uint64_t length, uint64_t now, uint64_t *scan);
 
-/* Lock. A run whose blocks are read up to `scatter` positions from their place. */
-extern int	predictor_register_correlated(PredictorMemory memory, uint8_t kind, uint32_t relation,
-										  const PredictorRun *run, uint64_t scatter, bool descending, uint64_t now,
-										  uint64_t *scan);
-
 /* Lock. Whether the scan was running. */
 extern bool predictor_finish(PredictorMemory memory, uint64_t scan, uint64_t now);
 
@@ -130,13 +125,5 @@ extern void predictor_pass(PredictorCandidate *buffers, size_t count);
  * was found because predictor_choose() had kept it. */
 extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,
 								   uint64_t now);
-
-/* What to remember of a buffer into which a registered scan has read a block that it will visit again before it is done with it. */
-extern uint64_t predictor_visited_by_scan(uint32_t relation, uint32_t block, uint8_t usage, uint64_t now);
-
-/* What to think of a buffer whose usage count is `usage` and whose block is of a table that is read whole every `interval`, the last
- * time at `last`. */
-extern uint64_t predictor_read_every(uint64_t uses, uint32_t relation, uint32_t block, uint8_t usage, uint64_t interval,
-									 uint64_t last);
 
 #endif							/* PAGECAST_PREDICTOR_H */

@@ -113,24 +113,6 @@ pub extern "C" fn predictor_register_bitset(
 }
 
 #[unsafe(no_mangle)]
-/// Registers a scan of neighbouring blocks nearly in their order.
-pub extern "C" fn predictor_register_correlated(
-    memory: Memory,
-    kind: u8,
-    relation: u32,
-    run: *const Run,
-    scatter: u64,
-    descending: bool,
-    now: u64,
-    scan: *mut u64,
-) -> i32 {
-    let Some(&run) = values(run, 1).first() else { return FAULTY };
-    let pages = Pages::Correlated { run, scatter, descending };
-    let length = run.position.saturating_add(run.span);
-    register(memory, kind, length, Part { relation: RelationId(relation), pages }, now, scan)
-}
-
-#[unsafe(no_mangle)]
 /// Ends a scan; whether it was running.
 pub extern "C" fn predictor_finish(memory: Memory, scan: u64, now: u64) -> bool {
     Registry::attach(memory.words()).is_ok_and(|mut registry| registry.finish(ScanId::from_raw(scan), now))
@@ -235,23 +217,4 @@ pub extern "C" fn predictor_read_by_scan(
     let saved;
     (*uses, saved) = uses.read_by_scan(page, usage, came_in, now);
     saved
-}
-
-#[unsafe(no_mangle)]
-/// What to remember of a buffer into which a scan has read a block that it will visit again.
-pub extern "C" fn predictor_visited_by_scan(relation: u32, block: u32, usage: u8, now: u64) -> Uses {
-    Uses::visited_by_scan(PageId::new(RelationId(relation), block), usage, now)
-}
-
-#[unsafe(no_mangle)]
-/// What to think of a buffer with a block of a table that is read whole every `interval`, the last time at `last`.
-pub extern "C" fn predictor_read_every(
-    uses: Uses,
-    relation: u32,
-    block: u32,
-    usage: u8,
-    interval: u64,
-    last: u64,
-) -> Uses {
-    uses.read_every(PageId::new(RelationId(relation), block), usage, interval, last)
 }
