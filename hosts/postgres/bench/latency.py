@@ -19,6 +19,7 @@ from bench.__main__ import size
 from bench.measure import VARIANTS
 from bench.overhead import estimate
 from cluster import Cluster, Installation, Limits, ServerFailed, find
+from cluster.limits import forget_cached
 
 # Commits do not wait for the device: what it is busy with besides would be measured.
 _SETTINGS = {"autovacuum": "off", "jit": "off", "max_parallel_workers_per_gather": 0, "synchronous_commit": "off", "max_wal_size": "8GB", "checkpoint_timeout": "1h",
@@ -68,7 +69,7 @@ def measure(given: argparse.Namespace, installation: Installation, pairs: list[d
             order = ["stock", given.variant] if (len(pairs) + number) % 2 == 0 else [given.variant, "stock"]
             pair = {variant: run(cluster, variant, given, rows, given.seed * 1000 + number) for variant in order}
             pairs.append({"seed": given.seed, "limits": cluster.limits.description, "stock": pair["stock"], "ours": pair[given.variant]})
-            print("  ".join(f"{side} p50 {found['p50']:6.2f} ms, p99 {found['p99']:7.2f} ms, {found['reports']:3d} reports, {found['transactions']} transactions"
+            print("  ".join(f"{side} p50 {found['p50']:6.2f} ms, p99 {found['p99']:7.2f} ms, {found['reports']:3d} reports, {found['device_bytes'] / (1 << 20):5.0f} MiB read"
                             for side, found in (("stock", pair["stock"]), ("ours", pair[given.variant]))), flush=True)
             write(given, installation, pairs)
     for name in (*(f"p{percent}" for percent in _PERCENTILES), "reports"):
@@ -99,8 +100,11 @@ def load(cluster: Cluster, given: argparse.Namespace) -> int:
 
 def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, seed: int) -> dict:
     """A run: percentiles of the latency in milliseconds, and how many reports there were meanwhile."""
+    # What the kernel cached for somebody else would be free for this server.
+    forget_cached(cluster.data)
     cluster.start(**{name.replace(".", "__"): value for name, value in VARIANTS[variant].items()})
     done, reports = threading.Event(), [0] * given.reporters
+    before = cluster.limits.device_bytes() if cluster.limits.counted else 0
 
     def report(number: int) -> None:
         draw = random.Random(f"{seed} {number}")
@@ -116,12 +120,14 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, se
         thread.start()
     try:
         latencies = transactions(cluster, given, seed)
+        read = cluster.limits.device_bytes() if cluster.limits.counted else 0
     finally:
         done.set()
         for thread in threads:
             thread.join()
     cluster.stop()
-    return {**{f"p{percent}": latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}, "transactions": len(latencies), "reports": sum(reports)}
+    return {**{f"p{percent}": latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}, "transactions": len(latencies),
+            "reports": sum(reports), "device_bytes": read - before}
 
 
 def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> list[float]:
