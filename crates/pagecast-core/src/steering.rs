@@ -1,23 +1,31 @@
-//! Which of the buffers ahead of somebody else's clock hand it should take: pagecast's choice where the pool is not ours.
+//! Which of the buffers ahead of somebody else's clock hand it should take: pagecast's choice where
+//! the pool is not ours.
 //!
-//! Sources: Khalaji et al., PVLDB 18(13) 2025, section 3 (the page that is wanted last goes) and 4.1 (several victims from one
-//! sample: of `samples * bulk` frames the `bulk` that are wanted last). PostgreSQL's clock sweep takes the first unpinned
-//! buffer whose usage count is 0 and lowers the others on its way; a host that sets the counts ahead of the hand therefore
-//! chooses the victims, and the server evicts them by its own rules.
+//! Sources: Khalaji et al., PVLDB 18(13) 2025, section 3 (the page that is wanted last goes) and
+//! 4.1 (several victims from one sample: of `samples * bulk` frames the `bulk` that are wanted
+//! last). PostgreSQL's clock sweep takes the first unpinned buffer whose usage count is 0 and
+//! lowers the others on its way; a host that sets the counts ahead of the hand therefore chooses
+//! the victims, and the server evicts them by its own rules.
 //!
 //! Deviations, and why:
-//! * The sample is the stretch in front of the hand and not drawn at random. It is as good as random, for where a page lies
-//!   says nothing about when it is wanted, and in each round every buffer is looked at once.
-//! * Of pages that are wanted at the same moment the least used go, as they would by the clock. Index scans that keep only roughly to
-//!   the table's order want all pages around their place at any moment; of these those visited most often are wanted most,
-//!   and nothing but [`Uses`] tells which: section 6.4 finds the same.
-//! * A page that a scan has read and nobody wants is given up wherever it is met, also beyond `bulk`: it costs nothing.
-//! * Pages that no scan has read are judged by [`Uses`], what the counts tell from round to round. The paper counts accesses,
-//!   which a guest in another's pool does not see. Counts of pages that stay are kept low, so that a rise is seen. Of a page that was not seen twice nothing is known, and the clock goes on
-//!   with it as if we were not there, also no faster: the hand comes by more often, and most times leaves the count as it was.
+//! * The sample is the stretch in front of the hand and not drawn at random. It is as good as
+//!   random, for where a page lies says nothing about when it is wanted, and in each round every
+//!   buffer is looked at once.
+//! * Of pages that are wanted at the same moment the least used go, as they would by the clock.
+//!   Index scans that keep only roughly to the table's order want all pages around their place at
+//!   any moment; of these those visited most often are wanted most, and nothing but [`Uses`] tells
+//!   which: section 6.4 finds the same.
+//! * A page that a scan has read and nobody wants is given up wherever it is met, also beyond
+//!   `bulk`: it costs nothing.
+//! * Pages that no scan has read are judged by [`Uses`], what the counts tell from round to round.
+//!   The paper counts accesses, which a guest in another's pool does not see. Counts of pages that
+//!   stay are kept low, so that a rise is seen. Of a page that was not seen twice nothing is known,
+//!   and the clock goes on with it as if we were not there, also no faster: the hand comes by more
+//!   often, and most times leaves the count as it was.
 //!
-//! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer looked at and a selection in
-//! linear time, 64 short steps each; 8 bytes per buffer. No allocation, no panic.
+//! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer
+//! looked at and a selection in linear time, 64 short steps each; 8 bytes per buffer. No
+//! allocation, no panic.
 
 use crate::{
     PageId, Tick,
@@ -27,8 +35,8 @@ use crate::{
 /// The most a usage count may be, PostgreSQL's limit.
 pub const MAX_USAGE: u8 = 5;
 
-/// Usage count of a buffer that stays: low, so that the next uses raise it, and not so low that the hand takes it when it comes by
-/// before anybody has looked again.
+/// Usage count of a buffer that stays: low, so that the next uses raise it, and not so low that the
+/// hand takes it when it comes by before anybody has looked again.
 const KEEPS: u8 = 2;
 
 /// Ticks (nanoseconds) in a unit of the times in [`Uses`], about a millisecond.
@@ -36,8 +44,8 @@ const UNIT_BITS: u32 = 20;
 const TIME_BITS: u32 = 20;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// Buffers that a clock's hand goes by for each victim where pages are read once: it comes to each twice, to lower its count and
-/// to take it.
+/// Buffers that a clock's hand goes by for each victim where pages are read once: it comes to each
+/// twice, to lower its count and to take it.
 const STOCK_PACE: u64 = 2;
 
 const INTERVAL_AT: u32 = TIME_BITS;
@@ -46,16 +54,18 @@ const KEPT: u64 = 1 << 44;
 const SCANNED: u64 = 1 << 45;
 const TAG_AT: u32 = 48;
 
-/// What is remembered of one buffer, in 64 bits, 0 at the start: the page that was last seen there (16 bits of a hash), the
-/// usage count that the hand leaves when nobody uses the page, when it was used last and how often it is (20 bits each, in
-/// 2^20 ns, the first modulo 18 minutes), whether a registered scan read it, and whether the page is there for our sake.
+/// What is remembered of one buffer, in 64 bits, 0 at the start: the page that was last seen there
+/// (16 bits of a hash), the usage count that the hand leaves when nobody uses the page, when it was
+/// used last and how often it is (20 bits each, in 2^20 ns, the first modulo 18 minutes), whether a
+/// registered scan read it, and whether the page is there for our sake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Uses(pub u64);
 
 impl Uses {
-    /// A registered scan has read `page`, and its pin is in `usage`. The scan has told the predictor of it, hence it is no use
-    /// that others might repeat. Second: whether the clock would have taken the page before, had it not been kept.
+    /// A registered scan has read `page`, and its pin is in `usage`. The scan has told the
+    /// predictor of it, hence it is no use that others might repeat. Second: whether the clock
+    /// would have taken the page before, had it not been kept.
     pub fn read_by_scan(self, page: PageId, usage: u8, came_in: bool, now: Tick) -> (Self, bool) {
         if came_in || !self.is_of(page) {
             return (Self::of(page, usage, now).with(SCANNED), false);
@@ -96,7 +106,8 @@ impl Uses {
         self.0 >> INTERVAL_AT & TIME_MASK
     }
 
-    /// Takes in the usage count that is found at `now`. What it has risen are uses; 0 for a page not seen here before.
+    /// Takes in the usage count that is found at `now`. What it has risen are uses; 0 for a page
+    /// not seen here before.
     fn noticed(self, page: PageId, usage: u8, now: Tick) -> Self {
         if !self.is_of(page) {
             return Self::of(page, usage, now);
@@ -120,7 +131,8 @@ impl Uses {
         time(now).wrapping_sub(self.0) & TIME_MASK
     }
 
-    /// Ticks to the next use, as far as uses tell: the usual time between two, but no less than the page has rested for.
+    /// Ticks to the next use, as far as uses tell: the usual time between two, but no less than the
+    /// page has rested for.
     fn next_use(self, now: Tick) -> Option<Tick> {
         (self.interval() > 0).then(|| self.interval().max(self.idle(now)) << UNIT_BITS)
     }
@@ -173,7 +185,8 @@ pub struct Choice {
     pub kept: u32,
 }
 
-/// Sets the usage counts of `buffers` such that the hand takes `victims` of them, or more if nobody wants more.
+/// Sets the usage counts of `buffers` such that the hand takes `victims` of them, or more if nobody
+/// wants more.
 ///
 /// ```
 /// use pagecast_core::oracle::NoScans;
@@ -224,9 +237,10 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
     choice
 }
 
-/// Does to `buffers` what the hand would do when it passed them, for a host that hands its victims over in another way and
-/// leaves the hand where it is: counts sink by one, so that what is no longer used is forgotten. Those of buffers that are wanted
-/// stop at 1, because the hand may come by in between. To be called after [`choose`], for all that are not handed over.
+/// Does to `buffers` what the hand would do when it passed them, for a host that hands its victims
+/// over in another way and leaves the hand where it is: counts sink by one, so that what is no
+/// longer used is forgotten. Those of buffers that are wanted stop at 1, because the hand may come
+/// by in between. To be called after [`choose`], for all that are not handed over.
 ///
 /// ```
 /// use pagecast_core::oracle::NoScans;
@@ -265,14 +279,16 @@ fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut
     }
 }
 
-/// Whether a page of which nothing is known keeps its count this time. The hand goes by `pace` buffers for each victim, where it
-/// goes by [`STOCK_PACE`] of its own accord: only that share of its visits may age what we know nothing about. Drawn by a hash.
+/// Whether a page of which nothing is known keeps its count this time. The hand goes by `pace`
+/// buffers for each victim, where it goes by [`STOCK_PACE`] of its own accord: only that share of
+/// its visits may age what we know nothing about. Drawn by a hash.
 fn is_spared(page: PageId, pace: usize, now: Tick) -> bool {
     let draw = (tag(PageId::from_raw(page.raw() ^ now)) * pace as u64) >> (64 - TAG_AT);
     draw >= STOCK_PACE
 }
 
-/// Those of the buffers wanted at one moment that go: all that are used less than `usage`, and `of_usage` with just that count.
+/// Those of the buffers wanted at one moment that go: all that are used less than `usage`, and
+/// `of_usage` with just that count.
 struct LeastUsed {
     usage: u8,
     of_usage: usize,
@@ -287,7 +303,8 @@ impl LeastUsed {
     }
 }
 
-/// The `needed` least used of the buffers that are wanted in `wanted_in`, of which there are as many.
+/// The `needed` least used of the buffers that are wanted in `wanted_in`, of which there are as
+/// many.
 fn least_used(buffers: &[Candidate], wanted_in: Tick, needed: usize) -> LeastUsed {
     let mut of_usage = needed;
     for usage in 0..=MAX_USAGE {
@@ -300,8 +317,9 @@ fn least_used(buffers: &[Candidate], wanted_in: Tick, needed: usize) -> LeastUse
     LeastUsed { usage: MAX_USAGE, of_usage }
 }
 
-/// The latest moment at or after which at least `needed` of the buffers are wanted of which something is known; 0 if there are
-/// fewer. Bit by bit from the highest: 64 counts, which the compiler does many at a time, and no order is needed.
+/// The latest moment at or after which at least `needed` of the buffers are wanted of which
+/// something is known; 0 if there are fewer. Bit by bit from the highest: 64 counts, which the
+/// compiler does many at a time, and no order is needed.
 fn cut(buffers: &[Candidate], needed: usize) -> Tick {
     (0..Tick::BITS).rev().fold(0, |cut, bit| {
         let later = cut | 1 << bit;

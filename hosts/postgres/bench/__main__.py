@@ -1,4 +1,5 @@
-"""The command: parses what to measure, runs it in alternating order, and writes the reports after every seed."""
+"""The command: parses what to measure, runs it in alternating order, and writes the reports after
+every seed."""
 
 import argparse
 import json
@@ -84,7 +85,8 @@ def measure(given: argparse.Namespace, installation) -> int:
         length = given.queries or (max(3, workload.length // 6) if given.quick else workload.length)
         for streams in given.streams:
             for number in range(given.seeds):
-                # Every variant comes first, second, ... equally often, so a drift of the machine meets all of them.
+                # Every variant comes first, second, ... equally often, so a drift of the machine
+                # meets all of them.
                 turn = number % len(variants)
                 for variant in variants[turn:] + variants[:turn]:
                     run = bench.run(workload, variant, given.seed + number, streams, length)

@@ -1,8 +1,10 @@
-"""The benchmark's data: TPC-H, clustered as a warehouse receives it, and a YCSB table; loaded once and kept.
+"""The benchmark's data: TPC-H, clustered as a warehouse receives it, and a YCSB table; loaded once
+and kept.
 
-`lineitem` lies in the order of `greatest(l_receiptdate, l_commitdate)` and `orders` in that of `o_orderdate` (PVLDB 18(13), section 6.2 and
-6.5), so a range of dates falls on neighbouring blocks with ragged ends. The YCSB table has 100-byte fields filled from the row's number; they
-are repeatable and their length, not their content, is what a buffer manager sees.
+`lineitem` lies in the order of `greatest(l_receiptdate, l_commitdate)` and `orders` in that of
+`o_orderdate` (PVLDB 18(13), section 6.2 and 6.5), so a range of dates falls on neighbouring blocks
+with ragged ends. The YCSB table has 100-byte fields filled from the row's number; they are
+repeatable and their length, not their content, is what a buffer manager sees.
 """
 
 import os
@@ -66,7 +68,8 @@ def place_of(installation: Installation, scale: float) -> Path:
 
 
 def folder(installation: Installation, scale: float) -> Path:
-    """The folder of the cluster that holds the data at this scale, loaded now if it is not there."""
+    """The folder of the cluster that holds the data at this scale, loaded now if it is not
+    there."""
     place = place_of(installation, scale)
     if (place / "loaded").is_file():
         return place

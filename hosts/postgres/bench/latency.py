@@ -1,9 +1,13 @@
-"""What reporting beside it does to the latency of a TPC-B at a fixed rate: the 99th percentile with pg_pagecast over that of a stock server, in pairs.
+"""What reporting beside it does to the latency of a TPC-B at a fixed rate: the 99th percentile with
+pg_pagecast over that of a stock server, in pairs.
 
-A private server has pgbench's tables and a table of three times its buffers. Sessions report over random ranges of that table by bitmap scans without a
-pause, and pgbench begins transactions at a fixed rate; a transaction's latency counts from when it was to begin. The two runs of a pair have the same data,
-seed and length, one with the library and one without, in an order that alternates. Ratios of percentiles differ by a lot from pair to pair, so the result is the
-median of the pairs' ratios, with a 95 % interval of their trimmed mean by bootstrap. Further calls with --append add their pairs to those of the file. Never run in CI.
+A private server has pgbench's tables and a table of three times its buffers. Sessions report over
+random ranges of that table by bitmap scans without a pause, and pgbench begins transactions at a
+fixed rate; a transaction's latency counts from when it was to begin. The two runs of a pair have
+the same data, seed and length, one with the library and one without, in an order that alternates.
+Ratios of percentiles differ by a lot from pair to pair, so the result is the median of the pairs'
+ratios, with a 95 % interval of their trimmed mean by bootstrap. Further calls with --append add
+their pairs to those of the file. Never run in CI.
 """
 
 import argparse
@@ -99,7 +103,8 @@ def load(cluster: Cluster, given: argparse.Namespace) -> int:
 
 
 def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, seed: int) -> dict:
-    """A run: percentiles of the latency in milliseconds, and how many reports there were meanwhile."""
+    """A run: percentiles of the latency in milliseconds, and how many reports there were
+    meanwhile."""
     # What the kernel cached for somebody else would be free for this server.
     forget_cached(cluster.data)
     cluster.start(**{name.replace(".", "__"): value for name, value in VARIANTS[variant].items()})
@@ -131,7 +136,8 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, se
 
 
 def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> list[float]:
-    """Latencies of pgbench's transactions in milliseconds, in order, without those of the first two seconds."""
+    """Latencies of pgbench's transactions in milliseconds, in order, without those of the first two
+    seconds."""
     log = cluster.folder / "transactions"
     command = [str(cluster.installation.program("pgbench")), "-n", "-M", "prepared", "-b", "tpcb-like", "-c", str(given.clients), "-T", str(given.seconds + 2),
                f"--rate={given.rate}", f"--random-seed={seed}", "--log", f"--log-prefix={log}"]

@@ -1,4 +1,5 @@
-"""One run: a fresh server with a cold cache, streams of queries at once, and what the server read for them."""
+"""One run: a fresh server with a cold cache, streams of queries at once, and what the server read
+for them."""
 
 import hashlib
 import threading
@@ -20,8 +21,9 @@ VARIANTS = {
 }
 
 SETTINGS = {
-    # One process a query: streams are the parallelism under test. Hash tables of all of them have to fit under the memory limit, or
-    # the kernel ends the server. The others keep writes out of the measurement.
+    # One process a query: streams are the parallelism under test. Hash tables of all of them have
+    # to fit under the memory limit, or the kernel ends the server. The others keep writes out of
+    # the measurement.
     "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off", "max_connections": 100, "work_mem": "8MB",
     "track_io_timing": "off", "checkpoint_timeout": "1h",
 }
@@ -131,7 +133,8 @@ def _digest(rows: list) -> str:
 
 
 def _blocks(cluster: Cluster, settled: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Blocks read and found of all relations of the database; sessions report them at their end, so a second look waits for that."""
+    """Blocks read and found of all relations of the database; sessions report them at their end, so
+    a second look waits for that."""
     with cluster.connect() as session:
         while settled and session.value("select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()") != "0":
             time.sleep(0.05)

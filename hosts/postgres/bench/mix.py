@@ -1,6 +1,8 @@
-"""TPC-H queries 1 to 16 with parameters drawn as the specification says, in a random order for each stream.
+"""TPC-H queries 1 to 16 with parameters drawn as the specification says, in a random order for each
+stream.
 
-Floating point appears nowhere, every query has a total order and no result depends on the order of rows read, so results can be compared.
+Floating point appears nowhere, every query has a total order and no result depends on the order of
+rows read, so results can be compared.
 """
 
 import datetime

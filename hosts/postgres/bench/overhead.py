@@ -1,14 +1,20 @@
-"""What the extension costs where it cannot help: processor time of a server for a transaction, over that of stock servers.
+"""What the extension costs where it cannot help: processor time of a server for a transaction, over
+that of stock servers.
 
-Who runs beside takes caches and half of a core away, so throughput and processor time both differ by several per cent from one second to the next. So all servers are
-up at once, on copies of the same data, each with a pgbench of the same seed. These take turns of 20 milliseconds, in an order that is drawn anew and then mirrored, and are
-stopped in between: all meet the same weather. A turn is over when the server has done what was begun in it; its transactions are counted by pgbench's log, and
-the processor time is that of all processes of the server, by its control group. What disturbs a turn only adds, so a round takes the lower quartile of its turns.
+Who runs beside takes caches and half of a core away, so throughput and processor time both differ
+by several per cent from one second to the next. So all servers are up at once, on copies of the
+same data, each with a pgbench of the same seed. These take turns of 20 milliseconds, in an order
+that is drawn anew and then mirrored, and are stopped in between: all meet the same weather. A turn
+is over when the server has done what was begun in it; its transactions are counted by pgbench's
+log, and the processor time is that of all processes of the server, by its control group. What
+disturbs a turn only adds, so a round takes the lower quartile of its turns.
 
-Where a server's pages happen to lie in memory is good for a per cent, and stays so while it runs. So each round starts all servers anew and gives each
-variant another copy of the data, and a round is one observation: a variant over the mean of two stock servers. The result is
-the mean of the rounds without the upper and lower fifth, and its 95 % interval by bootstrap over the rounds. `control` is one of the two stock servers over the
-other: its interval should hold 1, and how wide it is tells what the method resolves. Throughput, of the turns, stands beside it. Never run in CI.
+Where a server's pages happen to lie in memory is good for a per cent, and stays so while it runs.
+So each round starts all servers anew and gives each variant another copy of the data, and a round
+is one observation: a variant over the mean of two stock servers. The result is the mean of the
+rounds without the upper and lower fifth, and its 95 % interval by bootstrap over the rounds.
+`control` is one of the two stock servers over the other: its interval should hold 1, and how wide
+it is tells what the method resolves. Throughput, of the turns, stands beside it. Never run in CI.
 """
 
 import argparse
@@ -30,7 +36,8 @@ from bench.measure import VARIANTS
 from cluster import Cluster, Installation, Limits, ServerFailed, find
 from cluster.server import waits
 
-# pgbench's arguments, or a statement: all rows; a filter that few pass; an index scan across a table, and one along it; a bitmap of all blocks.
+# pgbench's arguments, or a statement: all rows; a filter that few pass; an index scan across a
+# table, and one along it; a bitmap of all blocks.
 _CASES = {
     "select": ["-S"], "tpcb": ["-b", "tpcb-like"],
     "count": "select count(*) from cached;", "filter": "select count(*) from cached where b + 1 = 5;",
@@ -40,7 +47,8 @@ _CASES = {
 }
 _POINTS = ("select", "tpcb")
 _SETTINGS = {
-    # A quarter of the buffers holds each table, so that reading one whole does not go through a ring.
+    # A quarter of the buffers holds each table, so that reading one whole does not go through a
+    # ring.
     "shared_buffers": "1GB", "max_connections": 60, "autovacuum": "off", "max_parallel_workers_per_gather": 0, "jit": "off",
     "max_wal_size": "8GB", "checkpoint_timeout": "1h", "synchronous_commit": "off", "fsync": "off",
 }
@@ -86,7 +94,8 @@ def measure(given: argparse.Namespace, installation: Installation) -> None:
         clusters = copies(installation, len(variants), stack)
         for number in range(given.rounds):
             at = dict(zip(variants, clusters[number % len(clusters):] + clusters[:number % len(clusters)]))
-            # The server that is started first was seen to be slower by a per cent or two for as long as it ran.
+            # The server that is started first was seen to be slower by a per cent or two for as
+            # long as it ran.
             for variant in draw.sample(list(at), len(at)):
                 warm(at[variant], variants[variant], dict(runs))
             for run in runs:
@@ -104,7 +113,8 @@ def measure(given: argparse.Namespace, installation: Installation) -> None:
 
 
 def copies(installation: Installation, number: int, stack: contextlib.ExitStack) -> list[Cluster]:
-    """Clusters with the same files: pgbench's tables, one of a million short rows, and one whose rows lie in another order than their keys."""
+    """Clusters with the same files: pgbench's tables, one of a million short rows, and one whose
+    rows lie in another order than their keys."""
     clusters = []
     for _ in range(number):
         cluster = stack.enter_context(Cluster(installation, _SETTINGS))
@@ -127,7 +137,8 @@ def copies(installation: Installation, number: int, stack: contextlib.ExitStack)
 
 
 def warm(cluster: Cluster, settings: dict, cases: Iterable[str]) -> None:
-    """Starts the server with these settings and has it read all tables and indexes into its buffers."""
+    """Starts the server with these settings and has it read all tables and indexes into its
+    buffers."""
     cluster.start(**settings)
     with cluster.connect() as session:
         for query in ("select count(*) from pgbench_accounts", "select count(aid) from pgbench_accounts where aid > 0"):
@@ -207,7 +218,8 @@ class Work:
 
 
 def await_sessions(cluster: Cluster, number: int) -> list[int]:
-    """Waits until the server has so many sessions; one that was closed is there for a moment still. Their processes."""
+    """Waits until the server has so many sessions; one that was closed is there for a moment still.
+    Their processes."""
     end = time.monotonic() + 60
     while len(found := cluster.sessions()) != number:
         if time.monotonic() > end:
@@ -233,7 +245,8 @@ def in_turns(at: dict[str, Cluster], case: str, clients: int, given: argparse.Na
 
 
 def summary(case: str, clients: int, rounds: dict[str, list[dict[str, list[float]]]]) -> list[dict]:
-    """A line for each variant but stock: by round and in all, its processor time over that of stock, and stock's time over its own."""
+    """A line for each variant but stock: by round and in all, its processor time over that of
+    stock, and stock's time over its own."""
     lines = []
     for variant in rounds:
         if variant == "stock":

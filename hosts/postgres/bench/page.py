@@ -1,4 +1,5 @@
-"""Self-contained HTML reports with the style, the script and the charting library of the `pagecast` command's reports."""
+"""Self-contained HTML reports with the style, the script and the charting library of the `pagecast`
+command's reports."""
 
 import html
 import json
@@ -8,7 +9,8 @@ _SIM = Path(__file__).resolve().parents[3] / "crates/pagecast-sim"
 
 
 class Page:
-    """A report in the making; `str` renders it. Charts are ECharts options, formatters as in the simulator's pages (`"=bytes"`)."""
+    """A report in the making; `str` renders it. Charts are ECharts options, formatters as in the
+    simulator's pages (`"=bytes"`)."""
 
     def __init__(self, title: str, lead: str):
         self._title, self._lead = html.escape(title), html.escape(lead)

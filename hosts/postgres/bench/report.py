@@ -34,7 +34,8 @@ def _results(run: dict) -> list:
 
 
 def summary(found: list[dict]) -> list[dict]:
-    """For each workload, number of streams and mode the medians over the seeds, and the medians of the pairs' ratios."""
+    """For each workload, number of streams and mode the medians over the seeds, and the medians of
+    the pairs' ratios."""
     groups: dict[tuple, list[dict]] = {}
     for pair in found:
         groups.setdefault((pair["workload"], pair["streams"], pair["mode"]), []).append(pair)

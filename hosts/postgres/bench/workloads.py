@@ -1,4 +1,5 @@
-"""What the streams of a benchmark ask: the paper's workloads (PVLDB 18(13), section 6.2 to 6.6), a list of queries for each stream and seed."""
+"""What the streams of a benchmark ask: the paper's workloads (PVLDB 18(13), section 6.2 to 6.6), a
+list of queries for each stream and seed."""
 
 import bisect
 import datetime
@@ -19,7 +20,8 @@ _BRIN = "create index lineitem_shipdate_brin on lineitem using brin (l_shipdate)
 
 @dataclass(frozen=True)
 class Workload:
-    """Queries of streams, the indexes that they need and the planner's settings that give the access path under test."""
+    """Queries of streams, the indexes that they need and the planner's settings that give the
+    access path under test."""
 
     name: str
     about: str
@@ -35,7 +37,8 @@ class Workload:
 
 
 def _aggregate(rng: random.Random, condition: str) -> Query:
-    """One of two aggregates over lineitem after TPC-H Q1 and Q6; numeric, so that equal rows give equal sums in any order."""
+    """One of two aggregates over lineitem after TPC-H Q1 and Q6; numeric, so that equal rows give
+    equal sums in any order."""
     if rng.random() < 0.5:
         return Query("q1", "select l_returnflag, l_linestatus, count(*), sum(l_quantity), sum(l_extendedprice * (1 - l_discount)) "
                            f"from lineitem where {condition} group by 1, 2 order by 1, 2")

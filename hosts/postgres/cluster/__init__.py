@@ -1,7 +1,8 @@
 """Private PostgreSQL clusters: found, created, limited, crashed, and always gone at the end.
 
-Everything under `hosts/postgres` that needs a server takes it from here. A cluster listens on a Unix socket in a folder of its own and runs
-as an unprivileged user, so it meets no other server of the machine and none meets it.
+Everything under `hosts/postgres` that needs a server takes it from here. A cluster listens on a
+Unix socket in a folder of its own and runs as an unprivileged user, so it meets no other server of
+the machine and none meets it.
 """
 
 from cluster.installation import Installation, find

@@ -1,4 +1,5 @@
-"""`python3 -m cluster shell|server|install|build`: a private cluster to look around in, and servers with the extension."""
+"""`python3 -m cluster shell|server|install|build`: a private cluster to look around in, and servers
+with the extension."""
 
 import argparse
 import subprocess

@@ -11,7 +11,8 @@ from cluster.installation import Installation, find
 from cluster.server import Cluster, ServerFailed
 
 _HERE = Path(__file__).resolve().parents[1]
-# The versions that the extension was built for and run on, and that Debian has packages of, the preferred one first.
+# The versions that the extension was built for and run on, and that Debian has packages of, the
+# preferred one first.
 _PACKAGED = (17, 15)
 
 
@@ -23,7 +24,8 @@ def install_server() -> Installation:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         what = f"the headers of PostgreSQL {installation.version}" if installation else "a PostgreSQL server with its headers"
         raise ServerFailed(f"{what} must be installed first (Debian: postgresql-N and postgresql-server-dev-N); being root with apt-get, this command does it")
-    # Debian would create and start a cluster of its own for a new server; only private ones are wanted.
+    # Debian would create and start a cluster of its own for a new server; only private ones are
+    # wanted.
     wishes = Path("/etc/postgresql-common/createcluster.d")
     if installation is None:
         wishes.mkdir(parents=True, exist_ok=True)
@@ -39,7 +41,8 @@ def install_server() -> Installation:
 
 
 def require_rust() -> None:
-    """Says what is missing before anything is fetched: Debian's own Rust may be too old, so it is not installed by apt."""
+    """Says what is missing before anything is fetched: Debian's own Rust may be too old, so it is
+    not installed by apt."""
     if not shutil.which("cargo"):
         needed = re.search(r'^rust-version = "(.*)"', (_HERE / "predictor/Cargo.toml").read_text(), re.MULTILINE).group(1)
         raise ServerFailed(f"cargo is not in PATH, and pg_pagecast's predictor is built by it; install Rust {needed} or newer first (https://rustup.rs)")

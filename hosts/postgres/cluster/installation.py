@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# Servers that `python3 -m cluster build` makes from source lie here, one folder for each major version.
+# Servers that `python3 -m cluster build` makes from source lie here, one folder for each major
+# version.
 BUILT = Path(os.environ.get("PAGECAST_POSTGRES", "/var/tmp/pagecast-postgres"))
 
 
@@ -50,7 +51,8 @@ class Installation:
 
 
 def find(major: int | None = None) -> Installation | None:
-    """The server of a major version, or with None the one of `PG_CONFIG`, of the system or of `PATH`, in this order."""
+    """The server of a major version, or with None the one of `PG_CONFIG`, of the system or of
+    `PATH`, in this order."""
     if major is not None:
         candidates = [f"/usr/lib/postgresql/{major}/bin/pg_config", str(BUILT / str(major) / "bin/pg_config")]
     else:

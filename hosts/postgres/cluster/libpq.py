@@ -1,6 +1,8 @@
-"""A thin client over libpq, so that threads can run queries at once and be timed without a process between.
+"""A thin client over libpq, so that threads can run queries at once and be timed without a process
+between.
 
-Only text results: a query's rows are tuples of strings, with None for null. ctypes lets other threads run during every call.
+Only text results: a query's rows are tuples of strings, with None for null. ctypes lets other
+threads run during every call.
 """
 
 import ctypes
@@ -108,7 +110,8 @@ class Connection:
         state = self._pq.PQresultErrorField(result, _SQLSTATE)
         message = self._pq.PQresultErrorField(result, _MESSAGE)
         message = message.decode(errors="replace") if message else self._message()
-        # An error without a code is libpq's own: of a connection that breaks while a statement is sent it may say so before its status does.
+        # An error without a code is libpq's own: of a connection that breaks while a statement is
+        # sent it may say so before its status does.
         lost = state is None or self._pq.PQstatus(self._connection) != _CONNECTION_OK
         return (Lost if lost else SqlError)(message, state.decode() if state else None)
 

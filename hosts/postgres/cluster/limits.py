@@ -1,8 +1,10 @@
-"""Limits of memory and read bandwidth for a server, and counters of what it used: control groups of either version.
+"""Limits of memory and read bandwidth for a server, and counters of what it used: control groups of
+either version.
 
-Reads that the kernel's cache answers are no device reads, so a benchmark of a buffer manager needs the memory around the server limited,
-and on a fast device also its bandwidth. What could not be limited is told in `description`, and where there are no control groups at all
-`counted` is false and the caller counts by process.
+Reads that the kernel's cache answers are no device reads, so a benchmark of a buffer manager needs
+the memory around the server limited, and on a fast device also its bandwidth. What could not be
+limited is told in `description`, and where there are no control groups at all `counted` is false
+and the caller counts by process.
 """
 
 import errno
@@ -16,7 +18,8 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class Limits:
-    """A control group with limits, or with none, only to count; a context manager that removes it. The server's processes must have ended by then."""
+    """A control group with limits, or with none, only to count; a context manager that removes it.
+    The server's processes must have ended by then."""
 
     _made = itertools.count()
 

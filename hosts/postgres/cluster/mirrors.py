@@ -1,7 +1,9 @@
-"""Where this system's packages come from, by its apt configuration: mirror, suite and keyring, as entries for source packages of any Debian release.
+"""Where this system's packages come from, by its apt configuration: mirror, suite and keyring, as
+entries for source packages of any Debian release.
 
-`apt-get indextargets` says what is configured and in which entry of which file; only the keyring has to be read from there. A suite of another release
-is taken to lie on the same mirror under the same name but for the release's: `bookworm-security` becomes `trixie-security`.
+`apt-get indextargets` says what is configured and in which entry of which file; only the keyring
+has to be read from there. A suite of another release is taken to lie on the same mirror under the
+same name but for the release's: `bookworm-security` becomes `trixie-security`.
 """
 
 import os
@@ -13,7 +15,8 @@ _OS_RELEASE = "/etc/os-release"
 
 
 def source_entries(release: str, environment: dict | None = None) -> list[str]:
-    """Entries in apt's deb822 format, each for a suite of `release` on a mirror of the system's own release."""
+    """Entries in apt's deb822 format, each for a suite of `release` on a mirror of the system's own
+    release."""
     own = system_release()
     entries = []
     for target in _targets(environment):
@@ -38,13 +41,15 @@ def _targets(environment: dict | None) -> list[dict[str, str]]:
 
 
 def _fields(stanza: str) -> dict[str, str]:
-    """The fields of a stanza by their names in small letters; a value may go on over lines that begin with a space, as a key that is given in full does."""
+    """The fields of a stanza by their names in small letters; a value may go on over lines that
+    begin with a space, as a key that is given in full does."""
     text = re.sub(r"^#.*\n", "", stanza + "\n", flags=re.MULTILINE)
     return {name.lower(): value.rstrip("\n") for name, value in re.findall(r"^([\w-]+):[ \t]*(.*\n(?:[ \t].*\n)*)", text, re.MULTILINE)}
 
 
 def _signed_by(entry: str) -> str | None:
-    """The keyring, or the key, of an entry `FILE:NUMBER`: a stanza of a `.sources` file, or a line of a `.list` file."""
+    """The keyring, or the key, of an entry `FILE:NUMBER`: a stanza of a `.sources` file, or a line
+    of a `.list` file."""
     path, _, number = entry.rpartition(":")
     text = Path(path).read_text()
     if path.endswith(".sources"):

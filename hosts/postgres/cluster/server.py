@@ -25,7 +25,8 @@ class ServerFailed(Exception):
 
 
 def unprivileged() -> pwd.struct_passwd:
-    """Whom a server runs as: oneself, or a system account when one is root, which PostgreSQL refuses to run as."""
+    """Whom a server runs as: oneself, or a system account when one is root, which PostgreSQL
+    refuses to run as."""
     if os.geteuid() != 0:
         return pwd.getpwuid(os.geteuid())
     for name in ("postgres", "nobody"):
@@ -37,9 +38,11 @@ def unprivileged() -> pwd.struct_passwd:
 
 
 class Cluster:
-    """A cluster in a folder of its own; a context manager that stops it and, unless the folder was given, removes it.
+    """A cluster in a folder of its own; a context manager that stops it and, unless the folder was
+    given, removes it.
 
-    `settings` go on the server's command line and can be replaced at each start. With `limits` the server runs inside them.
+    `settings` go on the server's command line and can be replaced at each start. With `limits` the
+    server runs inside them.
     """
 
     def __init__(self, installation: Installation, settings: dict | None = None, folder: Path | None = None, limits: Limits | None = None):
@@ -64,10 +67,11 @@ class Cluster:
     def __exit__(self, *_) -> None:
         self.remove()
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- life ------------------------------------------------------------------------------------
 
     def create(self, *options: str) -> "Cluster":
-        """Runs initdb, with further options of it; does nothing where the folder holds a cluster already."""
+        """Runs initdb, with further options of it; does nothing where the folder holds a cluster
+        already."""
         if not (self.data / "PG_VERSION").is_file():
             self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", *options)
         return self
@@ -78,9 +82,11 @@ class Cluster:
         return self
 
     def start(self, **settings) -> "Cluster":
-        """Starts the server with the settings given now over those given at first, and waits until it takes connections.
+        """Starts the server with the settings given now over those given at first, and waits until
+        it takes connections.
 
-        To be called by the main thread: the server is told to stop when the thread that started it ends.
+        To be called by the main thread: the server is told to stop when the thread that started it
+        ends.
         """
         values = {**self.settings, **settings}
         options = [f"-c{name.replace('__', '.')}={value}" for name, value in values.items()]
@@ -95,7 +101,8 @@ class Cluster:
         return self
 
     def wait(self, seconds: float = _START_SECONDS) -> None:
-        """Waits until the server takes connections, at its start or while it recovers from a crash of a backend."""
+        """Waits until the server takes connections, at its start or while it recovers from a crash
+        of a backend."""
         end = time.monotonic() + seconds
         while True:
             if self._process.poll() is not None:
@@ -113,7 +120,8 @@ class Cluster:
         return self._process is not None and self._process.poll() is None
 
     def stop(self, immediate: bool = False) -> None:
-        """Stops the server: sessions are ended and a checkpoint is written, or with `immediate` neither."""
+        """Stops the server: sessions are ended and a checkpoint is written, or with `immediate`
+        neither."""
         if self.running():
             self._process.send_signal(signal.SIGQUIT if immediate else signal.SIGINT)
             try:
@@ -123,10 +131,12 @@ class Cluster:
         self._process = None
 
     def crash(self) -> None:
-        """Kills all processes of the server at once, as a power cut would; what they had in memory is gone."""
+        """Kills all processes of the server at once, as a power cut would; what they had in memory
+        is gone."""
         if self.running():
             family = [self._process.pid, *self.children()]
-            os.kill(self._process.pid, signal.SIGSTOP)  # so that it starts nobody while the others die
+            # so that it starts nobody while the others die
+            os.kill(self._process.pid, signal.SIGSTOP)
             for pid in reversed(family):
                 _kill(pid)
             self._process.wait()
@@ -139,14 +149,15 @@ class Cluster:
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    # -- use ----------------------------------------------------------------------------------------------------------
+    # -- use -------------------------------------------------------------------------------------
 
     def connect(self, database: str = "postgres", user: str = "postgres", options: str = "") -> Connection:
         """A session; `options` as for PGOPTIONS."""
         return Connection(self.installation.libpq(), f"host={self.folder} user={user} dbname={database} options='{options}'")
 
     def run(self, program: str, *arguments: str, stdin=subprocess.DEVNULL, check: bool = True, **more) -> subprocess.CompletedProcess:
-        """Runs one of the server's programs as the server's user, with the environment set to reach the cluster."""
+        """Runs one of the server's programs as the server's user, with the environment set to reach
+        the cluster."""
         command = [str(self.installation.program(program)), *arguments]
         done = subprocess.run(self.as_user(command), stdin=stdin, capture_output=True, text=True, env=self.environment(), cwd="/", **more)
         if check and done.returncode != 0:
@@ -172,7 +183,8 @@ class Cluster:
         return [pid for pid in self.children() if b"[local]" in _read(pid, "cmdline")]
 
     def cpu_seconds(self) -> float:
-        """Processor time that the server's processes have taken so far, those that have ended, too."""
+        """Processor time that the server's processes have taken so far, those that have ended,
+        too."""
         if self.limits and self.limits.counted:
             return self.limits.cpu_seconds()
         return process_cpu_seconds(self._process.pid, with_ended=True) + sum(map(process_cpu_seconds, self.children()))
@@ -182,7 +194,8 @@ class Cluster:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.is_file() else ""
 
     def panics(self) -> list[str]:
-        """Lines of the log that tell of a crash: an assertion, a panic, a backend that died of a signal other than ours."""
+        """Lines of the log that tell of a crash: an assertion, a panic, a backend that died of a
+        signal other than ours."""
         wanted = ("PANIC:", "TRAP:", "terminated by signal 11", "terminated by signal 6", "terminated by signal 7")
         return [line for line in self.log.read_text(errors="replace").splitlines() if any(word in line for word in wanted)]
 
@@ -193,7 +206,8 @@ class Cluster:
 
 
 def _exit_when_terminated() -> None:
-    """Makes SIGTERM an ordinary exit, so that what is open is closed; unless somebody has other plans for it."""
+    """Makes SIGTERM an ordinary exit, so that what is open is closed; unless somebody has other
+    plans for it."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 

@@ -1,8 +1,10 @@
-"""PostgreSQL's source packages: for its regression suites, and to build a server that this system has no package of.
+"""PostgreSQL's source packages: for its regression suites, and to build a server that this system
+has no package of.
 
-They come from where the system's own packages come from (`mirrors.py`). apt is used with sources, lists and a cache of our own, so the system's stay as they
-are. A suite that does not match the installed server to the minor version is used all the same when there is no other: the runs are compared
-with a stock server's.
+They come from where the system's own packages come from (`mirrors.py`). apt is used with sources,
+lists and a cache of our own, so the system's stay as they are. A suite that does not match the
+installed server to the minor version is used all the same when there is no other: the runs are
+compared with a stock server's.
 """
 
 import os
@@ -28,7 +30,8 @@ class NoSource(ServerFailed):
 
 
 def source(major: int, wanted: str | None = None) -> Path:
-    """The unpacked source tree of a server, fetched now if it is not there; of version `wanted` if Debian still has it."""
+    """The unpacked source tree of a server, fetched now if it is not there; of version `wanted` if
+    Debian still has it."""
     if major not in _RELEASES:
         raise NoSource(f"no Debian release with PostgreSQL {major} is known; known: {', '.join(map(str, _RELEASES))}")
     place = BUILT / "source"
@@ -47,7 +50,8 @@ def source(major: int, wanted: str | None = None) -> Path:
 
 
 def build(major: int) -> Installation:
-    """The server of a major version built from source without options that need further libraries, into a folder of our own."""
+    """The server of a major version built from source without options that need further libraries,
+    into a folder of our own."""
     prefix = BUILT / str(major)
     if not (prefix / "complete").is_file():
         tree = source(major)

@@ -1,6 +1,8 @@
-"""Installs a server and the extension where they are missing, and measures a minute's worth of reporting queries with and without it.
+"""Installs a server and the extension where they are missing, and measures a minute's worth of
+reporting queries with and without it.
 
-At the end the data and the extension are removed again, unless they were there before or are to be kept.
+At the end the data and the extension are removed again, unless they were there before or are to be
+kept.
 """
 
 import argparse
@@ -46,7 +48,8 @@ def measure(installation: Installation) -> int:
 
 @contextlib.contextmanager
 def nothing_left(installation: Installation, scale: float, keep: bool) -> Iterator[None]:
-    """Removes what was not there before: the benchmark's data, and the extension in the server's folders."""
+    """Removes what was not there before: the benchmark's data, and the extension in the server's
+    folders."""
     place = data.place_of(installation, scale)
     had_data, had_extension = place.exists(), installation.has_extension("pg_pagecast")
     if not had_data:

@@ -1,20 +1,22 @@
 /*
  * Bitmap heap scans, registered exactly once their bitmap is built.
  *
- * Source: Khalaji et al. 2025, section 4.4.1. Between two calls of the heap's access method the scan's relation is a stand-in (version.c) that
- * leads here; for the call itself the true relation is put back. So nothing but this scan is touched: no entry of the relation
- * cache, no plan node, no function that the heap compares. At the first block the bitmap is there and nothing of the heap is
- * read yet; a second iterator lists its blocks.
+ * Source: Khalaji et al. 2025, section 4.4.1. Between two calls of the heap's access method the
+ * scan's relation is a stand-in (version.c) that leads here; for the call itself the true relation
+ * is put back. So nothing but this scan is touched: no entry of the relation cache, no plan node,
+ * no function that the heap compares. At the first block the bitmap is there and nothing of the
+ * heap is read yet; a second iterator lists its blocks.
  *
- * In a parallel plan the process that has built the bitmap registers it, the others join: all report the blocks that they come to, and the
- * furthest counts. Whoever reads the last block ends the scan: the node above may go on for long. Race: where the others have read all
- * of a short bitmap before it was registered, nobody does, and the scan is suspended as an idle one.
+ * In a parallel plan the process that has built the bitmap registers it, the others join: all
+ * report the blocks that they come to, and the furthest counts. Whoever reads the last block ends
+ * the scan: the node above may go on for long. Race: where the others have read all of a short
+ * bitmap before it was registered, nobody does, and the scan is suspended as an idle one.
  *
- * While the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is. A new bitmap shows by its address or
- * by a block that lies further back.
+ * While the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer
+ * looks where it is. A new bitmap shows by its address or by a block that lies further back.
  *
- * Cost: two stores and a call for each tuple, about a microsecond for each block; nothing while the scan rests. A bitmap of fewer than LEAST_BLOCKS blocks is not
- * worth it and runs as always.
+ * Cost: two stores and a call for each tuple, about a microsecond for each block; nothing while the
+ * scan rests. A bitmap of fewer than LEAST_BLOCKS blocks is not worth it and runs as always.
  */
 #include "pg_pagecast.h"
 
@@ -106,7 +108,8 @@ list_private(RunBuilder *builder, TIDBitmap *tbm)
 	tbm_end_iterate(iterator);
 }
 
-/* A bitmap that workers share lies in their common memory and has iterators of its own, of which it can give one more. */
+/* A bitmap that workers share lies in their common memory and has iterators of its own, of which it
+ * can give one more. */
 static void
 list_shared(RunBuilder *builder, TIDBitmap *tbm, dsa_area *dsa)
 {
@@ -204,7 +207,8 @@ rest(ObservedScan *observed, BlockNumber block)
 	sampling_begin(&observed->sampled, observed->node->ss.ps.state, &observed->registration, &routine);
 }
 
-/* Tells where the scan is before it reads a block. Whether it is worth to look at what the read does. */
+/* Tells where the scan is before it reads a block. Whether it is worth to look at what the read
+ * does. */
 static bool
 before_block(ObservedScan *observed, BlockNumber block)
 {
@@ -240,7 +244,8 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 		Buffer		buffer = ((HeapScanDesc) scan)->rs_cbuf;
 
 		read = pgBufferUsage.shared_blks_read - read;
-		/* A block past the end, or one of which no tuple is needed, was not read; the buffer is then that of another. */
+		/* A block past the end, or one of which no tuple is needed, was not read; the buffer is
+		 * then that of another. */
 		if (BufferIsValid(buffer) && BufferGetBlockNumber(buffer) == page->blockno)
 			registration_count(&observed->registration, page->blockno, buffer, read > 0);
 		if (read > 0)

@@ -1,6 +1,6 @@
 /*
- * Where plans start: each scan of the plan that can be told of gets its observer. And where they run and end, for those that a timer
- * observes.
+ * Where plans start: each scan of the plan that can be told of gets its observer. And where they
+ * run and end, for those that a timer observes.
  */
 #include "pg_pagecast.h"
 

@@ -1,12 +1,15 @@
 /*
- * A line under EXPLAIN ANALYZE, and under the plans that auto_explain logs, that says how many of the query's scans were registered.
+ * A line under EXPLAIN ANALYZE, and under the plans that auto_explain logs, that says how many of
+ * the query's scans were registered.
  *
- * Up to 17 a plan node's own lines cannot be added to (18 has a hook for it), so the line stands behind the whole plan, and only in the
- * text format: the others describe each query by one object that is closed by then. Under EXPLAIN it belongs to the summary: who turns that off
- * wants output that does not change. Workers' and EXECUTE's scans are not in it.
+ * Up to 17 a plan node's own lines cannot be added to (18 has a hook for it), so the line stands
+ * behind the whole plan, and only in the text format: the others describe each query by one object
+ * that is closed by then. Under EXPLAIN it belongs to the summary: who turns that off wants output
+ * that does not change. Workers' and EXECUTE's scans are not in it.
  *
- * auto_explain writes its message when the executor ends the query; the message is known by its format, and gets the line before it is written. The
- * query is then the one that the executor has finished last, and what it has registered is noted there.
+ * auto_explain writes its message when the executor ends the query; the message is known by its
+ * format, and gets the line before it is written. The query is then the one that the executor has
+ * finished last, and what it has registered is noted there.
  */
 #include "pg_pagecast.h"
 

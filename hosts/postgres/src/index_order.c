@@ -1,12 +1,14 @@
 /*
- * What the planner's statistics say of an index scan: how closely the table follows the index, and which part of it the scan will read.
+ * What the planner's statistics say of an index scan: how closely the table follows the index, and
+ * which part of it the scan will read.
  *
- * Source: Khalaji et al. 2025, section 4.4.3, for the correlation. Which part is not in the paper: the bounds of the scan's keys are
- * looked up in the histogram of the leading column, to which the bin's width is the error (a hundredth of the table by
- * default). Without a histogram, or without bounds, it is the whole.
+ * Source: Khalaji et al. 2025, section 4.4.3, for the correlation. Which part is not in the paper:
+ * the bounds of the scan's keys are looked up in the histogram of the leading column, to which the
+ * bin's width is the error (a hundredth of the table by default). Without a histogram, or without
+ * bounds, it is the whole.
  *
- * Known only for B-trees on a plain column. A scan of one value of the leading column, or of a list of values, has no bounds that a
- * histogram could tell apart, and is not told of.
+ * Known only for B-trees on a plain column. A scan of one value of the leading column, or of a list
+ * of values, has no bounds that a histogram could tell apart, and is not told of.
  */
 #include "pg_pagecast.h"
 
@@ -21,7 +23,8 @@
 
 #define NOT_A_BOUND (SK_ISNULL | SK_ROW_HEADER | SK_ROW_MEMBER | SK_SEARCHARRAY | SK_SEARCHNULL | SK_SEARCHNOTNULL | SK_ORDER_BY)
 
-/* How many bounds of the histogram lie in front of a key of an inequality: those that fail `bound > key` or pass `bound < key`. */
+/* How many bounds of the histogram lie in front of a key of an inequality: those that
+ * fail `bound > key` or pass `bound < key`. */
 static int
 rank_in(const AttStatsSlot *histogram, const ScanKeyData *key, bool lower)
 {
@@ -42,7 +45,8 @@ rank_in(const AttStatsSlot *histogram, const ScanKeyData *key, bool lower)
 	return low;
 }
 
-/* Narrows the range to the bounds of the keys. False if there are keys that a histogram does not help with. */
+/* Narrows the range to the bounds of the keys. False if there are keys that a histogram does not
+ * help with. */
 static bool
 narrow(IndexOrder *order, const AttStatsSlot *histogram, const ScanKeyData *keys, int count)
 {

@@ -1,28 +1,33 @@
 /*
  * Index scans, and those index-only scans that must look at the table.
  *
- * Source: Khalaji et al. 2025, section 4.4.3. A scan nearly in the table's order (index_order.c) is left to the server: no gain was seen,
- * and in the paper the clock is ahead with many streams.
+ * Source: Khalaji et al. 2025, section 4.4.3. A scan nearly in the table's order (index_order.c) is
+ * left to the server: no gain was seen, and in the paper the clock is ahead with many streams.
  *
- * Of others it registers the entries that it will go through, and marks each page with the entry that led to it: whoever comes
- * through the same entries later, a trailing scan, is then expected there (core's marks.rs says more). Entries are counted in
- * the order of keys, ENTRIES to a unit, from where the histogram has the scan's first key. As the histogram is coarse, a scan that
- * finds another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may be wrong, counts on from there.
+ * Of others it registers the entries that it will go through, and marks each page with the entry
+ * that led to it: whoever comes through the same entries later, a trailing scan, is then expected
+ * there (core's marks.rs says more). Entries are counted in the order of keys, ENTRIES to a unit,
+ * from where the histogram has the scan's first key. As the histogram is coarse, a scan that finds
+ * another's marks in its own order on NEIGHBOURS pages, no further off than the histogram may be
+ * wrong, counts on from there.
  *
- * Deviations: a scan has to go forward, and a cursor that is scrolled back is not registered from there on; nor are parallel scans. What a scan
- * reads is left to the usage counts where no mark says more, because it comes back to a page by another row.
+ * Deviations: a scan has to go forward, and a cursor that is scrolled back is not registered from
+ * there on; nor are parallel scans. What a scan reads is left to the usage counts where no mark
+ * says more, because it comes back to a page by another row.
  *
- * As in bitmap_scan.c a stand-in for the relation leads here, in IndexFetchTableData.rel, put there before the first tuple
- * (node_call.c). A scan registers when it has come to LEAST_BLOCKS blocks, so that the many short ones inside of nested loops pay a few
- * instructions for each; those of a few rows are not even observed.
+ * As in bitmap_scan.c a stand-in for the relation leads here, in IndexFetchTableData.rel, put there
+ * before the first tuple (node_call.c). A scan registers when it has come to LEAST_BLOCKS blocks,
+ * so that the many short ones inside of nested loops pay a few instructions for each; those of a
+ * few rows are not even observed.
  *
- * Where everything is in the pool a scan across the table would pay for marks and counts with a miss of the processor's cache for each row.
- * So it marks only the PRESSED pages after each one that was read from disk, and what an index scan finds is counted as a hit and never as
- * saved. And while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer looks where it is, by the
- * entries and executions that the server counts of the index.
+ * Where everything is in the pool a scan across the table would pay for marks and counts with a
+ * miss of the processor's cache for each row. So it marks only the PRESSED pages after each one
+ * that was read from disk, and what an index scan finds is counted as a hit and never as saved. And
+ * while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer
+ * looks where it is, by the entries and executions that the server counts of the index.
  *
- * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds; nothing while the scan rests.
- * 16 bytes for each mark.
+ * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds;
+ * nothing while the scan rests. 16 bytes for each mark.
  */
 #include "pg_pagecast.h"
 
@@ -33,8 +38,8 @@
 #include "executor/instrument.h"
 
 #define LEAST_BLOCKS 32
-/* Blocks that the planner expects of a scan worth to be observed. One row is 8 by its default costs, and what depends on another table's
- * rows is often taken for less than it is. */
+/* Blocks that the planner expects of a scan worth to be observed. One row is 8 by its default
+ * costs, and what depends on another table's rows is often taken for less than it is. */
 #define LEAST_EXPECTED 12
 #define ENTRIES 16
 #define NEIGHBOURS 8
@@ -173,7 +178,8 @@ register_scan(ObservedIndexScan *observed)
 	register_trailing_scan(observed);
 }
 
-/* Looks for a scan in front by the mark that it has left on a page, and then counts as that one does. */
+/* Looks for a scan in front by the mark that it has left on a page, and then counts as that one
+ * does. */
 static void
 follow(ObservedIndexScan *observed, BlockNumber block)
 {
@@ -268,8 +274,8 @@ sampled_of(const SampledScan *sampled)
 	return (ObservedIndexScan *) ((char *) sampled - offsetof(ObservedIndexScan, sampled));
 }
 
-/* At its last entry the index gives back the buffer of the table, as it does when it goes back to a place that it has marked: that one
- * registers again when it goes on. */
+/* At its last entry the index gives back the buffer of the table, as it does when it goes back to a
+ * place that it has marked: that one registers again when it goes on. */
 static bool
 has_ended(const SampledScan *sampled)
 {
@@ -301,7 +307,8 @@ look(SampledScan *sampled)
 
 static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended};
 
-/* After a block during which nothing of the observer was needed. Whether the server counts what has to be known. */
+/* After a block during which nothing of the observer was needed. Whether the server counts what has
+ * to be known. */
 static bool
 rest(ObservedIndexScan *observed)
 {

@@ -1,9 +1,10 @@
 /*
- * A call before a plan node's next tuple, in the place where a scan can begin to be observed: its descriptor is there, or is made as
- * the node would make it, and nothing has been read yet.
+ * A call before a plan node's next tuple, in the place where a scan can begin to be observed: its
+ * descriptor is there, or is made as the node would make it, and nothing has been read yet.
  *
- * PlanState.ExecProcNodeReal is replaced for one tuple only, so that all others cost nothing. May be armed again, also by a
- * signal handler: that stores pointers and nothing else, and between two tuples is where the scan finds it.
+ * PlanState.ExecProcNodeReal is replaced for one tuple only, so that all others cost nothing. May
+ * be armed again, also by a signal handler: that stores pointers and nothing else, and between two
+ * tuples is where the scan finds it.
  */
 #include "pg_pagecast.h"
 
@@ -11,7 +12,8 @@
 #include "executor/executor.h"
 #include "utils/memutils.h"
 
-/* Of all queries of this process that run or wait, by their nodes: a plan over partitions has thousands. */
+/* Of all queries of this process that run or wait, by their nodes: a plan over partitions has
+ * thousands. */
 typedef struct CallOfNode
 {
 	PlanState  *node;
@@ -63,7 +65,8 @@ before_tuple(PlanState *node)
 	return call->original(node);
 }
 
-/* In a signal handler too. Where somebody else has put his function around ours, ours is still called. */
+/* In a signal handler too. Where somebody else has put his function around ours, ours is still
+ * called. */
 void
 node_call_arm(NodeCall *call)
 {

@@ -14,9 +14,10 @@ PG_MODULE_MAGIC;
 
 void		_PG_init(void);
 
-/* Blocks for which it is remembered who comes there first; core says that too few cost time only. */
+/* Blocks for which it is remembered who comes there first; core says: too few cost time only. */
 #define BLOCKS_PER_CELL 256
-/* Of trailing index scans, 16 bytes each: pages that are not in the pool bear some too, and those that are seldom more than one. */
+/* Of trailing index scans, 16 bytes each: pages that are not in the pool bear some too, and those
+ * that are seldom more than one. */
 #define MARKS_PER_BUFFER 2
 /* One scan may not take more than this part of the memory for blocks. */
 #define SCAN_SHARE 8

@@ -1,9 +1,11 @@
 /*
  * pg_pagecast: what its files know of each other.
  *
- * Who calls whom: executor.c sees plans start, and puts an observer (bitmap_scan.c, index_scan.c, sequential_scan.c) under the scans that it
- * understands; the observer registers the scan (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c). While there is
- * no need of that the observer steps aside, and a timer looks where the scan is (sampling.c). views.c shows it.
+ * Who calls whom: executor.c sees plans start, and puts an observer (bitmap_scan.c, index_scan.c,
+ * sequential_scan.c) under the scans that it understands; the observer registers the scan
+ * (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c).
+ * While there is no need of that the observer steps aside, and a timer looks where the scan is
+ * (sampling.c). views.c shows it.
  */
 #ifndef PG_PAGECAST_H
 #define PG_PAGECAST_H
@@ -20,7 +22,8 @@
 
 #include "version.h"
 
-/* What a scan is; part of the predictor's estimate of a new scan's pace, and shown by pg_pagecast_scans. */
+/* What a scan is; part of the predictor's estimate of a new scan's pace, and shown by
+ * pg_pagecast_scans. */
 typedef enum ScanKind
 {
 	SCAN_BITMAP,
@@ -85,7 +88,8 @@ typedef enum Counter
 /*
  * In shared memory, followed by the slots, the uses of each buffer and the predictor's own memory.
  *
- * `lock` guards registering, finishing, slots and relation counts. The rest is changed by atomics that publish nothing but themselves.
+ * `lock` guards registering, finishing, slots and relation counts. The rest is changed by atomics
+ * that publish nothing but themselves.
  */
 typedef struct SharedState
 {
@@ -190,7 +194,8 @@ typedef struct SampledScan SampledScan;
 typedef struct SampledScanRoutine
 {
 	void		(*look) (SampledScan *scan);	/* where it is; in a signal handler */
-	bool		(*has_ended) (const SampledScan *scan);	/* whether it has read all its blocks; in a signal handler too */
+	/* whether it has read all its blocks; in a signal handler too */
+	bool		(*has_ended) (const SampledScan *scan);
 	void		(*end) (SampledScan *scan);	/* before its registration ends, or its query; may be NULL */
 } SampledScanRoutine;
 

@@ -1,7 +1,9 @@
 /*
- * What the server's log says where scans find no room: which setting to raise, and not more often than every TELL_EVERY.
+ * What the server's log says where scans find no room: which setting to raise, and not more often
+ * than every TELL_EVERY.
  *
- * The counter `refused` of pg_pagecast_stats has them all; but nobody looks there who does not know that something is missing.
+ * The counter `refused` of pg_pagecast_stats has them all; but nobody looks there who does not know
+ * that something is missing.
  */
 #include "pg_pagecast.h"
 

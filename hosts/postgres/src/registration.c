@@ -1,16 +1,19 @@
 /*
- * Scans as the predictor knows them: registered, moved on, finished, and cleaned up after whoever could not.
+ * Scans as the predictor knows them: registered, moved on, finished, and cleaned up after whoever
+ * could not.
  *
- * Who registers a scan owns it and finishes it. Parallel workers join it: they find it by their leader and the plan's node, and only say
- * how far they are; the furthest counts.
+ * Who registers a scan owns it and finishes it. Parallel workers join it: they find it by their
+ * leader and the plan's node, and only say how far they are; the furthest counts.
  *
- * A scan ends when its last block has been read, which is long before its query ends: the build side of a hash join, or one of many partitions.
- * Whoever reads that block finishes it then. A signal handler cannot; it marks the scan as ended, and the scan is no longer shown and leaves its
+ * A scan ends when its last block has been read, which is long before its query ends: the build
+ * side of a hash join, or one of many partitions. Whoever reads that block finishes it then. A
+ * signal handler cannot; it marks the scan as ended, and the scan is no longer shown and leaves its
  * place when this process registers another scan, or anybody needs the room.
  *
- * A scan that has not moved for IDLE_AFTER (a cursor that nobody fetches from) is suspended: finished by whoever looks next. Its
- * pages are then wanted by nobody, and when it goes on its owner finds out from registration_reach() and registers it again.
- * Likewise a scan whose process is gone without a trace, which PostgreSQL does not let happen short of a restart.
+ * A scan that has not moved for IDLE_AFTER (a cursor that nobody fetches from) is suspended:
+ * finished by whoever looks next. Its pages are then wanted by nobody, and when it goes on its
+ * owner finds out from registration_reach() and registers it again. Likewise a scan whose process
+ * is gone without a trace, which PostgreSQL does not let happen short of a restart.
  */
 #include "pg_pagecast.h"
 
@@ -46,8 +49,9 @@ pagecast_now(void)
 	return (uint64) now.tv_sec * UINT64CONST(1000000000) + now.tv_nsec;
 }
 
-/* What the predictor calls a relation. Of one database and tablespace no two have the same name; of several they might, and then
- * pages of one are taken for pages of the other by the estimates, which are hints. */
+/* What the predictor calls a relation. Of one database and tablespace no two have the same name; of
+ * several they might, and then pages of one are taken for pages of the other by the estimates,
+ * which are hints. */
 uint32
 pagecast_relation_name(const RelFileLocator *locator)
 {
@@ -69,7 +73,8 @@ registration_init(Registration *registration, ScanKind kind, Relation relation, 
 	registration->last = InvalidBlockNumber;
 }
 
-/* Whether all blocks of a scan have been read, as far as anybody has said so; also after it was finished. */
+/* Whether all blocks of a scan have been read, as far as anybody has said so; also after it was
+ * finished. */
 bool
 scan_has_ended(uint64 scan)
 {
@@ -254,8 +259,8 @@ bitset_of_runs(const PredictorRun *runs, size_t count)
 }
 
 /*
- * Registers a scan of `count` runs in the order of their blocks, at least one, whose positions end at `length`. Whether it
- * found room; if not, the scan runs unpredicted.
+ * Registers a scan of `count` runs in the order of their blocks, at least one, whose positions end
+ * at `length`. Whether it found room; if not, the scan runs unpredicted.
  */
 bool
 register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length)
@@ -277,7 +282,8 @@ register_runs(Registration *registration, const PredictorRun *runs, size_t count
 	return registered;
 }
 
-/* As register_runs(), for a scan that the processes of a parallel plan may share: joins it where another has registered it. */
+/* As register_runs(), for a scan that the processes of a parallel plan may share: joins it where
+ * another has registered it. */
 bool
 register_shared_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length, bool shared_scan)
 {
@@ -286,7 +292,8 @@ register_shared_runs(Registration *registration, const PredictorRun *runs, size_
 	return register_pages(registration, &pages);
 }
 
-/* In a parallel worker: takes the scan that the leader, or a worker before this one, has registered. Whether there is one. */
+/* In a parallel worker: takes the scan that the leader, or a worker before this one, has
+ * registered. Whether there is one. */
 bool
 registration_join(Registration *registration)
 {
@@ -316,7 +323,8 @@ registration_reach(Registration *registration, BlockNumber block)
 	return false;
 }
 
-/* Says that the scan is done with what is in front of `position`. In a signal handler too. False if it is not registered any more, or had ended. */
+/* Says that the scan is done with what is in front of `position`. In a signal handler too. False if
+ * it is not registered any more, or had ended. */
 bool
 registration_sample(const Registration *registration, uint64 position)
 {
@@ -343,7 +351,8 @@ flush_counts(Registration *registration)
 	registration->hits = registration->reads = registration->saved = 0;
 }
 
-/* Notes that the scan has got `block` into `buffer`, which it holds, from the disk or by finding it there. */
+/* Notes that the scan has got `block` into `buffer`, which it holds, from the disk or by finding it
+ * there. */
 void
 registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read)
 {

@@ -1,14 +1,17 @@
 /*
  * What registered scans have found and read of each relation, in all databases.
  *
- * There is room for COUNTED_RELATIONS. When it is used up, the relation that was read least gives its place to the next, and its counts go to
- * those of all others. Who comes so begins with the weight of who goes, and not with its counts: a relation that has more than a
- * COUNTED_RELATIONS-th part of all reads is then always among those that stay.
- * Source: Metwally, Agrawal, El Abbadi: Efficient computation of frequent and top-k elements in data streams, ICDT 2005 (Space-Saving).
+ * There is room for COUNTED_RELATIONS. When it is used up, the relation that was read least gives
+ * its place to the next, and its counts go to those of all others. Who comes so begins with the
+ * weight of who goes, and not with its counts: a relation that has more than a COUNTED_RELATIONS-th
+ * part of all reads is then always among those that stay.
+ * Source: Metwally, Agrawal, El Abbadi: Efficient computation of frequent and top-k elements in
+ * data streams, ICDT 2005 (Space-Saving).
  *
  * A relation that is dropped leaves its place when the transaction commits; also all of a database.
  *
- * Cost: the lock and a walk over the places for each flush (registration.c), which is once in a scan or in 1024 blocks; 20 KiB.
+ * Cost: the lock and a walk over the places for each flush (registration.c), which is once in a
+ * scan or in 1024 blocks; 20 KiB.
  */
 #include "pg_pagecast.h"
 

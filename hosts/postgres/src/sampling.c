@@ -1,17 +1,20 @@
 /*
- * Scans whose place a timer looks at, so that their tuples cost nothing: sequential scans always, bitmap and index scans while the
- * pool is calm, that is while nothing is evicted on their account.
+ * Scans whose place a timer looks at, so that their tuples cost nothing: sequential scans always,
+ * bitmap and index scans while the pool is calm, that is while nothing is evicted on their account.
  *
- * A timer of the server (utils/timeout.h) runs every SAMPLE_MS while the executor runs a query that has such a scan. Its handler
- * interrupts the process between two instructions of the scan, and only reads what lives as long as the scan is listed: the scan's
- * descriptor, the plan node, the server's counts of an index. A scan that has to do more is called before its next tuple (node_call.c).
+ * A timer of the server (utils/timeout.h) runs every SAMPLE_MS while the executor runs a query that
+ * has such a scan. Its handler interrupts the process between two instructions of the scan, and
+ * only reads what lives as long as the scan is listed: the scan's descriptor, the plan node, the
+ * server's counts of an index. A scan that has to do more is called before its next tuple
+ * (node_call.c).
  *
- * Calm: for CALM_BLOCKS blocks the process has read nothing from disk, and the frontier (steering.c) has stood still for everybody. Then nobody
- * asks which page a scan wants or has used, and what an observer does at each tuple and block can wait until somebody does; that
- * is noticed within SAMPLE_MS.
+ * Calm: for CALM_BLOCKS blocks the process has read nothing from disk, and the frontier
+ * (steering.c) has stood still for everybody. Then nobody asks which page a scan wants or has used,
+ * and what an observer does at each tuple and block can wait until somebody does; that is noticed
+ * within SAMPLE_MS.
  *
- * Source: ours; the paper's server reports at each block. Cost: two system calls for each run of such a query, a microsecond or two
- * every SAMPLE_MS, and nothing for all other queries.
+ * Source: ours; the paper's server reports at each block. Cost: two system calls for each run of
+ * such a query, a microsecond or two every SAMPLE_MS, and nothing for all other queries.
  */
 #include "pg_pagecast.h"
 
@@ -22,7 +25,8 @@
 #define SAMPLE_MS 10
 #define CALM_BLOCKS 256
 
-/* The handler only reads the list, and what is taken from it is taken before anything of it goes. */
+/* The handler only reads the list, and what is taken from it is taken before anything of it goes.
+ * */
 static SampledScan *volatile sampled = NULL;
 static TimeoutId timer = MAX_TIMEOUTS;
 
@@ -46,8 +50,8 @@ sample_all(void)
 	}
 }
 
-/* Before a scan of this process is registered: those that have ended give up their places. They are looked at still, for they may begin
- * anew. */
+/* Before a scan of this process is registered: those that have ended give up their places. They are
+ * looked at still, for they may begin anew. */
 void
 sampling_finish_ended(void)
 {
@@ -110,7 +114,8 @@ sampling_begin(SampledScan *scan, EState *state, Registration *registration, con
 	start_timer();
 }
 
-/* Of one that is not sampled does no harm. The last one stops the timer, also after an error that a subtransaction has caught. */
+/* Of one that is not sampled does no harm. The last one stops the timer, also after an error that a
+ * subtransaction has caught. */
 void
 sampling_stop(SampledScan *scan)
 {
@@ -171,7 +176,8 @@ calm_lasts(const Calm *calm)
 	return pgBufferUsage.shared_blks_read == calm->reads && pg_atomic_read_u64(&shared->frontier) == calm->frontier;
 }
 
-/* At each block that an observed scan comes to: whether it may rest. One that is not registered needs no calm. */
+/* At each block that an observed scan comes to: whether it may rest. One that is not registered
+ * needs no calm. */
 bool
 calm_has_come(Calm *calm, bool registered)
 {

@@ -1,19 +1,24 @@
 /*
- * Sequential scans, registered so that others find in the pool what these will read soon, or have just brought in for them. Their path,
- * their ring of buffers and their read-ahead stay as they are.
+ * Sequential scans, registered so that others find in the pool what these will read soon, or have
+ * just brought in for them. Their path, their ring of buffers and their read-ahead stay as they
+ * are.
  *
- * Source: Khalaji et al. 2025, section 4.4.1. Deviation: the scan tells nothing. A timer looks where it is (sampling.c), so that a tuple costs
- * nothing at all, filtered out or not; the paper's own server reports at each block. A block number is read whole. A scan that began anew
- * or was suspended is told to register again before its next tuple (node_call.c).
+ * Source: Khalaji et al. 2025, section 4.4.1. Deviation: the scan tells nothing. A timer looks
+ * where it is (sampling.c), so that a tuple costs nothing at all, filtered out or not; the paper's
+ * own server reports at each block. A block number is read whole. A scan that began anew or was
+ * suspended is told to register again before its next tuple (node_call.c).
  *
- * A synchronized start wraps: blocks from the start to the end come first, those before the start behind them. The workers of a parallel
- * scan share one registration: the first registers, the others join, the furthest counts.
+ * A synchronized start wraps: blocks from the start to the end come first, those before the start
+ * behind them. The workers of a parallel scan share one registration: the first registers, the
+ * others join, the furthest counts.
  *
- * What the scan has found and read is taken from the server's own counts of the table when the query ends, for as many blocks as the scan
- * has gone through. A cursor that is scrolled back is not registered from there on.
+ * What the scan has found and read is taken from the server's own counts of the table when the
+ * query ends, for as many blocks as the scan has gone through. A cursor that is scrolled back is
+ * not registered from there on.
  *
- * Suits tables that several queries read. One of fewer than LEAST_BLOCKS blocks is not worth it. Cost: a microsecond or two a scan,
- * and as much at each look. It steers nobody's hand: most of its reads go through its ring.
+ * Suits tables that several queries read. One of fewer than LEAST_BLOCKS blocks is not worth it.
+ * Cost: a microsecond or two a scan, and as much at each look. It steers nobody's hand: most of its
+ * reads go through its ring.
  */
 #include "pg_pagecast.h"
 
@@ -48,8 +53,8 @@ observed_of(const SampledScan *sampled)
 	return (SequentialScan *) ((char *) sampled - offsetof(SequentialScan, sampled));
 }
 
-/* Behind its last row the scan has no place any more, and keeps the row's name until it begins anew. Of workers this is the first that
- * finds no more blocks. */
+/* Behind its last row the scan has no place any more, and keeps the row's name until it begins
+ * anew. Of workers this is the first that finds no more blocks. */
 static bool
 has_ended(const SampledScan *sampled)
 {
@@ -74,7 +79,8 @@ look(SampledScan *sampled)
 	if (place == observed->place)
 		return;
 	known = observed->registration.scan != NO_SCAN && registration_sample(&observed->registration, place);
-	/* A parallel scan loses its registration when whoever registered it finds no more blocks, and then there are none. */
+	/* A parallel scan loses its registration when whoever registered it finds no more blocks, and
+	 * then there are none. */
 	if ((!known && !observed->parallel) || place < observed->place || !pagecast_enabled)
 		node_call_arm(&observed->call);
 	observed->place = place;
@@ -123,8 +129,10 @@ table_counts(const SequentialScan *observed)
 }
 
 /*
- * Counts the blocks since the scan was registered, when it has ended or its query does. Other scans of the table in the same query count there, too: then the share of those found
- * is that of all. One that began anew has lost its place, and workers have one place together: of these all blocks count.
+ * Counts the blocks since the scan was registered, when it has ended or its query does. Other scans
+ * of the table in the same query count there, too: then the share of those found is that of all.
+ * One that began anew has lost its place, and workers have one place together: of these all blocks
+ * count.
  */
 static void
 count_blocks(SampledScan *sampled)

@@ -1,20 +1,24 @@
 /*
- * Choosing the server's next victims: clock steering, which sets the usage counts ahead of its hand so that it takes the buffers that
- * are wanted last; or its freelist.
+ * Choosing the server's next victims: clock steering, which sets the usage counts ahead of its hand
+ * so that it takes the buffers that are wanted last; or its freelist.
  *
- * Sources and deviations: crates/pagecast-core/src/steering.rs, which chooses. Here is only the way from buffer headers there and
- * back. The server evicts by its own rules; nothing is evicted or written here.
+ * Sources and deviations: crates/pagecast-core/src/steering.rs, which chooses. Here is only the way
+ * from buffer headers there and back. The server evicts by its own rules; nothing is evicted or
+ * written here.
  *
- * The frontier is the place, counted in buffers since the server's start, up to which the buffers were looked at. Who finds
- * less than one window between the hand and the frontier moves the frontier on by one, and looks at the window that it has
- * so got for itself: no lock, and no buffer is looked at twice in a round. Buffers that the hand reaches before anybody could
- * look are taken or spared by the counts that they have, as on a server without us.
+ * The frontier is the place, counted in buffers since the server's start, up to which the buffers
+ * were looked at. Who finds less than one window between the hand and the frontier moves the
+ * frontier on by one, and looks at the window that it has so got for itself: no lock, and no buffer
+ * is looked at twice in a round. Buffers that the hand reaches before anybody could look are taken
+ * or spared by the counts that they have, as on a server without us.
  *
- * With pg_pagecast.mode = freelist the window is looked at when the server's freelist is empty, and its victims go there; the hand then
- * moves only when the list is drained by those who register nothing. Counts are lowered here as the hand would, so
- * that pages which nobody uses any more are found out.
+ * With pg_pagecast.mode = freelist the window is looked at when the server's freelist is empty, and
+ * its victims go there; the hand then moves only when the list is drained by those who register
+ * nothing. Counts are lowered here as the hand would, so that pages which nobody uses any more are
+ * found out.
  *
- * Cost: a spin lock after a miss (freelist: a load), and for each samples * bulk buffers one look at their headers and one choice. Bytes per buffer: 8.
+ * Cost: a spin lock after a miss (freelist: a load), and for each samples * bulk buffers one look
+ * at their headers and one choice. Bytes per buffer: 8.
  */
 #include "pg_pagecast.h"
 
@@ -44,7 +48,8 @@ take_window(uint32 window, uint64 *start)
 	return pg_atomic_compare_exchange_u64(&shared->frontier, &frontier, *start + window);
 }
 
-/* Reads a header without its lock. The page may change on the way; what is then said of it is a wrong hint. */
+/* Reads a header without its lock. The page may change on the way; what is then said of it is a
+ * wrong hint. */
 static bool
 look(uint32 buffer, PredictorCandidate *candidate, uint32 *state)
 {
@@ -64,7 +69,8 @@ look(uint32 buffer, PredictorCandidate *candidate, uint32 *state)
 	return true;
 }
 
-/* Sets the usage count, unless anything about the buffer has changed: then somebody uses it, and the count is his. */
+/* Sets the usage count, unless anything about the buffer has changed: then somebody uses it, and
+ * the count is his. */
 static void
 apply(const PredictorCandidate *candidate, uint32 state, uint32 buffer)
 {
@@ -113,14 +119,17 @@ steer(uint64 start, uint32 window)
 }
 
 /*
- * The mode freelist: the victims of a window go to the server's list of buffers to be taken first, and the hand rests.
+ * The mode freelist: the victims of a window go to the server's list of buffers to be taken first,
+ * and the hand rests.
  *
- * Race: nothing is evicted here, and a buffer on the list is like any other, found and pinned by whoever wants its page. Who takes it from
- * the list looks at it again under its header's lock, throws it away if it is pinned or its usage count is not 0, and else
- * evicts it by the server's rules: writes it if it is dirty, forgets its page under the partition's lock. The server has this
- * check since the days when VACUUM listed valid buffers. A page that is used between here and there therefore stays. Dropping a
- * table, or evicting the buffer on another way, leaves it listed with another page or none; the check covers that too. The spin
- * lock of the list guards against listing a buffer twice.
+ * Race: nothing is evicted here, and a buffer on the list is like any other, found and pinned by
+ * whoever wants its page. Who takes it from the list looks at it again under its header's lock,
+ * throws it away if it is pinned or its usage count is not 0, and else evicts it by the server's
+ * rules: writes it if it is dirty, forgets its page under the partition's lock. The server has this
+ * check since the days when VACUUM listed valid buffers. A page that is used between here and there
+ * therefore stays. Dropping a table, or evicting the buffer on another way, leaves it listed with
+ * another page or none; the check covers that too. The spin lock of the list guards against listing
+ * a buffer twice.
  */
 static void
 fill_freelist(uint32 window)

@@ -1,5 +1,6 @@
 /*
- * The part of version.h that is no inline function: the stand-in for a relation, and the scan under a plan node.
+ * The part of version.h that is no inline function: the stand-in for a relation, and the scan under
+ * a plan node.
  */
 #include "pg_pagecast.h"
 
@@ -8,9 +9,10 @@
 #include "tcop/tcopprot.h"
 
 /*
- * Makes `stand_in` what a scan's rs_rd may point to between two calls of the access method: it leads to `routine`, and it has
- * what the executor reads of it when it prefetches (PrefetchBuffer: storage, persistence) or labels a tuple (the oid). All else
- * stays 0. `form` is memory of the caller's, because the relation cache may replace its own under a running scan.
+ * Makes `stand_in` what a scan's rs_rd may point to between two calls of the access method: it
+ * leads to `routine`, and it has what the executor reads of it when it prefetches (PrefetchBuffer:
+ * storage, persistence) or labels a tuple (the oid). All else stays 0. `form` is memory of the
+ * caller's, because the relation cache may replace its own under a running scan.
  */
 void
 stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relation relation, const TableAmRoutine *routine)
@@ -30,7 +32,8 @@ stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relation relation,
 #endif
 }
 
-/* Before the memory of a stand-in goes: storage that prefetching has opened may point back to it. */
+/* Before the memory of a stand-in goes: storage that prefetching has opened may point back to it.
+ * */
 void
 stand_in_release(RelationData *stand_in)
 {
@@ -45,8 +48,9 @@ stand_in_release(RelationData *stand_in)
 }
 
 /*
- * The table scan of a bitmap scan that has not begun. 17 makes it only after the bitmap, unless there is one: then it takes ours. It
- * always asks for tuples: scans without any were found to count dead ones, and minor releases have stopped making them.
+ * The table scan of a bitmap scan that has not begun. 17 makes it only after the bitmap, unless
+ * there is one: then it takes ours. It always asks for tuples: scans without any were found to
+ * count dead ones, and minor releases have stopped making them.
  */
 TableScanDesc
 bitmap_scan_descriptor(BitmapHeapScanState *node)

@@ -1,8 +1,10 @@
 /*
- * What differs between the versions of PostgreSQL. Every #if on a version is here or in version.c, and so is every use of a
- * field or function that is not meant for extensions, with the reason and a check at build time.
+ * What differs between the versions of PostgreSQL. Every #if on a version is here or in version.c,
+ * and so is every use of a field or function that is not meant for extensions, with the reason and
+ * a check at build time.
  *
- * Built and run on 15 and 17. On another version the library does not build, because what is checked below was not read there.
+ * Built and run on 15 and 17. On another version the library does not build, because what is
+ * checked below was not read there.
  */
 #ifndef PAGECAST_VERSION_H
 #define PAGECAST_VERSION_H
@@ -25,40 +27,45 @@ typedef RelFileNode RelFileLocator;
 #endif
 
 /*
- * BufferDesc.state, BufferDesc.tag (storage/buf_internals.h, which the server's own contrib modules use for the same): the usage
- * count is what the clock goes by. Only changed by compare-exchange, as the header allows without the buffer's lock.
+ * BufferDesc.state, BufferDesc.tag (storage/buf_internals.h, which the server's own contrib modules
+ * use for the same): the usage count is what the clock goes by. Only changed by compare-exchange,
+ * as the header allows without the buffer's lock.
  */
 StaticAssertDecl(BUF_USAGECOUNT_MASK == 0x003C0000U && BM_MAX_USAGE_COUNT == 5, "usage count of another shape");
 StaticAssertDecl(BUF_REFCOUNT_MASK == (1U << 18) - 1, "pin count of another shape");
 StaticAssertDecl(sizeof(((BufferDesc *) 0)->state) == 4, "buffer state of another size");
 
 /*
- * have_free_buffer(), StrategyFreeBuffer(): the mode freelist. Up to 18; the list is gone after that. That a listed buffer is looked at again
- * before it is taken was read in StrategyGetBuffer() of 15 and 17.
+ * have_free_buffer(), StrategyFreeBuffer(): the mode freelist. Up to 18; the list is gone after
+ * that. That a listed buffer is looked at again before it is taken was read in StrategyGetBuffer()
+ * of 15 and 17.
  */
 StaticAssertDecl(FREENEXT_NOT_IN_LIST == -2, "freelist of another kind");
 
 /*
- * TableScanDescData.rs_rd: where the table's access method is looked up at each call. An observed scan has a stand-in there.
- * HeapScanDescData.rs_cbuf: the buffer that a scan has just read, so that it can be told from a buffer that others use.
+ * TableScanDescData.rs_rd: where the table's access method is looked up at each call. An observed
+ * scan has a stand-in there. HeapScanDescData.rs_cbuf: the buffer that a scan has just read, so
+ * that it can be told from a buffer that others use.
  */
 StaticAssertDecl(sizeof(((TableScanDesc) 0)->rs_rd) == sizeof(Relation), "a scan without its relation");
 StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cbuf) == sizeof(Buffer), "a scan without its buffer");
 
 /*
- * IndexFetchTableData.rel: as rs_rd, for the tables of index scans. IndexFetchHeapData.xs_cbuf as rs_cbuf.
- * HeapScanDescData.rs_inited, .rs_cblock: where a sequential or bitmap scan is.
+ * IndexFetchTableData.rel: as rs_rd, for the tables of index scans. IndexFetchHeapData.xs_cbuf as
+ * rs_cbuf. HeapScanDescData.rs_inited, .rs_cblock: where a sequential or bitmap scan is.
  */
 StaticAssertDecl(sizeof(((IndexFetchTableData *) 0)->rel) == sizeof(Relation), "an index scan without its relation");
 StaticAssertDecl(sizeof(((IndexFetchHeapData *) 0)->xs_cbuf) == sizeof(Buffer), "an index scan without its buffer");
 StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cblock) == sizeof(BlockNumber), "a scan without its block");
 
-/* BitmapHeapScanState.tbm and .pstate: the bitmap once it is built, and the state that parallel workers share. */
+/* BitmapHeapScanState.tbm and .pstate: the bitmap once it is built, and the state that parallel
+ * workers share. */
 StaticAssertDecl(sizeof(((BitmapHeapScanState *) 0)->tbm) == sizeof(TIDBitmap *), "a scan without its bitmap");
 
 /*
- * RelationData.pgstat_info: how many entries an index has given to this process, and to how many scans, as the server counts them for its
- * statistics. NULL where it does not. The counts stay where they are while a query runs: they are given up between two statements.
+ * RelationData.pgstat_info: how many entries an index has given to this process, and to how many
+ * scans, as the server counts them for its statistics. NULL where it does not. The counts stay
+ * where they are while a query runs: they are given up between two statements.
  */
 typedef PgStat_TableStatus IndexCounts;
 
@@ -82,7 +89,8 @@ index_entries(const IndexCounts *index)
 #endif
 }
 
-/* The same of a table: blocks that this process has asked for, and those of them that it found in the pool. */
+/* The same of a table: blocks that this process has asked for, and those of them that it found in
+ * the pool. */
 static inline int64
 table_fetched(const PgStat_TableStatus *table)
 {

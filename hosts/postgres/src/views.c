@@ -34,7 +34,8 @@ require_loaded(void)
 				 errhint("Add pg_pagecast to shared_preload_libraries and restart the server.")));
 }
 
-/* Makes ready for rows of so many columns. Who has upgraded the extension but not restarted asks for more than this library has. */
+/* Makes ready for rows of so many columns. Who has upgraded the extension but not restarted asks
+ * for more than this library has. */
 static ReturnSetInfo *
 begin_rows(FunctionCallInfo fcinfo, int columns)
 {
@@ -50,7 +51,8 @@ begin_rows(FunctionCallInfo fcinfo, int columns)
 	return result;
 }
 
-/* When a scan of `left` blocks at `pace` will have ended; infinity where that is further off than anybody waits. */
+/* When a scan of `left` blocks at `pace` will have ended; infinity where that is further off than
+ * anybody waits. */
 static TimestampTz
 expected_end(TimestampTz now, uint64 left, double pace)
 {
@@ -97,7 +99,8 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row for each relation that registered scans have read, in all databases, and one without a name for those that are not counted by themselves. */
+/* One row for each relation that registered scans have read, in all databases, and one without a
+ * name for those that are not counted by themselves. */
 Datum
 pg_pagecast_relations(PG_FUNCTION_ARGS)
 {
@@ -131,7 +134,8 @@ typedef struct BufferCounts
 	int64		predicted;
 } BufferCounts;
 
-/* One row for each relation of this database with pages in the pool: how many, and how many of them some scan wants. */
+/* One row for each relation of this database with pages in the pool: how many, and how many of them
+ * some scan wants. */
 Datum
 pg_pagecast_buffers(PG_FUNCTION_ARGS)
 {
@@ -176,7 +180,8 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row: the counters in their order, how many scans are registered now, and since when is counted, for which version 1.0 of the SQL has no column. */
+/* One row: the counters in their order, how many scans are registered now, and since when is
+ * counted, for which version 1.0 of the SQL has no column. */
 Datum
 pg_pagecast_stats(PG_FUNCTION_ARGS)
 {

@@ -1,4 +1,5 @@
-"""The command: builds and installs the extension for a server, runs the tests, and says what was done how often."""
+"""The command: builds and installs the extension for a server, runs the tests, and says what was
+done how often."""
 
 import argparse
 import os

@@ -1,4 +1,5 @@
-"""Results are those of stock: every kind of scan and every way to end one, on and off, alone and among others, in both modes."""
+"""Results are those of stock: every kind of scan and every way to end one, on and off, alone and
+among others, in both modes."""
 
 from cluster import Connection
 from tests.case import Run, ServerTest, make_events, outcome

@@ -1,4 +1,5 @@
-"""What the tests of a server share: one cluster for each test case, sessions, and the checks that hold after every test."""
+"""What the tests of a server share: one cluster for each test case, sessions, and the checks that
+hold after every test."""
 
 import random
 import threading
@@ -15,7 +16,8 @@ TINY = {
 
 
 class Run:
-    """What the command line asked for, for all tests: the server, the seed and how long to go on."""
+    """What the command line asked for, for all tests: the server, the seed and how long to go
+    on."""
 
     installation: Installation
     seed = 1
@@ -31,7 +33,8 @@ class Run:
 
 
 class ServerTest(unittest.TestCase):
-    """Tests on one cluster, made for the class; after every test no registration is left and the log tells of no crash."""
+    """Tests on one cluster, made for the class; after every test no registration is left and the
+    log tells of no crash."""
 
     settings: dict = {}
     cluster: Cluster
@@ -65,7 +68,8 @@ class ServerTest(unittest.TestCase):
         return session
 
     def assert_nothing_registered(self, seconds: float = 10) -> None:
-        """No scan is registered once the sessions that ran some have gone; their end may take a moment."""
+        """No scan is registered once the sessions that ran some have gone; their end may take a
+        moment."""
         end = time.monotonic() + seconds
         with self.cluster.connect() as session:
             while (active := session.value("select active from pg_pagecast_stats")) != "0":
@@ -94,7 +98,8 @@ class ServerTest(unittest.TestCase):
 
 
 def outcome(session: Connection, statements: list[str]) -> list:
-    """What each statement answered: rows, or the error's code and message. Ends in no transaction."""
+    """What each statement answered: rows, or the error's code and message. Ends in no
+    transaction."""
     answers = []
     for statement in statements:
         try:
@@ -108,7 +113,8 @@ def outcome(session: Connection, statements: list[str]) -> list:
 
 
 def make_events(session: Connection, table: str = "events", rows: int = 60_000) -> None:
-    """A table of about 8 MB whose `day` follows the physical order roughly and whose `code` does not at all, with indexes on both."""
+    """A table of about 8 MB whose `day` follows the physical order roughly and whose `code` does
+    not at all, with indexes on both."""
     session.execute(f"""
         create table {table} (id int, day int, code int, amount numeric, filler text);
         insert into {table} select i, i / 100 + (i * 37) % 11, (i * 7919) % 1000, i % 977, repeat('x', 60) from generate_series(1, {rows}) i;

@@ -1,4 +1,5 @@
-"""What is remembered of relations when there are more than places for them, and what goes: the least read, and what is dropped."""
+"""What is remembered of relations when there are more than places for them, and what goes: the
+least read, and what is dropped."""
 
 from cluster import Connection
 from tests.case import ServerTest
@@ -46,7 +47,8 @@ class Counted(ServerTest):
         return int(self.watcher.value("select coalesce(sum(hits + reads), 0) from pg_pagecast_relations()"))
 
     def test_the_busiest_stay(self) -> None:
-        """Those read often keep their counts, whoever comes; what the others had is kept in sum; and one that comes late is seen."""
+        """Those read often keep their counts, whoever comes; what the others had is kept in sum;
+        and one that comes late is seen."""
         session = self.session()
         for _ in range(5):
             self.read(session, *range(1, 11))
@@ -64,7 +66,8 @@ class Counted(ServerTest):
         self.assertIn(str(_PLACES), self.watcher.value("select obj_description('pg_pagecast_relations'::regclass)"))
 
     def test_dropped_ones_go(self) -> None:
-        """With their transaction; not where it is rolled back, or a savepoint in it; all of a database with it."""
+        """With their transaction; not where it is rolled back, or a savepoint in it; all of a
+        database with it."""
         session = self.session()
         session.execute("create table dropped (like t_1 including storage including indexes) with (fillfactor = 10); insert into dropped select * from t_1; analyze dropped")
         session.execute("select count(*) from dropped where key > 0")

@@ -1,4 +1,5 @@
-"""Scans that have read their last block are no longer registered, however long their query goes on: partitions one after the other, the inner side of a join."""
+"""Scans that have read their last block are no longer registered, however long their query goes on:
+partitions one after the other, the inner side of a join."""
 
 from cluster import Connection
 from tests.case import make_events
@@ -14,7 +15,8 @@ _PLANS = {kind: f"set enable_seqscan = {sequential}; set enable_bitmapscan = {bi
 
 
 class Partitions(ScanTest):
-    """One bitmap scan after the other of a query, under a pool that is smaller than the table by far, and holds the block that each scan of a query keeps to its end."""
+    """One bitmap scan after the other of a query, under a pool that is smaller than the table by
+    far, and holds the block that each scan of a query keeps to its end."""
 
     settings = {"shared_buffers": "16MB"}
 
@@ -68,7 +70,8 @@ class Partitions(ScanTest):
             session.close()
 
     def test_parallel(self) -> None:
-        """Whoever of the processes reads the last block of a partition ends its scan; but for those few that were read before they were registered."""
+        """Whoever of the processes reads the last block of a partition ends its scan; but for those
+        few that were read before they were registered."""
         watcher, session = self.session(), self.session()
         session.execute(f"{_PLANS['bitmap']}; {PARALLEL}; set max_parallel_workers_per_gather = 1; set enable_parallel_append = off")
         refused, registered = self.counter(watcher, "refused"), self.counter(watcher, "registered")
@@ -82,7 +85,8 @@ class Partitions(ScanTest):
 
 
 class InPool(ScanTest):
-    """Under a pool that holds all tables: scans rest, and nothing of theirs is called when they end."""
+    """Under a pool that holds all tables: scans rest, and nothing of theirs is called when they
+    end."""
 
     settings = {"shared_buffers": "64MB", "pg_pagecast.max_scans": 1}
     ranges = {"bitmap": "day > 0", "sequential": "id > 0", "trailing index": "code > 0"}
@@ -122,7 +126,8 @@ class InPool(ScanTest):
                 session.execute("commit")
 
     def test_the_inner_side_of_a_join(self) -> None:
-        """While the outer side is gone through the hash table's scan is shown no more, and its place is given to who needs it."""
+        """While the outer side is gone through the hash table's scan is shown no more, and its
+        place is given to who needs it."""
         watcher = self.session()
         for kind, condition in self.ranges.items():
             with self.subTest(kind):

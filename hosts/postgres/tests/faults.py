@@ -1,4 +1,5 @@
-"""Backends that die, relations that go away, a full registry, crashes and a standby: stock's results and nothing left registered."""
+"""Backends that die, relations that go away, a full registry, crashes and a standby: stock's
+results and nothing left registered."""
 
 import os
 import signal
@@ -39,7 +40,8 @@ class Deaths(ServerTest):
         return session.rows(scan)
 
     def scanners(self, number: int, stop: threading.Event) -> list[threading.Thread]:
-        """Threads that scan until they are told to stop, and connect anew whenever their session dies."""
+        """Threads that scan until they are told to stop, and connect anew whenever their session
+        dies."""
         def work(seed: int) -> None:
             while not stop.is_set():
                 try:
@@ -53,14 +55,16 @@ class Deaths(ServerTest):
                 except Lost:
                     time.sleep(0.02)
                 except SqlError as error:
-                    # 57014: cancelled; 57P01, 57P02: terminated, crash elsewhere; 57P03: starting up.
+                    # 57014: cancelled; 57P01, 57P02: terminated, crash elsewhere; 57P03: starting
+                    # up.
                     if error.sqlstate not in ("57014", "57P01", "57P02", "57P03"):
                         self.wrong.append((error.sqlstate, str(error)))
         self.wrong: list[tuple] = []
         return [threading.Thread(target=work, args=(seed,)) for seed in range(number)]
 
     def under_scans(self, number: int, fault) -> None:
-        """Runs `fault` while sessions scan, and checks that none of them ever saw a wrong result."""
+        """Runs `fault` while sessions scan, and checks that none of them ever saw a wrong
+        result."""
         stop = threading.Event()
         threads = self.scanners(number, stop)
         for thread in threads:
@@ -93,7 +97,8 @@ class Deaths(ServerTest):
         self.under_scans(5, fault)
 
     def test_kill(self) -> None:
-        """kill -9 of a backend at random times: the server restarts its sessions, the registry starts empty."""
+        """kill -9 of a backend at random times: the server restarts its sessions, the registry
+        starts empty."""
         def fault() -> None:
             for _ in range(8 * Run.rounds):
                 time.sleep(self.random.uniform(0.05, 0.5))
@@ -113,7 +118,8 @@ class Deaths(ServerTest):
         self.cluster.wait()
 
     def test_relations_that_go_away(self) -> None:
-        """DROP, TRUNCATE, VACUUM FULL and CLUSTER of tables that others scan: the sum is the table's or, right after a TRUNCATE, null."""
+        """DROP, TRUNCATE, VACUUM FULL and CLUSTER of tables that others scan: the sum is the
+        table's or, right after a TRUNCATE, null."""
         names = ["going_a", "going_b"]
         session = self.session()
         for name in names:
@@ -133,7 +139,8 @@ class Deaths(ServerTest):
                         try:
                             found = session.value(f"select sum(id) from {name} where day >= 0")
                         except SqlError as error:
-                            # 42P01: dropped; XX000: opened by an identity that was dropped meanwhile, as in stock.
+                            # 42P01: dropped; XX000: opened by an identity that was dropped
+                            # meanwhile, as in stock.
                             self.assertIn(error.sqlstate, ("42P01", "XX000"), str(error))
                             continue
                         self.assertIn(found, (total, None))
@@ -215,7 +222,8 @@ class FullRegistry(ServerTest):
 
 
 class Crashes(ServerTest):
-    """The whole server dies under writes and scans; pgbench's books balance and the indexes are whole after it."""
+    """The whole server dies under writes and scans; pgbench's books balance and the indexes are
+    whole after it."""
 
     settings = {"shared_buffers": "4MB", "fsync": "on", "checkpoint_timeout": "30s"}
 
@@ -271,7 +279,8 @@ class Standby(ServerTest):
         make_events(session)
 
     def test_reads_during_replay(self) -> None:
-        """Scans on the standby under replay see balanced books, and in the end what the primary has."""
+        """Scans on the standby under replay see balanced books, and in the end what the primary
+        has."""
         settings = {**TINY, **self.settings, "max_standby_streaming_delay": "-1"}
         with Cluster(Run.installation, settings) as standby:
             standby.follow(self.cluster).start()

@@ -1,4 +1,5 @@
-"""What `make install` and `make uninstall` do: they copy and remove what was built, and build nothing, for root may have no Rust."""
+"""What `make install` and `make uninstall` do: they copy and remove what was built, and build
+nothing, for root may have no Rust."""
 
 import contextlib
 import io
@@ -18,7 +19,8 @@ _HERE = Path(__file__).resolve().parents[1]
 
 
 class Install(unittest.TestCase):
-    """In a copy of the extension's folder, with a root of its own, and compilers that only tell that they were called."""
+    """In a copy of the extension's folder, with a root of its own, and compilers that only tell
+    that they were called."""
 
     def setUp(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pagecast-install-"))
@@ -93,7 +95,8 @@ class Demo(unittest.TestCase):
             self.extension.touch()
 
     def test_nothing_is_left(self) -> None:
-        """Neither data nor extension, also after a failure, unless they are to be kept or were there before."""
+        """Neither data nor extension, also after a failure, unless they are to be kept or were
+        there before."""
         self.run_demo(keep=False)
         self.assertEqual((False, False), (self.place.exists(), self.extension.exists()))
         with self.assertRaises(ZeroDivisionError), contextlib.redirect_stdout(io.StringIO()), nothing_left(Run.installation, 0.3, False):

@@ -1,4 +1,5 @@
-"""The smallest server and the largest registry: shared_buffers, memory and max_scans at both ends, and a disk that is full."""
+"""The smallest server and the largest registry: shared_buffers, memory and max_scans at both ends,
+and a disk that is full."""
 
 import os
 import shutil
@@ -54,7 +55,8 @@ class Extremes(ServerTest):
         self.assertGreater(counters["registered"], 0)
 
     def test_largest_registry(self) -> None:
-        """As many scans as may be, and a gigabyte for their blocks; where the machine has no such memory the server says which settings to lower."""
+        """As many scans as may be, and a gigabyte for their blocks; where the machine has no such
+        memory the server says which settings to lower."""
         try:
             counters = self.assert_answers({"pg_pagecast.memory": "1GB", "pg_pagecast.max_scans": 65536})
         except ServerFailed as problem:
@@ -65,13 +67,15 @@ class Extremes(ServerTest):
 
 
 class Memory(ServerTest):
-    """What `pg_pagecast.memory` has room for, with the least of it: an eighth of 256 kB for a scan, and 9/64 bytes for a block of a scattered bitmap."""
+    """What `pg_pagecast.memory` has room for, with the least of it: an eighth of 256 kB for a scan,
+    and 9/64 bytes for a block of a scattered bitmap."""
 
     settings = {"pg_pagecast.memory": "256kB", "shared_buffers": "16MB", "enable_seqscan": "off", "enable_indexscan": "off"}
     most_blocks = (256 << 10) // 8 * 64 // 9
 
     def scattered(self, session: Connection, table: str, blocks: int) -> None:
-        """A table of so many blocks, nearly all of them holes in its files, with 1500 rows evenly over them."""
+        """A table of so many blocks, nearly all of them holes in its files, with 1500 rows evenly
+        over them."""
         session.execute(f"create table {table} (id int, filler text) with (fillfactor = 10); alter table {table} alter filler set storage plain; create index on {table} (id)")
         path = self.cluster.data / session.value(f"select pg_relation_filepath('{table}')")
         segment = 131_072
@@ -95,7 +99,8 @@ class Memory(ServerTest):
         return session
 
     def test_as_large_as_fits(self) -> None:
-        """A bitmap over as many blocks as fit is kept block by block; over more, the blocks between are taken for wanted, too. Neither is refused."""
+        """A bitmap over as many blocks as fit is kept block by block; over more, the blocks between
+        are taken for wanted, too. Neither is refused."""
         watcher = self.session()
         for table, blocks, exact in (("fits", self.most_blocks - 600, True), ("larger", self.most_blocks + 600, False)):
             self.scattered(watcher, table, blocks)
@@ -144,7 +149,8 @@ class FullDisk(ServerTest):
         cls.addClassCleanup(cls.cluster.stop)
 
     def test_writes_fail_and_reads_do_not(self) -> None:
-        """Inserts and sorts end in `disk full` again and again; scans beside them read what is committed."""
+        """Inserts and sorts end in `disk full` again and again; scans beside them read what is
+        committed."""
         with self.cluster.connect() as session:
             session.execute(f"create tablespace small location '{self.place}'")
             session.execute("set default_tablespace = small")

@@ -1,4 +1,5 @@
-"""Where source packages are fetched from: the system's own mirrors, keyrings and suites, and no host that is named in the project."""
+"""Where source packages are fetched from: the system's own mirrors, keyrings and suites, and no
+host that is named in the project."""
 
 import os
 import re
@@ -33,7 +34,8 @@ class Mirrors(unittest.TestCase):
         return [dict(re.findall(r"^([\w-]+): *(.*(?:\n .*)*)", entry, re.MULTILINE)) for entry in found]
 
     def test_a_list(self) -> None:
-        """A mirror with a keyring and one without, and others that have nothing to do with the system's release."""
+        """A mirror with a keyring and one without, and others that have nothing to do with the
+        system's release."""
         (self.folder / "etc/sources.list").write_text(f"""# deb http://old.example/debian {self.release} main
 deb [arch=amd64 signed-by=/keys/ours.gpg] https://mirror.example/debian {self.release} main
 deb https://mirror.example/security {self.release}-security main

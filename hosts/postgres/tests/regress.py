@@ -1,8 +1,10 @@
-"""PostgreSQL's own regression and isolation suites on a server with the extension as aggressive as it can be.
+"""PostgreSQL's own regression and isolation suites on a server with the extension as aggressive as
+it can be.
 
-The suites come from the server's source package. A test that fails with the extension is compared with the same test on a stock server with the
-same settings: only what differs between the two counts. `synchronize_seqscans` is off on both, because with so few buffers every small table's
-scans would start somewhere else and rows without an order would come in another one.
+The suites come from the server's source package. A test that fails with the extension is compared
+with the same test on a stock server with the same settings: only what differs between the two
+counts. `synchronize_seqscans` is off on both, because with so few buffers every small table's scans
+would start somewhere else and rows without an order would come in another one.
 """
 
 import argparse
@@ -18,7 +20,8 @@ from cluster.sources import NoSource, source
 
 _TINY = {
     "shared_buffers": "2MB", "fsync": "off", "max_prepared_transactions": 10, "synchronize_seqscans": "off", "jit": "off",
-    # Sessions of a parallel group can pin more than so few buffers; temporary ones are on their own.
+    # Sessions of a parallel group can pin more than so few buffers; temporary ones are on their
+    # own.
     "max_connections": 60, "wal_level": "replica", "log_min_messages": "warning",
 }
 
@@ -65,7 +68,8 @@ def _command(installation: Installation, suite: str, cluster: Cluster, library: 
 
 
 def _libraries(installation: Installation, tests: Path, folder: Path) -> Path:
-    """The suite's own C functions, built against the installed server, and the contributed modules that it loads."""
+    """The suite's own C functions, built against the installed server, and the contributed modules
+    that it loads."""
     folder.mkdir()
     include = installation.ask("includedir-server")
     subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-w", f"-I{include}", f"-I{installation.ask('includedir')}", tests / "regress.c",
@@ -102,7 +106,8 @@ def _counters(cluster: Cluster, settings: dict) -> dict:
 
 
 def aggressive(installation: Installation, mode: str) -> dict:
-    """The extension with the highest samples and batches that it allows, for which a server is asked."""
+    """The extension with the highest samples and batches that it allows, for which a server is
+    asked."""
     settings = {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": mode}
     with Cluster(installation, settings) as probe:
         probe.create().start()
@@ -112,7 +117,8 @@ def aggressive(installation: Installation, mode: str) -> dict:
 
 
 def compare(installation: Installation, suite: str, mode: str, only: list[str]) -> bool:
-    """Runs a suite with the extension and, where a test fails, these on a stock server; prints what differs; true when nothing does."""
+    """Runs a suite with the extension and, where a test fails, these on a stock server; prints what
+    differs; true when nothing does."""
     ours = run_suite(installation, suite, aggressive(installation, mode), only)
     stock = run_suite(installation, suite, {}, only) if ours.differences else None
     new = {name: text for name, text in ours.differences.items() if stock and stock.differences.get(name) != text}

@@ -1,15 +1,18 @@
-"""Bitmap and index scans of a pool from which nothing is evicted: they rest, are where they are all the same, and go on when somebody evicts."""
+"""Bitmap and index scans of a pool from which nothing is evicted: they rest, are where they are all
+the same, and go on when somebody evicts."""
 
 from cluster import Connection
 from tests.case import make_events
 from tests.scans import ScanTest
 
-# Blocks after which an observed scan rests at the latest: it looks for calm from the first on, and is counted from the 32nd on.
+# Blocks after which an observed scan rests at the latest: it looks for calm from the first on, and
+# is counted from the 32nd on.
 _CALM = 256
 
 
 class Resting(ScanTest):
-    """All of the table is in the pool, of which the scans take less than a half; what is evicted is evicted for `large`."""
+    """All of the table is in the pool, of which the scans take less than a half; what is evicted is
+    evicted for `large`."""
 
     settings = {"shared_buffers": "16MB", "enable_seqscan": "off"}
     plans = {
@@ -60,7 +63,8 @@ class Resting(ScanTest):
                 self.assertEqual(0, self.counter(watcher, "active"))
 
     def test_without_the_counts_of_the_server(self) -> None:
-        """Where `track_counts` is off nothing tells where a resting index scan would be, so it does not rest; a bitmap scan does."""
+        """Where `track_counts` is off nothing tells where a resting index scan would be, so it does
+        not rest; a bitmap scan does."""
         watcher = self.session()
         for kind, rests in (("trailing index", False), ("bitmap", True)):
             with self.subTest(kind):
@@ -107,7 +111,8 @@ class Resting(ScanTest):
                 # The timer looks at the end of each fetch, too.
                 session.execute("fetch 1 from c")
                 session.execute("fetch 6000 from c")
-                # A scan across the table may count on from the marks of one that came before it, where the histogram is as coarse as here.
+                # A scan across the table may count on from the marks of one that came before it,
+                # where the histogram is as coarse as here.
                 self.assertAlmostEqual(0.6, self.part_done(watcher, kind), delta=0.05 if kind == "bitmap" else 1)
                 session.execute("commit")
                 # Until it rested, and the 6000 rows on about a tenth of the blocks.

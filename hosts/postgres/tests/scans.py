@@ -1,4 +1,5 @@
-"""What each kind of scan tells: that it is registered once, where it is, when it ends, and that those not worth it say nothing."""
+"""What each kind of scan tells: that it is registered once, where it is, when it ends, and that
+those not worth it say nothing."""
 
 import re
 import time
@@ -49,7 +50,8 @@ class ScanTest(ServerTest):
 
 
 class Sequential(ScanTest):
-    """Sequential scans: looked at by a timer, so each of these rests for longer than that at the rows it returns."""
+    """Sequential scans: looked at by a timer, so each of these rests for longer than that at the
+    rows it returns."""
 
     rests = "select id, pg_sleep(0.05) from events where id % 10000 = 0"
 
@@ -82,7 +84,8 @@ class Sequential(ScanTest):
         session.execute("commit")
 
     def test_synchronized_start(self) -> None:
-        """A scan that starts in the middle, where another is, has all blocks in front of it, and comes to those before its start last."""
+        """A scan that starts in the middle, where another is, has all blocks in front of it, and
+        comes to those before its start last."""
         leader, follower, watcher = self.session(), self.session(), self.session()
         leader.execute(f"begin; declare c cursor for {self.rests}; fetch 3 from c")
         follower.execute("begin; declare c cursor for select id, pg_sleep(0.05) from events where id % 1000 = 0; fetch 1 from c")
@@ -141,7 +144,8 @@ class Sequential(ScanTest):
         self.assertEqual([("40000",), ("50000",)], [row[:1] for row in session.rows("fetch 2 from c")])
 
     def test_what_it_finds_and_reads(self) -> None:
-        """Hits and reads are those that EXPLAIN has, once for each block, also where the table is scanned twice or by workers."""
+        """Hits and reads are those that EXPLAIN has, once for each block, also where the table is
+        scanned twice or by workers."""
         session, watcher = self.session(), self.session()
         blocks = self.blocks(watcher)
 
@@ -164,7 +168,8 @@ class Sequential(ScanTest):
         self.assertEqual(blocks, sum(counted(f"{PARALLEL}; select count(*) from events")))
 
     def test_no_timer_is_left(self) -> None:
-        """After an error that a block has caught, and while a cursor rests, the session sleeps until it is asked."""
+        """After an error that a block has caught, and while a cursor rests, the session sleeps
+        until it is asked."""
         session = self.session()
         for statement in ("begin; do $$ begin perform sum(100 / (id - 30000)) from events; exception when division_by_zero then null; end $$",
                           "with copied as (insert into events select * from events where filler = 'none') select 1",
@@ -189,7 +194,8 @@ class Sequential(ScanTest):
 
 
 class Index(ScanTest):
-    """Index scans, of which every block that they come to is seen: across the table, behind each other."""
+    """Index scans, of which every block that they come to is seen: across the table, behind each
+    other."""
 
     # Marks are twice as many as buffers.
     settings = {"enable_seqscan": "off", "enable_bitmapscan": "off", "shared_buffers": "4MB"}
@@ -221,7 +227,8 @@ class Index(ScanTest):
         self.assertEqual(before + 1, self.counter(watcher, "registered"))
 
     def test_behind_each_other(self) -> None:
-        """Pages that an index scan across the table has come to are wanted when another comes through the same entries later."""
+        """Pages that an index scan across the table has come to are wanted when another comes
+        through the same entries later."""
         watcher = self.session()
         query = "select id, day, amount from mixed where key > 40000"
         predicted = "select predicted from pg_pagecast_buffers() where filenode = pg_relation_filenode('mixed')"
@@ -239,7 +246,8 @@ class Index(ScanTest):
         self.assertLessEqual(int(watcher.value(predicted)), 16, "it has passed them all")
 
     def test_a_follower_finds_its_place(self) -> None:
-        """One that begins with a key between two bounds of the histogram counts as the one in front does, once it meets its marks."""
+        """One that begins with a key between two bounds of the histogram counts as the one in front
+        does, once it meets its marks."""
         watcher = self.session()
         query = "select id, day, amount from mixed where key > {}"
         first = int(watcher.value("select count(*) from mixed where key between 2001 and 10000"))

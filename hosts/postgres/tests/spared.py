@@ -1,4 +1,5 @@
-"""That pages which a scan is still to read stay in the pool, by counts: how many others push out with prediction, and how many without."""
+"""That pages which a scan is still to read stay in the pool, by counts: how many others push out
+with prediction, and how many without."""
 
 from cluster import Connection
 from tests.case import Run, ServerTest, make_events
@@ -8,7 +9,8 @@ _WANTED = "select id from wanted where day between 0 and 1000"
 
 
 class Spared(ServerTest):
-    """A table of a third of the pool that a slow scan reads, and one of more than twice the pool that another reads at once."""
+    """A table of a third of the pool that a slow scan reads, and one of more than twice the pool
+    that another reads at once."""
 
     mode = "steering"
 
@@ -23,7 +25,8 @@ class Spared(ServerTest):
         make_events(session, "passing", 90_000)
 
     def test_wanted_pages_stay(self) -> None:
-        """With prediction most are there when the slow scan comes to them; the clock alone has given nearly all away."""
+        """With prediction most are there when the slow scan comes to them; the clock alone has
+        given nearly all away."""
         stock, spared = self.pages_left(enabled=False), self.pages_left(enabled=True)
         Run.count(f"pages left of those that a scan still wanted, mode {self.mode}", spared)
         Run.count(f"of as many with pg_pagecast off, beside mode {self.mode}", stock)
@@ -31,7 +34,8 @@ class Spared(ServerTest):
         self.assertGreater(spared, 80)
 
     def pages_left(self, enabled: bool) -> int:
-        """Pages of the wanted table in the pool after the passing one was read, with a scan near the wanted one's start."""
+        """Pages of the wanted table in the pool after the passing one was read, with a scan near
+        the wanted one's start."""
         slow, passing, watcher = (self.session() for _ in range(3))
         for session in (slow, passing):
             session.execute(f"{_BITMAP}; set pg_pagecast.enabled = {'on' if enabled else 'off'}")

@@ -1,4 +1,5 @@
-"""Versions of the extension in a database, and what is said where it cannot work or is told nonsense."""
+"""Versions of the extension in a database, and what is said where it cannot work or is told
+nonsense."""
 
 import shutil
 import struct
@@ -30,7 +31,8 @@ class Upgrades(ServerTest):
         cls.fresh = session.rows(_OBJECTS)
 
     def test_every_version_becomes_the_newest(self) -> None:
-        """A database that is brought up to date has what a new one has, and its views answer before and after."""
+        """A database that is brought up to date has what a new one has, and its views answer before
+        and after."""
         self.assertIn("1.0", self.versions, "the oldest")
         self.assertEqual(self.newest, self.versions[-1])
         for version in self.versions:
@@ -45,7 +47,8 @@ class Upgrades(ServerTest):
             Run.count("updates of the extension")
 
     def test_everything_is_explained(self) -> None:
-        """Each view, function and column has a comment, and the planner is told how many rows come."""
+        """Each view, function and column has a comment, and the planner is told how many rows
+        come."""
         session = self.session()
         of_extension = "deptype = 'e' and refobjid = (select oid from pg_extension where extname = 'pg_pagecast')"
         self.assertEqual([], session.rows("select c.relname, attname from pg_depend join pg_class c on classid = 'pg_class'::regclass and c.oid = objid and c.relkind = 'v' "
@@ -65,7 +68,8 @@ class Upgrades(ServerTest):
         session.execute("rollback")
 
     def test_an_older_library(self) -> None:
-        """Where the SQL has a column that the loaded library does not know, the message asks for a restart."""
+        """Where the SQL has a column that the loaded library does not know, the message asks for a
+        restart."""
         session = self.session()
         for name in ("scans", "relations", "buffers", "stats"):
             columns = ", ".join(f"out c{number} bigint" for number in range(30))
@@ -84,7 +88,8 @@ class Upgrades(ServerTest):
 
 
 class Refusals(ServerTest):
-    """Servers that do not start, or sessions that are told why nothing can be had; here without a server of the class."""
+    """Servers that do not start, or sessions that are told why nothing can be had; here without a
+    server of the class."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -94,7 +99,8 @@ class Refusals(ServerTest):
         """Nothing runs any more."""
 
     def test_settings_beyond_their_limits(self) -> None:
-        """The server says which setting and what it may be, and goes on with the default, as with any library's."""
+        """The server says which setting and what it may be, and goes on with the default, as with
+        any library's."""
         for beyond in ({"memory": "1kB", "max_scans": "0", "samples": "1", "bulk": "65", "mode": "guessing"},
                        {"memory": "17GB", "max_scans": "65537", "samples": "65", "bulk": "0"}):
             with Cluster(Run.installation, {"shared_preload_libraries": "pg_pagecast"}) as cluster:
@@ -106,7 +112,8 @@ class Refusals(ServerTest):
                         self.assertEqual("t", session.value(f"select setting = boot_val from pg_settings where name = 'pg_pagecast.{name}'"), name)
 
     def test_a_library_for_another_server(self) -> None:
-        """A server does not load what was built for another major version, and says for which one it was built."""
+        """A server does not load what was built for another major version, and says for which one
+        it was built."""
         major = Run.installation.major
         # PG_MODULE_MAGIC: the version, and the server's limits.
         ours, other = (struct.pack("<5i", number * 100, 100, 32, 64, 1) for number in (major, major + 1))
@@ -122,7 +129,8 @@ class Refusals(ServerTest):
         self.assertRegex(str(caught.exception), rf"incompatible library(.|\n)*Server is version {major}, library is version {major + 1}")
 
     def test_without_a_restart(self) -> None:
-        """A session that loads it by hand is told what to do, as is one that asks a view; the server goes on."""
+        """A session that loads it by hand is told what to do, as is one that asks a view; the
+        server goes on."""
         with Cluster(Run.installation) as cluster:
             cluster.create().start()
             with cluster.connect() as session:

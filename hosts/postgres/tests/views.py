@@ -54,7 +54,8 @@ class Views(ServerTest):
         self.assertNotIn(line, session.rows(f"explain {query}"))
 
     def test_auto_explain(self) -> None:
-        """It logs the line under the plan of the query that it is of, whatever runs inside of that; and none where nothing was registered."""
+        """It logs the line under the plan of the query that it is of, whatever runs inside of that;
+        and none where nothing was registered."""
         session = self.session()
         session.execute("create function scanned() returns bigint language plpgsql as 'begin return (select count(*) from events where day between 100 and 400); end'; "
                         "load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_analyze = on; set enable_seqscan = off; set enable_indexscan = off")
@@ -88,7 +89,8 @@ class Views(ServerTest):
         self.assertEqual(before, watcher.value("select registered from pg_pagecast_stats"), "off for this session")
 
     def test_settings(self) -> None:
-        """Every setting has a description; values outside the limits are refused with the setting's name."""
+        """Every setting has a description; values outside the limits are refused with the setting's
+        name."""
         session = self.session()
         settings = session.records("select * from pg_settings where name like 'pg_pagecast.%' order by name")
         names = {setting["name"].split(".")[1] for setting in settings}

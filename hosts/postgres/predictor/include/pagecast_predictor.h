@@ -1,9 +1,10 @@
 /*
  * pagecast's predictor and steering: the C side of predictor/src/lib.rs.
  *
- * Times are nanoseconds of a clock that never goes back. A relation is any 32-bit name that the caller gives it, the same in all
- * processes. Functions marked "lock" are called by one process at a time; the others by any number at once, and they never
- * wait. No function allocates, and none unwinds or jumps.
+ * Times are nanoseconds of a clock that never goes back. A relation is any 32-bit name that the
+ * caller gives it, the same in all processes. Functions marked "lock" are called by one process at
+ * a time; the others by any number at once, and they never wait. No function allocates, and none
+ * unwinds or jumps.
  */
 #ifndef PAGECAST_PREDICTOR_H
 #define PAGECAST_PREDICTOR_H
@@ -87,7 +88,8 @@ predictor_slot(uint64_t scan)
 extern size_t predictor_words(const PredictorConfig *config);
 extern bool predictor_format(PredictorMemory memory, const PredictorConfig *config);
 
-/* Lock. Runs in the order of their first block; `length` is the end of the axis; the scan's name goes to *scan. */
+/* Lock. Runs in the order of their first block; `length` is the end of the axis; the scan's name
+ * goes to *scan. */
 extern int	predictor_register_runs(PredictorMemory memory, uint8_t kind, uint32_t relation, const PredictorRun *runs,
 									size_t count, uint64_t length, uint64_t now, uint64_t *scan);
 
@@ -98,15 +100,17 @@ extern int	predictor_register_bitset(PredictorMemory memory, uint8_t kind, uint3
 /* Lock. Whether the scan was running. */
 extern bool predictor_finish(PredictorMemory memory, uint64_t scan, uint64_t now);
 
-/* Progress, in positions or by the block that the scan has come to; the latter says whether the scan still runs. */
+/* Progress, in positions or by the block that the scan has come to; the latter says whether the
+ * scan still runs. */
 extern void predictor_report(PredictorMemory memory, uint64_t scan, uint64_t position, uint64_t now);
 extern bool predictor_reach(PredictorMemory memory, uint64_t scan, uint32_t relation, uint32_t block, uint64_t now);
 
-/* How far, in positions, blocks may be read from their place, by the correlation of index and table; UINT64_MAX if that is too low. */
+/* How far, in positions, blocks may be read from their place, by the correlation of index and
+ * table; UINT64_MAX if that is too low. */
 extern uint64_t predictor_scatter(double correlation, uint64_t blocks);
 
-/* An index scan has come to a block by an entry, a block of a relation of the index's own. And the entry nearest to `near` of those
- * that have led there; whether there is any. */
+/* An index scan has come to a block by an entry, a block of a relation of the index's own. And the
+ * entry nearest to `near` of those that have led there; whether there is any. */
 extern void predictor_mark(PredictorMemory memory, uint32_t relation, uint32_t block, uint32_t index, uint32_t entry);
 extern bool predictor_marked(PredictorMemory memory, uint32_t relation, uint32_t block, uint32_t index, uint32_t near,
 							 uint32_t *entry);
@@ -118,11 +122,12 @@ extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation,
 extern void predictor_choose(PredictorMemory memory, PredictorCandidate *buffers, size_t count, size_t victims,
 							 uint64_t now, PredictorChoice *choice);
 
-/* After predictor_choose(), where no hand will pass the buffers: lowers the usage counts of those that are kept. */
+/* After predictor_choose(), where no hand will pass the buffers: lowers the usage counts of those
+ * that are kept. */
 extern void predictor_pass(PredictorCandidate *buffers, size_t count);
 
-/* Notes that a registered scan has read the block into, or found it in, a buffer whose usage count is now `usage`. Whether it
- * was found because predictor_choose() had kept it. */
+/* Notes that a registered scan has read the block into, or found it in, a buffer whose usage count
+ * is now `usage`. Whether it was found because predictor_choose() had kept it. */
 extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,
 								   uint64_t now);
 

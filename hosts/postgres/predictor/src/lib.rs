@@ -1,7 +1,9 @@
-//! pagecast's predictor and steering for C: `include/pagecast_predictor.h` says what each function does.
+//! pagecast's predictor and steering for C: `include/pagecast_predictor.h` says what each function
+//! does.
 //!
-//! No allocation, no lock, no unwinding. Who registers and finishes holds the host's lock; everything else may be called by any
-//! number of processes at once, `predictor_reach` and `predictor_report` also in a signal handler.
+//! No allocation, no lock, no unwinding. Who registers and finishes holds the host's lock;
+//! everything else may be called by any number of processes at once, `predictor_reach` and
+//! `predictor_report` also in a signal handler.
 #![no_std]
 
 mod pointers;
@@ -151,7 +153,8 @@ pub extern "C" fn predictor_next_access(memory: Memory, relation: u32, block: u3
 }
 
 #[unsafe(no_mangle)]
-/// How far from its place a block may be read, see [`scatter`]; `UINT64_MAX` if the correlation says too little.
+/// How far from its place a block may be read, see [`scatter`]; `UINT64_MAX` if the correlation
+/// says too little.
 pub extern "C" fn predictor_scatter(correlation: f64, blocks: u64) -> u64 {
     scatter(correlation, blocks).unwrap_or(u64::MAX)
 }
@@ -165,7 +168,8 @@ pub extern "C" fn predictor_mark(memory: Memory, relation: u32, block: u32, inde
 }
 
 #[unsafe(no_mangle)]
-/// Of the entries of an index that have led to a block the one nearest to `near`; whether there is any.
+/// Of the entries of an index that have led to a block the one nearest to `near`; whether there is
+/// any.
 pub extern "C" fn predictor_marked(
     memory: Memory,
     relation: u32,
@@ -203,7 +207,8 @@ pub extern "C" fn predictor_pass(buffers: *mut Candidate, count: usize) {
 }
 
 #[unsafe(no_mangle)]
-/// What to remember of a buffer after a registered scan has read it; whether it was there for our sake.
+/// What to remember of a buffer after a registered scan has read it; whether it was there for our
+/// sake.
 pub extern "C" fn predictor_read_by_scan(
     uses: *mut Uses,
     relation: u32,

@@ -1,8 +1,9 @@
 //! The only unsafe code: C's pointers in and out.
 //!
-//! Promises of the caller, cited at each block: (P1) a memory is `words` aligned words that live as long as the process and are
-//! only ever used through this library. (P2) any other pointer is null or points to as many initialized values of its type as
-//! are said beside it, which nobody else uses during the call.
+//! Promises of the caller, cited at each block: (P1) a memory is `words` aligned words that live as
+//! long as the process and are only ever used through this library. (P2) any other pointer is null
+//! or points to as many initialized values of its type as are said beside it, which nobody else
+//! uses during the call.
 
 use core::sync::atomic::AtomicU64;
 
@@ -20,7 +21,8 @@ impl Memory {
         if self.at.is_null() {
             return &[];
         }
-        // SAFETY: (P1); an atomic has the size and alignment of its word on every target that has it.
+        // SAFETY: (P1); an atomic has the size and alignment of its word on every target that has
+        // it.
         unsafe { core::slice::from_raw_parts(self.at.cast::<AtomicU64>(), self.words) }
     }
 }

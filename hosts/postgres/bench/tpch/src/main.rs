@@ -1,4 +1,5 @@
-//! `pagecast-tpch TABLE SCALE` writes a TPC-H table as CSV to standard output, without a header line.
+//! `pagecast-tpch TABLE SCALE` writes a TPC-H table as CSV to standard output, without a header
+//! line.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
