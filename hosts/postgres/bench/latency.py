@@ -1,9 +1,10 @@
-"""What reporting beside it does to the latency of a TPC-B at a fixed rate: the 99th percentile with
-pg_pagecast over that of a stock server, in pairs.
+"""What is done beside reporting, with pg_pagecast over a stock server, in pairs: the latency of a
+TPC-B at a fixed rate, or a pg_dump of a TOAST table.
 
-A private server has pgbench's tables and a table of three times its buffers. Sessions report over
-random ranges of that table by bitmap scans without a pause, and pgbench begins transactions at a
-fixed rate; a transaction's latency counts from when it was to begin. The two runs of a pair have
+A private server has the job's tables and a table of three times its buffers. Sessions report over
+random ranges of that table by bitmap scans without a pause, unless they are given a rate. pgbench
+begins transactions at a fixed rate; a transaction's latency counts from when it was to begin. The
+two runs of a pair have
 the same data, seed and length, one with the library and one without, in an order that alternates.
 Ratios of percentiles differ by a lot from pair to pair, so the result is the median of the pairs'
 ratios, with a 95 % interval of their trimmed mean by bootstrap. Further calls with --append add
@@ -16,6 +17,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -35,12 +37,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.latency", description="Latency of pgbench's TPC-B at a fixed rate beside reporting, over that of a stock server.")
     parser.add_argument("--version", type=int)
     parser.add_argument("--variant", default="steering", choices=[name for name in VARIANTS if name != "stock"])
+    parser.add_argument("--job", choices=list(_JOBS), default="tpcb", help="what is measured beside the reports; default tpcb")
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=int, default=12, help="of a run; two more come before, and are not counted")
     parser.add_argument("--rate", type=int, default=200, help="transactions a second; default 200")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--reporters", type=int, default=4, help="sessions that report; default 4")
-    parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables; default 10, 150 MB")
+    parser.add_argument("--reports", type=float, default=0, help="a second of each of these; 0, the default: as many as it can")
+    parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables; default 10, 150 MB; for dump 10 are 720 MB")
     parser.add_argument("--shared-buffers", type=size, default=size("96MiB"))
     parser.add_argument("--memory", type=size, default=size("256MiB"), help="of the server with the kernel's cache for it")
     parser.add_argument("--bandwidth", type=size, default=size("200MiB"), help="reads a second from the device")
@@ -73,10 +77,12 @@ def measure(given: argparse.Namespace, installation: Installation, pairs: list[d
             order = ["stock", given.variant] if (len(pairs) + number) % 2 == 0 else [given.variant, "stock"]
             pair = {variant: run(cluster, variant, given, rows, given.seed * 1000 + number) for variant in order}
             pairs.append({"seed": given.seed, "limits": cluster.limits.description, "stock": pair["stock"], "ours": pair[given.variant]})
-            print("  ".join(f"{side} p50 {found['p50']:6.2f} ms, p99 {found['p99']:7.2f} ms, {found['reports']:3d} reports, {found['device_bytes'] / (1 << 20):5.0f} MiB read"
-                            for side, found in (("stock", pair["stock"]), ("ours", pair[given.variant]))), flush=True)
+            for side, found in (("stock", pair["stock"]), ("ours", pair[given.variant])):
+                print(f"{side:<6}", "  ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
             write(given, installation, pairs)
-    for name in (*(f"p{percent}" for percent in _PERCENTILES), "reports"):
+    for name in pairs[0]["ours"]:
+        if not all(pair["stock"][name] for pair in pairs):
+            continue
         found = estimate([pair["ours"][name] / pair["stock"][name] for pair in pairs])
         print(f"{name}: median {found['median']:.3f} of stock in {len(pairs)} pairs ({min(found['rounds']):.2f} to {max(found['rounds']):.2f}), mean {found['mean']:.3f} ({found['from']:.3f} to {found['to']:.3f})")
 
@@ -93,18 +99,22 @@ def load(cluster: Cluster, given: argparse.Namespace) -> int:
     # About 80 bytes in a page for each.
     rows = 3 * given.shared_buffers // 80
     cluster.create().start(fsync="off")
-    cluster.run("pgbench", "-i", "-q", "-s", str(given.scale))
     with cluster.connect() as session:
+        if given.job == "tpcb":
+            cluster.run("pgbench", "-i", "-q", "-s", str(given.scale))
+        else:
+            session.execute("create table documents (id int, body text); alter table documents alter body set storage external; insert into documents "
+                            f"select i, repeat(chr(65 + i % 26), 16000) from generate_series(1, {4500 * given.scale}) i")
         session.execute(f"create table facts as select i as day, i % 977 as amount, repeat('x', 40) as filler from generate_series(1, {rows}) i")
         session.execute("create index on facts using brin (day) with (pages_per_range = 16)")
         session.execute("vacuum (freeze, analyze)")
+        session.execute("select pg_stat_reset()")
     cluster.stop()
     return rows
 
 
 def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, seed: int) -> dict:
-    """A run: percentiles of the latency in milliseconds, and how many reports there were
-    meanwhile."""
+    """A run: what the job says, and reports and MiB read from the device in a second of it."""
     # What the kernel cached for somebody else would be free for this server.
     forget_cached(cluster.data)
     cluster.start(**{name.replace(".", "__"): value for name, value in VARIANTS[variant].items()})
@@ -115,7 +125,10 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, se
         draw = random.Random(f"{seed} {number}")
         with cluster.connect() as session:
             session.execute("set enable_seqscan = off")
+            start = time.monotonic()
             while not done.is_set():
+                if given.reports:
+                    done.wait(start + reports[number] / given.reports - time.monotonic())
                 first = draw.randrange(rows * 7 // 10)
                 session.execute(f"select count(*), sum(amount) from facts where day between {first} and {first + rows * 3 // 10}")
                 reports[number] += 1
@@ -124,20 +137,35 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, se
     for thread in threads:
         thread.start()
     try:
-        latencies = transactions(cluster, given, seed)
+        start = time.monotonic()
+        found = _JOBS[given.job](cluster, given, seed)
+        seconds, made = time.monotonic() - start, sum(reports)
         read = cluster.limits.device_bytes() if cluster.limits.counted else 0
     finally:
         done.set()
         for thread in threads:
             thread.join()
     cluster.stop()
-    return {**{f"p{percent}": latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}, "transactions": len(latencies),
-            "reports": sum(reports), "device_bytes": read - before}
+    return {**found, "reports": made / seconds, "read": (read - before) / (1 << 20) / seconds}
 
 
-def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> list[float]:
-    """Latencies of pgbench's transactions in milliseconds, in order, without those of the first two
-    seconds."""
+def dump(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict:
+    """How many seconds a dump of the TOAST table takes, and which of its blocks it reads and finds."""
+    start = time.monotonic()
+    cluster.run("pg_dump", "-t", "documents", "-f", "/dev/null")
+    seconds = time.monotonic() - start
+    with cluster.connect() as session:
+        columns = "toast_blks_read, toast_blks_hit from pg_statio_user_tables where relname = 'documents'"
+        # A session reports its counts when it ends, and some time after.
+        while (counts := session.rows(f"select {columns}"))[0][0] in (None, "0"):
+            time.sleep(0.1)
+        session.execute("select pg_stat_reset()")
+    return {"seconds": seconds, "toast_read": int(counts[0][0]), "toast_found": int(counts[0][1])}
+
+
+def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict:
+    """Percentiles of the latency of pgbench's transactions in milliseconds, without those of the
+    first two seconds."""
     log = cluster.folder / "transactions"
     command = [str(cluster.installation.program("pgbench")), "-n", "-M", "prepared", "-b", "tpcb-like", "-c", str(given.clients), "-T", str(given.seconds + 2),
                f"--rate={given.rate}", f"--random-seed={seed}", "--log", f"--log-prefix={log}"]
@@ -151,7 +179,11 @@ def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> list
     # Its log says when each ended, in seconds and microseconds.
     begun = [(seconds + microseconds / 1e6 - took / 1e6, took / 1000) for _, _, took, _, seconds, microseconds in lines]
     first = min(start for start, _ in begun)
-    return sorted(took for start, took in begun if start >= first + 2)
+    latencies = sorted(took for start, took in begun if start >= first + 2)
+    return {f"p{percent}": latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}
+
+
+_JOBS = {"tpcb": transactions, "dump": dump}
 
 
 if __name__ == "__main__":

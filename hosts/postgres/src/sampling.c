@@ -25,8 +25,7 @@
 #define SAMPLE_MS 10
 #define CALM_BLOCKS 256
 
-/* The handler only reads the list, and what is taken from it is taken before anything of it goes.
- * */
+/* The handler only reads the list; what is taken from it is taken before anything of it goes. */
 static SampledScan *volatile sampled = NULL;
 static TimeoutId timer = MAX_TIMEOUTS;
 

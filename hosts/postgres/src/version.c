@@ -32,8 +32,7 @@ stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relation relation,
 #endif
 }
 
-/* Before the memory of a stand-in goes: storage that prefetching has opened may point back to it.
- * */
+/* Before the memory of a stand-in goes: storage that prefetching has opened may point to it. */
 void
 stand_in_release(RelationData *stand_in)
 {
