@@ -1,15 +1,17 @@
 //! Any bytes as a trace of any format: `bash ci/fuzz.sh`. The first byte chooses the format.
 //!
-//! Formats beyond the first seven are ours with the bytes as the columns of one block, whose checksum would otherwise
-//! keep the fuzzer outside; what is read then goes through the predictor too, as scans that may be nonsense.
-//! A bounded run of the same on stable Rust is `crates/pagecast-sim/tests/hostile_traces.rs`.
+//! Formats beyond the first seven are ours with the bytes as the columns of one block, whose
+//! checksum would otherwise keep the fuzzer outside; what is read then goes through the predictor
+//! too, as scans that may be nonsense. A bounded run of the same on stable Rust is
+//! `crates/pagecast-sim/tests/hostile_traces.rs`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use pagecast_sim::simulation::{Interleaving, simulate};
 use pagecast_sim::trace::{Columns, Format, Record, Source, Trace, TraceError, read_from};
 
-/// A line of an ARC trace may ask for millions of pages: beyond so many records the fuzzer would only be slow.
+/// A line of an ARC trace may ask for millions of pages: beyond so many records the fuzzer would
+/// only be slow.
 const RECORDS: u32 = 1 << 14;
 
 /// The first records of a source; if it is not to be read whole, its first error counts as its end.
