@@ -97,6 +97,23 @@ def overhead(given: dict) -> Reduced:
     return Reduced("PYTHONPATH=hosts/postgres chrt -r 1 python3 -m bench.overhead", rows)
 
 
+def beside(given: dict) -> Reduced:
+    options, pairs = given["options"], given["pairs"]
+    rows = []
+    for figure in [name for name in BESIDE if name in pairs[0]["ours"]]:
+        ratios = [pair["ours"][figure] / pair["stock"][figure] for pair in pairs]
+        rows.append({"figure": figure, "pairs": len(pairs), "server": given["server"],
+                     "ratio": [round(of(ratios), 3) for of in (statistics.median, min, max)]})
+    command = (f"PYTHONPATH=hosts/postgres python3 -m bench.latency --job "
+               f"{options.get('job', 'tpcb')} --rate {options['rate']}")
+    return Reduced(command, rows, under=pairs[0]["limits"])
+
+
+# What is shown of others' work beside reporting.
+BESIDE = {"p50": "TPC-B, median latency", "p99": "TPC-B, 99th percentile of the latency",
+          "seconds": "time of a `pg_dump`"}
+
+
 def prediction(given: dict) -> Reduced:
     rows = []
     for cell in given["cells"]:
@@ -241,6 +258,15 @@ def device(row: Row) -> str:
     return f"{row['device_bytes']:.2f}{spread}"
 
 
+def beside_reporting(document: Document, files: list[Kept]) -> None:
+    rows = [([file], [BESIDE[row["figure"]], str(row["pairs"]),
+                      "{:.2f} ({:.2f} to {:.2f})".format(*row["ratio"]), row["server"]])
+            for file in files for row in file.rows]
+    document.table("PostgreSQL: work beside reporting", "What else runs while sessions report "
+                   "without a pause, over the same on a stock server; medians of pairs, with least "
+                   "and most.", ["work", "pairs", "of stock", "server"], rows)
+
+
 OURS, OPTIMUM, COLUMNS = "pbm", "opt", ("clock", "pbm-pq", "pbm-paper")
 
 
@@ -317,6 +343,9 @@ def does_not_help(document: Document, files: dict[str, list[Kept]]) -> None:
                      f"{row['variant']}", "processor time {:.3f} ({:.3f} to {:.3f}) of stock's"
                      .format(*row["cpu"])])
              for file in files["overhead"] for row in file.rows]
+    rows += [([file], [f"{BESIDE[row['figure']]}, beside reporting on PostgreSQL",
+                       "{:.2f} ({:.2f} to {:.2f}) of stock's".format(*row["ratio"])])
+             for file in files["beside"] for row in file.rows if row["ratio"][0] > 1]
     rows += slower_hits(files["pool"])
     simulated = cells(files["prediction"])
     about = "PostgreSQL where it reads as much as stock or cannot gain; caches with faster hits."
@@ -359,6 +388,8 @@ KINDS = {
     "sql": Kind("sql*.json", sql, "make bench-sql"),
     "overhead": Kind("postgres-overhead.json", overhead,
                      "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
+    "beside": Kind("postgres-[ld]*.json", beside,
+                   "PYTHONPATH=hosts/postgres python3 -m bench.latency"),
     "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
@@ -424,13 +455,14 @@ def document() -> str:
     made = Document()
     for kind, title, write in (("sql", "SQL on Parquet", main_job),
                                ("postgres", "PostgreSQL", postgres_pairs),
+                               ("beside", "PostgreSQL: work beside reporting", beside_reporting),
                                ("prediction", "Hit rates", hit_rates),
                                ("pool", "Hit path", hit_path)):
         if files[kind]:
             write(made, files[kind])
         else:
             made.missing(title, KINDS[kind].command)
-    if any(files[kind] for kind in ("prediction", "postgres", "overhead", "pool")):
+    if any(files[kind] for kind in KINDS if kind != "sql"):
         does_not_help(made, files)
     return made.text()
 
