@@ -4,13 +4,11 @@
 //! the scan's stream, which ends the task that happens to poll it, be it a whole shell.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Once;
 use std::task::Poll;
 
 use datafusion::common::Result;
@@ -20,31 +18,9 @@ use parking_lot::Mutex;
 
 use crate::HostError;
 
-thread_local! {
-    /// Whether a panic of this thread becomes an error.
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Keeps the process's panic hook from reporting panics that become errors of queries, which say the same in one line.
-/// For programs that show those errors; all other panics are reported as before.
-pub fn silence_decoder_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let report = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !GUARDED.get() {
-                report(info);
-            }
-        }));
-    });
-}
-
 /// Runs `decode`; what it says if it panics.
 pub(crate) fn catch<T>(decode: impl FnOnce() -> T) -> std::result::Result<T, String> {
-    let outer = GUARDED.replace(true);
-    let result = panic::catch_unwind(AssertUnwindSafe(decode));
-    GUARDED.set(outer);
-    result.map_err(|panic| message(panic.as_ref()))
+    panic::catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| message(panic.as_ref()))
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

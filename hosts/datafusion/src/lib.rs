@@ -30,14 +30,17 @@
 //!
 //! * `rule`: the last physical optimizer rule exchanges the source under `DataSourceExec`.
 //! * `source`, `execution`: in-order delivery. The first partition that is polled plans what the execution reads
-//!   (`read_plan`); all partitions take single row groups, in file order, from one queue.
+//!   (`read_plan`); all partitions take strokes, in file order, from one queue: single row groups, or several small ones
+//!   that are opened together (`row_groups`).
 //! * `progress`: the execution as one scan of the pool, from its first poll until the last stream ended or was dropped.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from memory beside it.
+//! * `guard`, `naming`: broken files end their query, by name.
 //! * `inspect`: looking at scans from outside, before and while they run.
 //! * [`DeviceStore`]: DataFusion without a pool over the same device, to compare with.
 //!
 //! Scans of other formats and other object stores are left as they are. A reader factory that somebody else put on a
-//! Parquet source is replaced.
+//! Parquet source is replaced. Each statement lists the files of its tables anew, unless the session's cache of listings
+//! has a time to live. A file that changes while a query reads it fails that query alone.
 
 mod error;
 mod execution;
@@ -69,7 +72,6 @@ use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
 pub use error::HostError;
-pub use guard::silence_decoder_panics;
 pub use inspect::{PlannedRead, ScanPlace};
 pub use store::DeviceStore;
 

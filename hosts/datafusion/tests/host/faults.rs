@@ -5,7 +5,7 @@ use std::path::Path;
 
 use datafusion::error::Result;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use pagecast_datafusion::{Delivery, HostOptions, install_with, silence_decoder_panics};
+use pagecast_datafusion::{Delivery, HostOptions, install_with};
 
 use crate::data::{Session, numbers, register, write};
 use crate::rows::run;
@@ -34,7 +34,6 @@ async fn assert_named(ctx: &SessionContext, fault: &str, result: Result<()>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_file_ends_its_query_only() {
-    silence_decoder_panics();
     for fault in ["negative-offset.parquet", "page-out-of-bounds.parquet"] {
         for delivery in [Delivery::InOrder, Delivery::Stock] {
             for partitions in [1, 4] {
@@ -58,7 +57,6 @@ async fn a_broken_file_ends_its_query_only() {
 
 #[tokio::test]
 async fn a_broken_file_makes_no_table() {
-    silence_decoder_panics();
     let fault = "footer-length.parquet";
     let (broken, good) = folders(fault);
     let ctx = Session::plain(2).context();
