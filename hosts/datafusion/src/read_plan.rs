@@ -124,7 +124,9 @@ pub(crate) async fn plan_reads(
         let mut planned = PlannedFile { file, relation, row_groups: Vec::new() };
         let planning = async {
             let access = wanted(&planned.file, &footer)?;
-            let left = pruner.prune(&planned.file, &footer, access.clone())?;
+            // One row group is pruned by the opener alone, which is asked about it anyway.
+            let several = access.row_group_index_iter().nth(1).is_some();
+            let left = if several { pruner.prune(&planned.file, &footer, access.clone())? } else { access.clone() };
             ask(&mut planned, &footer, access, left, &probe, config.limit).await
         };
         let result = catch_in(planning).await;
@@ -182,8 +184,11 @@ async fn ask(
             Some(columns) => columns.ask(number, &left)?,
             None => probe.ask(planned.with(std::slice::from_ref(&row_group)), footer).await?,
         };
-        // What only the opener prunes stays in the plan, without bytes, and is pruned and counted when it is opened.
+        // What only the opener prunes stays in the plan, without length, and is pruned and counted when it is opened.
         let opened = !matches!(asked, Asked::Nothing);
+        if !opened {
+            row_group.rows = 0;
+        }
         if let Asked::Bytes(bytes) = asked {
             row_group.bytes = bytes;
         }
