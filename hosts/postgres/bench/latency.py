@@ -150,7 +150,7 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, se
 
 
 def dump(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict:
-    """How many seconds a dump of the TOAST table takes, and which of its blocks it reads and finds."""
+    """Seconds of a dump of the TOAST table, and how many of its blocks it reads and finds."""
     start = time.monotonic()
     cluster.run("pg_dump", "-t", "documents", "-f", "/dev/null")
     seconds = time.monotonic() - start

@@ -5,7 +5,9 @@ from tests.case import ServerTest, make_events
 
 
 class Views(ServerTest):
-    """On a server that loaded the extension."""
+    """On a server that loaded the extension, with buffers for the catalogs that the views read."""
+
+    settings = {"shared_buffers": "4MB"}
 
     @classmethod
     def prepare(cls, session) -> None:
