@@ -14,7 +14,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, Tick};
 
 /// Candidates kept from one eviction to the next.
-const KEPT: usize = 16;
+const KEPT: usize = 8;
 /// Candidates that are ranked in one eviction: those that may be kept, and the victim.
 pub(super) const RANKED: usize = KEPT + 1;
 /// Frames that came in last.
