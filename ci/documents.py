@@ -131,8 +131,9 @@ def misled(name: str, text: str, files: set[str]) -> Iterator[tuple[int, str]]:
             if re.match(r"\w+:", path):
                 continue
             leads = (Path(name).parent / path if path else Path(name)).resolve()
-            leads = leads.relative_to(Path.cwd())
-            if not leads.exists() or heading and heading not in headings(leads):
+            inside = leads.is_relative_to(Path.cwd()) and leads.exists()
+            leads = leads.relative_to(Path.cwd()) if inside else leads
+            if not inside or heading and heading not in headings(leads):
                 yield number, f"the link to {target} leads nowhere"
             elif leads.parts[:1] == ("lab",) and not name.startswith(("lab/", "CONTRIBUTING")):
                 yield number, f"only CONTRIBUTING.md links to lab/, and this links to {target}"
