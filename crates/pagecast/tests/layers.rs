@@ -99,7 +99,8 @@ fn check_layers(folder: &Path, root_file: &str, order: &[&str], root: &str) {
         let within = file.strip_prefix(folder).unwrap();
         let first = within.iter().next().unwrap().to_str().unwrap();
         let module = first.trim_end_matches(".rs");
-        let is_test = within.iter().any(|part| part.to_str().unwrap().starts_with("exploration"));
+        let of_tests = |part: &str| part.starts_with("exploration") || part == "tests.rs";
+        let is_test = within.iter().any(|part| of_tests(part.to_str().unwrap()));
         if first == root_file || is_test || ["tests", "mistake"].contains(&module) {
             continue;
         }
