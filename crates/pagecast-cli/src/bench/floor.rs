@@ -82,7 +82,8 @@ mod tests {
         assert!(u64::from(pool.frames()) < PAGES / 2, "{} frames", pool.frames());
         let table = pool.open("table".as_ref()).unwrap();
         // Side by side each waits for what the other has begun to load, far behind the first pages of its request.
-        let scan = || pool.read(&table, &[0..PAGES * 4096], None);
+        let whole = 0..PAGES * 4096;
+        let scan = || pool.read(&table, std::slice::from_ref(&whole), None);
         let (one, other) = tokio::join!(scan(), scan());
         assert_eq!(one.unwrap().data, other.unwrap().data);
         let read = pool.stats().bytes_read;
