@@ -268,10 +268,11 @@ fn draws_in_rounds_leave_out_few_frames() {
     }
 }
 
-/// While nothing is known of uses, a page that was tried goes before one that a scan has left behind, and this before
-/// all that are wanted. However long ago, and however far away, no time of one kind reaches the next kind.
+/// A page that neither scans nor history expect goes before all others, also before one that was
+/// tried while nothing is known of uses. However long ago, and however far away, no time of one
+/// kind reaches the next kind.
 #[test]
-fn what_was_tried_goes_before_what_nobody_wants_and_that_before_all_that_is_wanted() {
+fn what_nobody_wants_goes_first_then_what_was_tried_then_what_is_wanted() {
     struct FarAway;
     impl Oracle for FarAway {
         fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
@@ -287,7 +288,8 @@ fn what_was_tried_goes_before_what_nobody_wants_and_that_before_all_that_is_want
         frames.fill(frame, access.page);
         policy.admit(&frames, frame, &access);
     };
-    // Pages 0 and 1 were left behind by scans, 2 and 3 came first, and a scan wants 4 at the end of all time.
+    // Pages 0 and 1 were left behind by scans, 2 and 3 came first, and a scan wants 4 at the end of
+    // all time.
     let first = [(0, true, 10), (1, true, 20), (2, false, 1), (3, false, 2), (4, true, 3)];
     for (page, by_scan, at) in first {
         come(FrameId(page as u32), access(page, by_scan, at));
@@ -296,6 +298,6 @@ fn what_was_tried_goes_before_what_nobody_wants_and_that_before_all_that_is_want
     let leaves = |at| policy.evict(&frames, &access(99, false, at), &FarAway).unwrap().frame();
     assert_eq!(leaves(now), FrameId(0), "nobody wants it, and it is unused for longer than page 1");
     come(FrameId(0), access(5, false, now));
-    assert_eq!(leaves(now + 1), FrameId(0), "page 5 was tried");
-    assert_eq!(leaves(now + 2), FrameId(1), "nobody wants page 1, and what is wanted is still there");
+    assert_eq!(leaves(now + 1), FrameId(1), "nobody wants page 1");
+    assert_eq!(leaves(now + 2), FrameId(0), "page 5 was tried, and what is wanted is still there");
 }

@@ -20,16 +20,16 @@ const GENERATED: &[Golden] = &[
     ("sequential(streams=8,queries=4,pages=1000)", 300, 1777, 1803),
     ("sequential(streams=8,queries=8,pages=1000,recent=0.8)", 250, 1184, 1285),
     ("sequential-index(streams=8,queries=2,pages=500,rows=4,stray=24)", 150, 1240, 1241),
-    ("dynzipf-like(reads=30000,pages=1000)", 100, 18128, 20227),
-    ("ycsb(streams=8,operations=20000,pages=1000,skew=0.99,scans=1000)", 100, 9485, 11587),
-    ("ycsb(streams=8,operations=20000,pages=1000,skew=0.75,scans=0)", 400, 7882, 8993),
+    ("dynzipf-like(reads=30000,pages=1000)", 100, 18104, 20227),
+    ("ycsb(streams=8,operations=20000,pages=1000,skew=0.99,scans=1000)", 100, 9469, 11587),
+    ("ycsb(streams=8,operations=20000,pages=1000,skew=0.75,scans=0)", 400, 7911, 8993),
 ];
 
 const OPEN: &[Golden] = &[
     ("lirs-cs", 281, 5583, 6657),
-    ("lirs-multi2", 568, 12958, 16594),
-    ("lirs-2pools", 993, 45711, 45613),
-    ("lirs-sprite", 353, 42552, 46058),
+    ("lirs-multi2", 568, 12915, 16594),
+    ("lirs-2pools", 993, 45651, 45613),
+    ("lirs-sprite", 353, 42147, 46058),
     ("corda-vault", 904, 92422, 90468),
 ];
 

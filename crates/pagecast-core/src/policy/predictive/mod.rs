@@ -5,12 +5,12 @@
 //! for the next, and draws frames evenly. With `history=on` a page that no scan wants has the cost
 //! that pages of like histories turned out to have ([`learned`]). If a scan wants it too, the
 //! smaller counts. The order of pages with neither is that of [`scan_frequency`], without history
-//! that of the last use. They go before all that a scan or history wants ([`order`]). Uses by
-//! registered scans make no history of a page, so history takes nothing from work of scans alone.
+//! that of the last use. They go before all others ([`order`]). Uses by registered scans make no
+//! history of a page, so history takes nothing from work of scans alone.
 //!
 //! Suits scans, points, loops and mixes of them. Cost: a hit is one write of the frame's word, with
 //! history outside scans two, and a shared one in so many. An eviction looks at `samples` frames,
-//! or a third where it meets pages of points alone. Bytes: see `memory`. Concurrency: no lock. A
+//! at some that came in last, and at what it kept. Bytes: see `memory`. Concurrency: no lock. A
 //! race misjudges a page once, and every victim is settled by its claim.
 
 mod candidates;
@@ -31,15 +31,9 @@ use crate::random::{Random, RandomSource};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{FrameId, PageId, Tick};
 use candidates::{Candidate, Kept, NEVER, RANKED, Ranked};
-use core::cell::Cell;
 use history::History;
 use learned::{Learned, View};
 use order::Order;
-
-/// One sample in so many is drawn where pages of points alone are met. What is known of these is
-/// too rough for more looks to find much: 200 for 20 gain 0.2 points of hit rate. But when a scan
-/// comes to a page is known well, and the last one is worth looking for.
-const OF_POINTS: u32 = 3;
 
 /// Predictive replacement.
 ///
@@ -61,8 +55,6 @@ struct Search<'a> {
     oracle: &'a dyn Oracle,
     at: Tick,
     learned: Option<View<'a>>,
-    /// Whether it met a page that scans want, or that they alone have read.
-    by_scans: Cell<bool>,
 }
 
 impl Search<'_> {
@@ -105,22 +97,16 @@ impl Search<'_> {
     fn judge(&self, frame: FrameId, page: PageId, bar: Order) -> Candidate {
         let last = self.frames.word(frame).load(Relaxed);
         let by_history = self.by_history(frame, last);
-        if self.is_of_scans(frame) {
-            self.by_scans.set(true);
-        }
         let candidate = |order, wanted_at| Candidate { frame, page, order, wanted_at, last, fresh: true };
-        // Whether nobody wants it is looked into where that may not be enough to go.
-        let nobody_will_do = !matches!(bar, Order::Nobody { .. } | Order::Tried { .. });
-        let unless_wanted = by_history.or_else(|| (!nobody_will_do).then(|| self.unexpected(page, last)));
+        // Pages that nobody wants are told apart only where one of them may be enough.
+        let unless_wanted =
+            by_history.or_else(|| matches!(bar, Order::Nobody { .. }).then(|| self.unexpected(page, last)));
         if let Some(order) = unless_wanted.filter(|&order| order <= bar) {
             return candidate(order, NEVER);
         }
         let question = Question { page, now: self.at, last_use: Some(last), above: Some(bar.ticks()) };
         match self.oracle.next_access(question) {
-            Some(ticks) => {
-                self.by_scans.set(true);
-                candidate(self.wanted(ticks, last, by_history), self.at.saturating_add(ticks))
-            }
+            Some(ticks) => candidate(self.wanted(ticks, last, by_history), self.at.saturating_add(ticks)),
             None => candidate(unless_wanted.unwrap_or_else(|| self.unexpected(page, last)), NEVER),
         }
     }
@@ -175,20 +161,14 @@ impl Predictive {
             ALL => count,
             samples => samples.min(count.max(MAX_SAMPLES)),
         };
-        let Some(learned) = search.learned.as_ref() else {
-            return self.draw(samples, count, &mut rank);
-        };
-        // In a loop the pages to give up are those that came in last. What scans alone have read is
-        // the oracle's to judge, and what came in last no more than the rest of it.
-        let arrivals = learned.front().into_iter().chain(self.kept.latest());
-        let used = |frame: &FrameId| frame.0 < count && learned.history(*frame) != History::Scanned;
-        arrivals.filter(used).for_each(|frame| _ = rank(frame));
-        // Who asks for all is to have all.
-        let few = if samples < count { samples.div_ceil(OF_POINTS) } else { samples };
-        self.draw(few, count, &mut rank);
-        if search.by_scans.get() {
-            self.draw(samples - few, count, &mut rank);
+        if let Some(learned) = &search.learned {
+            // In a loop the pages to give up are those that came in last. What scans alone have read is
+            // the oracle's to judge, and what came in last no more than the rest of it.
+            let arrivals = learned.front().into_iter().chain(self.kept.latest());
+            let used = |frame: &FrameId| frame.0 < count && learned.history(*frame) != History::Scanned;
+            arrivals.filter(used).for_each(|frame| _ = rank(frame));
         }
+        self.draw(samples, count, &mut rank);
     }
 
     /// Ranks so many of `count` frames, the next of the even sequence, or all of them.
@@ -240,7 +220,7 @@ impl ConcurrentPolicy for Predictive {
     fn evict(&self, frames: &dyn Frames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         let at = incoming.at;
         let learned = self.learned.as_ref().map(|learned| learned.view(frames, at));
-        let search = Search { frames, oracle, at, learned, by_scans: Cell::new(false) };
+        let search = Search { frames, oracle, at, learned };
         let mut places = [Candidate::BLANK; RANKED];
         let mut ranked = Ranked::new(&mut places);
         self.look(&search, &mut ranked);

@@ -15,15 +15,15 @@ pub(super) enum Order {
     /// It is worth its frame: a scan wants it in so many ticks, or history says that its frame is
     /// held for so many ticks per use.
     In(f32),
-    /// No scan wants it, and history expects no use of the page itself.
-    Nobody {
-        /// When scans that are not known yet may come to it.
-        expected: f32,
-    },
     /// It has been tried and was not used again, while nothing is known of uses.
     Tried {
         /// The time since its last use.
         unused: f32,
+    },
+    /// No scan wants it, and its history expects no use of it: before all others.
+    Nobody {
+        /// When scans that are not known yet may come to it.
+        expected: f32,
     },
 }
 
@@ -64,8 +64,8 @@ mod tests {
         let kinds: [fn(f32) -> Order; 4] = [
             |unused| Order::AtOnce { unused },
             Order::In,
-            |expected| Order::Nobody { expected },
             |unused| Order::Tried { unused },
+            |expected| Order::Nobody { expected },
         ];
         for (at, kind) in kinds.iter().enumerate() {
             assert!(times.map(kind).is_sorted_by(|a, b| a < b));
