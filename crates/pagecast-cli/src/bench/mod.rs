@@ -35,7 +35,8 @@ use workload::{Domain, Template};
 /// Runs the same query streams once per policy and shows how many bytes each read from storage.
 ///
 /// Two rows come first, to compare with: plain DataFusion without a pool, and DataFusion's own order of delivery through
-/// a pool with clock. The rows of --policies follow, their scans registered and delivered in order.
+/// a pool with clock. The rows of --policies follow, their scans registered and delivered in order. --delivery leaves
+/// rows out.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Folder of Parquet files; each file or subfolder is a table named by its stem. Default: TPC-H lineitem, generated
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Policies, each a row
     #[arg(long, value_name = "P,P", default_value = "clock,lru,random,pbm")]
     policies: String,
+    /// In which order row groups are delivered
+    #[arg(long, value_name = "D,D", value_enum, value_delimiter = ',', default_value = "none,stock,in-order")]
+    delivery: Vec<results::Delivery>,
     /// Concurrent streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
@@ -111,7 +115,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let rows = rows(&args.policies)?;
+    let rows = rows(&args.policies, &args.delivery)?;
     args.output.check()?;
     let page_bytes = page_bytes(args.page_size)?;
     match args.pool {
@@ -137,8 +141,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if results.partial { Err(Interrupted.into()) } else { Ok(()) }
 }
 
-/// The rows in the order of the table.
-fn rows(policies: &str) -> anyhow::Result<Vec<Reading>> {
+/// The rows of these deliveries, in the order of the table.
+fn rows(policies: &str, deliveries: &[results::Delivery]) -> anyhow::Result<Vec<Reading>> {
     let policies = PolicySpec::parse_list(policies).map_err(|error| usage(format!("--policies: {error}")))?;
     if let Some(policy) = policies.iter().find(|policy| policy.needs_trace()) {
         let name = policy.name();
@@ -149,7 +153,8 @@ fn rows(policies: &str) -> anyhow::Result<Vec<Reading>> {
     let clock = PolicySpec::parse("clock").context("the policy of the stock row")?;
     let baselines = [Reading::Plain, Reading::Pooled(clock, Delivery::Stock)];
     let rows = policies.into_iter().map(|policy| Reading::Pooled(policy, Delivery::InOrder));
-    Ok(baselines.into_iter().chain(rows).collect())
+    let wanted = |row: &Reading| deliveries.contains(&row.delivery());
+    Ok(baselines.into_iter().chain(rows).filter(wanted).collect())
 }
 
 fn page_bytes(size: Option<Size>) -> anyhow::Result<u32> {

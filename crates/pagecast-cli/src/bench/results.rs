@@ -133,14 +133,14 @@ impl From<&PoolStats> for Prefetch {
 }
 
 /// In which order a scan's row groups come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Delivery {
-    /// Plain DataFusion, without a pool.
+    /// Plain DataFusion, without a pool
     None,
-    /// DataFusion's own, through the pool.
+    /// DataFusion's own order, through a pool with clock
     Stock,
-    /// File order, shared by all partitions of a scan that is registered.
+    /// File order, shared by all partitions of a scan that is registered; a row for each policy
     InOrder,
 }
 

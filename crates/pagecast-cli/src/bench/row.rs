@@ -45,11 +45,20 @@ pub(super) enum Reading {
     Pooled(PolicySpec, pagecast_datafusion::Delivery),
 }
 
+impl Reading {
+    pub(super) fn delivery(&self) -> Delivery {
+        match self {
+            Self::Plain => Delivery::None,
+            Self::Pooled(_, delivery) => Delivery::from(*delivery),
+        }
+    }
+}
+
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain => f.write_str("no pool"),
-            Self::Pooled(policy, delivery) => write!(f, "{} {}", Delivery::from(*delivery).name(), policy.name()),
+            Self::Pooled(policy, _) => write!(f, "{} {}", self.delivery().name(), policy.name()),
         }
     }
 }
@@ -164,13 +173,13 @@ impl Setting {
             peak_rss_bytes: measured.peak_rss_bytes,
             timeline: measured.timeline,
         };
-        let (Reading::Pooled(policy, delivery), Some(host)) = (reading, &reader.host) else { return Ok(run) };
+        let (Reading::Pooled(policy, _), Some(host)) = (reading, &reader.host) else { return Ok(run) };
         let (pool, stats) = (host.pool(), host.pool().stats());
         let footers_read = host.footer_bytes_read();
         Ok(Run {
             policy: policy.name().to_owned(),
             params: policy.params(),
-            delivery: (*delivery).into(),
+            delivery: reading.delivery(),
             pool_bytes: self.pool_bytes,
             page_requests: stats.requests,
             joined_requests: stats.waits,
