@@ -99,8 +99,10 @@ fn check_layers(folder: &Path, root_file: &str, order: &[&str], root: &str) {
         let within = file.strip_prefix(folder).unwrap();
         let first = within.iter().next().unwrap().to_str().unwrap();
         let module = first.trim_end_matches(".rs");
-        let of_tests = |part: &str| part.starts_with("exploration") || part == "tests.rs";
-        let is_test = within.iter().any(|part| of_tests(part.to_str().unwrap()));
+        let is_test = within.iter().any(|part| {
+            let part = part.to_str().unwrap();
+            part.starts_with("exploration") || part.trim_end_matches(".rs") == "tests"
+        });
         if first == root_file || is_test || ["tests", "mistake"].contains(&module) {
             continue;
         }
