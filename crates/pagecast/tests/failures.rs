@@ -66,13 +66,28 @@ fn every_waiter_of_a_failed_request_gets_the_error() {
     let device = Device::new(FaultStorage { files, faults: faults.clone() }, Some(model));
     let pool = pool(device, 1 << 20);
     let table = pool.open(Path::new("table")).unwrap();
-    faults.plan([Fault::Error(ErrorKind::Other)]);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| assert!(matches!(pool.pin(&table, 0, None), Err(PoolError::Io { .. }))));
+    // Until all four have asked before the storage answers: only then is it one request that they wait for.
+    for _ in 0..1000 {
+        let before = pool.stats();
+        faults.plan([Fault::Error(ErrorKind::Other)]);
+        let mut waiters: Vec<_> = (0..4).map(|_| Box::pin(pool.pin_async(&table, 0, None))).collect();
+        let mut answers: Vec<_> = waiters.iter_mut().map(|waiter| poll_once(waiter.as_mut())).collect();
+        let asked = pool.stats();
+        let together = (asked.requests - before.requests, asked.waits - before.waits) == (4, 3);
+        for (waiter, answer) in waiters.iter_mut().zip(&mut answers) {
+            while answer.is_pending() {
+                std::thread::yield_now();
+                *answer = poll_once(waiter.as_mut());
+            }
         }
-    });
-    assert_eq!(pool.stats().failed_loads, 1);
+        if together {
+            let failed = |answer: &Poll<_>| matches!(answer, Poll::Ready(Err(PoolError::Io { .. })));
+            assert!(answers.iter().all(failed));
+            assert_eq!(pool.stats().failed_loads - before.failed_loads, 1);
+            return;
+        }
+    }
+    panic!("four requests never came before one answer");
 }
 
 #[test]
