@@ -60,17 +60,17 @@ fn a_failed_read_names_file_and_offset_and_can_be_tried_again() {
 #[test]
 fn every_waiter_of_a_failed_request_gets_the_error() {
     let files = MemoryFiles::new();
-    files.write("table", vec![5; PAGE as usize]);
+    files.write("table", vec![5; 100 * PAGE as usize]);
     let faults = Faults::default();
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(100), outstanding: 16 };
     let device = Device::new(FaultStorage { files, faults: faults.clone() }, Some(model));
     let pool = pool(device, 1 << 20);
     let table = pool.open(Path::new("table")).unwrap();
     // Until all four have asked before the storage answers: only then is it one request that they wait for.
-    for _ in 0..1000 {
+    for block in 0..100 {
         let before = pool.stats();
         faults.plan([Fault::Error(ErrorKind::Other)]);
-        let mut waiters: Vec<_> = (0..4).map(|_| Box::pin(pool.pin_async(&table, 0, None))).collect();
+        let mut waiters: Vec<_> = (0..4).map(|_| Box::pin(pool.pin_async(&table, block, None))).collect();
         let mut answers: Vec<_> = waiters.iter_mut().map(|waiter| poll_once(waiter.as_mut())).collect();
         let asked = pool.stats();
         let together = (asked.requests - before.requests, asked.waits - before.waits) == (4, 3);
@@ -152,7 +152,7 @@ fn a_cancelled_pin_or_read_leaves_its_loads_to_the_pool() {
     let pool = pool(Device::new(files, Some(model)), 4 << 20);
     let table = pool.open(Path::new("table")).unwrap();
     {
-        let pin = pin!(pool.pin_async(&table, 0, None));
+        let pin = pin!(pool.pin_async(&table, block, None));
         assert!(poll_once(pin).is_pending());
         let read = pin!(pool.read(&table, &[4096..20_000], None));
         assert!(poll_once(read).is_pending());
