@@ -152,7 +152,7 @@ fn a_cancelled_pin_or_read_leaves_its_loads_to_the_pool() {
     let pool = pool(Device::new(files, Some(model)), 4 << 20);
     let table = pool.open(Path::new("table")).unwrap();
     {
-        let pin = pin!(pool.pin_async(&table, block, None));
+        let pin = pin!(pool.pin_async(&table, 0, None));
         assert!(poll_once(pin).is_pending());
         let read = pin!(pool.read(&table, &[4096..20_000], None));
         assert!(poll_once(read).is_pending());

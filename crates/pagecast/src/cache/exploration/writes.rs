@@ -6,10 +6,11 @@
 //! pages, in two steps as well, and a page that is loaded comes from there.
 
 use super::*;
+use crate::Relation;
 use crate::cache::{Exclusive, Upgrade};
+use crate::seal::Format;
 use crate::storage::{Device, MemoryFiles};
-use crate::write::{Format, Writer};
-use crate::{PoolOptions, Relation};
+use crate::write::Writer;
 
 /// What storage has of each page; locked for a step, not for a write.
 type Disk = Arc<std::sync::Mutex<[[u8; PAGE_BYTES]; 3]>>;
@@ -188,8 +189,7 @@ fn writer(cache: &Arc<Cache>) -> (Arc<Writer>, MemoryFiles) {
     let device = Device::new(files.clone(), None);
     let writer = Arc::new(Writer::new(cache.clone(), None, &device, None, 4096).unwrap());
     let storage = device.open_to_write("table".as_ref(), false).unwrap();
-    let options = PoolOptions::default().page_size(4096);
-    writer.add(&Arc::new(Relation::new(RELATION, storage, Format::Raw, &options, 0).unwrap()));
+    writer.add(&Arc::new(Relation::new(RELATION, storage, Format::Raw, 4096, false, 0).unwrap()));
     (writer, files)
 }
 
