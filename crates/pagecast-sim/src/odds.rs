@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn without_replacement_no_draw_is_lost() {
         let share = |text: &str| measured_share(&text.parse().unwrap(), 0.01, 200, 4_000, 42).unwrap();
-        let without = |samples: u32| sampling(samples, 1).replace("replacement=yes", "replacement=no");
+        let without = |samples: u32| format!("pbm-published(samples={samples},replacement=no)");
         assert_eq!(share(&without(200)), 1.0);
         let (with, without) = (share(&sampling(100, 1)), share(&without(100)));
         // Two of the 200 pages: 1 - 0.99^100 = 0.634, and 1 - (100 * 99) / (200 * 199) = 0.751.
