@@ -1,6 +1,7 @@
 //! What a victim costs: a policy among running scans, over frames that are always full.
 //!
-//! The frames are plain memory and nobody else uses them, so that the figure is the policy's and the predictor's alone.
+//! The frames are plain memory and nobody else uses them, so that the figure is the policy's and
+//! the predictor's alone.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -87,8 +88,9 @@ impl Bench {
         self.policy.admit(&self.frames, frame, &access(page));
     }
 
-    /// Nanoseconds per eviction with the admission that follows, over `count` of them, a multiple of 100. As many random
-    /// hits as evictions, outside the time, so that clock's usage counts are not all alike.
+    /// Nanoseconds per eviction with the admission that follows, over `count` of them, a multiple
+    /// of 100. As many random hits as evictions, outside the time, so that clock's usage counts are
+    /// not all alike.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
-//! How the command fails: one line on stderr and the exit status, 2 when the user's words were wrong, 130 when Ctrl-C ended
-//! it, 1 otherwise.
+//! How the command fails: one line on stderr and the exit status, 2 when the user's words were
+//! wrong, 130 when Ctrl-C ended it, 1 otherwise.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use crate::interrupt::Interrupted;
 use crate::output::printable;
 
-/// The command line asks for something that cannot be done; names the flag and what to write instead.
+/// The command line asks for something that cannot be done; names the flag and what to write
+/// instead.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -31,7 +32,8 @@ pub(crate) fn say(error: &anyhow::Error) {
 
 /// Prints `error` and gives the exit status that belongs to it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    // The reader of our output has gone (`| head`): there is nobody to tell, and nothing went wrong.
+    // The reader of our output has gone (`| head`): there is nobody to tell, and nothing went
+    // wrong.
     let gone = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
     if error.chain().filter_map(|cause| cause.downcast_ref()).any(gone) {
         return ExitCode::SUCCESS;
@@ -63,7 +65,8 @@ pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// `text` with every run of white space, line ends included, made one blank, and nothing in it that a terminal would obey.
+/// `text` with every run of white space, line ends included, made one blank, and nothing in it that
+/// a terminal would obey.
 fn one_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }

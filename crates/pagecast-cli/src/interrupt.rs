@@ -1,12 +1,14 @@
-//! Ctrl-C ends the work that is under way and not the process, so that what is done so far can be shown and kept.
+//! Ctrl-C ends the work that is under way and not the process, so that what is done so far can be
+//! shown and kept.
 
 use std::fmt;
 use std::future::{Future, pending};
 
 /// What `work` gives, or `None` if Ctrl-C is pressed before it is done: `work` is dropped then.
 ///
-/// From its first call on Ctrl-C no longer ends the process: whatever takes long after it is waited for in here, too.
-/// A press is seen when `work` waits for something; work that never does so gives way by `yield_now` now and then.
+/// From its first call on Ctrl-C no longer ends the process: whatever takes long after it is waited
+/// for in here, too. A press is seen when `work` waits for something; work that never does so gives
+/// way by `yield_now` now and then.
 pub(crate) async fn unless_pressed<T>(work: impl Future<Output = T>) -> Option<T> {
     let pressed = async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -22,7 +24,8 @@ pub(crate) async fn unless_pressed<T>(work: impl Future<Output = T>) -> Option<T
     }
 }
 
-/// The error of a verb that Ctrl-C ended, after what was done so far has been shown and written as partial.
+/// The error of a verb that Ctrl-C ended, after what was done so far has been shown and written as
+/// partial.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 

@@ -29,7 +29,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run concurrent query streams over Parquet through the pool, once per policy, and show what each read
+    /// Run concurrent query streams over Parquet through the pool, once per policy, and show what
+    /// each read
     #[cfg(feature = "sql")]
     Bench(bench::Args),
     /// Run one SQL statement, or a shell, over a folder of Parquet files

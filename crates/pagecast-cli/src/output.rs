@@ -1,4 +1,5 @@
-//! What verbs write: result files, aligned tables, text that no terminal obeys; and the flags of every measuring verb.
+//! What verbs write: result files, aligned tables, text that no terminal obeys; and the flags of
+//! every measuring verb.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,7 +46,8 @@ pub(crate) fn check_writable(flag: &str, path: Option<&Path>) -> anyhow::Result<
     }
 }
 
-/// Writes `contents` to `path`: a file never has half of it, unless its folder takes no other one beside it.
+/// Writes `contents` to `path`: a file never has half of it, unless its folder takes no other one
+/// beside it.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     let write = || -> io::Result<()> {
         let mut file = ResultFile::create(path)?;
@@ -126,7 +128,8 @@ fn special(_found: &Metadata) -> Option<&'static str> {
     Some("something else")
 }
 
-/// A result on its way to where a path leads. Dropped before it is finished, it leaves a file as it was.
+/// A result on its way to where a path leads. Dropped before it is finished, it leaves a file as it
+/// was.
 #[derive(Debug)]
 pub(crate) enum ResultFile {
     /// Takes the place of a file, or becomes one.
@@ -153,7 +156,8 @@ impl ResultFile {
                         file.as_file().set_permissions(old.metadata()?.permissions())?;
                         Ok(Self::Beside(file, path))
                     }
-                    // A file in a folder that is not the user's to change is still the user's to write.
+                    // A file in a folder that is not the user's to change is still the user's to
+                    // write.
                     Err(_) => old.set_len(0).map(|()| Self::Into(old)),
                 }
             }
@@ -204,8 +208,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// `text` without what a terminal would obey: control characters other than line ends, and marks that turn the direction
-/// of what follows, are shown by their codes.
+/// `text` without what a terminal would obey: control characters other than line ends, and marks
+/// that turn the direction of what follows, are shown by their codes.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let obeyed =
         |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

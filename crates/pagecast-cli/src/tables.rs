@@ -48,9 +48,10 @@ impl Found {
     }
 }
 
-/// The tables in `data`, which is a Parquet file or a folder: of a folder each Parquet file, and each subfolder that holds
-/// some, be it in folders of keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is
-/// read, so that a broken file closes its table here and ends no run in its middle.
+/// The tables in `data`, which is a Parquet file or a folder: of a folder each Parquet file, and
+/// each subfolder that holds some, be it in folders of keys (`year=2024`); or only the folder
+/// itself, if it holds folders of keys. Every footer is read, so that a broken file closes its
+/// table here and ends no run in its middle.
 pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
     let data = data.canonicalize().with_context(|| format!("--data: cannot open {}", data.display()))?;
     let entries = if data.is_dir() { entries(&data)? } else { Vec::new() };
@@ -121,7 +122,8 @@ impl Table {
         Ok(ListingTable::try_new(config)?.with_cache(cache))
     }
 
-    /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its files have.
+    /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its
+    /// files have.
     fn urls(&self) -> Result<Vec<ListingTableUrl>, DataFusionError> {
         if self.path.is_file() {
             return Ok(vec![ListingTableUrl::parse(url(&self.path))?.with_table_ref(self.reference())]);
@@ -167,7 +169,8 @@ pub(crate) async fn register(ctx: &SessionContext, tables: &[Table]) -> anyhow::
     Ok(())
 }
 
-/// What went wrong in DataFusion, without the layers that only pass it on and without words about its own structures.
+/// What went wrong in DataFusion, without the layers that only pass it on and without words about
+/// its own structures.
 pub(crate) fn message(error: &DataFusionError) -> String {
     let root = error.find_root();
     let text = match root {
@@ -190,7 +193,8 @@ pub(crate) fn message(error: &DataFusionError) -> String {
     }
 }
 
-/// Where generated data and the shell's history are kept: `$XDG_CACHE_HOME/pagecast`, else `~/.cache/pagecast`.
+/// Where generated data and the shell's history are kept: `$XDG_CACHE_HOME/pagecast`, else
+/// `~/.cache/pagecast`.
 pub(crate) fn cache_folder() -> anyhow::Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = from("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(from("HOME")?.join(".cache")));
@@ -207,7 +211,8 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The Parquet files of the table at `path`, also those in its folders of keys, sorted by name; none if it is no table.
+/// The Parquet files of the table at `path`, also those in its folders of keys, sorted by name;
+/// none if it is no table.
 fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(if is_parquet(path) { vec![path.to_owned()] } else { Vec::new() });
@@ -234,8 +239,8 @@ fn key_of(path: &Path) -> Option<(&str, &str)> {
     (!key.is_empty() && path.is_dir()).then_some((key, value))
 }
 
-/// The keys of the folders that lead from `folder` to its `files`, which must be the same for all. A key whose values are
-/// all whole numbers is one.
+/// The keys of the folders that lead from `folder` to its `files`, which must be the same for all.
+/// A key whose values are all whole numbers is one.
 fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataType)>> {
     let mut keys: Vec<(String, DataType)> = Vec::new();
     for (number, file) in files.iter().enumerate() {
@@ -252,7 +257,8 @@ fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataTyp
             bail!("{}: its folders have other keys than those of {}", file.display(), files[0].display());
         }
         for ((_, kind), (_, value)) in keys.iter_mut().zip(of_file) {
-            // DataFusion finds the folder of a number by writing the number, so that 01 must stay a text.
+            // DataFusion finds the folder of a number by writing the number, so that 01 must stay a
+            // text.
             if !value.parse::<i64>().is_ok_and(|number| number.to_string() == value) {
                 *kind = DataType::Utf8;
             }
@@ -279,7 +285,8 @@ fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
     let check = || -> anyhow::Result<ParquetMetaData> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        // The decoder believes what it reads, and may panic over nonsense: in a thread of its own that is an error.
+        // The decoder believes what it reads, and may panic over nonsense: in a thread of its own
+        // that is an error.
         let parse = || ParquetMetaDataReader::new().parse_and_finish(&file);
         let footer = std::thread::scope(|scope| scope.spawn(parse).join());
         let footer = footer.map_err(|_| anyhow!("its footer makes no sense"))??;

@@ -1,4 +1,5 @@
-//! `pagecast simulate` and `pagecast trace` as a user meets them: results, files, and one clear line for each fault.
+//! `pagecast simulate` and `pagecast trace` as a user meets them: results, files, and one clear
+//! line for each fault.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -252,7 +253,8 @@ fn every_format_tells_the_same_story() {
     }
 }
 
-/// Every format that can be written, in every compression, by name; and cut anywhere, each is refused.
+/// Every format that can be written, in every compression, by name; and cut anywhere, each is
+/// refused.
 #[test]
 fn converted_traces_are_compressed_by_name() {
     let folder = Folder::new();
@@ -395,7 +397,8 @@ fn trace_tools_name_their_faults() {
     assert_eq!(json(&folder.path("i.json"))["traces"][0]["unique"], 52);
 }
 
-/// What is printed and what is written go into the same file there, which must not begin anew in between.
+/// What is printed and what is written go into the same file there, which must not begin anew in
+/// between.
 #[cfg(target_os = "linux")]
 #[test]
 fn results_go_into_what_standard_output_is() {
@@ -429,7 +432,8 @@ fn lines_that_may_begin_with_a_time_are_asked_about() {
     assert_eq!((info.status, info.err.as_str()), (0, ""));
 }
 
-/// The first trace is short. The second is a pipe that nobody ever writes to, so that the work on it never ends.
+/// The first trace is short. The second is a pipe that nobody ever writes to, so that the work on
+/// it never ends.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_keeps_what_is_done() {
@@ -441,7 +445,8 @@ fn ctrl_c_keeps_what_is_done() {
     command.args(["simulate", &good, &endless, "--policies", "lru,opt", "--sizes", "10,20", "--jobs", "1"]);
     command.args(["--json", &out, "--html", &folder.text("out.html")]);
     let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Opened for writing only when the command has opened it for reading, which one job does after the first trace.
+    // Opened for writing only when the command has opened it for reading, which one job does after
+    // the first trace.
     let _writer = std::fs::File::options().write(true).open(&endless).unwrap();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let (mut table, mut error) = (String::new(), String::new());

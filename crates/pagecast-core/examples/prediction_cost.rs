@@ -1,4 +1,5 @@
-//! What a prediction costs: victims of a policy while 1 to 1000 scans read one relation, and scans that come and go.
+//! What a prediction costs: victims of a policy while 1 to 1000 scans read one relation, and scans
+//! that come and go.
 //!
 //! ```text
 //! cargo run --release -p pagecast-core --example prediction_cost                          # all, in nanoseconds
@@ -6,10 +7,11 @@
 //! ... prediction_cost whole 64 'pbm(history=off)' 2000                                  # of another policy, fewer evictions
 //! ```
 //!
-//! The frames are plain memory that nobody else uses, so that the figures are the policy's and the predictor's alone. Two
-//! workloads. `whole`: each scan reads the whole relation from a place of its own on, and nearly every page is wanted by
-//! some scan, so that a victim takes all 10 samples at any number of scans. `ranges`: each scan reads 30 % of the relation
-//! as 32 row groups of 7 column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
+//! The frames are plain memory that nobody else uses, so that the figures are the policy's and the
+//! predictor's alone. Two workloads. `whole`: each scan reads the whole relation from a place of
+//! its own on, and nearly every page is wanted by some scan, so that a victim takes all 10 samples
+//! at any number of scans. `ranges`: each scan reads 30 % of the relation as 32 row groups of 7
+//! column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use pagecast_core::oracle::{Oracle, Question};
@@ -40,7 +42,8 @@ const EVERY: u64 = 100;
 
 type Memory = Arc<[AtomicU64]>;
 
-/// Running scans, of which each now and then reports, so that what readers know grows old as it would.
+/// Running scans, of which each now and then reports, so that what readers know grows old as it
+/// would.
 struct Scans {
     registry: Registry<Memory>,
     predictor: Predictor<Memory>,
@@ -104,7 +107,8 @@ impl Scans {
         self.running.push((scan, 0.0));
     }
 
-    /// One scan goes on by what all have read since the last call, together; at its end another begins.
+    /// One scan goes on by what all have read since the last call, together; at its end another
+    /// begins.
     fn go_on(&mut self, ticks: u64) {
         self.now += ticks;
         let count = self.running.len() as u32;

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A moment, in whatever unit its owner counts: nanoseconds since the pool started, or requests in a simulation.
+/// A moment, in whatever unit its owner counts: nanoseconds since the pool started, or requests in
+/// a simulation.
 ///
 /// One predictor or policy sees one unit only. It never goes backwards.
 pub type Tick = u64;
@@ -66,7 +67,8 @@ impl FrameId {
     }
 }
 
-/// A registered scan: a slot in the predictor and the generation of its use, so that a stale id is recognised.
+/// A registered scan: a slot in the predictor and the generation of its use, so that a stale id is
+/// recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ScanId {
     pub(crate) slot: u32,

@@ -1,12 +1,16 @@
-//! The part of pagecast that decides: which pages running scans will read next, and which frame to give up.
+//! The part of pagecast that decides: which pages running scans will read next, and which frame to
+//! give up.
 //!
-//! Nothing here does I/O, reads a clock, spawns or knows a host. Time is a number handed in ([`Tick`]), randomness a
-//! seed handed in. The pool, the simulator and the hosts all run this code and no second version of it.
+//! Nothing here does I/O, reads a clock, spawns or knows a host. Time is a number handed in
+//! ([`Tick`]), randomness a seed handed in. The pool, the simulator and the hosts all run this code
+//! and no second version of it.
 //!
-//! * [`predictor`]: scans on their progress axis, and the estimate of a page's next access. Plain `core`.
-//! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what usage counts tell. Plain `core`.
-//! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter between the traits
-//!   needs a mutex and with it feature `std`.
+//! * [`predictor`]: scans on their progress axis, and the estimate of a page's next access. Plain
+//!   `core`.
+//! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what
+//!   usage counts tell. Plain `core`.
+//! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter
+//!   between the traits needs a mutex and with it feature `std`.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! Seeded pseudo-random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-//! OOPSLA 2014). One add and two multiplications a number, 8 bytes of state; not for secrets.
+//! Seeded pseudo-random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+//! number generators", OOPSLA 2014). One add and two multiplications a number, 8 bytes of state;
+//! not for secrets.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,7 +12,8 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Scatters numbers over all 64 bits; different numbers stay different. For the policies, which need an allocator.
+/// Scatters numbers over all 64 bits; different numbers stay different. For the policies, which
+/// need an allocator.
 #[cfg(feature = "alloc")]
 #[inline]
 pub(crate) fn hash(number: u64) -> u64 {
@@ -36,7 +38,8 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `bound` (which must not be 0), by multiplication; the bias is below `bound / 2^64`.
+    /// A number below `bound` (which must not be 0), by multiplication; the bias is below
+    /// `bound / 2^64`.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u32
@@ -49,7 +52,8 @@ impl Random {
     }
 }
 
-/// Hands each caller a generator of its own, so that parallel victims share one atomic add and nothing else.
+/// Hands each caller a generator of its own, so that parallel victims share one atomic add and
+/// nothing else.
 #[derive(Debug)]
 pub struct RandomSource(AtomicU64);
 
@@ -59,7 +63,8 @@ impl RandomSource {
         Self(AtomicU64::new(seed))
     }
 
-    /// The next generator. Relaxed: only the uniqueness of the value counts, no other memory hangs on it.
+    /// The next generator. Relaxed: only the uniqueness of the value counts, no other memory hangs
+    /// on it.
     #[inline]
     pub fn fork(&self) -> Random {
         Random(mix(self.0.fetch_add(GAMMA, Relaxed).wrapping_add(GAMMA)))

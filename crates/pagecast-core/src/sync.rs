@@ -1,7 +1,7 @@
 //! The atomics and the mutex that core uses, exchanged for a schedule explorer's under test.
 //!
-//! Build with `--cfg pagecast_shuttle` to run the concurrency models. Public because the memory that a host hands in, and
-//! the words it lends to a policy, must be made of the same atomics.
+//! Build with `--cfg pagecast_shuttle` to run the concurrency models. Public because the memory
+//! that a host hands in, and the words it lends to a policy, must be made of the same atomics.
 
 #[cfg(not(pagecast_shuttle))]
 pub use core::sync::atomic;

@@ -1,4 +1,5 @@
-//! The predictor one behaviour at a time. Against a naive model: predictor_model.rs; concurrency: predictor_shuttle.rs.
+//! The predictor one behaviour at a time. Against a naive model: predictor_model.rs; concurrency:
+//! predictor_shuttle.rs.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
@@ -112,7 +113,8 @@ fn a_scan_goes_on_between_reports_but_no_further_than_its_last_step() {
     );
 }
 
-/// What a scan has read since its last report is not wanted at once, as far as its pace and the page's last use bear it out.
+/// What a scan has read since its last report is not wanted at once, as far as its pace and the
+/// page's last use bear it out.
 #[test]
 fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
     let (mut registry, predictor) = new(SMALL);
@@ -137,7 +139,8 @@ fn a_page_that_was_used_when_its_scan_was_due_waits_for_the_next_one() {
     assert_eq!(after(9000, 239, 9000), predictor.next_access(Question::new(page(239), 9000)), "a report says better");
 }
 
-/// A miss says where the scan is between two reports; its pace stays that of as many reports, and it is not taken to go further than to the next.
+/// A miss says where the scan is between two reports; its pace stays that of as many reports, and
+/// it is not taken to go further than to the next.
 #[test]
 fn a_scan_has_come_to_the_page_that_it_misses() {
     let (mut registry, predictor) = new(SMALL);
@@ -174,7 +177,8 @@ fn a_scan_has_come_to_the_page_that_it_misses() {
     assert_eq!(predictor.scan(scan).unwrap().position, 6);
 }
 
-/// Row groups: a scan asks for all pages of one together and reports that it is past it; nothing of the next has been read then.
+/// Row groups: a scan asks for all pages of one together and reports that it is past it; nothing of
+/// the next has been read then.
 #[test]
 fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
     let (mut registry, predictor) = new(SMALL);

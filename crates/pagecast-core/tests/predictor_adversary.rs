@@ -42,7 +42,8 @@ fn a_scan_that_stalls_for_ever_hides_no_other() {
     for position in 1..=900 {
         let now = position * 1_000_000;
         predictor.report(moving, position, now);
-        // The stalled one is always about to go on; it never wants less than all that is left to it.
+        // The stalled one is always about to go on; it never wants less than all that is left to
+        // it.
         assert!(predictor.next_access(Question::new(page(999), now)).is_some());
         if position > 100 {
             assert_eq!(predictor.next_access(Question::new(page(50), now)), None, "behind both");

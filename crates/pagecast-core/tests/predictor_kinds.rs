@@ -70,8 +70,9 @@ fn an_almost_sequential_scan_keeps_a_window_around_its_place() {
     );
 }
 
-/// Almost sequential scans are expected where others have read the page, each from where it stands and at its own pace, and
-/// the first of them counts. Who does not say when the page was used last hears of the window, as the paper has it.
+/// Almost sequential scans are expected where others have read the page, each from where it stands
+/// and at its own pace, and the first of them counts. Who does not say when the page was used last
+/// hears of the window, as the paper has it.
 #[test]
 fn an_almost_sequential_scan_is_expected_where_others_came_to_the_page() {
     let (mut registry, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
@@ -96,7 +97,8 @@ fn an_almost_sequential_scan_is_expected_where_others_came_to_the_page() {
     predictor.report(far, 400, 1200);
     assert_eq!(at(600, 1200), Some(80 * 3), "the next one comes to 480");
     registry.finish(far, 1200);
-    // In falling order the page's place is 499, and the keys are met from the other end: a step early, as steps are mirrored.
+    // In falling order the page's place is 499, and the keys are met from the other end: a step
+    // early, as steps are mirrored.
     predictor.report(falling, 485, 970);
     assert_eq!(at(600, 970), Some(3 * 2));
     predictor.report(falling, 495, 990);
@@ -135,7 +137,8 @@ fn the_visits_of_a_scan_say_how_far_it_is() {
     assert_eq!(predictor.next_access(Question { last_use: Some(1), ..Question::new(page(120), 1300) }), Some(30 * 100));
 }
 
-/// Accesses with the error that a correlation stands for: the window that is derived from it holds nearly all of them.
+/// Accesses with the error that a correlation stands for: the window that is derived from it holds
+/// nearly all of them.
 #[test]
 fn the_window_of_a_correlation_holds_the_accesses() {
     let mut random = Random::new(11);
@@ -152,8 +155,8 @@ fn the_window_of_a_correlation_holds_the_accesses() {
     }
 }
 
-/// Pages over their budget become one run: nothing that is wanted is forgotten, and how much is wrongly wanted and how far
-/// off positions are is what docs/prediction.md says.
+/// Pages over their budget become one run: nothing that is wanted is forgotten, and how much is
+/// wrongly wanted and how far off positions are is printed.
 #[test]
 fn one_run_leaves_out_nothing_and_is_nearly_right() {
     const BLOCKS: u32 = 40_000;
@@ -201,8 +204,9 @@ fn index_scan(registry: &mut Registry<Memory>, entries: std::ops::Range<u32>, no
     registry.register(&ScanSpec { kind: ScanKind(1), length: u64::from(blocks), parts: &parts }, now).unwrap()
 }
 
-/// The estimate for each page that a leader has marked is the follower's real time to it, at the follower's own pace, also for
-/// pages that were marked before it began and when the leader has ended.
+/// The estimate for each page that a leader has marked is the follower's real time to it, at the
+/// follower's own pace, also for pages that were marked before it began and when the leader has
+/// ended.
 #[test]
 fn a_trailing_scan_is_expected_where_its_leader_was() {
     let (mut registry, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
@@ -230,7 +234,8 @@ fn a_trailing_scan_is_expected_where_its_leader_was() {
     assert_eq!(predictor.next_access(Question::new(heap(99), 1930)), None);
 }
 
-/// A scan that does not know which entries it reads finds its place in the marks of two neighbouring pages.
+/// A scan that does not know which entries it reads finds its place in the marks of two
+/// neighbouring pages.
 #[test]
 fn a_scan_finds_whom_it_follows() {
     let (_, predictor) = new(PredictorConfig { marks: 1024, ..ROOMY });
@@ -255,7 +260,8 @@ fn a_scan_finds_whom_it_follows() {
     assert_eq!(predictor.marked(page(heap[7]), RelationId(8)).collect::<Vec<_>>(), [5]);
 }
 
-/// Of the marks of a set the one that was left longest ago goes; one that is left again counts as new.
+/// Of the marks of a set the one that was left longest ago goes; one that is left again counts as
+/// new.
 #[test]
 fn a_full_set_of_marks_forgets_the_oldest() {
     let (_, predictor) = new(PredictorConfig { marks: 1, ..ROOMY });

@@ -1,4 +1,5 @@
-//! The predictor against a model that keeps a position for every block of every scan, over random histories.
+//! The predictor against a model that keeps a position for every block of every scan, over random
+//! histories.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,8 @@ const CONFIG: PredictorConfig =
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// Gap to the run in front (-1: they share a block), blocks, position and span in thousandths of the axis.
+    /// Gap to the run in front (-1: they share a block), blocks, position and span in thousandths
+    /// of the axis.
     Runs(Vec<(i8, u32, u64, u64)>),
     Bitset(u32, Vec<u64>),
 }
@@ -138,9 +140,10 @@ impl WithCells {
         Self { registry, predictor }
     }
 
-    /// What was found out about a cell may be so old that a scan which would overtake is missed; an estimate is then too
-    /// high, never too low, and never of a page that nobody wants. Longer ago than the estimate itself it is not, so that
-    /// far enough from the last look it is exact. What is not beyond a bound need not be, either.
+    /// What was found out about a cell may be so old that a scan which would overtake is missed; an
+    /// estimate is then too high, never too low, and never of a page that nobody wants. Longer ago
+    /// than the estimate itself it is not, so that far enough from the last look it is exact. What
+    /// is not beyond a bound need not be, either.
     fn check(&self, exact: &impl Oracle, page: PageId, now: u64) -> Result<(), TestCaseError> {
         let (found, wanted) =
             (self.predictor.next_access(Question::new(page, now)), exact.next_access(Question::new(page, now)));
@@ -199,7 +202,8 @@ proptest! {
                                 step: 0, pace, weight: 0.0,
                             });
                         }
-                        // Whether memory is in one piece is not the model's business; that it all comes back is, below.
+                        // Whether memory is in one piece is not the model's business; that it all
+                        // comes back is, below.
                         Err(error) => prop_assert!(matches!(error, RegisterError::TooManyScans { .. }
                             | RegisterError::TooManyParts { .. } | RegisterError::NoSpace { .. }), "{error}"),
                     }

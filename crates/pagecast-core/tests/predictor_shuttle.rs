@@ -1,9 +1,10 @@
-//! The predictor's readers and reporters against registration, finish and the reuse of slots, parts and runs, under
-//! many schedules. Run with `make explore`.
+//! The predictor's readers and reporters against registration, finish and the reuse of slots, parts
+//! and runs, under many schedules. Run with `make explore`.
 //!
-//! The explorer interleaves at each atomic operation and is sequentially consistent: it shows that the protocol is
-//! right, and the comments at the atomics argue that their orderings keep it so on weaker machines. Each check that the
-//! protocol rests on is left out once ([`Mistake`]), and the exploration must then find the fault.
+//! The explorer interleaves at each atomic operation and is sequentially consistent: it shows that
+//! the protocol is right, and the comments at the atomics argue that their orderings keep it so on
+//! weaker machines. Each check that the protocol rests on is left out once ([`Mistake`]), and the
+//! exploration must then find the fault.
 #![cfg(pagecast_shuttle)]
 #![allow(clippy::unwrap_used)]
 
@@ -22,8 +23,9 @@ const TABLE: RelationId = RelationId(1);
 const OTHER: RelationId = RelationId(2);
 
 const LENGTH: u64 = 100_000;
-/// The faults need a thread that sleeps through dozens of steps of another. Schedules with few switches, each at a random
-/// place, hit them after 10 to 300 tries, evenly mixed ones after about 10,000.
+/// The faults need a thread that sleeps through dozens of steps of another. Schedules with few
+/// switches, each at a random place, hit them after 10 to 300 tries, evenly mixed ones after about
+/// 10,000.
 const FEW_SWITCHES: usize = 4000;
 const EVENLY_MIXED: usize = 500;
 /// Of a protocol with all its checks that takes many steps a try.
@@ -44,7 +46,8 @@ fn register(registry: &mut Registry<Memory>, kind: u8, relations: &[RelationId],
     registry.register(&ScanSpec { kind: ScanKind(kind), length: LENGTH, parts: &parts }, 0).unwrap()
 }
 
-/// A scan ends and another takes its slot, its part and its run: an estimate is of one or of the other.
+/// A scan ends and another takes its slot, its part and its run: an estimate is of one or of the
+/// other.
 fn never_a_mixture_of_two_scans() {
     let (mut registry, predictor) = new(1, 1);
     let first = register(&mut registry, 0, &[TABLE], 0, 1);
@@ -86,7 +89,8 @@ fn never_the_way_of_another_scan() {
     assert_eq!(predictor.next_access(Question::new(page, 0)), None);
 }
 
-/// A reader stands on a part that moves to another chain: the scan behind it, which runs all the time, is not missed.
+/// A reader stands on a part that moves to another chain: the scan behind it, which runs all the
+/// time, is not missed.
 fn a_running_scan_is_never_missed() {
     let (mut registry, predictor) = new(2, 4);
     register(&mut registry, 0, &[TABLE], 500, 1);
@@ -102,7 +106,8 @@ fn a_running_scan_is_never_missed() {
     assert_eq!(predictor.next_access(Question::new(PageId::new(OTHER, 4), 0)), Some(4));
 }
 
-/// A worker reports for a scan that ends meanwhile: the scan that takes its slot stands at its start, at its own pace.
+/// A worker reports for a scan that ends meanwhile: the scan that takes its slot stands at its
+/// start, at its own pace.
 fn a_late_report_is_lost() {
     let (mut registry, predictor) = new(1, 1);
     let first = register(&mut registry, 0, &[TABLE], 0, 1);
@@ -120,8 +125,8 @@ fn a_late_report_is_lost() {
     assert_eq!(predictor.scan(second).unwrap().pace, 3.0, "measuring goes on in the slot");
 }
 
-/// A reader knows who comes first to a cell, and a nearer scan registers, also while another reader writes about a
-/// second cell to the same place: who was registered before is not missed.
+/// A reader knows who comes first to a cell, and a nearer scan registers, also while another reader
+/// writes about a second cell to the same place: who was registered before is not missed.
 fn a_new_scan_is_never_missed() {
     let config = PredictorConfig { scans: 3, parts: 5, runs: 5, cells: 1, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -150,8 +155,8 @@ fn a_new_scan_is_never_missed() {
     assert_eq!(predictor.next_access(Question::new(PageId::new(OTHER, 4), 0)), Some(1004));
 }
 
-/// A reader takes the latest arrivals into what it knows of a cell while others register: they do not hide the one that
-/// it came for.
+/// A reader takes the latest arrivals into what it knows of a cell while others register: they do
+/// not hide the one that it came for.
 fn a_new_scan_is_not_hidden_by_newer_ones() {
     let config = PredictorConfig { scans: 4, parts: 4, runs: 4, cells: 1, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -190,8 +195,8 @@ fn parts_come_and_go_at_once() {
     writer.join().unwrap();
 }
 
-/// Several workers of one scan report at once: the furthest position counts, and the pace is one that their reports can
-/// give: 3 or 6 positions in 30 or 60 ticks.
+/// Several workers of one scan report at once: the furthest position counts, and the pace is one
+/// that their reports can give: 3 or 6 positions in 30 or 60 ticks.
 fn workers_report_side_by_side() {
     let (mut registry, predictor) = new(1, 1);
     let scan = register(&mut registry, 0, &[TABLE], 0, 100);
@@ -217,7 +222,8 @@ fn workers_report_side_by_side() {
     assert_eq!(predictor.scan(scan).unwrap().position, 12);
 }
 
-/// Two index scans leave marks in one set while a reader looks: it finds an entry for a page only if that was left there.
+/// Two index scans leave marks in one set while a reader looks: it finds an entry for a page only
+/// if that was left there.
 fn marks_are_whole() {
     let config = PredictorConfig { scans: 1, parts: 1, marks: 4, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -238,8 +244,8 @@ fn marks_are_whole() {
     }
 }
 
-/// Two almost sequential scans leave their visits in one set while a reader looks: it expects a third one at a page where
-/// somebody came to that page.
+/// Two almost sequential scans leave their visits in one set while a reader looks: it expects a
+/// third one at a page where somebody came to that page.
 fn visits_are_of_their_page() {
     let config = PredictorConfig { scans: 3, parts: 3, runs: 6, marks: 4, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -269,7 +275,8 @@ fn visits_are_of_their_page() {
         let found = predictor
             .next_access(Question { last_use: Some(1), ..Question::new(PageId::new(TABLE, block), from) })
             .unwrap();
-        // At once where nothing is left yet, half a window on past what is; else from the place of any of the three.
+        // At once where nothing is left yet, half a window on past what is; else from the place of
+        // any of the three.
         let comes = |at: u64| places.iter().any(|&place| place == at + found);
         assert!(found == 0 || found == 30 || [from, 190, 195, 205].into_iter().any(comes), "{block}: {found}");
     }

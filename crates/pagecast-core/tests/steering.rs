@@ -63,7 +63,8 @@ fn those_wanted_last_go_and_the_rest_stay() {
 fn a_page_of_which_nothing_is_known_is_the_clocks() {
     let mut clock = Clock(vec![buffer(200, 0), buffer(201, 2), buffer(202, 0), buffer(5, 3)]);
     clock.steer(2, &InOrder, 0);
-    // Two go anyhow, and so not the one that a scan wants, whose count is low so that uses are seen.
+    // Two go anyhow, and so not the one that a scan wants, whose count is low so that uses are
+    // seen.
     assert_eq!(clock.0.iter().map(|buffer| buffer.usage).collect::<Vec<_>>(), [2, 0, 2, 0]);
 }
 

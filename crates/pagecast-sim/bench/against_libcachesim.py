@@ -1,11 +1,13 @@
 """Throughput of `pagecast simulate` against libcachesim (PyPI), side by side on one core.
 
-Both replay the same uncompressed oracleGeneral file end to end, with a warm page cache and one thread, turn by turn. For
-pagecast the whole process counts, start and loading included; for libcachesim the time from opening the trace to the
-last request, without the start of the interpreter. CPU time is shown beside wall time because other work on the machine
-lengthens the one and not the other.
+Both replay the same uncompressed oracleGeneral file end to end, with a warm page cache and one
+thread, turn by turn. For pagecast the whole process counts, start and loading included; for
+libcachesim the time from opening the trace to the last request, without the start of the
+interpreter. CPU time is shown beside wall time because other work on the machine lengthens the one
+and not the other.
 
-With --run it is the libcachesim side itself: replays once and prints misses, wall seconds and CPU seconds.
+With --run it is the libcachesim side itself: replays once and prints misses, wall seconds and CPU
+seconds.
 """
 
 import argparse
@@ -19,7 +21,8 @@ import subprocess
 import sys
 import time
 
-# Our name, libcachesim's name. Parameters are each side's defaults, which agree with the papers on both.
+# Our name, libcachesim's name. Parameters are each side's defaults, which agree with the papers on
+# both.
 PAIRS = [("lru", "LRU"), ("arc", "ARC"), ("s3-fifo", "S3FIFO"), ("lirs", "LIRS"), ("opt", "Belady")]
 
 

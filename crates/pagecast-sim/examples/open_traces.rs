@@ -1,5 +1,6 @@
-//! Miss ratios of policies on the open traces at the sizes of their reference table: `open_traces FOLDER POLICIES
-//! [TRACE...]`, one line for each trace, size and policy. FOLDER holds `REFERENCE.tsv` and `open/`.
+//! Miss ratios of policies on the open traces at the sizes of their reference table:
+//! `open_traces FOLDER POLICIES [TRACE...]`, one line for each trace, size and policy. FOLDER holds
+//! `REFERENCE.tsv` and `open/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! Figure 2 of PVLDB 18(13) 2025 and figure A.1 of Vanderkooy's thesis: how often a victim is a good one, by formula and as
-//! the policy does it.
+//! Figure 2 of PVLDB 18(13) 2025 and figure A.1 of Vanderkooy's thesis: how often a victim is a
+//! good one, by formula and as the policy does it.
 //!
 //! `cargo run --release -p pagecast-sim --example sampling_odds -- odds.html`
 

@@ -1,4 +1,5 @@
-//! The pictures of a trace and of what policies make of it, as ECharts options for a [`crate::report::Page`].
+//! The pictures of a trace and of what policies make of it, as ECharts options for a
+//! [`crate::report::Page`].
 
 use crate::trace::Trace;
 use serde_json::{Value, json};
@@ -31,8 +32,8 @@ pub fn miss_ratios(lines: &[Line]) -> Value {
             "lineStyle": {"width": 2, "type": if opt { "dashed" } else { "solid" }},
         }));
     }
-    // Of the same name, so that they share the line's color and its place in the legend. After all lines: colors go by
-    // the order in which names come.
+    // Of the same name, so that they share the line's color and its place in the legend. After all
+    // lines: colors go by the order in which names come.
     for line in lines.iter().filter(|line| !line.exact.is_empty()) {
         series.push(json!({
             "name": line.name, "type": "scatter", "data": line.exact, "symbol": "diamond", "symbolSize": 10,
@@ -76,7 +77,8 @@ impl CellMap {
         150 + 24 * self.rows.len() as u32
     }
 
-    /// Differences between hit rates, from -1 to 1: green where `ours` hits more, red where the other does.
+    /// Differences between hit rates, from -1 to 1: green where `ours` hits more, red where the
+    /// other does.
     pub fn differences(&self, ours: &str) -> Value {
         let most = self.cells.iter().map(|cell| cell.2.abs()).fold(0.01, f64::max);
         let colors = ["#b3282d", "#e98b6d", "#f4f1ea", "#85c08f", "#1a7a3c"];
@@ -125,7 +127,8 @@ const PICTURE: (usize, usize) = (360, 180);
 /// At most so many point reads are drawn, evenly chosen: all of them would cover everything else.
 const POINTS: usize = 8_000;
 
-/// Which pages are asked for over time: point reads red, scans blue on top, one dot for all requests that fall in a cell.
+/// Which pages are asked for over time: point reads red, scans blue on top, one dot for all
+/// requests that fall in a cell.
 ///
 /// Pages are in the order of their ids, relation after relation, gaps between them left out.
 pub fn accesses(trace: &Trace) -> Value {

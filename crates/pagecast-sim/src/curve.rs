@@ -1,24 +1,27 @@
-//! Miss-ratio curves: the miss ratio at many pool sizes, from one pass where that is possible, from a sample where the
-//! trace is long.
+//! Miss-ratio curves: the miss ratio at many pool sizes, from one pass where that is possible, from
+//! a sample where the trace is long.
 //!
-//! * LRU, exactly and in one pass: a request hits in every pool that is larger than its stack distance, the number of
-//!   different pages since the last request of the same page (Mattson et al., "Evaluation techniques for storage
-//!   hierarchies", IBM Systems Journal 9(2), 1970). The distance is counted by a Fenwick tree over the times of last
-//!   requests (Olken, LBL-12370, 1981, who used a balanced tree): O(log pages) a request, 12 bytes a page.
+//! * LRU, exactly and in one pass: a request hits in every pool that is larger than its stack
+//!   distance, the number of different pages since the last request of the same page (Mattson et
+//!   al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). The
+//!   distance is counted by a Fenwick tree over the times of last requests (Olken, LBL-12370, 1981,
+//!   who used a balanced tree): O(log pages) a request, 12 bytes a page.
 //! * Belady's MIN, exactly and in one pass for all sizes asked for: see [`OptCurve`].
-//! * Any policy, from a spatial sample: only pages whose hash falls below a threshold are replayed, in a pool smaller by
-//!   the same rate (Waldspurger et al., SHARDS, FAST 2015; for policies without a stack, "Cache modeling and
-//!   optimization using miniature simulations", ATC 2017). The sample's requests are counted against their expected
-//!   number, as SHARDS-adj does: hot pages that fall in or out of the sample would otherwise shift the whole curve.
+//! * Any policy, from a spatial sample: only pages whose hash falls below a threshold are replayed,
+//!   in a pool smaller by the same rate (Waldspurger et al., SHARDS, FAST 2015; for policies
+//!   without a stack, "Cache modeling and optimization using miniature simulations", ATC 2017). The
+//!   sample's requests are counted against their expected number, as SHARDS-adj does: hot pages
+//!   that fall in or out of the sample would otherwise shift the whole curve.
 
 //!
-//! One pass is enough for *stack policies* (Mattson et al.): a larger pool holds at every moment what a smaller one holds,
-//! because the order in which pages leave does not depend on the size. Of our policies these are `lru` and `opt`. None of
-//! the others is: `fifo` and the clocks order pages by when they came in, which depends on the misses; `lfu`, `lfu-aged`,
-//! `lrfu`, `hyperbolic` and `watt` forget a page's uses when it leaves; `lru-k`, `lru-2prio`, 2Q, ARC, CAR, LIRS,
-//! CLOCK-Pro, S3-FIFO, SIEVE, LeanEvict, W-TinyLFU, CFLRU and CFDC cut the pool into parts by its size, remember as many
-//! ghosts as it allows or move a hand by its misses; `random` and PBM draw anew in each pool. They are replayed once a
-//! size.
+//! One pass is enough for *stack policies* (Mattson et al.): a larger pool holds at every moment
+//! what a smaller one holds, because the order in which pages leave does not depend on the size. Of
+//! our policies these are `lru` and `opt`. None of the others is: `fifo` and the clocks order pages
+//! by when they came in, which depends on the misses; `lfu`, `lfu-aged`, `lrfu`, `hyperbolic` and
+//! `watt` forget a page's uses when it leaves; `lru-k`, `lru-2prio`, 2Q, ARC, CAR, LIRS, CLOCK-Pro,
+//! S3-FIFO, SIEVE, LeanEvict, W-TinyLFU, CFLRU and CFDC cut the pool into parts by its size,
+//! remember as many ghosts as it allows or move a hand by its misses; `random` and PBM draw anew in
+//! each pool. They are replayed once a size.
 
 mod opt;
 
@@ -74,8 +77,9 @@ impl LruCurve {
 
 /// The pages in the order of their last requests.
 ///
-/// Invariants: (I1) `slots` counts, as a Fenwick tree, the slots that are the last of their page, one a page. (I2) slots
-/// are taken in increasing order; when they run out, those in use move together and keep their order.
+/// Invariants: (I1) `slots` counts, as a Fenwick tree, the slots that are the last of their page,
+/// one a page. (I2) slots are taken in increasing order; when they run out, those in use move
+/// together and keep their order.
 struct Stack {
     slots: Vec<u32>,
     last: Vec<u32>,
@@ -149,7 +153,8 @@ pub struct Curve {
     pub rate: f64,
 }
 
-/// `count` pool sizes for a trace with `unique` pages, evenly apart on a logarithmic scale from a thousandth up to all.
+/// `count` pool sizes for a trace with `unique` pages, evenly apart on a logarithmic scale from a
+/// thousandth up to all.
 pub fn sizes(unique: u32, count: u32) -> Vec<u32> {
     let step = |i: u32| 1e-3f64.powf(1.0 - f64::from(i) / f64::from((count - 1).max(1)));
     let mut sizes: Vec<u32> = (0..count).map(|i| ((step(i) * f64::from(unique)).round() as u32).max(1)).collect();
@@ -157,8 +162,9 @@ pub fn sizes(unique: u32, count: u32) -> Vec<u32> {
     sizes
 }
 
-/// The curve of the policy of `spec` at `sizes`, from `sample`: `trace` itself, or a [`Trace::sample`] of it. The rate is
-/// the part of the pages that did fall in the sample, which differs a little from what was asked for.
+/// The curve of the policy of `spec` at `sizes`, from `sample`: `trace` itself, or a
+/// [`Trace::sample`] of it. The rate is the part of the pages that did fall in the sample, which
+/// differs a little from what was asked for.
 ///
 /// # Errors
 ///
@@ -175,14 +181,16 @@ pub fn curve(
     let frames: Vec<u32> = sizes.iter().map(|&size| ((f64::from(size) * rate).round() as u32).max(1)).collect();
     let mut points = Vec::with_capacity(sizes.len());
     for (&size, misses) in sizes.iter().zip(misses(sample, spec, &frames, seed)?) {
-        // Against the requests that the sample should have: those by which it falls short are of hot pages, and hit.
+        // Against the requests that the sample should have: those by which it falls short are of
+        // hot pages, and hit.
         let ratio = misses as f64 / (requests * rate);
         points.push((size, ratio.clamp(0.0, 1.0)));
     }
     Ok(Curve { points, rate })
 }
 
-/// The misses of the policy of `spec` on `trace` at each pool size: in one pass if it is a stack policy.
+/// The misses of the policy of `spec` on `trace` at each pool size: in one pass if it is a stack
+/// policy.
 fn misses(trace: &Trace, spec: &PolicySpec, sizes: &[u32], seed: u64) -> Result<Vec<u64>, SimulationError> {
     match spec.algorithm() {
         "lru" => {

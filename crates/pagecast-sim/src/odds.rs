@@ -1,17 +1,19 @@
-//! How often a victim that sampling gives is one that may as well go: the formulas, and the policy put to the test.
+//! How often a victim that sampling gives is one that may as well go: the formulas, and the policy
+//! put to the test.
 //!
-//! Khalaji et al., PVLDB 18(13) 2025, section 3.1 and figure 2; Vanderkooy's thesis of 2023, appendix A. A part `p` of the
-//! resident pages is such that MIN would evict them before their next use, and evicting any of them costs nothing. With true
-//! estimates a choice finds as many of them as its samples have, up to the number of victims. The formulas are for draws
-//! with replacement, and neglect that a bulk may draw a page twice.
+//! Khalaji et al., PVLDB 18(13) 2025, section 3.1 and figure 2; Vanderkooy's thesis of 2023,
+//! appendix A. A part `p` of the resident pages is such that MIN would evict them before their next
+//! use, and evicting any of them costs nothing. With true estimates a choice finds as many of them
+//! as its samples have, up to the number of victims. The formulas are for draws with replacement,
+//! and neglect that a bulk may draw a page twice.
 
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::policy::{Access, Claimed, Frames, Policy, PolicyError, PolicySpec, Refusal};
 use pagecast_core::{FrameId, PageId, Tick};
 use std::sync::atomic::AtomicU64;
 
-/// The expected share of optimal victims when each `bulk` of them are the best of `samples` pages, of which the part `p`
-/// (0 to 1) is optimal: `1 - (1 - p)^samples` for one.
+/// The expected share of optimal victims when each `bulk` of them are the best of `samples` pages,
+/// of which the part `p` (0 to 1) is optimal: `1 - (1 - p)^samples` for one.
 ///
 /// ```
 /// use pagecast_sim::odds::optimal_share;
@@ -31,8 +33,9 @@ pub fn optimal_share(p: f64, samples: u32, bulk: u32) -> f64 {
     if p < 1.0 { 1.0 - missed } else { 1.0 }
 }
 
-/// The share of optimal ones among `evictions` victims of a policy in a pool of `frames` frames, which never changes: the
-/// part `p` of its pages that are wanted last are the optimal ones, and the policy is told the truth.
+/// The share of optimal ones among `evictions` victims of a policy in a pool of `frames` frames,
+/// which never changes: the part `p` of its pages that are wanted last are the optimal ones, and
+/// the policy is told the truth.
 ///
 /// # Errors
 ///
@@ -49,7 +52,8 @@ pub fn measured_share(spec: &PolicySpec, p: f64, frames: u32, evictions: u32, se
     Ok(optimal as f64 / f64::from(evictions))
 }
 
-/// A full pool in which frame i holds page i, to be used at time i; a claim is granted and changes nothing.
+/// A full pool in which frame i holds page i, to be used at time i; a claim is granted and changes
+/// nothing.
 struct Still {
     words: Vec<AtomicU64>,
 }
@@ -82,7 +86,8 @@ impl Oracle for Still {
     }
 }
 
-/// The policy that draws as the formulas have it: with replacement, and with nothing kept from one choice to the next.
+/// The policy that draws as the formulas have it: with replacement, and with nothing kept from one
+/// choice to the next.
 pub fn sampling(samples: u32, bulk: u32) -> String {
     format!("pbm-published(samples={samples},bulk={bulk})")
 }
@@ -94,7 +99,8 @@ mod tests {
 
     #[test]
     fn the_formula_is_the_appendix_s() {
-        // By hand: 3 samples, 2 victims, p = 1/2; none, one, two or three optimal with 1/8, 3/8, 3/8, 1/8.
+        // By hand: 3 samples, 2 victims, p = 1/2; none, one, two or three optimal with 1/8, 3/8,
+        // 3/8, 1/8.
         assert!((optimal_share(0.5, 3, 2) - (0.5 * 3.0 / 8.0 + 4.0 / 8.0)).abs() < 1e-12);
         for samples in [1, 10, 256] {
             assert_eq!(optimal_share(0.0, samples, 1), 0.0);
@@ -113,7 +119,8 @@ mod tests {
                 let spec = PolicySpec::parse(&sampling(samples, bulk)).unwrap();
                 let (expected, measured) =
                     (optimal_share(p, samples, bulk), measured_share(&spec, p, 10_000, EVICTIONS, 42).unwrap());
-                // Victims of one bulk depend on each other: their number is that of the choices at worst.
+                // Victims of one bulk depend on each other: their number is that of the choices at
+                // worst.
                 let choices = f64::from(EVICTIONS / bulk);
                 let deviation = (expected * (1.0 - expected) / choices).sqrt().max(1.0 / choices);
                 let off = (measured - expected).abs();
@@ -122,7 +129,8 @@ mod tests {
         }
     }
 
-    /// Without replacement a choice of all frames is always right, and of half of them better than with.
+    /// Without replacement a choice of all frames is always right, and of half of them better than
+    /// with.
     #[test]
     fn without_replacement_no_draw_is_lost() {
         let share = |text: &str| measured_share(&text.parse().unwrap(), 0.01, 200, 4_000, 42).unwrap();

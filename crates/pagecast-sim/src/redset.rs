@@ -1,18 +1,23 @@
-//! Scan traces from Redset, the published query metadata of Amazon Redshift (van Renen et al., VLDB 2024).
+//! Scan traces from Redset, the published query metadata of Amazon Redshift (van Renen et al., VLDB
+//! 2024).
 //!
-//! Khalaji et al., PVLDB 18(13) 2025, section 5.1, derive Redset-A and Redset-B from it: 200 consecutive queries of one
-//! instance each, a table as large as the largest scan seen of it, a random range a query, overlapping queries
-//! interleaved. Which instances and which queries they took is not published, so what comes out here is Redset-like.
+//! Khalaji et al., PVLDB 18(13) 2025, section 5.1, derive Redset-A and Redset-B from it: 200
+//! consecutive queries of one instance each, a table as large as the largest scan seen of it, a
+//! random range a query, overlapping queries interleaved. Which instances and which queries they
+//! took is not published, so what comes out here is Redset-like.
 //!
-//! What the data gives: arrival, execution time, the tables a query read, megabytes scanned. Our choices:
-//! * `mbytes_scanned` is of the whole query: its tables share it evenly, and are scanned one after the other.
-//! * A table is as large as the largest share that any query of the instance scanned of it, as in the paper. Redset's own
-//!   README warns that scanned bytes cannot tell table sizes (columns are stored apart, blocks are skipped); nothing
-//!   better is published.
+//! What the data gives: arrival, execution time, the tables a query read, megabytes scanned. Our
+//! choices:
+//! * `mbytes_scanned` is of the whole query: its tables share it evenly, and are scanned one after
+//!   the other.
+//! * A table is as large as the largest share that any query of the instance scanned of it, as in
+//!   the paper. Redset's own README warns that scanned bytes cannot tell table sizes (columns are
+//!   stored apart, blocks are skipped); nothing better is published.
 //! * A page is `page_mb` megabytes, since real ones would make traces of billions of requests.
-//! * Only queries that ran count: `select`, not aborted, not answered from the result cache, with tables and bytes.
-//! * A tick is a microsecond. A query waits for its arrival, on the first stream that is free by the recorded times,
-//!   and spreads its pages evenly over its execution time.
+//! * Only queries that ran count: `select`, not aborted, not answered from the result cache, with
+//!   tables and bytes.
+//! * A tick is a microsecond. A query waits for its arrival, on the first stream that is free by
+//!   the recorded times, and spreads its pages evenly over its execution time.
 //!
 //! The data are under CC BY-NC 4.0 and are not part of this project.
 
@@ -76,8 +81,8 @@ struct Query {
 ///
 /// # Errors
 ///
-/// One line that names the file and what is wrong: it is no Parquet file, a column is missing or has another type, the
-/// instance has no queries, or the trace would be too large.
+/// One line that names the file and what is wrong: it is no Parquet file, a column is missing or
+/// has another type, the instance has no queries, or the trace would be too large.
 pub fn import(path: &Path, options: &RedsetOptions) -> Result<Generated, String> {
     let fault = |cause: String| format!("{}: {cause}", path.display());
     let mut queries = read(path).map_err(fault)?;

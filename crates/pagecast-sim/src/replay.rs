@@ -1,7 +1,8 @@
 //! The replay: page requests, one after the other, through a policy and its page table.
 //!
-//! One loop, compiled for each policy and each kind of page table, so that a hit costs no virtual call. The policies
-//! are the pool's own. Nothing here takes time or reads a page; what a miss costs is the caller's affair (`on_miss`).
+//! One loop, compiled for each policy and each kind of page table, so that a hit costs no virtual
+//! call. The policies are the pool's own. Nothing here takes time or reads a page; what a miss
+//! costs is the caller's affair (`on_miss`).
 
 mod sessions;
 
@@ -42,9 +43,9 @@ pub enum PageIds {
 
 /// Replays `requests` through the policy of `spec` in a pool of `frames` frames.
 ///
-/// `oracle` is asked what policies want to know of running scans; [`NoScans`] for a trace without any. An iterator that
-/// reports progress to the predictor between two requests is a way to keep it informed. `on_miss` sees every request
-/// that misses, before its page comes in.
+/// `oracle` is asked what policies want to know of running scans; [`NoScans`] for a trace without
+/// any. An iterator that reports progress to the predictor between two requests is a way to keep it
+/// informed. `on_miss` sees every request that misses, before its page comes in.
 ///
 /// ```
 /// use pagecast_core::{PageId, oracle::NoScans, policy::PolicySpec};
@@ -72,7 +73,8 @@ pub fn replay(
     spec.visit(frames, seed, Replay { requests, ids, frames, oracle, on_miss })
 }
 
-/// Replays `requests` through Belady's MIN; `next` was computed from the same requests in the same order.
+/// Replays `requests` through Belady's MIN; `next` was computed from the same requests in the same
+/// order.
 ///
 /// # Errors
 ///
@@ -265,12 +267,14 @@ impl<P: ConcurrentPolicy> Driver for Concurrent<P> {
     }
 }
 
-/// The frames of a replay, without pages' contents. Nobody but the replay holds a frame, so every claim is granted.
+/// The frames of a replay, without pages' contents. Nobody but the replay holds a frame, so every
+/// claim is granted.
 struct MemoryFrames {
     /// By frame; its length is the number of frames that were ever used, and they stay in use.
     resident: Vec<Resident>,
     count: u32,
-    /// The page that was claimed last: the policy names it, so that it need not be fetched from its frame's place.
+    /// The page that was claimed last: the policy names it, so that it need not be fetched from its
+    /// frame's place.
     claimed: Cell<PageId>,
 }
 

@@ -66,7 +66,8 @@ fn every_waiter_of_a_failed_request_gets_the_error() {
     let device = Device::new(FaultStorage { files, faults: faults.clone() }, Some(model));
     let pool = pool(device, 1 << 20);
     let table = pool.open(Path::new("table")).unwrap();
-    // Until all four have asked before the storage answers: only then is it one request that they wait for.
+    // Until all four have asked before the storage answers: only then is it one request that they
+    // wait for.
     for block in 0..100 {
         let before = pool.stats();
         faults.plan([Fault::Error(ErrorKind::Other)]);

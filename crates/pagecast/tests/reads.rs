@@ -171,7 +171,8 @@ fn requests_are_recorded_in_order_once_a_page() {
     let pool = Pool::new(options("lru", memory_for(8)).recorder(log.clone())).unwrap();
     let table = pool.open(&path).unwrap();
     pool.read_blocking(&table, &[10..20, 30..5000, 12_288..12_388], None).unwrap();
-    // In a read of its own: a page that comes while others are on their way is answered before them.
+    // In a read of its own: a page that comes while others are on their way is answered before
+    // them.
     pool.read_blocking(&table, &[0..1], None).unwrap();
     assert_eq!(*log.0.lock().unwrap(), [(0, PAGE), (1, PAGE), (3, 100), (0, PAGE)]);
 }

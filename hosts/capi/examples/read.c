@@ -1,7 +1,9 @@
-/* pagecast from C: open, announce a scan, pin every page, report, look at the counts; change a page and flush it.
+/* pagecast from C: open, announce a scan, pin every page, report, look at the counts; change a page
+ * and flush it.
  *
- *     make capi
- *     cc -I hosts/capi/include hosts/capi/examples/read.c .../libpagecast_c.a -lpthread -ldl -lm -o read && ./read FILE COUNTER
+ *     make capi && cd hosts/capi
+ *     cc -I include examples/read.c .../libpagecast_c.a -lpthread -ldl -lm -o read
+ *     ./read FILE COUNTER
  */
 #include <pagecast.h>
 #include <stdio.h>

@@ -1,16 +1,19 @@
 /* pagecast for C. Generated from hosts/capi/src by cbindgen; change it there.
  *
- * Every call returns a status. On any but PAGECAST_OK, pagecast_message() says what went wrong, in this thread. No call
- * ends the process or unwinds into C.
+ * Every call returns a status. On any but PAGECAST_OK, pagecast_message() says what went wrong, in
+ * this thread. No call ends the process or unwinds into C.
  *
  * What the caller promises:
- * (C1) A handle or text comes from this library, was not given back, and is not given back while another call uses it.
+ * (C1) A handle or text comes from this library, was not given back, and is not given back while
+ *      another call uses it.
  * (C2) An output pointer points to memory of its type that may be written.
  * (C3) A string ends with a zero byte; an array has as many elements as its count says.
- * (C4) A page is used only until it is unpinned. A page that is pinned to be written, like a session, is used by one
- *      thread at a time.
- * (C5) The function for the log may be called from any thread, by several at once, until the pool is closed.
- * Other handles may be used by several threads at once. A null handle or output is refused, not followed.
+ * (C4) A page is used only until it is unpinned. A page that is pinned to be written, like a
+ *      session, is used by one thread at a time.
+ * (C5) The function for the log may be called from any thread, by several at once, until the pool
+ *      is closed.
+ * Other handles may be used by several threads at once. A null handle or output is refused, not
+ * followed.
  */
 
 #ifndef PAGECAST_H
@@ -32,7 +35,8 @@ typedef enum pagecast_status {
    */
   PAGECAST_STATUS_INVALID_ARGUMENT = 1,
   /*
-   Every frame is pinned or being filled: unpin some pages, or read past the pool with pagecast_read.
+   Every frame is pinned or being filled: unpin some pages, or read past the pool with
+   pagecast_read.
    */
   PAGECAST_STATUS_NO_FRAME = 2,
   /*
@@ -48,7 +52,8 @@ typedef enum pagecast_status {
    */
   PAGECAST_STATUS_OUT_OF_BOUNDS = 5,
   /*
-   No room for another scan, which may run without being registered, or for another relation to be kept.
+   No room for another scan, which may run without being registered, or for another relation to
+   be kept.
    */
   PAGECAST_STATUS_NO_ROOM = 6,
   /*
@@ -64,7 +69,8 @@ typedef enum pagecast_status {
    */
   PAGECAST_STATUS_INTERNAL = 9,
   /*
-   The pool changes no page any more: a sync failed, or a change was not logged. Pages can still be read.
+   The pool changes no page any more: a sync failed, or a change was not logged. Pages can
+   still be read.
    */
   PAGECAST_STATUS_READ_ONLY = 10,
   /*
@@ -79,7 +85,8 @@ typedef enum pagecast_status {
 typedef struct pagecast_pin_handle pagecast_pin_handle;
 
 /*
- What keeps a page in place for one who changes it. It does not outlive its pool, which cannot be closed before.
+ What keeps a page in place for one who changes it. It does not outlive its pool, which cannot be
+ closed before.
  */
 typedef struct pagecast_pin_mut_handle pagecast_pin_mut_handle;
 
@@ -99,14 +106,15 @@ typedef struct pagecast_relation pagecast_relation;
 typedef struct pagecast_scan pagecast_scan;
 
 /*
- One thread's or client's own way to a pool. It does not outlive the pool, which cannot be closed before.
+ One thread's or client's own way to a pool. It does not outlive the pool, which cannot be closed
+ before.
  */
 typedef struct pagecast_session pagecast_session;
 
 /*
- Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and returns 0; or returns
- another number, and the pages that wait for the record stay in the pool. Called from pagecast's threads, several at
- once.
+ Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and
+ returns 0; or returns another number, and the pages that wait for the record stay in the pool.
+ Called from pagecast's threads, several at once.
  */
 typedef int (*pagecast_flush_log)(void *context, uint64_t lsn, uint64_t *durable);
 
@@ -147,7 +155,8 @@ typedef struct pagecast_options {
    */
   uint32_t page_size;
   /*
-   Other than 0: scans that are registered have their next pages brought as they report and read.
+   Other than 0: scans that are registered have their next pages brought as they report and
+   read.
    */
   uint8_t read_ahead;
   /*
@@ -165,8 +174,8 @@ typedef struct pagecast_resized {
    */
   uint32_t frames;
   /*
-   Pages above these that are pinned, on their way or unwritten now. Their memory is given back when they are done with
-   and others are loaded, or by the next call.
+   Pages above these that are pinned, on their way or unwritten now. Their memory is given back
+   when they are done with and others are loaded, or by the next call.
    */
   uint32_t held;
 } pagecast_resized;
@@ -246,7 +255,8 @@ typedef struct pagecast_stats {
 } pagecast_stats;
 
 /*
- Neighbouring pages that a scan reads one after the other: page first + i at position + span * i / pages.
+ Neighbouring pages that a scan reads one after the other: page first + i at position + span * i
+ / pages.
  */
 typedef struct pagecast_run {
   /*
@@ -326,8 +336,8 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- What went wrong in this thread's last call that did not return PAGECAST_OK; empty before the first. The text stays
- until the thread's next failure.
+ What went wrong in this thread's last call that did not return PAGECAST_OK; empty before the
+ first. The text stays until the thread's next failure.
  */
 const char *pagecast_message(void);
 
@@ -343,12 +353,13 @@ struct pagecast_options pagecast_default_options(void);
 
  (C2), (C3)
  */
-enum pagecast_status pagecast_pool_open(const struct pagecast_options *options, struct pagecast_pool **pool);
+enum pagecast_status pagecast_pool_open(const struct pagecast_options *options,
+                                        struct pagecast_pool **pool);
 
 /*
- Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then
- nothing happens, while a page of it is pinned or a session open. Its relations and scans are closed by their own calls,
- before or after.
+ Closes a pool. What was changed and not flushed is left to the log. Refused with
+ PAGECAST_STATUS_IN_USE, and then nothing happens, while a page of it is pinned or a session
+ open. Its relations and scans are closed by their own calls, before or after.
 
  # Safety
 
@@ -357,7 +368,8 @@ enum pagecast_status pagecast_pool_open(const struct pagecast_options *options, 
 enum pagecast_status pagecast_pool_close(struct pagecast_pool *pool);
 
 /*
- Gives the pool `memory` bytes in all from now on, at most what `max_memory` said. Readers go on meanwhile.
+ Gives the pool `memory` bytes in all from now on, at most what `max_memory` said. Readers go on
+ meanwhile.
 
  # Safety
 
@@ -374,11 +386,13 @@ enum pagecast_status pagecast_pool_resize(const struct pagecast_pool *pool,
 
  (C1), (C2)
  */
-enum pagecast_status pagecast_pool_stats(const struct pagecast_pool *pool, struct pagecast_stats *stats);
+enum pagecast_status pagecast_pool_stats(const struct pagecast_pool *pool,
+                                         struct pagecast_stats *stats);
 
 /*
- The pool as it is now, as text in the format that Prometheus scrapes: counts, frames by state, memory, storage, open
- files. Looks at each frame and stops nobody. The text ends with a zero byte and is given back by pagecast_text_free.
+ The pool as it is now, as text in the format that Prometheus scrapes: counts, frames by state,
+ memory, storage, open files. Looks at each frame and stops nobody. The text ends with a zero
+ byte and is given back by pagecast_text_free.
 
  # Safety
 
@@ -416,9 +430,9 @@ enum pagecast_status pagecast_relation_open(const struct pagecast_pool *pool,
 enum pagecast_status pagecast_relation_close(struct pagecast_relation *relation);
 
 /*
- Bounds the pages of a relation that are resident to `frames`; 0 lifts the bound. When it has as many, each further load
- takes the place of its oldest page that is not pinned. Pinned pages and those on their way come on top. A file that is
- replaced is another relation, without a bound.
+ Bounds the pages of a relation that are resident to `frames`; 0 lifts the bound. When it has as
+ many, each further load takes the place of its oldest page that is not pinned. Pinned pages and
+ those on their way come on top. A file that is replaced is another relation, without a bound.
 
  # Safety
 
@@ -429,8 +443,9 @@ enum pagecast_status pagecast_relation_cap(const struct pagecast_pool *pool,
                                            uint32_t frames);
 
 /*
- Keeps up to `frames` pages of a relation: while no more of them are resident, evictions pass over them as long as they
- find another; 0 ends that. To be set before the relation is read. PAGECAST_STATUS_NO_ROOM if 16 others are kept.
+ Keeps up to `frames` pages of a relation: while no more of them are resident, evictions pass
+ over them as long as they find another; 0 ends that. To be set before the relation is read.
+ PAGECAST_STATUS_NO_ROOM if 16 others are kept.
 
  # Safety
 
@@ -459,9 +474,9 @@ uint64_t pagecast_relation_length(const struct pagecast_relation *relation);
 uint32_t pagecast_relation_pages(const struct pagecast_relation *relation);
 
 /*
- Announces a scan over an axis of `length` positions (bytes or rows, say). `kind` is a number below 8 of the caller's:
- scans of a kind are expected to be equally fast. The scan may read without this; the policy then does not know what
- it will want.
+ Announces a scan over an axis of `length` positions (bytes or rows, say). `kind` is a number
+ below 8 of the caller's: scans of a kind are expected to be equally fast. The scan may read
+ without this; the policy then does not know what it will want.
 
  # Safety
 
@@ -475,7 +490,8 @@ enum pagecast_status pagecast_scan_register(const struct pagecast_pool *pool,
                                             struct pagecast_scan **scan);
 
 /*
- All positions before `position` are done. Several threads of one scan may report; the furthest position counts.
+ All positions before `position` are done. Several threads of one scan may report; the furthest
+ position counts.
 
  # Safety
 
@@ -484,8 +500,8 @@ enum pagecast_status pagecast_scan_register(const struct pagecast_pool *pool,
 enum pagecast_status pagecast_scan_report(const struct pagecast_scan *scan, uint64_t position);
 
 /*
- Bounds the resident pages that this scan had loaded to `frames`; 0 lifts the bound. A scan that reads everything once
- then leaves the rest of the pool alone.
+ Bounds the resident pages that this scan had loaded to `frames`; 0 lifts the bound. A scan that
+ reads everything once then leaves the rest of the pool alone.
 
  # Safety
 
@@ -494,9 +510,10 @@ enum pagecast_status pagecast_scan_report(const struct pagecast_scan *scan, uint
 enum pagecast_status pagecast_scan_cap(const struct pagecast_scan *scan, uint32_t frames);
 
 /*
- Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them, and writes to `pages` how
- many pages are on their way because of that. Does not wait. Pages that are there, that find no room in the pool's
- prefetch share, or that would displace what a scan wants, are left out.
+ Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them,
+ and writes to `pages` how many pages are on their way because of that. Does not wait. Pages that
+ are there, that find no room in the pool's prefetch share, or that would displace what a scan
+ wants, are left out.
 
  # Safety
 
@@ -518,8 +535,8 @@ enum pagecast_status pagecast_scan_will_need(const struct pagecast_scan *scan,
 enum pagecast_status pagecast_scan_finish(struct pagecast_scan *scan);
 
 /*
- Pins page `block` of the relation, and reads it first if it is not resident. `scan` may be null. On failure `page` is
- not written.
+ Pins page `block` of the relation, and reads it first if it is not resident. `scan` may be null.
+ On failure `page` is not written.
 
  # Safety
 
@@ -532,7 +549,8 @@ enum pagecast_status pagecast_pin(const struct pagecast_pool *pool,
                                   struct pagecast_page *page);
 
 /*
- Gives a pinned page back and clears `page`: its bytes must not be read any more. A cleared page is refused.
+ Gives a pinned page back and clears `page`: its bytes must not be read any more. A cleared page
+ is refused.
 
  # Safety
 
@@ -541,8 +559,9 @@ enum pagecast_status pagecast_pin(const struct pagecast_pool *pool,
 enum pagecast_status pagecast_unpin(struct pagecast_page *page);
 
 /*
- Copies `length` bytes from `offset` of the relation into `bytes`, through the pool: pages that are missing are read
- and, where there is a free frame, kept. Never fails for want of a frame. `scan` may be null.
+ Copies `length` bytes from `offset` of the relation into `bytes`, through the pool: pages that
+ are missing are read and, where there is a free frame, kept. Never fails for want of a frame.
+ `scan` may be null.
 
  # Safety
 
@@ -556,14 +575,16 @@ enum pagecast_status pagecast_read(const struct pagecast_pool *pool,
                                    uint8_t *bytes);
 
 /*
- Opens a session: a way to the pool on which a hit writes no memory that other threads write, but the page's own pin.
- It takes about 3 KiB. It may go from thread to thread, and makes one call at a time.
+ Opens a session: a way to the pool on which a hit writes no memory that other threads write, but
+ the page's own pin. It takes about 3 KiB. It may go from thread to thread, and makes one call at
+ a time.
 
  # Safety
 
  (C1), (C2)
  */
-enum pagecast_status pagecast_session_open(const struct pagecast_pool *pool, struct pagecast_session **session);
+enum pagecast_status pagecast_session_open(const struct pagecast_pool *pool,
+                                           struct pagecast_session **session);
 
 /*
  Ends a session. Pages that were pinned through it stay pinned.
@@ -588,9 +609,10 @@ enum pagecast_status pagecast_session_pin(struct pagecast_session *session,
                                           struct pagecast_page *page);
 
 /*
- Copies `length` bytes of page `block`, from byte `offset` of the page on, into `bytes`. Of a page that is resident they
- are copied without pinning it, unless it is being changed or `count_relations` is on; else it is pinned meanwhile, and
- read if need be. `scan` may be null. On failure `bytes` may hold anything.
+ Copies `length` bytes of page `block`, from byte `offset` of the page on, into `bytes`. Of a
+ page that is resident they are copied without pinning it, unless it is being changed or
+ `count_relations` is on; else it is pinned meanwhile, and read if need be. `scan` may be null.
+ On failure `bytes` may hold anything.
 
  # Safety
 
@@ -605,8 +627,8 @@ enum pagecast_status pagecast_session_copy(struct pagecast_session *session,
                                            uint8_t *bytes);
 
 /*
- Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none; with `sealed` other
- than 0, each page ends with a checksum that is checked when it is read.
+ Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none;
+ with `sealed` other than 0, each page ends with a checksum that is checked when it is read.
 
  # Safety
 
@@ -631,8 +653,8 @@ enum pagecast_status pagecast_relation_grow(const struct pagecast_pool *pool,
                                             uint32_t *first);
 
 /*
- Pins page `block` alone, to change it: waits until others have unpinned it, for ever if this thread is one of them.
- `scan` may be null. On failure `page` is not written.
+ Pins page `block` alone, to change it: waits until others have unpinned it, for ever if this
+ thread is one of them. `scan` may be null. On failure `page` is not written.
 
  # Safety
 
@@ -645,9 +667,9 @@ enum pagecast_status pagecast_pin_to_write(const struct pagecast_pool *pool,
                                            struct pagecast_page_mut *page);
 
 /*
- The page was changed, and the change is record `lsn` of the log (0 without a log): it is written some time after the
- log is durable to there. To be called after each change and before the page is unpinned; without it the change is lost
- when the page leaves the pool.
+ The page was changed, and the change is record `lsn` of the log (0 without a log): it is written
+ some time after the log is durable to there. To be called after each change and before the page
+ is unpinned; without it the change is lost when the page leaves the pool.
 
  # Safety
 
@@ -665,8 +687,8 @@ enum pagecast_status pagecast_mark_dirty(const struct pagecast_page_mut *page, u
 enum pagecast_status pagecast_unpin_written(struct pagecast_page_mut *page);
 
 /*
- Writes every page that is dirty now and makes it safe from a crash. Waits for those who have a dirty page pinned to
- write it, for ever if this thread is one of them.
+ Writes every page that is dirty now and makes it safe from a crash. Waits for those who have a
+ dirty page pinned to write it, for ever if this thread is one of them.
 
  # Safety
 
@@ -675,8 +697,8 @@ enum pagecast_status pagecast_unpin_written(struct pagecast_page_mut *page);
 enum pagecast_status pagecast_flush(const struct pagecast_pool *pool);
 
 /*
- As pagecast_flush, for pages whose first unwritten change is before log record `lsn`: the log is not needed before it
- any more. `lsn` is at most the end of the log at the call.
+ As pagecast_flush, for pages whose first unwritten change is before log record `lsn`: the log is
+ not needed before it any more. `lsn` is at most the end of the log at the call.
 
  # Safety
 

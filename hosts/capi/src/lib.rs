@@ -1,9 +1,9 @@
-//! pagecast for C. `include/pagecast.h` is made from this crate and is what its users read; `examples/read.c` shows it
-//! at work.
+//! pagecast for C. `include/pagecast.h` is made from this crate and is what its users read;
+//! `examples/read.c` shows it at work.
 //!
-//! Every entry point runs inside `status::answer`, which catches panics and turns errors into a status and a message.
-//! Pointers from C become references in `pointers` only, on the promises (C1) to (C5) that the header asks of its
-//! users; null is refused everywhere.
+//! Every entry point runs inside `status::answer`, which catches panics and turns errors into a
+//! status and a message. Pointers from C become references in `pointers` only, on the promises (C1)
+//! to (C5) that the header asks of its users; null is refused everywhere.
 //!
 //! | module | is |
 //! |---|---|

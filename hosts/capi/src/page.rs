@@ -27,8 +27,8 @@ pub struct Page {
     pub pin: *mut PinHandle,
 }
 
-/// Pins page `block` of the relation, and reads it first if it is not resident. `scan` may be null. On failure `page` is
-/// not written.
+/// Pins page `block` of the relation, and reads it first if it is not resident. `scan` may be null.
+/// On failure `page` is not written.
 ///
 /// # Safety
 ///
@@ -42,7 +42,8 @@ pub unsafe extern "C" fn pagecast_pin(
     page: *mut Page,
 ) -> Status {
     answer(|| {
-        // SAFETY: (C1), and closing is refused while the pin below exists, so that the pool outlives it.
+        // SAFETY: (C1), and closing is refused while the pin below exists, so that the pool
+        // outlives it.
         let pool: &'static PoolHandle = unsafe { borrow(pool, "pool") }?;
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?;
@@ -62,14 +63,16 @@ pub(crate) fn give_page(pin: Pin<'static>) -> Page {
     Page { data, length, pin: give(PinHandle { _pin: pin }) }
 }
 
-/// Gives a pinned page back and clears `page`: its bytes must not be read any more. A cleared page is refused.
+/// Gives a pinned page back and clears `page`: its bytes must not be read any more. A cleared page
+/// is refused.
 ///
 /// # Safety
 ///
 /// (C1), (C2), (C4)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagecast_unpin(page: *mut Page) -> Status {
-    // SAFETY: (C1), (C2), (C4): a page that pagecast_pin or pagecast_session_pin filled, or a cleared one.
+    // SAFETY: (C1), (C2), (C4): a page that pagecast_pin or pagecast_session_pin filled, or a
+    // cleared one.
     unsafe { unpin(page, |page| page.pin, Page { data: null(), length: 0, pin: null_mut() }) }
 }
 
@@ -77,7 +80,8 @@ pub unsafe extern "C" fn pagecast_unpin(page: *mut Page) -> Status {
 ///
 /// # Safety
 ///
-/// `page` is null, or points to a value of C's whose handle is null, or was given and not been taken.
+/// `page` is null, or points to a value of C's whose handle is null, or was given and not been
+/// taken.
 pub(crate) unsafe fn unpin<P: Copy, H>(page: *mut P, handle: fn(P) -> *mut H, cleared: P) -> Status {
     answer(|| {
         // SAFETY: the caller's promise.
@@ -90,8 +94,9 @@ pub(crate) unsafe fn unpin<P: Copy, H>(page: *mut P, handle: fn(P) -> *mut H, cl
     })
 }
 
-/// Copies `length` bytes from `offset` of the relation into `bytes`, through the pool: pages that are missing are read
-/// and, where there is a free frame, kept. Never fails for want of a frame. `scan` may be null.
+/// Copies `length` bytes from `offset` of the relation into `bytes`, through the pool: pages that
+/// are missing are read and, where there is a free frame, kept. Never fails for want of a frame.
+/// `scan` may be null.
 ///
 /// # Safety
 ///

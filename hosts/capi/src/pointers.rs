@@ -1,4 +1,5 @@
-//! The way of C's pointers in and out. Null is refused; for the rest the header's promises (C1) to (C5) are relied on.
+//! The way of C's pointers in and out. Null is refused; for the rest the header's promises (C1) to
+//! (C5) are relied on.
 
 use std::ffi::{CStr, CString, c_char};
 use std::marker::PhantomData;
@@ -39,8 +40,8 @@ pub(crate) unsafe fn borrow_if_any<'a, T>(pointer: *const T) -> Option<&'a T> {
 ///
 /// # Safety
 ///
-/// It is null, or points to memory for a `T` that nobody else uses for `'a` and that holds a `T` or is written before it
-/// is read.
+/// It is null, or points to memory for a `T` that nobody else uses for `'a` and that holds a `T` or
+/// is written before it is read.
 pub(crate) unsafe fn output<'a, T>(pointer: *mut T, name: &str) -> Result<Output<'a, T>, Failure> {
     if pointer.is_null() {
         return Err(null(name));
@@ -56,7 +57,8 @@ pub(crate) struct Output<'a, T> {
 
 impl<T> Output<'_, T> {
     pub(crate) fn set(self, value: T) {
-        // SAFETY: not null, and memory for a `T` by the promise to `output`. What it held is not dropped: C's memory.
+        // SAFETY: not null, and memory for a `T` by the promise to `output`. What it held is not
+        // dropped: C's memory.
         unsafe { self.pointer.write(value) };
     }
 }
@@ -100,13 +102,15 @@ impl<'a> Buffer<'a> {
         if self.count == 0 {
             return &mut [];
         }
-        // SAFETY: not null, and `count` bytes that are nobody else's for `'a`, by the promise to `buffer`.
+        // SAFETY: not null, and `count` bytes that are nobody else's for `'a`, by the promise to
+        // `buffer`.
         unsafe { self.pointer.write_bytes(0, self.count) };
         // SAFETY: as above, and they are written now.
         unsafe { std::slice::from_raw_parts_mut(self.pointer, self.count) }
     }
 
-    /// Writes as much of `bytes` as there is room for: all of it where the caller asked for what fits.
+    /// Writes as much of `bytes` as there is room for: all of it where the caller asked for what
+    /// fits.
     pub(crate) fn fill(self, bytes: &[u8]) {
         let count = self.count.min(bytes.len());
         if count > 0 {

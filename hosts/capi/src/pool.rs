@@ -48,23 +48,24 @@ pub struct Options {
     pub prefetch_share: f64,
     /// Bytes of a page: a multiple of 4096, at most 4 MiB.
     pub page_size: u32,
-    /// Other than 0: scans that are registered have their next pages brought as they report and read.
+    /// Other than 0: scans that are registered have their next pages brought as they report and
+    /// read.
     pub read_ahead: u8,
     /// Other than 0: requests and hits are counted by relation, too, for pagecast_pool_snapshot.
     pub count_relations: u8,
 }
 
-/// Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and returns 0; or returns
-/// another number, and the pages that wait for the record stay in the pool. Called from pagecast's threads, several at
-/// once.
+/// Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and
+/// returns 0; or returns another number, and the pages that wait for the record stay in the pool.
+/// Called from pagecast's threads, several at once.
 pub type FlushLog = Option<unsafe extern "C" fn(context: *mut c_void, lsn: u64, durable: *mut u64) -> c_int>;
 
 /// A log in C.
 struct CLog {
     flush: unsafe extern "C" fn(*mut c_void, u64, *mut u64) -> c_int,
     context: *mut c_void,
-    /// Set when the pool is closed, after which C may have given up what the function needs. Held to be read while the
-    /// function runs.
+    /// Set when the pool is closed, after which C may have given up what the function needs. Held
+    /// to be read while the function runs.
     closed: RwLock<bool>,
 }
 
@@ -80,7 +81,8 @@ impl Log for CLog {
             return Err(io::Error::other("the pool was closed"));
         }
         let mut durable = 0;
-        // SAFETY: (C5): the pool is not closed before the call returns; `durable` lives until the call returns.
+        // SAFETY: (C5): the pool is not closed before the call returns; `durable` lives until the
+        // call returns.
         match unsafe { (self.flush)(self.context, lsn.0, &raw mut durable) } {
             0 => Ok(Lsn(durable)),
             failure => Err(io::Error::other(format!("the log's own function returned {failure}"))),
@@ -180,9 +182,9 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
     })
 }
 
-/// Closes a pool. What was changed and not flushed is left to the log. Refused with PAGECAST_STATUS_IN_USE, and then
-/// nothing happens, while a page of it is pinned or a session open. Its relations and scans are closed by their own calls,
-/// before or after.
+/// Closes a pool. What was changed and not flushed is left to the log. Refused with
+/// PAGECAST_STATUS_IN_USE, and then nothing happens, while a page of it is pinned or a session
+/// open. Its relations and scans are closed by their own calls, before or after.
 ///
 /// # Safety
 ///
@@ -215,12 +217,13 @@ pub unsafe extern "C" fn pagecast_pool_close(pool: *mut PoolHandle) -> Status {
 pub struct Resized {
     /// How many pages the pool holds from now on.
     pub frames: u32,
-    /// Pages above these that are pinned, on their way or unwritten now. Their memory is given back when they are done with
-    /// and others are loaded, or by the next call.
+    /// Pages above these that are pinned, on their way or unwritten now. Their memory is given back
+    /// when they are done with and others are loaded, or by the next call.
     pub held: u32,
 }
 
-/// Gives the pool `memory` bytes in all from now on, at most what `max_memory` said. Readers go on meanwhile.
+/// Gives the pool `memory` bytes in all from now on, at most what `max_memory` said. Readers go on
+/// meanwhile.
 ///
 /// # Safety
 ///
@@ -274,8 +277,9 @@ pub unsafe extern "C" fn pagecast_pool_stats(pool: *const PoolHandle, stats: *mu
     })
 }
 
-/// The pool as it is now, as text in the format that Prometheus scrapes: counts, frames by state, memory, storage, open
-/// files. Looks at each frame and stops nobody. The text ends with a zero byte and is given back by pagecast_text_free.
+/// The pool as it is now, as text in the format that Prometheus scrapes: counts, frames by state,
+/// memory, storage, open files. Looks at each frame and stops nobody. The text ends with a zero
+/// byte and is given back by pagecast_text_free.
 ///
 /// # Safety
 ///

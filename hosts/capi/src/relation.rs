@@ -52,9 +52,9 @@ pub unsafe extern "C" fn pagecast_relation_close(relation: *mut RelationHandle) 
     })
 }
 
-/// Bounds the pages of a relation that are resident to `frames`; 0 lifts the bound. When it has as many, each further load
-/// takes the place of its oldest page that is not pinned. Pinned pages and those on their way come on top. A file that is
-/// replaced is another relation, without a bound.
+/// Bounds the pages of a relation that are resident to `frames`; 0 lifts the bound. When it has as
+/// many, each further load takes the place of its oldest page that is not pinned. Pinned pages and
+/// those on their way come on top. A file that is replaced is another relation, without a bound.
 ///
 /// # Safety
 ///
@@ -74,8 +74,9 @@ pub unsafe extern "C" fn pagecast_relation_cap(
     })
 }
 
-/// Keeps up to `frames` pages of a relation: while no more of them are resident, evictions pass over them as long as they
-/// find another; 0 ends that. To be set before the relation is read. PAGECAST_STATUS_NO_ROOM if 16 others are kept.
+/// Keeps up to `frames` pages of a relation: while no more of them are resident, evictions pass
+/// over them as long as they find another; 0 ends that. To be set before the relation is read.
+/// PAGECAST_STATUS_NO_ROOM if 16 others are kept.
 ///
 /// # Safety
 ///

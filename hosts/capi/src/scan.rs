@@ -13,7 +13,8 @@ use crate::status::{Failure, Status, answer};
 /// A scan that the pool knows of.
 pub struct ScanHandle(pub(crate) Scan);
 
-/// Neighbouring pages that a scan reads one after the other: page first + i at position + span * i / pages.
+/// Neighbouring pages that a scan reads one after the other: page first + i at position + span * i
+/// / pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
@@ -39,9 +40,9 @@ pub struct Part {
     pub run_count: usize,
 }
 
-/// Announces a scan over an axis of `length` positions (bytes or rows, say). `kind` is a number below 8 of the caller's:
-/// scans of a kind are expected to be equally fast. The scan may read without this; the policy then does not know what
-/// it will want.
+/// Announces a scan over an axis of `length` positions (bytes or rows, say). `kind` is a number
+/// below 8 of the caller's: scans of a kind are expected to be equally fast. The scan may read
+/// without this; the policy then does not know what it will want.
 ///
 /// # Safety
 ///
@@ -86,7 +87,8 @@ impl Run {
     }
 }
 
-/// All positions before `position` are done. Several threads of one scan may report; the furthest position counts.
+/// All positions before `position` are done. Several threads of one scan may report; the furthest
+/// position counts.
 ///
 /// # Safety
 ///
@@ -100,8 +102,8 @@ pub unsafe extern "C" fn pagecast_scan_report(scan: *const ScanHandle, position:
     })
 }
 
-/// Bounds the resident pages that this scan had loaded to `frames`; 0 lifts the bound. A scan that reads everything once
-/// then leaves the rest of the pool alone.
+/// Bounds the resident pages that this scan had loaded to `frames`; 0 lifts the bound. A scan that
+/// reads everything once then leaves the rest of the pool alone.
 ///
 /// # Safety
 ///
@@ -115,9 +117,10 @@ pub unsafe extern "C" fn pagecast_scan_cap(scan: *const ScanHandle, frames: u32)
     })
 }
 
-/// Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them, and writes to `pages` how
-/// many pages are on their way because of that. Does not wait. Pages that are there, that find no room in the pool's
-/// prefetch share, or that would displace what a scan wants, are left out.
+/// Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them,
+/// and writes to `pages` how many pages are on their way because of that. Does not wait. Pages that
+/// are there, that find no room in the pool's prefetch share, or that would displace what a scan
+/// wants, are left out.
 ///
 /// # Safety
 ///

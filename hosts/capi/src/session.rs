@@ -12,15 +12,17 @@ use crate::relation::RelationHandle;
 use crate::scan::ScanHandle;
 use crate::status::{Failure, Status, answer};
 
-/// One thread's or client's own way to a pool. It does not outlive the pool, which cannot be closed before.
+/// One thread's or client's own way to a pool. It does not outlive the pool, which cannot be closed
+/// before.
 pub struct SessionHandle {
     session: Session<'static>,
     /// How many sessions the pool has.
     open: &'static AtomicU32,
 }
 
-/// Opens a session: a way to the pool on which a hit writes no memory that other threads write, but the page's own pin.
-/// It takes about 3 KiB. It may go from thread to thread, and makes one call at a time.
+/// Opens a session: a way to the pool on which a hit writes no memory that other threads write, but
+/// the page's own pin. It takes about 3 KiB. It may go from thread to thread, and makes one call at
+/// a time.
 ///
 /// # Safety
 ///
@@ -28,7 +30,8 @@ pub struct SessionHandle {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagecast_session_open(pool: *const PoolHandle, session: *mut *mut SessionHandle) -> Status {
     answer(|| {
-        // SAFETY: (C1), and closing is refused while the session exists, so that the pool outlives it.
+        // SAFETY: (C1), and closing is refused while the session exists, so that the pool outlives
+        // it.
         let pool: &'static PoolHandle = unsafe { borrow(pool, "pool") }?;
         // SAFETY: (C2).
         let out = unsafe { output(session, "session") }?;
@@ -48,7 +51,8 @@ pub unsafe extern "C" fn pagecast_session_close(session: *mut SessionHandle) -> 
         // SAFETY: (C1).
         let SessionHandle { session, open } = *unsafe { take(session, "session") }?;
         drop(session);
-        // Last, and with what the session did: from here on the pool may be closed. Pairs with the load in its close.
+        // Last, and with what the session did: from here on the pool may be closed. Pairs with the
+        // load in its close.
         open.fetch_sub(1, Release);
         Ok(())
     })
@@ -81,9 +85,10 @@ pub unsafe extern "C" fn pagecast_session_pin(
     })
 }
 
-/// Copies `length` bytes of page `block`, from byte `offset` of the page on, into `bytes`. Of a page that is resident they
-/// are copied without pinning it, unless it is being changed or `count_relations` is on; else it is pinned meanwhile, and
-/// read if need be. `scan` may be null. On failure `bytes` may hold anything.
+/// Copies `length` bytes of page `block`, from byte `offset` of the page on, into `bytes`. Of a
+/// page that is resident they are copied without pinning it, unless it is being changed or
+/// `count_relations` is on; else it is pinned meanwhile, and read if need be. `scan` may be null.
+/// On failure `bytes` may hold anything.
 ///
 /// # Safety
 ///
@@ -113,7 +118,8 @@ pub unsafe extern "C" fn pagecast_session_copy(
             return Err(beyond(within.end, relation.page_size() as usize));
         }
         let into = into.zeroed();
-        // Fewer than all are copied only at the end of a file's last page, which the pin then finds out.
+        // Fewer than all are copied only at the end of a file's last page, which the pin then finds
+        // out.
         if session.try_copy(relation, block, offset, into, scan) != Some(length) {
             let page = session.pin(relation, block, scan)?;
             into.copy_from_slice(page.get(within.clone()).ok_or_else(|| beyond(within.end, page.len()))?);

@@ -16,7 +16,8 @@ pub enum Status {
     Ok = 0,
     /// A null pointer, a number out of range, a text that cannot be read.
     InvalidArgument = 1,
-    /// Every frame is pinned or being filled: unpin some pages, or read past the pool with pagecast_read.
+    /// Every frame is pinned or being filled: unpin some pages, or read past the pool with
+    /// pagecast_read.
     NoFrame = 2,
     /// Storage refused to open, read or write.
     Io = 3,
@@ -24,7 +25,8 @@ pub enum Status {
     Changed = 4,
     /// The file has no such page or byte.
     OutOfBounds = 5,
-    /// No room for another scan, which may run without being registered, or for another relation to be kept.
+    /// No room for another scan, which may run without being registered, or for another relation to
+    /// be kept.
     NoRoom = 6,
     /// Pages of the pool are still pinned.
     InUse = 7,
@@ -32,7 +34,8 @@ pub enum Status {
     Setup = 8,
     /// A mistake inside pagecast. The pool stays usable.
     Internal = 9,
-    /// The pool changes no page any more: a sync failed, or a change was not logged. Pages can still be read.
+    /// The pool changes no page any more: a sync failed, or a change was not logged. Pages can
+    /// still be read.
     ReadOnly = 10,
     /// The bytes in the file are not a page as pagecast wrote it.
     Damaged = 11,
@@ -104,8 +107,8 @@ thread_local! {
 
 /// Runs the work of an entry point. A panic inside becomes a status, so that none crosses into C.
 pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> Status {
-    // Unwind safety: what a panic leaves behind is the pool's own, which keeps its invariants through panics; the
-    // handles are only read.
+    // Unwind safety: what a panic leaves behind is the pool's own, which keeps its invariants
+    // through panics; the handles are only read.
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Status::Ok,
         Ok(Err(failure)) => failure,
@@ -131,8 +134,8 @@ fn remember(message: String) {
     let _ = MESSAGE.try_with(|place| *place.borrow_mut() = text);
 }
 
-/// What went wrong in this thread's last call that did not return PAGECAST_OK; empty before the first. The text stays
-/// until the thread's next failure.
+/// What went wrong in this thread's last call that did not return PAGECAST_OK; empty before the
+/// first. The text stays until the thread's next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagecast_message() -> *const c_char {
     MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())

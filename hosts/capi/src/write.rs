@@ -14,7 +14,8 @@ use crate::relation::RelationHandle;
 use crate::scan::ScanHandle;
 use crate::status::{Status, answer};
 
-/// What keeps a page in place for one who changes it. It does not outlive its pool, which cannot be closed before.
+/// What keeps a page in place for one who changes it. It does not outlive its pool, which cannot be
+/// closed before.
 pub struct PinMutHandle(PinMut<'static>);
 
 /// A page that is pinned by its holder alone.
@@ -29,8 +30,8 @@ pub struct PageMut {
     pub pin: *mut PinMutHandle,
 }
 
-/// Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none; with `sealed` other
-/// than 0, each page ends with a checksum that is checked when it is read.
+/// Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none;
+/// with `sealed` other than 0, each page ends with a checksum that is checked when it is read.
 ///
 /// # Safety
 ///
@@ -82,8 +83,8 @@ pub unsafe extern "C" fn pagecast_relation_grow(
     })
 }
 
-/// Pins page `block` alone, to change it: waits until others have unpinned it, for ever if this thread is one of them.
-/// `scan` may be null. On failure `page` is not written.
+/// Pins page `block` alone, to change it: waits until others have unpinned it, for ever if this
+/// thread is one of them. `scan` may be null. On failure `page` is not written.
 ///
 /// # Safety
 ///
@@ -97,7 +98,8 @@ pub unsafe extern "C" fn pagecast_pin_to_write(
     page: *mut PageMut,
 ) -> Status {
     answer(|| {
-        // SAFETY: (C1), and closing is refused while the pin below exists, so that the pool outlives it.
+        // SAFETY: (C1), and closing is refused while the pin below exists, so that the pool
+        // outlives it.
         let pool: &'static PoolHandle = unsafe { borrow(pool, "pool") }?;
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?;
@@ -112,9 +114,9 @@ pub unsafe extern "C" fn pagecast_pin_to_write(
     })
 }
 
-/// The page was changed, and the change is record `lsn` of the log (0 without a log): it is written some time after the
-/// log is durable to there. To be called after each change and before the page is unpinned; without it the change is lost
-/// when the page leaves the pool.
+/// The page was changed, and the change is record `lsn` of the log (0 without a log): it is written
+/// some time after the log is durable to there. To be called after each change and before the page
+/// is unpinned; without it the change is lost when the page leaves the pool.
 ///
 /// # Safety
 ///
@@ -141,8 +143,8 @@ pub unsafe extern "C" fn pagecast_unpin_written(page: *mut PageMut) -> Status {
     unsafe { unpin(page, |page| page.pin, PageMut { data: null_mut(), length: 0, pin: null_mut() }) }
 }
 
-/// Writes every page that is dirty now and makes it safe from a crash. Waits for those who have a dirty page pinned to
-/// write it, for ever if this thread is one of them.
+/// Writes every page that is dirty now and makes it safe from a crash. Waits for those who have a
+/// dirty page pinned to write it, for ever if this thread is one of them.
 ///
 /// # Safety
 ///
@@ -156,8 +158,8 @@ pub unsafe extern "C" fn pagecast_flush(pool: *const PoolHandle) -> Status {
     })
 }
 
-/// As pagecast_flush, for pages whose first unwritten change is before log record `lsn`: the log is not needed before it
-/// any more. `lsn` is at most the end of the log at the call.
+/// As pagecast_flush, for pages whose first unwritten change is before log record `lsn`: the log is
+/// not needed before it any more. `lsn` is at most the end of the log at the call.
 ///
 /// # Safety
 ///

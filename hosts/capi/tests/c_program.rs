@@ -1,5 +1,5 @@
-//! Programs in C are compiled against header and library, run, and watched by valgrind where there is one: the example, and
-//! `calls.c`, which makes the calls that the example leaves out.
+//! Programs in C are compiled against header and library, run, and watched by valgrind where there
+//! is one: the example, and `calls.c`, which makes the calls that the example leaves out.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-/* The calls that the example leaves out: sessions, shares of the pool, prefetch, resize, snapshot. Its file has 63 pages of
- * 4096 bytes and one of 100, and each byte is the number of its page. */
+/* The calls that the example leaves out: sessions, shares of the pool, prefetch, resize, snapshot.
+ * Its file has 63 pages of 4096 bytes and one of 100, and each byte is the number of its page. */
 #include <pagecast.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,8 @@ static void shares(pagecast_pool *pool, pagecast_relation *table, char **argv) {
     read_all(pool, table, NULL);
     CHECK(metric(pool, "frames_resident") == PAGES);
 
-    /* This program itself displaces, being larger than the pool, all but the pages that are kept. */
+    /* This program itself displaces, being larger than the pool, all but the pages that are
+     * kept. */
     pagecast_relation *large;
     OK(pagecast_relation_open(pool, argv[0], &large));
     OK(pagecast_relation_keep(pool, table, 8));
@@ -201,7 +202,8 @@ int main(int argc, char **argv) {
     OK(pagecast_relation_close(table));
     OK(pagecast_pool_close(pool));
 
-    /* Shares are of what is resident, so theirs is a pool of its own; and no page is copied unpinned while they are counted. */
+    /* Shares are of what is resident, so theirs is a pool of its own; and no page is copied
+     * unpinned while they are counted. */
     options.count_relations = 0;
     options.policy = "lru";
     OK(pagecast_pool_open(&options, &pool));

@@ -1,5 +1,5 @@
-//! The header is what cbindgen makes of the sources. `PAGECAST_WRITE_HEADER=1 cargo test -p pagecast-capi --test header`
-//! (`make capi-header`) writes it anew.
+//! The header is what cbindgen makes of the sources. `PAGECAST_WRITE_HEADER=1 cargo test -p
+//! pagecast-capi --test header` (`make capi-header`) writes it anew.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

@@ -1,14 +1,16 @@
-//! What pages of a fixed size cost under Parquet: bytes read for bytes asked, and the copy into contiguous memory.
+//! What pages of a fixed size cost under Parquet: bytes read for bytes asked, and the copy into
+//! contiguous memory.
 //!
-//! `cargo run --release -p pagecast-datafusion --example block_size -- FOLDER`, where FOLDER holds TPC-H lineitem in
-//! Parquet (`pagecast bench` leaves one in its cache). Linux only. Times are processor time of all threads, which what else
-//! runs on the machine disturbs little.
+//! `cargo run --release -p pagecast-datafusion --example block_size -- FOLDER`, where FOLDER holds
+//! TPC-H lineitem in Parquet (`pagecast bench` leaves one in its cache). Linux only. Times are
+//! processor time of all threads, which what else runs on the machine disturbs little.
 //!
-//! `memory` is stock DataFusion over a store that hands out slices of the whole file without copying: what caching
-//! column chunks as they are could reach at best. The other rows are pools that hold everything: `cold` reads each
-//! page once, `warm` is the cheapest of nine runs that find every page resident, in stock
-//! delivery. What it takes above `memory` is the price of pages: finding, pinning and copying them. What `in order`
-//! takes above `warm` is the price of planning the reads and of opening row groups one by one.
+//! `memory` is stock DataFusion over a store that hands out slices of the whole file without
+//! copying: what caching column chunks as they are could reach at best. The other rows are pools
+//! that hold everything: `cold` reads each page once, `warm` is the cheapest of nine runs that find
+//! every page resident, in stock delivery. What it takes above `memory` is the price of pages:
+//! finding, pinning and copying them. What `in order` takes above `warm` is the price of planning
+//! the reads and of opening row groups one by one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

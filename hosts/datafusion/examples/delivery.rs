@@ -1,15 +1,19 @@
-//! Why delivery decides what many streams read: a model of `pagecast bench` without Parquet and without decoding.
+//! Why delivery decides what many streams read: a model of `pagecast bench` without Parquet and
+//! without decoding.
 //!
-//! The pool, its policies and the declared storage are the real ones. A query reads 30 % of 46 row groups shaped like
-//! lineitem's; decoding a row group is a worker thread that sleeps. So the processors' part can be chosen, and so can what
-//! is shared: which of a query's partitions reads which row groups.
+//! The pool, its policies and the declared storage are the real ones. A query reads 30 % of 46 row
+//! groups shaped like lineitem's; decoding a row group is a worker thread that sleeps. So the
+//! processors' part can be chosen, and so can what is shared: which of a query's partitions reads
+//! which row groups.
 //!
-//! `cargo run --release -p pagecast-datafusion --example delivery -- stock clock 64 2 20 1`: delivery, policy, streams,
-//! queries of each, milliseconds to decode a row group, seed. Deliveries:
+//! `cargo run --release -p pagecast-datafusion --example delivery -- stock clock 64 2 20 1`:
+//! delivery, policy, streams, queries of each, milliseconds to decode a row group, seed.
+//! Deliveries:
 //!
 //! * `stock`: a partition has its half of the file. Nothing is registered.
 //! * `split`: a partition has half of the query's own range. Nothing is registered.
-//! * `two`: two partitions take row groups in order from one queue, registered as one scan, as in-order delivery does.
+//! * `two`: two partitions take row groups in order from one queue, registered as one scan, as
+//!   in-order delivery does.
 //! * `one`: the same with one partition.
 
 use std::collections::VecDeque;

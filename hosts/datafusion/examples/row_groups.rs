@@ -1,9 +1,10 @@
-//! What many small row groups, or many small files, cost: the same queries with the pool and in plain DataFusion.
+//! What many small row groups, or many small files, cost: the same queries with the pool and in
+//! plain DataFusion.
 //!
 //! `cargo run --release -p pagecast-datafusion --example row_groups -- FILES ROW_GROUPS plain|pool`
 //!
-//! Each file has that many row groups of a hundred rows. Prints the time of each query and the most memory that the
-//! process had, so each side is a run of its own.
+//! Each file has that many row groups of a hundred rows. Prints the time of each query and the most
+//! memory that the process had, so each side is a run of its own.
 
 use std::fs::{self, File};
 use std::path::Path;

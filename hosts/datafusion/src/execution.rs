@@ -1,4 +1,5 @@
-//! One execution of an in-order scan: the queue of row groups that its partitions share, and who is still reading.
+//! One execution of an in-order scan: the queue of row groups that its partitions share, and who is
+//! still reading.
 
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ use crate::read_plan::{PlannedRowGroup, ReadPlan, plan_reads, total};
 
 /// What the partitions of one plan node share: the execution that is under way.
 ///
-/// DataFusion makes this once per plan and again after `reset_state`. A plan that is executed again without that
-/// opens a partition for the second time, which starts a new execution here too.
+/// DataFusion makes this once per plan and again after `reset_state`. A plan that is executed again
+/// without that opens a partition for the second time, which starts a new execution here too.
 pub(crate) struct Siblings {
     config: FileScanConfig,
     host: Arc<Host>,
@@ -59,7 +60,8 @@ impl Siblings {
     }
 }
 
-/// The queue, filled by the partition that is polled first, and the number of streams that may still take from it.
+/// The queue, filled by the partition that is polled first, and the number of streams that may
+/// still take from it.
 #[derive(Default)]
 struct Execution {
     queue: OnceCell<Queue>,
@@ -75,15 +77,16 @@ impl Execution {
         metrics: &ScanMetrics,
     ) -> Result<&Queue> {
         let queue = self.queue.get_or_try_init(|| Queue::fill(config, host, context, metrics)).await?;
-        // Under the lock, so that the last stream of a group that just left cannot end what this one registers.
+        // Under the lock, so that the last stream of a group that just left cannot end what this
+        // one registers.
         let _streams = self.streams.lock();
         queue.progress.register();
         Ok(queue)
     }
 }
 
-/// A stream's membership in its execution. The scan is finished when the last member goes, for whatever reason:
-/// the end, an error, a limit that was reached, a query that was cancelled.
+/// A stream's membership in its execution. The scan is finished when the last member goes, for
+/// whatever reason: the end, an error, a limit that was reached, a query that was cancelled.
 struct Attendance(Arc<Execution>);
 
 impl Attendance {
@@ -152,7 +155,8 @@ fn with_groups(config: &FileScanConfig, groups: Vec<FileGroup>) -> FileScanConfi
 
 /// The work of opening a stroke, as bytes that are decoded meanwhile.
 const OPENING: u64 = 4 << 10;
-/// A stroke of this much work is opened for next to nothing. Larger ones would keep more row groups from other partitions.
+/// A stroke of this much work is opened for next to nothing. Larger ones would keep more row groups
+/// from other partitions.
 const STROKE: u64 = 1 << 20;
 /// Each partition is to get about this many strokes, if there are so many row groups.
 const STROKES_EACH: u64 = 16;
@@ -161,7 +165,8 @@ fn work(row_group: &PlannedRowGroup) -> u64 {
     OPENING + total(&row_group.bytes)
 }
 
-/// How much work makes a stroke: so much that opening does not count, and so little that no partition goes without.
+/// How much work makes a stroke: so much that opening does not count, and so little that no
+/// partition goes without.
 pub(crate) fn stroke_work(plan: &ReadPlan, partitions: usize) -> u64 {
     let all: u64 = plan.row_groups().map(|(_, row_group)| work(row_group)).sum();
     (all / (STROKES_EACH * partitions.max(1) as u64)).min(STROKE)

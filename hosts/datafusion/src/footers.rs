@@ -1,7 +1,7 @@
 //! Footers and page indexes: loaded once per generation of a file and kept outside the pool.
 //!
-//! Every execution of every query needs them before it can say what it will read. In the pool they would be the first
-//! pages to be pushed out by the scans they describe.
+//! Every execution of every query needs them before it can say what it will read. In the pool they
+//! would be the first pages to be pushed out by the scans they describe.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,7 +19,8 @@ use crate::error::HostError;
 use crate::guard::catch;
 use crate::store::read_range;
 
-/// What is read at first from a file's end: enough for the footer and page index of most files, in one request.
+/// What is read at first from a file's end: enough for the footer and page index of most files, in
+/// one request.
 const TAIL: u64 = 64 << 10;
 
 type Slot = Arc<OnceCell<Arc<ParquetMetaData>>>;
@@ -34,7 +35,8 @@ pub(crate) struct Footers {
 }
 
 impl Footers {
-    /// The footer and page index of this generation of the file; read the first time, however many ask at once.
+    /// The footer and page index of this generation of the file; read the first time, however many
+    /// ask at once.
     pub(crate) async fn load(&self, relation: &Arc<Relation>) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
         let load = async || {

@@ -1,7 +1,9 @@
-//! Decoders that panic over a broken file: their query fails by the name of the file, and nothing else does.
+//! Decoders that panic over a broken file: their query fails by the name of the file, and nothing
+//! else does.
 //!
-//! Parquet's decoders check much of what a file says and trust the rest. What goes wrong then is a panic inside a poll of
-//! the scan's stream, which ends the task that happens to poll it, be it a whole shell.
+//! Parquet's decoders check much of what a file says and trust the rest. What goes wrong then is a
+//! panic inside a poll of the scan's stream, which ends the task that happens to poll it, be it a
+//! whole shell.
 
 use std::any::Any;
 use std::collections::HashMap;

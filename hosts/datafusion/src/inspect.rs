@@ -1,4 +1,5 @@
-//! Looking at scans from outside: what the scans of a plan would read, and where the running ones stand.
+//! Looking at scans from outside: what the scans of a plan would read, and where the running ones
+//! stand.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -40,8 +41,8 @@ pub struct ScanPlace {
 }
 
 impl Host {
-    /// The reads that an execution of `plan` would make of local Parquet files, duplicates included; nothing is executed.
-    /// `plan` was made by a session that this host is installed in.
+    /// The reads that an execution of `plan` would make of local Parquet files, duplicates
+    /// included; nothing is executed. `plan` was made by a session that this host is installed in.
     ///
     /// # Errors
     ///

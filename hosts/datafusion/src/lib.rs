@@ -1,8 +1,9 @@
-//! pagecast under DataFusion: SQL over Parquet through a pool that knows what the queries will read.
+//! pagecast under DataFusion: SQL over Parquet through a pool that knows what the queries will
+//! read.
 //!
-//! [`install`] puts a pool into a session. From then on every scan of local Parquet files reads its column data
-//! through the pool, says beforehand which bytes it will read, and reports how far it is. Results stay DataFusion's
-//! own: planning, pruning, decoding and filtering are its code.
+//! [`install`] puts a pool into a session. From then on every scan of local Parquet files reads its
+//! column data through the pool, says beforehand which bytes it will read, and reports how far it
+//! is. Results stay DataFusion's own: planning, pruning, decoding and filtering are its code.
 //!
 //! ```
 //! # use datafusion::prelude::{ParquetReadOptions, SessionContext};
@@ -29,18 +30,21 @@
 //! How a scan gets from the plan to the pool:
 //!
 //! * `rule`: the last physical optimizer rule exchanges the source under `DataSourceExec`.
-//! * `source`, `execution`: in-order delivery. The first partition that is polled plans what the execution reads
-//!   (`read_plan`); all partitions take strokes, in file order, from one queue: single row groups, or several small ones
-//!   that are opened together (`row_groups`).
-//! * `progress`: the execution as one scan of the pool, from its first poll until the last stream ended or was dropped.
-//! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from memory beside it.
+//! * `source`, `execution`: in-order delivery. The first partition that is polled plans what the
+//!   execution reads (`read_plan`); all partitions take strokes, in file order, from one queue:
+//!   single row groups, or several small ones that are opened together (`row_groups`).
+//! * `progress`: the execution as one scan of the pool, from its first poll until the last stream
+//!   ended or was dropped.
+//! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from
+//!   memory beside it.
 //! * `guard`, `naming`: broken files end their query, by name.
 //! * `inspect`: looking at scans from outside, before and while they run.
 //! * [`DeviceStore`]: DataFusion without a pool over the same device, to compare with.
 //!
-//! Scans of other formats and other object stores are left as they are. A reader factory that somebody else put on a
-//! Parquet source is replaced. Each statement lists the files of its tables anew, unless the session's cache of listings
-//! has a time to live. A file that changes while a query reads it fails that query alone.
+//! Scans of other formats and other object stores are left as they are. A reader factory that
+//! somebody else put on a Parquet source is replaced. Each statement lists the files of its tables
+//! anew, unless the session's cache of listings has a time to live. A file that changes while a
+//! query reads it fails that query alone.
 
 mod error;
 mod execution;
@@ -80,8 +84,9 @@ pub use store::DeviceStore;
 pub enum Delivery {
     /// DataFusion's own: each partition reads its share of the files. Nothing is registered.
     Stock,
-    /// Row groups in file order, each to the partition that asks next, registered as one scan. Where a plan relies on
-    /// the order or partitioning of a scan's rows, that scan keeps stock delivery.
+    /// Row groups in file order, each to the partition that asks next, registered as one scan.
+    /// Where a plan relies on the order or partitioning of a scan's rows, that scan keeps stock
+    /// delivery.
     #[default]
     InOrder,
 }
@@ -91,12 +96,15 @@ pub enum Delivery {
 pub struct HostOptions {
     /// The order of delivery.
     pub delivery: Delivery,
-    /// Whether in-order scans tell the pool what they will read. Off, policies see nothing but requests.
+    /// Whether in-order scans tell the pool what they will read. Off, policies see nothing but
+    /// requests.
     pub register: bool,
-    /// Whether rows come in the order of the files beneath functions whose results tell in which order they came:
-    /// `first_value`, `last_value`, `nth_value`, `array_agg`, `string_agg`, and windows, where rows tie. SQL promises none,
-    /// but people see it. Files of less than DataFusion's `repartition_file_min_size` together are read by one stream; larger
-    /// ones by several, as DataFusion does, which promises nothing either. Off, such scans are delivered like all others.
+    /// Whether rows come in the order of the files beneath functions whose results tell in which
+    /// order they came: `first_value`, `last_value`, `nth_value`, `array_agg`, `string_agg`, and
+    /// windows, where rows tie. SQL promises none, but people see it. Files of less than
+    /// DataFusion's `repartition_file_min_size` together are read by one stream; larger ones by
+    /// several, as DataFusion does, which promises nothing either. Off, such scans are delivered
+    /// like all others.
     pub keep_order: bool,
 }
 
@@ -115,7 +123,8 @@ pub struct Host {
     unregistered: AtomicU64,
     /// Plan nodes that kept their children.
     refused: AtomicU64,
-    /// The executions that may be running, to be looked at; the ended ones are dropped now and then.
+    /// The executions that may be running, to be looked at; the ended ones are dropped now and
+    /// then.
     running: Mutex<Vec<Weak<progress::Progress>>>,
 }
 
@@ -130,7 +139,8 @@ impl Host {
         self.footers.memory()
     }
 
-    /// Bytes that were read from the device to load footers and page indexes. Not part of the pool's own count.
+    /// Bytes that were read from the device to load footers and page indexes. Not part of the
+    /// pool's own count.
     pub fn footer_bytes_read(&self) -> u64 {
         self.footers.bytes_read()
     }
@@ -140,7 +150,8 @@ impl Host {
         self.unregistered.load(Relaxed)
     }
 
-    /// Plan nodes that refused to have the scans below them replaced, in all plans. Those scans read past the pool.
+    /// Plan nodes that refused to have the scans below them replaced, in all plans. Those scans
+    /// read past the pool.
     pub fn refused_plans(&self) -> u64 {
         self.refused.load(Relaxed)
     }
@@ -155,7 +166,8 @@ impl Host {
         self.footers.load(&relation).await.map(drop)
     }
 
-    /// The generation of the file that stands there now, if it is the one that the plan was made for.
+    /// The generation of the file that stands there now, if it is the one that the plan was made
+    /// for.
     fn open(&self, file: &PartitionedFile) -> Result<Arc<Relation>> {
         let listed = &file.object_meta;
         let path = self.files.path_to_filesystem(&listed.location)?;
@@ -180,7 +192,8 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: in order and registered.
+/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: in order and
+/// registered.
 ///
 /// Tables may be registered before or after. Install once per session.
 pub fn install(ctx: &SessionContext, pool: Pool) -> Arc<Host> {
@@ -218,9 +231,9 @@ pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> A
 /// The file type whose tables the host reads.
 const PARQUET: &str = "PARQUET";
 
-/// The same runtime without its cache of listings. A listing that stays for as long as the session lives would name files
-/// that have changed since, and a pool does not read another file than the one that was listed. Who gave listings a time
-/// to live keeps them.
+/// The same runtime without its cache of listings. A listing that stays for as long as the session
+/// lives would name files that have changed since, and a pool does not read another file than the
+/// one that was listed. Who gave listings a time to live keeps them.
 fn listing_anew(runtime: &Arc<RuntimeEnv>) -> Arc<RuntimeEnv> {
     if runtime.cache_manager.get_list_files_cache_ttl().is_some() {
         return Arc::clone(runtime);

@@ -41,7 +41,8 @@ impl PoolMetrics {
 
 /// The metrics of an in-order scan: those of its plan, and those of its readers as they come.
 ///
-/// What a reader counts of ranges of files is left out: it opens strokes, and the plan has counted the ranges.
+/// What a reader counts of ranges of files is left out: it opens strokes, and the plan has counted
+/// the ranges.
 #[derive(Debug, Default)]
 pub(crate) struct ScanMetrics {
     shown: ExecutionPlanMetricsSet,

@@ -1,7 +1,9 @@
-//! Broken files that DataFusion's own code meets first: their statements fail by the name of the file.
+//! Broken files that DataFusion's own code meets first: their statements fail by the name of the
+//! file.
 //!
-//! It reads footers when a table is made and when a statement is planned. What it says then does not name the file, or is a
-//! panic. So the files are looked at again, and the first that is broken is what went wrong.
+//! It reads footers when a table is made and when a statement is planned. What it says then does
+//! not name the file, or is a panic. So the files are looked at again, and the first that is broken
+//! is what went wrong.
 
 use std::sync::Arc;
 
@@ -64,7 +66,8 @@ fn listed(plan: &LogicalPlan) -> Vec<ListingTableUrl> {
     urls
 }
 
-/// What `work` gives. If it fails or panics, the error of the first broken file at these places, if one is.
+/// What `work` gives. If it fails or panics, the error of the first broken file at these places, if
+/// one is.
 async fn named<T>(
     work: impl Future<Output = Result<T>>,
     host: &Host,

@@ -1,10 +1,11 @@
 //! Where one execution of a scan stands on its axis, and its registration with the pool.
 //!
-//! The axis is rows in delivery order. A row group's pages all lie at the rows before its first one, because its bytes
-//! are asked for together; pages that two row groups share lie at both. The scan stands at the first row of the first
-//! row group whose bytes have not all been asked for: what a read asks for and finds it takes at once, and what it does
-//! not find it does not need to be kept for it. Were a row group's pages held until its read has ended, the row groups
-//! in flight could fill a small pool with pages that nobody will look at again.
+//! The axis is rows in delivery order. A row group's pages all lie at the rows before its first
+//! one, because its bytes are asked for together; pages that two row groups share lie at both. The
+//! scan stands at the first row of the first row group whose bytes have not all been asked for:
+//! what a read asks for and finds it takes at once, and what it does not find it does not need to
+//! be kept for it. Were a row group's pages held until its read has ended, the row groups in flight
+//! could fill a small pool with pages that nobody will look at again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,8 +59,8 @@ impl Progress {
         Self { host: Arc::clone(host), expected, files, starts, state: Mutex::new(state) }
     }
 
-    /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room in the predictor
-    /// runs without being known; the host counts those.
+    /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room
+    /// in the predictor runs without being known; the host counts those.
     pub(crate) fn register(&self) {
         let mut state = self.state.lock();
         let known = state.scan.is_some() || state.refused || !self.host.options.register;
@@ -129,9 +130,9 @@ impl Progress {
     }
 }
 
-/// The place in its scan of a stroke: neighbouring row groups of a file that are opened together. Rides on the file
-/// through DataFusion to the reader; when the last copy goes, the stroke has ended or never will be read, and what was
-/// planned for it is released.
+/// The place in its scan of a stroke: neighbouring row groups of a file that are opened together.
+/// Rides on the file through DataFusion to the reader; when the last copy goes, the stroke has
+/// ended or never will be read, and what was planned for it is released.
 pub(crate) struct Ticket {
     progress: Arc<Progress>,
     first: usize,
@@ -160,8 +161,8 @@ impl Ticket {
         self.progress.scan()
     }
 
-    /// These ranges of one row group are about to be read. With the last planned one the scan needs nothing to be kept
-    /// of it, though its bytes are yet to come.
+    /// These ranges of one row group are about to be read. With the last planned one the scan needs
+    /// nothing to be kept of it, though its bytes are yet to come.
     pub(crate) fn asked(&self, ranges: &[Range<u64>]) {
         let Some(asked) = ranges.first() else { return };
         let mut stroke = self.stroke.lock();
@@ -205,9 +206,9 @@ fn runs(ranges: &[Range<u64>], page_size: u64, position: u64) -> Vec<Run> {
 
 /// The runs of all row groups, gathered by relation and ordered as the predictor wants them.
 ///
-/// Row groups that lie in their file one after the other, as writers make them, share at most the block where they
-/// meet. In a file that interleaves them a run may lie inside another; it is stretched to the other's end, so that
-/// everything that will be read stays registered.
+/// Row groups that lie in their file one after the other, as writers make them, share at most the
+/// block where they meet. In a file that interleaves them a run may lie inside another; it is
+/// stretched to the other's end, so that everything that will be read stays registered.
 fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
     let mut relations: Vec<(RelationId, Vec<Run>)> = Vec::new();
     for (relation, runs) in expected {

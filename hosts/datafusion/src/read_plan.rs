@@ -1,18 +1,20 @@
 //! Exactly which bytes a scan will read, row group by row group, before it reads any.
 //!
-//! What a Parquet scan reads is decided inside DataFusion's opener, file by file, when it is too late for a pool:
-//! pruning by statistics and page index, the columns (down to the leaves of a nested one) and the rows that are left.
-//! The plan takes these steps by DataFusion's own code: its pruning of whole files before a footer is read, of all
-//! row groups and pages of a file at once ([`prune`]), and its opener and decoder for what is left ([`probe`]). Whatever
-//! a later DataFusion prunes or reads is then planned as it will be read.
+//! What a Parquet scan reads is decided inside DataFusion's opener, file by file, when it is too
+//! late for a pool: pruning by statistics and page index, the columns (down to the leaves of a
+//! nested one) and the rows that are left. The plan takes these steps by DataFusion's own code: its
+//! pruning of whole files before a footer is read, of all row groups and pages of a file at once
+//! ([`prune`]), and its opener and decoder for what is left ([`probe`]). Whatever a later
+//! DataFusion prunes or reads is then planned as it will be read.
 //!
-//! Two things are known only while reading, and both can only shrink what was planned: filters that are evaluated
-//! while decoding (`pushdown_filters`; planned here as if every selected row passed, with the columns of the filter),
-//! and dynamic filters that tighten after the plan was made. Bloom filters are not read for the plan, so that it costs
-//! no I/O beyond footers; row groups that they prune are planned and released unread.
+//! Two things are known only while reading, and both can only shrink what was planned: filters that
+//! are evaluated while decoding (`pushdown_filters`; planned here as if every selected row passed,
+//! with the columns of the filter), and dynamic filters that tighten after the plan was made. Bloom
+//! filters are not read for the plan, so that it costs no I/O beyond footers; row groups that they
+//! prune are planned and released unread.
 //!
-//! Cost: pruning and one opening without I/O per file, about what DataFusion itself spends on it, and a question to the
-//! decoder per row group that is left.
+//! Cost: pruning and one opening without I/O per file, about what DataFusion itself spends on it,
+//! and a question to the decoder per row group that is left.
 
 mod probe;
 mod prune;
@@ -98,8 +100,8 @@ pub(crate) fn total(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// Plans what the scan will read, and counts what it leaves out in `metrics`. Reads footers that were not read yet, and
-/// nothing else.
+/// Plans what the scan will read, and counts what it leaves out in `metrics`. Reads footers that
+/// were not read yet, and nothing else.
 pub(crate) async fn plan_reads(
     config: &FileScanConfig,
     host: &Arc<Host>,
@@ -184,7 +186,8 @@ async fn ask(
             Some(columns) => columns.ask(number, &left)?,
             None => probe.ask(planned.with(std::slice::from_ref(&row_group)), footer).await?,
         };
-        // What only the opener prunes stays in the plan, without length, and is pruned and counted when it is opened.
+        // What only the opener prunes stays in the plan, without length, and is pruned and counted
+        // when it is opened.
         let opened = !matches!(asked, Asked::Nothing);
         if !opened {
             row_group.rows = 0;

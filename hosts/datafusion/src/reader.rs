@@ -1,4 +1,5 @@
-//! Parquet's reader over the pool: every byte of column data comes from here, footers from [`crate::footers`].
+//! Parquet's reader over the pool: every byte of column data comes from here, footers from
+//! [`crate::footers`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,7 +62,8 @@ struct PoolReader {
     host: Arc<Host>,
     relation: Arc<Relation>,
     row_groups: Option<RowGroups>,
-    /// The row groups' place in their scan. Dropped with the reader, which ends what was planned for them.
+    /// The row groups' place in their scan. Dropped with the reader, which ends what was planned
+    /// for them.
     ticket: Option<Arc<Ticket>>,
     file_metrics: ParquetFileMetrics,
     pool_metrics: PoolMetrics,
@@ -96,7 +98,8 @@ impl AsyncFileReader for PoolReader {
     /// All ranges of one phase of decoding a row group.
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
         async move {
-            // Before the read, which begins by taking every page that is resident: none of them needs to stay for it.
+            // Before the read, which begins by taking every page that is resident: none of them
+            // needs to stay for it.
             if let Some(ticket) = &self.ticket {
                 ticket.asked(&ranges);
             }

@@ -1,8 +1,9 @@
 //! Some row groups of a file as a file of their own.
 //!
-//! DataFusion names row groups by a list with an entry for each that the file has. Such a list for every part of a file
-//! that is opened by itself would cost the square of the file's row groups, in time and in memory. A part carries the
-//! numbers of its own row groups instead, and its reader shows the opener a footer that has no others.
+//! DataFusion names row groups by a list with an entry for each that the file has. Such a list for
+//! every part of a file that is opened by itself would cost the square of the file's row groups, in
+//! time and in memory. A part carries the numbers of its own row groups instead, and its reader
+//! shows the opener a footer that has no others.
 
 use std::sync::Arc;
 

@@ -23,11 +23,12 @@ use crate::{Delivery, Host};
 
 /// Replaces how local Parquet files are read, and nothing else of a plan.
 ///
-/// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool. Under
-/// [`Delivery::InOrder`] its row groups go to whichever partition asks, unless what is above it relies on the order or the
-/// partitioning of its rows, or wants the row groups in an order of its own (a top-k sort): those keep stock delivery.
-/// Beneath functions whose results tell in which order rows came ([`HostOptions::keep_order`](crate::HostOptions)), small
-/// files are read by one stream, and large ones keep stock delivery.
+/// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool.
+/// Under [`Delivery::InOrder`] its row groups go to whichever partition asks, unless what is above
+/// it relies on the order or the partitioning of its rows, or wants the row groups in an order of
+/// its own (a top-k sort): those keep stock delivery. Beneath functions whose results tell in which
+/// order rows came ([`HostOptions::keep_order`](crate::HostOptions)), small files are read by one
+/// stream, and large ones keep stock delivery.
 #[derive(Debug)]
 pub(crate) struct PoolUnderParquet {
     host: Arc<Host>,
@@ -40,8 +41,8 @@ enum Order {
     Free,
     /// The declared one, where it gets through.
     Declared,
-    /// That of the files, whatever is between: nobody promised it, but it shows. It can be had of files of fewer bytes
-    /// than these, which no plan needs several streams for.
+    /// That of the files, whatever is between: nobody promised it, but it shows. It can be had of
+    /// files of fewer bytes than these, which no plan needs several streams for.
     Files(u64),
 }
 
@@ -50,8 +51,9 @@ impl PoolUnderParquet {
         Self { host }
     }
 
-    /// Rewrites the scans below `plan`, whose own rows must come in this order. A node that refuses other children
-    /// keeps those that it has. `small` is the size up to which files are read by one stream.
+    /// Rewrites the scans below `plan`, whose own rows must come in this order. A node that refuses
+    /// other children keeps those that it has. `small` is the size up to which files are read by
+    /// one stream.
     fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, order: Order, small: u64) -> Arc<dyn ExecutionPlan> {
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
             return self.scan(scan, order).map_or_else(|| Arc::clone(&plan), |scan| Arc::new(scan) as _);
@@ -95,7 +97,8 @@ impl PoolUnderParquet {
             Order::Files(_) | Order::Declared => Streams::Stock,
         };
         if streams != Streams::Stock {
-            // Nobody needs the declared order, and rows that move between partitions no longer have it.
+            // Nobody needs the declared order, and rows that move between partitions no longer have
+            // it.
             let unordered = FileScanConfigBuilder::from(config).with_output_ordering(vec![]);
             config = unordered.with_preserve_order(false).build();
         }
@@ -106,7 +109,8 @@ impl PoolUnderParquet {
 
 impl PhysicalOptimizerRule for PoolUnderParquet {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        // The user sees the order of the root's rows, so an order that the root promises is one that it needs.
+        // The user sees the order of the root's rows, so an order that the root promises is one
+        // that it needs.
         let order = if plan.output_ordering().is_some() { Order::Declared } else { Order::Free };
         Ok(self.rewrite(plan, order, config.optimizer.repartition_file_min_size as u64))
     }
@@ -127,9 +131,11 @@ pub(crate) fn is_local(config: &FileScanConfig) -> bool {
 
 /// Whether the rows of child `i` must reach `plan` in the order that the child declares.
 fn order_matters(plan: &dyn ExecutionPlan, i: usize, ordered: bool) -> bool {
-    // A top-k sort asks its scan for the most promising row groups first, and its threshold prunes the others.
+    // A top-k sort asks its scan for the most promising row groups first, and its threshold prunes
+    // the others.
     let top_k = plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_some());
-    // A limit over sorted input takes the first rows of that order, without saying that it requires it.
+    // A limit over sorted input takes the first rows of that order, without saying that it requires
+    // it.
     let first_rows = plan.fetch().is_some() && plan.children()[i].output_ordering().is_some();
     // A partial sort builds on the order that it finds, without saying so either.
     let required = plan.required_input_ordering()[i].is_some() || plan.is::<PartialSortExec>();
@@ -150,8 +156,8 @@ fn bytes(config: &FileScanConfig) -> u64 {
     files.map(|file| file.range.as_ref().map_or(file.object_meta.size, |r| (r.end - r.start).max(0) as u64)).sum()
 }
 
-/// Whether the result tells in which order rows came, though no order is promised: aggregates that pick or list values,
-/// and windows, where rows tie.
+/// Whether the result tells in which order rows came, though no order is promised: aggregates that
+/// pick or list values, and windows, where rows tie.
 fn shows_order(plan: &dyn ExecutionPlan) -> bool {
     const AGGREGATES: [&str; 5] = ["first_value", "last_value", "nth_value", "array_agg", "string_agg"];
     let aggregates = plan.downcast_ref::<AggregateExec>().map_or(&[][..], AggregateExec::aggr_expr);
@@ -168,7 +174,8 @@ fn may_move_rows(config: &FileScanConfig) -> bool {
         .iter()
         .flat_map(|group| group.iter())
         .any(|f| f.extension::<ParquetRowSelection>().is_some());
-    // The number of a row in its file is counted over all row groups of the file, and a stroke has a few of them.
+    // The number of a row in its file is counted over all row groups of the file, and a stroke has
+    // a few of them.
     let counts_rows = !config.file_source().table_schema().virtual_columns().is_empty();
     config.output_partitioning.is_none() && !sorted_limit && !selects_rows && !counts_rows
 }

@@ -24,9 +24,10 @@ use crate::metrics::ScanMetrics;
 
 /// The data source that replaces a `FileScanConfig` of local Parquet files.
 ///
-/// It decodes, filters and projects nothing itself. The wrapped configuration answers every question about the plan. In
-/// stock delivery it is executed as it is. In order, its own stream is opened over a work queue of strokes, a row group
-/// each or several small ones (see [`Siblings`]), so that all partitions are one scan of the pool.
+/// It decodes, filters and projects nothing itself. The wrapped configuration answers every
+/// question about the plan. In stock delivery it is executed as it is. In order, its own stream is
+/// opened over a work queue of strokes, a row group each or several small ones (see [`Siblings`]),
+/// so that all partitions are one scan of the pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolScan {
     pub(crate) config: FileScanConfig,
@@ -48,7 +49,8 @@ pub(crate) enum Streams {
 }
 
 impl PoolScan {
-    /// `config` reads Parquet through the host's readers, who tell `reading`. In order, it promises no order of rows.
+    /// `config` reads Parquet through the host's readers, who tell `reading`. In order, it promises
+    /// no order of rows.
     pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, streams: Streams, reading: Arc<Reading>) -> Self {
         Self { config, host, streams, reading, metrics: Arc::default() }
     }
@@ -140,7 +142,8 @@ impl DataSource for PoolScan {
         }
     }
 
-    /// The rule that makes this source is the optimizer's last, so there is nothing left to push into it.
+    /// The rule that makes this source is the optimizer's last, so there is nothing left to push
+    /// into it.
     fn try_swapping_with_projection(&self, _projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
         Ok(None)
     }

@@ -1,4 +1,5 @@
-//! Plain DataFusion over a pagecast device: the baseline without a pool, under the same storage model and counters.
+//! Plain DataFusion over a pagecast device: the baseline without a pool, under the same storage
+//! model and counters.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,10 +25,11 @@ use parking_lot::Mutex;
 
 const NAME: &str = "pagecast device";
 
-/// An object store whose reads are the requests of a [`Device`]; everything else is the local file system's.
+/// An object store whose reads are the requests of a [`Device`]; everything else is the local file
+/// system's.
 ///
-/// Ranges are coalesced as object_store does for a remote store, gaps of up to 1 MiB included, and cut into requests of
-/// at most [`MAX_REQUEST`] that run at the same time, as the pool's do.
+/// Ranges are coalesced as object_store does for a remote store, gaps of up to 1 MiB included, and
+/// cut into requests of at most [`MAX_REQUEST`] that run at the same time, as the pool's do.
 ///
 /// ```
 /// use datafusion::prelude::SessionContext;
@@ -110,7 +112,8 @@ fn generic(message: String) -> Error {
     Error::Generic { store: NAME, source: message.into() }
 }
 
-/// The bytes of `range`, whatever alignment the storage wants. Blocks; fails if the file ends before the range does.
+/// The bytes of `range`, whatever alignment the storage wants. Blocks; fails if the file ends
+/// before the range does.
 pub(crate) fn read_range(storage: &dyn Storage, range: &Range<u64>) -> io::Result<Bytes> {
     let alignment = storage.alignment();
     let start = range.start - range.start % alignment as u64;
@@ -135,7 +138,8 @@ impl fmt::Display for DeviceStore {
 impl ObjectStore for DeviceStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let head_only = options.head;
-        // The file system checks conditions and ranges, and knows the file's attributes; its open file is not read.
+        // The file system checks conditions and ranges, and knows the file's attributes; its open
+        // file is not read.
         let found = self.files.get_opts(location, options).await?;
         if head_only {
             return Ok(found);

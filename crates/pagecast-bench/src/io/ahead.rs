@@ -1,7 +1,7 @@
 //! What reading ahead is worth: scans over a declared device, with and without it.
 //!
-//! Each stream scans random 30 % ranges of the table, eight pages at a time, and says how far it is. Streams take no time
-//! of their own, so that what is measured is waiting alone.
+//! Each stream scans random 30 % ranges of the table, eight pages at a time, and says how far it
+//! is. Streams take no time of their own, so that what is measured is waiting alone.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

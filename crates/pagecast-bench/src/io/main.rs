@@ -1,10 +1,12 @@
-//! `bench-io`: reads a second through the pool, from a file larger than it, over positional threads and over io_uring.
+//! `bench-io`: reads a second through the pool, from a file larger than it, over positional threads
+//! and over io_uring.
 //!
-//! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a request of its own. The
-//! backends take turns, each with a pool that is full already; figures are medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read
-//! (it is made if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading ahead is
-//! worth over a declared device, a third how fast checkpoints write.
-//! `--only checkpoints` leaves out all but the last.
+//! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a
+//! request of its own. The backends take turns, each with a pool that is full already; figures are
+//! medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read (it is made
+//! if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading
+//! ahead is worth over a declared device, a third how fast checkpoints write. `--only checkpoints`
+//! leaves out all but the last.
 
 mod ahead;
 mod write;
@@ -239,7 +241,8 @@ fn fill(path: &Path) -> std::io::Result<()> {
 /// Of all threads of this process, ended ones too.
 fn processor_time() -> Result<Duration, String> {
     let stat = std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
-    // The name of the program, in parentheses, may hold anything; 11 more fields follow it up to user time.
+    // The name of the program, in parentheses, may hold anything; 11 more fields follow it up to
+    // user time.
     let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace()).ok_or("/proc/self/stat: no name")?;
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     // Linux shows times in hundredths of a second, whatever the kernel's own tick is.

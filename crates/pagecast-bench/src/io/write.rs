@@ -1,4 +1,5 @@
-//! Checkpoints: how fast dirty pages come to a file, beside `dd` with direct requests of the same size in the same round.
+//! Checkpoints: how fast dirty pages come to a file, beside `dd` with direct requests of the same
+//! size in the same round.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

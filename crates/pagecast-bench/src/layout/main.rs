@@ -1,9 +1,10 @@
 //! `bench-layout FILE.parquet`: fixed blocks or column-chunk extents, and of what size?
 //!
-//! Two ways to cut a Parquet file into pages for frames of one size. *Fixed*: page `k` is bytes `k * size` to `(k + 1) *
-//! size` of the file, so that neighbouring column chunks share a page. *Extent*: each column chunk is cut from its own
-//! start, so that a chunk's last page leaves the rest of its frame empty. The same concurrent scans are replayed through
-//! both at the same memory, and the bytes of the misses are counted. What copying out of pages costs is measured by the
+//! Two ways to cut a Parquet file into pages for frames of one size. *Fixed*: page `k` is bytes
+//! `k * size` to `(k + 1) * size` of the file, so that neighbouring column chunks share a page.
+//! *Extent*: each column chunk is cut from its own start, so that a chunk's last page leaves the
+//! rest of its frame empty. The same concurrent scans are replayed through both at the same memory,
+//! and the bytes of the misses are counted. What copying out of pages costs is measured by the
 //! DataFusion host's example `block_size`.
 
 use std::fs::File;

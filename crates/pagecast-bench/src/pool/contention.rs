@@ -1,8 +1,8 @@
-//! What BP-Wrapper does for the lock of an ordered policy: how often it is taken and found taken, and what that leaves of
-//! the throughput, on hits only.
+//! What BP-Wrapper does for the lock of an ordered policy: how often it is taken and found taken,
+//! and what that leaves of the throughput, on hits only.
 //!
-//! An access pins a page, adds up its 4 KiB as a scan of its rows would, and unpins it; keys are zipfian, every thread
-//! has a session. Clock-sweep, which takes no lock, runs beside.
+//! An access pins a page, adds up its 4 KiB as a scan of its rows would, and unpins it; keys are
+//! zipfian, every thread has a session. Clock-sweep, which takes no lock, runs beside.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -70,7 +70,8 @@ fn row(resident: &Resident, (policy, variant): (&'static str, &'static str), key
     }
 }
 
-/// 2Q with both techniques against clock-sweep in turns: seconds for a million accesses, and the ratio of the times.
+/// 2Q with both techniques against clock-sweep in turns: seconds for a million accesses, and the
+/// ratio of the times.
 pub(crate) fn against_clock(rounds: usize) -> Vec<(u32, Figure)> {
     let two_queue = Resident::new("2q", Batching::default());
     let clock = Resident::new("clock", Batching::default());

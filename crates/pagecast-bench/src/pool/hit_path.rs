@@ -1,8 +1,9 @@
 //! The hit path: pin and unpin of a resident page against `get` of other caches on resident keys.
 //!
-//! Ours returns a pin, which keeps the page's bytes in place until it is dropped; theirs a clone of an `Arc` or an entry
-//! that counts references, which do the same for a value. Both then read one word of the page. Every key is resident in
-//! every cache. A thread of ours uses a session of its own.
+//! Ours returns a pin, which keeps the page's bytes in place until it is dropped; theirs a clone of
+//! an `Arc` or an entry that counts references, which do the same for a value. Both then read one
+//! word of the page. Every key is resident in every cache. A thread of ours uses a session of its
+//! own.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ const OPERATIONS: usize = 500_000;
 
 /// A cache with every page resident.
 trait Cache: Sync {
-    /// What one thread calls with its keys: looks the page up, holds it, reads its first word and lets it go.
+    /// What one thread calls with its keys: looks the page up, holds it, reads its first word and
+    /// lets it go.
     fn visitor(&self) -> Box<dyn FnMut(u32) -> u64 + '_>;
 }
 
@@ -69,7 +71,8 @@ impl Cache for Moka {
     }
 }
 
-/// With foyer's defaults. Its entries count references themselves, so that the page need not be in an `Arc`.
+/// With foyer's defaults. Its entries count references themselves, so that the page need not be in
+/// an `Arc`.
 struct Foyer(foyer_memory::Cache<u32, Vec<u8>>);
 
 impl Foyer {

@@ -1,8 +1,9 @@
-//! `bench-pool`: the pool's hit path against other caches, contention for the lock of ordered policies, what a victim
-//! costs, and how much of the device misses can use.
+//! `bench-pool`: the pool's hit path against other caches, contention for the lock of ordered
+//! policies, what a victim costs, and how much of the device misses can use.
 //!
-//! Prints ratios of neighbouring rounds of one run: above 1, ours took longer. `--json FILE` writes them as JSON,
-//! `--rounds N` sets how many rounds the medians are of, `--only SECTION` takes one part.
+//! Prints ratios of neighbouring rounds of one run: above 1, ours took longer. `--json FILE` writes
+//! them as JSON, `--rounds N` sets how many rounds the medians are of, `--only SECTION` takes one
+//! part.
 
 mod contention;
 mod eviction;

@@ -1,8 +1,9 @@
 //! The miss path: how much of the device's bandwidth readers get who find nothing in the pool.
 //!
-//! Eight readers each pin the pages of their eighth of a file in order, through a pool far smaller than the file;
-//! against them eight `dd` with O_DIRECT and the same request size on the same parts, in turns. Neither reads through
-//! the system's page cache, if the pool could open the file with O_DIRECT.
+//! Eight readers each pin the pages of their eighth of a file in order, through a pool far smaller
+//! than the file; against them eight `dd` with O_DIRECT and the same request size on the same
+//! parts, in turns. Neither reads through the system's page cache, if the pool could open the file
+//! with O_DIRECT.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -87,8 +87,8 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// All pages are resident, and not only just come: they were pushed out and asked for again, so that 2Q, ARC and
-    /// LIRS have them where a hit changes their order.
+    /// All pages are resident, and not only just come: they were pushed out and asked for again, so
+    /// that 2Q, ARC and LIRS have them where a hit changes their order.
     pub(crate) fn new(policy: &str, batching: Batching) -> Self {
         let options = PoolOptions::default()
             .memory(2 * u64::from(PAGES) * u64::from(PAGE_SIZE))

@@ -1,4 +1,5 @@
-//! Whether all rows read the same data: which files there are, and the size and time of change of each.
+//! Whether all rows read the same data: which files there are, and the size and time of change of
+//! each.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,9 @@
 //! Belady's floor: the fewest bytes that any policy could have read for the page requests of a run.
 //!
-//! The pool records a request when it answers it, while the page is in its frame (see [`Recorder`]). What the run loaded
-//! is therefore one way to serve the recorded list, and Belady's is the best: it never lies above. Recorded when they
-//! were made, requests that wait for one load would stand far apart, and a replay would load the page for each.
+//! The pool records a request when it answers it, while the page is in its frame (see
+//! [`Recorder`]). What the run loaded is therefore one way to serve the recorded list, and Belady's
+//! is the best: it never lies above. Recorded when they were made, requests that wait for one load
+//! would stand far apart, and a replay would load the page for each.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,10 +23,12 @@ impl Recorder for Requests {
 }
 
 impl Requests {
-    /// Bytes of the misses when the recorded requests are replayed through Belady with as many frames as `pool` has.
+    /// Bytes of the misses when the recorded requests are replayed through Belady with as many
+    /// frames as `pool` has.
     ///
-    /// Belady minimises misses; the pages being of one size, but for the last of each file, that is also the least of
-    /// bytes. A pool that reads past itself serves such a page beside its frames; Belady gets one more to do the same.
+    /// Belady minimises misses; the pages being of one size, but for the last of each file, that is
+    /// also the least of bytes. A pool that reads past itself serves such a page beside its frames;
+    /// Belady gets one more to do the same.
     pub(super) fn belady_bytes(&self, pool: &Pool) -> anyhow::Result<u64> {
         self.replayed(pool.frames() + u32::from(pool.stats().bypassed_bytes > 0))
     }
@@ -54,7 +57,8 @@ mod tests {
     #[test]
     fn misses_weigh_their_bytes() {
         let requests = Requests::default();
-        // Two frames, a cyclic scan of three pages: Belady misses 0, 1, 2 and one of each further pair.
+        // Two frames, a cyclic scan of three pages: Belady misses 0, 1, 2 and one of each further
+        // pair.
         for block in [0, 1, 2, 0, 1, 2] {
             requests.request(PageId::new(RelationId(1), block), if block == 2 { 10 } else { 100 });
         }
@@ -81,7 +85,8 @@ mod tests {
         let pool = pool.unwrap();
         assert!(u64::from(pool.frames()) < PAGES / 2, "{} frames", pool.frames());
         let table = pool.open("table".as_ref()).unwrap();
-        // Side by side each waits for what the other has begun to load, far behind the first pages of its request.
+        // Side by side each waits for what the other has begun to load, far behind the first pages
+        // of its request.
         let whole = 0..PAGES * 4096;
         let scan = || pool.read(&table, std::slice::from_ref(&whole), None);
         let (one, other) = tokio::join!(scan(), scan());

@@ -1,7 +1,9 @@
-//! The default data: TPC-H lineitem as one Parquet file, made once and kept in the user's cache folder.
+//! The default data: TPC-H lineitem as one Parquet file, made once and kept in the user's cache
+//! folder.
 //!
-//! Rows are clustered by `greatest(l_receiptdate, l_commitdate)`, the order in which a warehouse that loads finished
-//! orders receives them: a range of `l_shipdate` then falls on neighbouring row groups, but with ragged ends.
+//! Rows are clustered by `greatest(l_receiptdate, l_commitdate)`, the order in which a warehouse
+//! that loads finished orders receives them: a range of `l_shipdate` then falls on neighbouring row
+//! groups, but with ragged ends.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,7 +26,8 @@ const BATCH_ROWS: usize = 32 << 10;
 /// Raised when the same parameters give another file.
 const VERSION: u32 = 1;
 
-/// The folder with `lineitem.parquet` at scale factor `scale`, generated now if it is not in the cache.
+/// The folder with `lineitem.parquet` at scale factor `scale`, generated now if it is not in the
+/// cache.
 ///
 /// All rows are held in memory while they are sorted, about 1.6 GB for each unit of `scale`.
 pub(super) fn folder(scale: f64) -> anyhow::Result<PathBuf> {
@@ -35,7 +38,8 @@ pub(super) fn folder(scale: f64) -> anyhow::Result<PathBuf> {
     }
     let make = || -> anyhow::Result<()> {
         fs::create_dir_all(&cache)?;
-        // Renamed only when complete, so that a run that is killed leaves nothing that looks like data.
+        // Renamed only when complete, so that a run that is killed leaves nothing that looks like
+        // data.
         let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(&cache)?;
         write(scale, &unfinished.path().join("lineitem.parquet"))?;
         match fs::rename(unfinished.path(), &folder) {
@@ -76,7 +80,8 @@ fn write(scale: f64, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All rows, in the generator's order; its parts are made side by side and are the same for any number of them.
+/// All rows, in the generator's order; its parts are made side by side and are the same for any
+/// number of them.
 fn generate(scale: f64, bar: &ProgressBar) -> anyhow::Result<Vec<RecordBatch>> {
     let parts = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as i32;
     let part = |number: i32| -> Result<Vec<RecordBatch>, arrow::error::ArrowError> {
@@ -96,7 +101,8 @@ fn generate(scale: f64, bar: &ProgressBar) -> anyhow::Result<Vec<RecordBatch>> {
     })
 }
 
-/// Every row as (batch, row) in the order of the clustering day; rows of one day keep the generator's order.
+/// Every row as (batch, row) in the order of the clustering day; rows of one day keep the
+/// generator's order.
 fn clustered(batches: &[RecordBatch]) -> Vec<(usize, usize)> {
     let mut rows: Vec<(i32, u32, u32)> = Vec::new();
     for (number, batch) in batches.iter().enumerate() {

@@ -48,7 +48,8 @@ impl fmt::Display for Machine {
 
 /// Starts the peak of [`peak_rss`] anew, where the system can (Linux 4.0 on, with the right to).
 pub(super) fn reset_peak_rss() {
-    // Refused in some containers; the peak is then that of the process so far, which is an upper bound still.
+    // Refused in some containers; the peak is then that of the process so far, which is an upper
+    // bound still.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
@@ -60,7 +61,8 @@ pub(super) fn peak_rss() -> Option<u64> {
 /// Processor time that the process has taken so far, all threads together.
 pub(super) fn cpu_time() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the command, in parentheses, may hold blanks; `utime` and `stime` are the 12th and 13th after it.
+    // The name of the command, in parentheses, may hold blanks; `utime` and `stime` are the 12th
+    // and 13th after it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).map(str::parse::<u64>);
     let ticks = fields.next()?.ok()? + fields.next()?.ok()?;
     // Linux tells processes of 100 ticks a second, whatever it counts itself.

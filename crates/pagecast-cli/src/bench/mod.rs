@@ -34,16 +34,18 @@ use workload::{Domain, Template};
 
 /// Runs the same query streams once per policy and shows how many bytes each read from storage.
 ///
-/// Two rows come first, to compare with: plain DataFusion without a pool, and DataFusion's own order of delivery through
-/// a pool with clock. The rows of --policies follow, their scans registered and delivered in order. --delivery leaves
-/// rows out.
+/// Two rows come first, to compare with: plain DataFusion without a pool, and DataFusion's own
+/// order of delivery through a pool with clock. The rows of --policies follow, their scans
+/// registered and delivered in order. --delivery leaves rows out.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Folder of Parquet files; each file or subfolder is a table named by its stem. Default: TPC-H lineitem, generated
+    /// Folder of Parquet files; each file or subfolder is a table named by its stem. Default: TPC-H
+    /// lineitem, generated
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}` the stream's number.
-    /// Repeatable; each execution draws one. Default: queries like TPC-H Q1 and Q6
+    /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}`
+    /// the stream's number. Repeatable; each execution draws one. Default: queries like TPC-H Q1
+    /// and Q6
     #[arg(long, value_name = "FILE.sql")]
     query: Vec<PathBuf>,
     /// What `{lo}` and `{hi}` are drawn from, dates or whole numbers, the end excluded
@@ -82,7 +84,8 @@ pub(crate) struct Args {
     /// Latency of a request to the declared storage; up to 16 overlap
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::time)]
     latency: Duration,
-    /// Scale factor of the generated lineitem; needs about 1.6 GB of memory for each 1.0 while it is generated
+    /// Scale factor of the generated lineitem; needs about 1.6 GB of memory for each 1.0 while it
+    /// is generated
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = scale, conflicts_with = "data")]
     sf: f64,
     /// DataFusion's target_partitions
@@ -176,12 +179,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs all rows, and all of them again for each repetition, until they are done or Ctrl-C is pressed.
+    /// Runs all rows, and all of them again for each repetition, until they are done or Ctrl-C is
+    /// pressed.
     async fn measure(&self) -> anyhow::Result<Results> {
         let interrupted = || anyhow::Error::from(Interrupted);
         let data = Fingerprint::of(&self.tables)?;
         let setting = unless_pressed(self.setting()).await.ok_or_else(interrupted)?;
-        // Before any error of their own: plain DataFusion sees in a file that changed whatever it takes it for.
+        // Before any error of their own: plain DataFusion sees in a file that changed whatever it
+        // takes it for.
         data.check(&self.tables)?;
         let setting = setting?;
         let config = self.config(&setting);
@@ -210,7 +215,8 @@ impl Bench {
         )
     }
 
-    /// Decides everything that all rows share; checks the queries and plans them, but executes none.
+    /// Decides everything that all rows share; checks the queries and plans them, but executes
+    /// none.
     async fn setting(&self) -> anyhow::Result<Setting> {
         let args = &self.args;
         let size = (args.streams as usize, args.queries as usize);

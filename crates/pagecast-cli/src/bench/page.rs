@@ -200,7 +200,8 @@ impl Bars<'_> {
     }
 }
 
-/// Bytes over time, a line a row; ours is thick, on top and first in the legend, which takes as many lines as it needs.
+/// Bytes over time, a line a row; ours is thick, on top and first in the legend, which takes as
+/// many lines as it needs.
 fn bytes_lines(rows: &[Row<'_>]) -> Value {
     let runs: Vec<&Run> = rows.iter().map(Row::typical).collect();
     let line = |(run, color): (&&Run, &str)| {

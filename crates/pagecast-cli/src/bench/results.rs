@@ -83,7 +83,8 @@ pub(super) struct Run {
     pub(super) touched_bytes: u64,
     /// Requests for a page; 0 without a pool.
     pub(super) page_requests: u64,
-    /// Of those, requests that found their page on its way and waited for a load that another had begun.
+    /// Of those, requests that found their page on its way and waited for a load that another had
+    /// begun.
     pub(super) joined_requests: u64,
     /// Null without a pool.
     pub(super) hit_rate: Option<f64>,
@@ -95,7 +96,8 @@ pub(super) struct Run {
     pub(super) evictions: u64,
     pub(super) prefetch: Prefetch,
     pub(super) wall_s: f64,
-    /// Processor time of the whole process, all cores together; null where the system does not tell.
+    /// Processor time of the whole process, all cores together; null where the system does not
+    /// tell.
     pub(super) cpu_s: Option<f64>,
     pub(super) queries: Vec<QueryRun>,
     /// Requests to storage, each one contiguous range.
@@ -104,8 +106,8 @@ pub(super) struct Run {
     pub(super) pool_memory_bytes: u64,
     /// Footers and page indexes, kept outside the pool.
     pub(super) footer_bytes: u64,
-    /// The most memory that the process held during the run, data of the bench itself included; null where the system
-    /// does not tell.
+    /// The most memory that the process held during the run, data of the bench itself included;
+    /// null where the system does not tell.
     pub(super) peak_rss_bytes: Option<u64>,
     /// For the charts.
     #[serde(skip)]
@@ -254,7 +256,8 @@ impl Results {
         rows.iter().find(|row| row.typical().delivery == Delivery::Stock)
     }
 
-    /// What our row saved beside stock delivery, in a sentence: `pbm`'s, or else the in-order row that read least.
+    /// What our row saved beside stock delivery, in a sentence: `pbm`'s, or else the in-order row
+    /// that read least.
     pub(super) fn headline(&self) -> Option<String> {
         let rows = self.rows();
         let stock = Self::stock(&rows)?;
@@ -293,7 +296,8 @@ impl Results {
         })
     }
 
-    /// The heads and rows of the result table, for the terminal and for the page. Figures are medians of a row's runs.
+    /// The heads and rows of the result table, for the terminal and for the page. Figures are
+    /// medians of a row's runs.
     pub(super) fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let rows = self.rows();
         let stock = Self::stock(&rows);

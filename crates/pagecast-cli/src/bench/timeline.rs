@@ -8,8 +8,8 @@ use pagecast::storage::Device;
 use pagecast_core::ScanId;
 use pagecast_datafusion::Host;
 
-/// How long to wait for the next look at a run that has taken `elapsed`: a few hundred looks, however short it turns out to
-/// be, and ten a second of a long one.
+/// How long to wait for the next look at a run that has taken `elapsed`: a few hundred looks,
+/// however short it turns out to be, and ten a second of a long one.
 pub(super) fn pause(elapsed: Duration) -> Duration {
     (elapsed / 100).clamp(Duration::from_millis(1), Duration::from_millis(100))
 }

@@ -10,8 +10,8 @@ use pagecast::{Pool, PoolOptions};
 use super::row::Setting;
 use crate::tables;
 
-/// The distinct compressed bytes of column data that the query list reads after pruning, without rounding to pages:
-/// every scan of every query is planned, none is executed.
+/// The distinct compressed bytes of column data that the query list reads after pruning, without
+/// rounding to pages: every scan of every query is planned, none is executed.
 pub(super) async fn bytes(setting: &Setting) -> anyhow::Result<u64> {
     let ctx = setting.session().await?;
     let pool = Pool::new(PoolOptions::default().memory(16 << 20))?;

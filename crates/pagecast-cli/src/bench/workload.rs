@@ -1,5 +1,5 @@
-//! The query list: which stream runs which query over which range. A function of the seed alone, so that every row of
-//! the bench, and every later run with that seed, executes the same list.
+//! The query list: which stream runs which query over which range. A function of the seed alone, so
+//! that every row of the bench, and every later run with that seed, executes the same list.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,8 @@ impl Template {
         self.sql.replace("{lo}", lo).replace("{hi}", hi).replace("{stream}", &stream.to_string())
     }
 
-    /// Fails where the statement is not SQL, does not fit the tables of `ctx` or does more than read, with file and place.
+    /// Fails where the statement is not SQL, does not fit the tables of `ctx` or does more than
+    /// read, with file and place.
     pub(super) async fn check(&self, ctx: &SessionContext, domain: &Domain) -> anyhow::Result<()> {
         let sql = self.instance(0, &domain.text(domain.lo), &domain.text(domain.hi));
         let source = self.source.as_deref().map_or(self.name.clone(), |path| path.display().to_string());

@@ -28,10 +28,12 @@ pub(crate) struct Args {
     /// Policies, separated by commas: lru,arc,lirs(hir=1%),opt
     #[arg(long, value_name = "P,P", allow_hyphen_values = true)]
     policies: String,
-    /// Pool sizes, separated by commas: pages, 30% of the trace's unique pages, or 64MiB (see --page-size)
+    /// Pool sizes, separated by commas: pages, 30% of the trace's unique pages, or 64MiB (see
+    /// --page-size)
     #[arg(long, value_name = "S,S", allow_hyphen_values = true)]
     sizes: String,
-    /// auto, text, csv, csv(page=COLUMN,write=COLUMN,relation=COLUMN), oracleGeneral, lis, lirs, pagecast
+    /// auto, text, csv, csv(page=COLUMN,write=COLUMN,relation=COLUMN), oracleGeneral, lis, lirs,
+    /// pagecast
     #[arg(long, value_name = "F", default_value = "auto")]
     format: Format,
     /// Replays at the same time; as many as there are cores unless given
@@ -40,16 +42,19 @@ pub(crate) struct Args {
     /// Which stream's request comes next: as the trace has it, or in logical time with --latency
     #[arg(long, value_enum, default_value_t = Time::Fixed)]
     time: Time,
-    /// With --time logical: how long a miss takes, where a hit takes the stream's own pace, 1 unless the trace says more
+    /// With --time logical: how long a miss takes, where a hit takes the stream's own pace, 1
+    /// unless the trace says more
     #[arg(long, value_name = "TICKS", default_value_t = 10)]
     latency: u32,
     /// Bytes of a page, for sizes in bytes
     #[arg(long, value_name = "SIZE", default_value = "8KiB")]
     page_size: Size,
-    /// Miss-ratio curves of N pool sizes, from a thousandth of the unique pages to all; `lru` and `opt` take one pass for all
+    /// Miss-ratio curves of N pool sizes, from a thousandth of the unique pages to all; `lru` and
+    /// `opt` take one pass for all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     curve: Option<u32>,
-    /// Make the curves from this part of the pages, chosen by hash (SHARDS), and show the error against the exact rows
+    /// Make the curves from this part of the pages, chosen by hash (SHARDS), and show the error
+    /// against the exact rows
     #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = share)]
     sample: f64,
     /// Write the results as CSV
@@ -91,8 +96,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from))?;
     results.measure_errors();
-    // All that could be computed is written and shown, whatever of it fails; then every fault has its line, and the exit
-    // status says so. The files come first: a reader of the table may be gone.
+    // All that could be computed is written and shown, whatever of it fails; then every fault has
+    // its line, and the exit status says so. The files come first: a reader of the table may be
+    // gone.
     let missing: Vec<_> = errors.iter().map(|error| format!("{error:#}")).collect();
     errors.extend(write_results(&args, &plan, &results, &missing));
     if let Err(error) = show(&plan, &results) {
@@ -162,7 +168,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     })
 }
 
-/// Writes each file that was asked for; `missing` says why results are not in them. Returns what went wrong here.
+/// Writes each file that was asked for; `missing` says why results are not in them. Returns what
+/// went wrong here.
 fn write_results(args: &Args, plan: &Plan, results: &Results, missing: &[String]) -> Vec<anyhow::Error> {
     let json = || -> anyhow::Result<Vec<u8>> {
         let mut json = serde_json::to_vec_pretty(&rows::json(plan, results, missing))

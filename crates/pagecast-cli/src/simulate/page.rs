@@ -40,7 +40,8 @@ fn short(trace: &str) -> &str {
     name
 }
 
-/// What a trace is called: its short name, or its whole path where another trace has the same short name.
+/// What a trace is called: its short name, or its whole path where another trace has the same short
+/// name.
 fn label<'a>(trace: &'a str, results: &Results) -> &'a str {
     let name = short(trace);
     let shared = results.rows.iter().any(|row| row.trace != trace && short(&row.trace) == name);

@@ -1,4 +1,5 @@
-//! All replays of one command, on all cores: a trace is loaded once and dropped after its last replay.
+//! All replays of one command, on all cores: a trace is loaded once and dropped after its last
+//! replay.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
@@ -38,8 +39,9 @@ enum Task {
     Picture(usize),
 }
 
-/// What the threads share. Invariants: (I1) a trace counts as `loading` from when it is taken until its cells are in
-/// `ready` or its error in `errors`; (I2) a thread gives up only when nothing is ready, left or loading.
+/// What the threads share. Invariants: (I1) a trace counts as `loading` from when it is taken until
+/// its cells are in `ready` or its error in `errors`; (I2) a thread gives up only when nothing is
+/// ready, left or loading.
 struct State {
     next_trace: usize,
     loading: usize,
@@ -51,7 +53,8 @@ struct State {
     errors: Vec<(usize, anyhow::Error)>,
 }
 
-/// All results in the order of the command line, and what went wrong. Ctrl-C ends the work; what is done until then is kept.
+/// All results in the order of the command line, and what went wrong. Ctrl-C ends the work; what is
+/// done until then is kept.
 pub(super) fn replay_all(plan: &Arc<Plan>, jobs: usize) -> anyhow::Result<(Results, Vec<anyhow::Error>)> {
     fn empty<T>(length: usize) -> Vec<Option<T>> {
         (0..length).map(|_| None).collect()
@@ -103,11 +106,13 @@ struct Work {
 }
 
 impl Work {
-    /// Whether all was done by `threads` threads. After Ctrl-C they take nothing new, and nobody waits for them.
+    /// Whether all was done by `threads` threads. After Ctrl-C they take nothing new, and nobody
+    /// waits for them.
     fn perform_all(self: &Arc<Self>, threads: usize) -> anyhow::Result<bool> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
         let work = async {
-            // Each thread has a sender until it ends, so that there is nothing more to receive when all have ended.
+            // Each thread has a sender until it ends, so that there is nothing more to receive when
+            // all have ended.
             let (sender, mut ended) = tokio::sync::mpsc::channel::<()>(1);
             let start = |sender: tokio::sync::mpsc::Sender<()>| {
                 let work = Arc::clone(self);
@@ -248,7 +253,8 @@ impl Work {
         let from = sample.as_ref().unwrap_or(trace);
         let made = |sizes: &[u32]| curve(trace, from, policy, sizes, self.plan.seed);
         let grid = made(&sizes(trace.unique(), self.plan.curve.unwrap_or_default()))?;
-        // Beside the grid, the sizes of the exact rows: what the sample gets wrong there is its error.
+        // Beside the grid, the sizes of the exact rows: what the sample gets wrong there is its
+        // error.
         let asked = self.plan.sizes.iter().map(|&size| pages(size, trace, self.plan.page_size));
         let asked: Vec<u32> = asked.filter_map(|pages| u32::try_from(pages).ok()).collect();
         let at_rows = if sample.is_some() { made(&asked)?.points } else { Vec::new() };
@@ -268,7 +274,8 @@ fn pages(size: Size, trace: &Trace, page_size: u64) -> u64 {
     let pages = match size {
         Size::Plain(pages) => pages,
         Size::Bytes(bytes) => bytes / page_size,
-        // A share is rounded down; the small addition undoes that 30 % is a little less than 3/10 in binary.
+        // A share is rounded down; the small addition undoes that 30 % is a little less than 3/10
+        // in binary.
         Size::Share(share) => (share * f64::from(trace.unique()) + 1e-6) as u64,
     };
     pages.max(1)

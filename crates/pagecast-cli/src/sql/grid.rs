@@ -1,5 +1,5 @@
-//! Rows as a grid of cells, written as they come: columns are as wide as the first rows want them, and a later cell that is
-//! wider sticks out.
+//! Rows as a grid of cells, written as they come: columns are as wide as the first rows want them,
+//! and a later cell that is wider sticks out.
 
 use std::io::{self, Write};
 

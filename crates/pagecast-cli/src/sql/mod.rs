@@ -31,10 +31,11 @@ use query::Query;
 use screen::{Screen, Sink};
 use statements::Statements;
 
-/// Runs SQL over a folder of Parquet files: the statements of -c, or of standard input, or those typed into a shell.
+/// Runs SQL over a folder of Parquet files: the statements of -c, or of standard input, or those
+/// typed into a shell.
 ///
-/// After each statement one line says how many rows it gave, how long it took, how many bytes it requested and how many
-/// of them came from storage.
+/// After each statement one line says how many rows it gave, how long it took, how many bytes it
+/// requested and how many of them came from storage.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Parquet file, or folder of them; each file or subfolder is a table named by its stem
@@ -78,7 +79,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     ended
 }
 
-/// A panic in a task ends its query, whose error says so; nothing else is printed, unless a backtrace is asked for.
+/// A panic in a task ends its query, whose error says so; nothing else is printed, unless a
+/// backtrace is asked for.
 fn tell_panics_to_their_queries() {
     let (print, backtrace) = (std::panic::take_hook(), std::env::var_os("RUST_BACKTRACE").is_some());
     let main = std::thread::current().id();
@@ -89,7 +91,8 @@ fn tell_panics_to_their_queries() {
     }));
 }
 
-/// The lines of standard input, read by a thread, so that nobody who can be interrupted waits for them.
+/// The lines of standard input, read by a thread, so that nobody who can be interrupted waits for
+/// them.
 fn lines_of_stdin() -> impl Stream<Item = io::Result<String>> {
     let (sender, mut lines) = mpsc::channel(64);
     std::thread::spawn(move || io::stdin().lock().lines().try_for_each(|line| sender.blocking_send(line)));

@@ -1,4 +1,5 @@
-//! A statement under way, in tasks of its own: whoever waits for its rows may turn away at any time.
+//! A statement under way, in tasks of its own: whoever waits for its rows may turn away at any
+//! time.
 
 use std::sync::Arc;
 

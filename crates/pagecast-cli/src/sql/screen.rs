@@ -1,5 +1,5 @@
-//! Where results go. Files and pipes get all of them. A terminal gets the first rows, and a pager where these are more
-//! than it has lines.
+//! Where results go. Files and pipes get all of them. A terminal gets the first rows, and a pager
+//! where these are more than it has lines.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -127,7 +127,8 @@ impl Pager {
             None => Command::new("less"),
         };
         if std::env::var_os("LESS").is_none() {
-            // Ends by itself where all fits, cuts long lines, and leaves what it showed on the screen.
+            // Ends by itself where all fits, cuts long lines, and leaves what it showed on the
+            // screen.
             command.env("LESS", "FSX");
         }
         let mut process = command.stdin(Stdio::piped()).spawn().ok()?;

@@ -1,4 +1,5 @@
-//! Cuts lines of input into statements, where the SQL dialect's own tokenizer finds their semicolons.
+//! Cuts lines of input into statements, where the SQL dialect's own tokenizer finds their
+//! semicolons.
 
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
@@ -10,7 +11,8 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    /// Takes one line, without its end; gives the statements that it completes, without their semicolons.
+    /// Takes one line, without its end; gives the statements that it completes, without their
+    /// semicolons.
     pub(super) fn push(&mut self, line: &str, dialect: &dyn Dialect) -> Vec<String> {
         self.pending += line;
         self.pending.push('\n');
@@ -63,7 +65,8 @@ fn tokens(sql: &str, dialect: &dyn Dialect) -> (Vec<TokenWithSpan>, Option<Token
     (tokens, tokenized.err())
 }
 
-/// Whether more input may close what `fault` is about: a quote or a comment. The tokenizer has no kinds of error.
+/// Whether more input may close what `fault` is about: a quote or a comment. The tokenizer has no
+/// kinds of error.
 fn is_open(fault: &TokenizerError) -> bool {
     ["Unterminated", "Unexpected EOF", "before EOF"].iter().any(|words| fault.message.contains(words))
 }

@@ -88,7 +88,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for path in &args.traces {
         match super::load(path, &args.format) {
             Ok(trace) => infos.push(Info::of(&trace)),
-            // The others are still looked at; each fault has its line, and the last one makes the exit status.
+            // The others are still looked at; each fault has its line, and the last one makes the
+            // exit status.
             Err(error) => {
                 if let Some(before) = fault.replace(error) {
                     crate::failure::report(&before);

@@ -120,7 +120,8 @@ fn make(args: &GenerateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The format to write: the one given, else the one that the file's name tells before the end that names a compression.
+/// The format to write: the one given, else the one that the file's name tells before the end that
+/// names a compression.
 fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
     let (_, name) = Compression::told_from(path);
     let format = match (given, name.extension().and_then(|end| end.to_str())) {

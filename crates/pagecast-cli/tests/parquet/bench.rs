@@ -83,7 +83,8 @@ fn rows_are_repeated_in_turns() {
 fn ctrl_c_leaves_what_is_done() {
     let (data, _) = lineitem();
     let json = data.path().join("out.json");
-    // Thousands of runs are never done. A machine that has not even done one gets another, longer try.
+    // Thousands of runs are never done. A machine that has not even done one gets another, longer
+    // try.
     for seconds in [2, 8, 32, 128] {
         let mut command = pagecast();
         command.args(["bench", "--policies", "lru", "--streams", "1", "--queries", "1", "--bandwidth", "local"]);
@@ -123,7 +124,8 @@ fn a_seed_decides_the_query_list() {
 #[test]
 fn a_pool_that_is_too_small_for_a_row_group_reads_past_itself() {
     let (data, _) = lineitem();
-    // One frame beside what the policies need: of two neighbouring pages that are missing, the second finds none.
+    // One frame beside what the policies need: of two neighbouring pages that are missing, the
+    // second finds none.
     let (json, _) =
         bench(data.path(), &["--pool", "144KiB", "--bandwidth", "local", "--policies", "clock,lru,random,pbm"]);
     let runs = json["runs"].as_array().unwrap();
@@ -249,7 +251,8 @@ fn a_truncated_file_is_named() {
     }
 }
 
-/// The run takes many seconds on this device; the file, or the folder that is its table, changes when it has begun.
+/// The run takes many seconds on this device; the file, or the folder that is its table, changes
+/// when it has begun.
 #[cfg(target_os = "linux")]
 fn changed_under_the_run(change: impl FnOnce(&Path)) {
     let (data, source) = lineitem();

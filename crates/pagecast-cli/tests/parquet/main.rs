@@ -39,7 +39,8 @@ fn lineitem() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Asserts that `output` failed with `status` and one line on stderr in which each of `words` occurs.
+/// Asserts that `output` failed with `status` and one line on stderr in which each of `words`
+/// occurs.
 #[track_caller]
 fn assert_fails(output: &Output, status: i32, words: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -280,7 +280,8 @@ fn peak_memory(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// 150 MB of rows go through a pipe; the command waits for its reader, who looks at its memory shortly before the end.
+/// 150 MB of rows go through a pipe; the command waits for its reader, who looks at its memory
+/// shortly before the end.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_result_is_never_whole_in_memory() {
@@ -315,7 +316,8 @@ fn ctrl_c_ends_a_query() {
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // The first answer says that the handler is there; the second statement has rows without an end.
+    // The first answer says that the handler is there; the second statement has rows without an
+    // end.
     input.write_all(b"SELECT 41 + 1;\nSELECT * FROM generate_series(1, 1000000000000);\n").unwrap();
     let mut out = child.stdout.take().unwrap();
     let mut start = vec![0; 100_000];
@@ -326,7 +328,8 @@ fn ctrl_c_ends_a_query() {
     drop(input);
 }
 
-/// A terminal of 24 lines with the shell in it, by util-linux's `script`; `None` where that is not installed.
+/// A terminal of 24 lines with the shell in it, by util-linux's `script`; `None` where that is not
+/// installed.
 #[cfg(target_os = "linux")]
 fn terminal(data: &Path, cache: &Path) -> Option<std::process::Child> {
     let shell = format!("stty rows 24 cols 80; exec {} sql --data {}", env!("CARGO_BIN_EXE_pagecast"), data.display());

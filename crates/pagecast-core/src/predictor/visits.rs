@@ -13,10 +13,10 @@
 //!
 //! * Where a scan is between two reports its own visits tell: pages are as far apart as they were
 //!   between the reports before. By time, as other scans are estimated, it is off by a few
-//!   positions, and with many scans half of what is gained is lost (docs/prediction-results.md).
+//!   positions, and with many scans half of what is gained is lost.
 //! * Past the last step that is known the page may be wanted again, if no scan has been there
 //!   before. It is then taken to be wanted in half a window. (Sooner, never, and in what is left of
-//!   the window were tried: docs/prediction-results.md.)
+//!   the window were tried.)
 //! * Rows move. Every [`FORGETTING`]th visit that tells nothing new, by lot, forgets the page's
 //!   others: the next scan leaves them again.
 //! * Scans of several indexes over one table leave theirs in one word; a page is then wanted sooner

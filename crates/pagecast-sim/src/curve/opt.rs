@@ -1,16 +1,19 @@
 //! Belady's MIN at several pool sizes in one pass.
 //!
-//! Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies" (IBM Systems Journal 9(2), 1970),
-//! section on priority stacks: a policy that ranks all pages in one order, whatever the pool size, keeps in a pool of c
-//! pages the upper c of one stack. MIN ranks by next use. When a page is asked for it moves to the top, and from the top
-//! down to its old place the lower of two pages is carried on at each position.
+//! Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies" (IBM Systems
+//! Journal 9(2), 1970), section on priority stacks: a policy that ranks all pages in one order,
+//! whatever the pool size, keeps in a pool of c pages the upper c of one stack. MIN ranks by next
+//! use. When a page is asked for it moves to the top, and from the top down to its old place the
+//! lower of two pages is carried on at each position.
 //!
-//! Deviation: only the sizes that are asked for are told apart. The stack is cut into *segments* between neighbouring
-//! sizes, each a heap; the page carried out of a segment is the lowest of those in it and the one carried in, which is
-//! what the comparisons position by position come to. The full stack would cost its depth per request.
+//! Deviation: only the sizes that are asked for are told apart. The stack is cut into *segments*
+//! between neighbouring sizes, each a heap; the page carried out of a segment is the lowest of
+//! those in it and the one carried in, which is what the comparisons position by position come to.
+//! The full stack would cost its depth per request.
 //!
-//! Cost: O(log pages) for each segment above the page's place, none below it; a request that hits in the smallest pool
-//! costs one heap insertion. Memory: 4 bytes a request for the next uses, at most 24 a page beside.
+//! Cost: O(log pages) for each segment above the page's place, none below it; a request that hits
+//! in the smallest pool costs one heap insertion. Memory: 4 bytes a request for the next uses, at
+//! most 24 a page beside.
 
 use pagecast_core::policy::NextUses;
 use std::collections::BinaryHeap;
@@ -31,8 +34,8 @@ pub struct OptCurve {
     points: Vec<(u32, u64)>,
 }
 
-/// When a page is asked for next; the highest is the first to leave. Pages that never are lie above all others, in the
-/// order of their numbers, which is free choice but must be the same everywhere.
+/// When a page is asked for next; the highest is the first to leave. Pages that never are lie above
+/// all others, in the order of their numbers, which is free choice but must be the same everywhere.
 type Rank = (u32, u32);
 
 const NEVER: u32 = u32::MAX;
@@ -42,9 +45,9 @@ const OUTSIDE: u16 = u16::MAX;
 
 /// A part of the stack.
 ///
-/// Invariants: (I1) `pages` of the ranks in `heap` are of pages in this segment: those with a next use after the current
-/// request. The others are of pages that were asked for and moved away; their next use is past, so that they come out
-/// of the heap after all that count.
+/// Invariants: (I1) `pages` of the ranks in `heap` are of pages in this segment: those with a next
+/// use after the current request. The others are of pages that were asked for and moved away; their
+/// next use is past, so that they come out of the heap after all that count.
 struct Segment {
     heap: BinaryHeap<Rank>,
     pages: u32,
@@ -73,7 +76,8 @@ impl Segment {
 }
 
 impl OptCurve {
-    /// Of `requests`, pages numbered below `unique`, at `sizes`, in any order, fewer than 65,535 different ones.
+    /// Of `requests`, pages numbered below `unique`, at `sizes`, in any order, fewer than 65,535
+    /// different ones.
     ///
     /// # Panics
     ///
@@ -168,7 +172,8 @@ mod tests {
     proptest! {
         #![proptest_config(crate::repeatable::cases())]
 
-        /// As many misses as a replay through the policy itself, at every size and at any choice of sizes.
+        /// As many misses as a replay through the policy itself, at every size and at any choice of
+        /// sizes.
         #[test]
         fn one_pass_is_as_good_as_many(
             pages in prop::collection::vec(0u32..40, 1..400),

@@ -1,8 +1,10 @@
-//! Bitmap scans of one table: each reads, in the order of the table, the blocks of a range that an index named.
+//! Bitmap scans of one table: each reads, in the order of the table, the blocks of a range that an
+//! index named.
 //!
-//! Section 4.4.1 of Khalaji et al., PVLDB 18(13) 2025, says how such scans register; the paper measures them in TPC-H only. So
-//! all of this is our choice: a query takes a random range of the table, and of it stretches of 1 to `2 * run - 1` blocks with
-//! gaps between them, of which the lengths give `share` of the range. Streams are as in [`super::sequential`].
+//! Section 4.4.1 of Khalaji et al., PVLDB 18(13) 2025, says how such scans register; the paper
+//! measures them in TPC-H only. So all of this is our choice: a query takes a random range of the
+//! table, and of it stretches of 1 to `2 * run - 1` blocks with gaps between them, of which the
+//! lengths give `share` of the range. Streams are as in [`super::sequential`].
 
 use super::call::Call;
 use super::program::{BITMAP, Beginning, Program, Step, TABLE};
@@ -39,8 +41,8 @@ pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>,
     Ok((0..streams).map(&mut stream).collect())
 }
 
-/// Stretches of `run` blocks on average, `gap` apart on average, of the `blocks` blocks from `first` on; at least one. Positions
-/// are ranks.
+/// Stretches of `run` blocks on average, `gap` apart on average, of the `blocks` blocks from
+/// `first` on; at least one. Positions are ranks.
 fn stretches(first: u32, blocks: u32, (run, gap): (u32, u32), random: &mut Random) -> Vec<Run> {
     let around = |mean: u32, random: &mut Random| 1 + random.below(2 * mean - 1);
     let mut runs = Vec::new();

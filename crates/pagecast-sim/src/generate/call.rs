@@ -3,7 +3,8 @@
 /// No workload makes more requests than this: its programs take 16 bytes of memory a step.
 pub(crate) const MAX_REQUESTS: u64 = 1 << 27;
 
-/// The text, taken apart. A generator asks for each parameter that it has; what nobody asked for is unknown.
+/// The text, taken apart. A generator asks for each parameter that it has; what nobody asked for is
+/// unknown.
 pub(super) struct Call {
     name: String,
     given: Vec<(String, String)>,

@@ -1,13 +1,15 @@
 //! Imitations of WATT's dynZipfRO and of its variant with concurrent scans.
 //!
-//! The trace itself is not public. What is known: 2 million reads of 20,000 pages, half of them point reads; one page
-//! takes above 2 % of all accesses and the ten hottest 4.5 %; hot pages have staggered lifetimes; one full sequential
-//! scan at a time, almost back to back (Vöhringer and Leis, WATT, VLDB 2023, and its slides). Khalaji et al., PVLDB 18(13)
-//! 2025, section 5.1: the same reads with up to 16 concurrent scans.
+//! The trace itself is not public. What is known: 2 million reads of 20,000 pages, half of them
+//! point reads; one page takes above 2 % of all accesses and the ten hottest 4.5 %; hot pages have
+//! staggered lifetimes; one full sequential scan at a time, almost back to back (Vöhringer and
+//! Leis, WATT, VLDB 2023, and its slides). Khalaji et al., PVLDB 18(13) 2025, section 5.1: the same
+//! reads with up to 16 concurrent scans.
 //!
-//! Our choices, calibrated to those moments, hence `-like`: one page stays hottest for good. The other point reads are
-//! Zipf with exponent 1, and the page that has a rank gives way to a random one after a seventeenth of the trace; ranks
-//! take turns, so that no two change at the same time. The concurrent variant starts its scans evenly apart.
+//! Our choices, calibrated to those moments, hence `-like`: one page stays hottest for good. The
+//! other point reads are Zipf with exponent 1, and the page that has a rank gives way to a random
+//! one after a seventeenth of the trace; ranks take turns, so that no two change at the same time.
+//! The concurrent variant starts its scans evenly apart.
 
 use super::call::Call;
 use super::program::{Program, Step, TABLE, scan};
@@ -58,7 +60,8 @@ impl Shape {
     fn points(&self, random: &mut Random) -> Program {
         let (zipf, count) = (Zipf::new(self.pages, self.skew), self.reads / 2);
         let lifetime = f64::from(count) / LIFETIMES;
-        // Each rank has its own phase and, from one lifetime to the next, its own page, by a hash of rank and number.
+        // Each rank has its own phase and, from one lifetime to the next, its own page, by a hash
+        // of rank and number.
         let salt = random.next();
         let page_of = |rank: u32, at: u32| {
             let phase = f64::from(rank) * 0.618_033_988_75 % 1.0;
@@ -72,8 +75,8 @@ impl Shape {
         (0..count).map(read).collect()
     }
 
-    /// The scans of stream `number` of `streams`: together they make the other half of the reads, each at a pace that
-    /// makes all of them as fast as the point reads.
+    /// The scans of stream `number` of `streams`: together they make the other half of the reads,
+    /// each at a pace that makes all of them as fast as the point reads.
     fn scans(&self, streams: u32, number: u32) -> Program {
         let mut program = vec![Step::Pace(streams)];
         // The scans go round: number k belongs to stream k modulo streams.

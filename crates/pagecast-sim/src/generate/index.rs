@@ -1,22 +1,24 @@
 //! The two index microbenchmarks of Khalaji et al., PVLDB 18(13) 2025.
 //!
-//! Section 6.3, trailing scans: the index order has nothing to do with the order of the heap, and all queries lie in a
-//! small part of the keys, so that they follow each other through the same pages. Section 6.4: the index order is
-//! almost that of the heap. Both run 8 to 64 streams.
+//! Section 6.3, trailing scans: the index order has nothing to do with the order of the heap, and
+//! all queries lie in a small part of the keys, so that they follow each other through the same
+//! pages. Section 6.4: the index order is almost that of the heap. Both run 8 to 64 streams.
 //!
-//! What a host knows of such a scan is in the trace, what a predictor makes of it is the predictor's affair (section
-//! 4.4.2 and 4.4.3). A trailing scan registers the entries of the index that it goes through, as blocks of a relation of
-//! their own, and reports before each page which entry leads to it: that tells who follows whom. An almost sequential
-//! scan registers the stretch of the heap that its keys stray over, and how far from its place a page may be read: that
-//! follows from the correlation of the two orders, which is measured here as a planner would. It reports the page that a
-//! row of perfect order would be in.
+//! What a host knows of such a scan is in the trace, what a predictor makes of it is the
+//! predictor's affair (section 4.4.2 and 4.4.3). A trailing scan registers the entries of the index
+//! that it goes through, as blocks of a relation of their own, and reports before each page which
+//! entry leads to it: that tells who follows whom. An almost sequential scan registers the stretch
+//! of the heap that its keys stray over, and how far from its place a page may be read: that
+//! follows from the correlation of the two orders, which is measured here as a planner would. It
+//! reports the page that a row of perfect order would be in.
 //!
-//! Rows per page in the first are the paper's (300 million lineitems in 44 GiB of 8 KiB pages are 52), since with them 5 %
-//! of the keys lie on nearly all pages. How far keys stray in the second follows from TPC-H's dates: the table is in the
-//! order of the later of receipt and commit date, the index in that of the ship date, and the days between them deviate
-//! by 0.7 % of all days; so do pages that stray evenly by up to 1.2 %, 240 of 20,000. Our choices: the size of the table,
-//! 8 rows a page in the second, which would else ask 50 million times, and the even distribution. `points` mixes Zipfian
-//! point reads in, which the paper's experiments do not have.
+//! Rows per page in the first are the paper's (300 million lineitems in 44 GiB of 8 KiB pages are
+//! 52), since with them 5 % of the keys lie on nearly all pages. How far keys stray in the second
+//! follows from TPC-H's dates: the table is in the order of the later of receipt and commit date,
+//! the index in that of the ship date, and the days between them deviate by 0.7 % of all days; so
+//! do pages that stray evenly by up to 1.2 %, 240 of 20,000. Our choices: the size of the table, 8
+//! rows a page in the second, which would else ask 50 million times, and the even distribution.
+//! `points` mixes Zipfian point reads in, which the paper's experiments do not have.
 
 use super::call::Call;
 use super::points::Points;
@@ -114,7 +116,8 @@ pub(super) fn almost_sequential(call: &mut Call, random: &mut Random) -> Result<
     points.mixed_into(programs, pages, call, random)
 }
 
-/// The correlation between the order of the keys and the blocks that they lie on, as a planner's statistics have it.
+/// The correlation between the order of the keys and the blocks that they lie on, as a planner's
+/// statistics have it.
 fn correlation(heap: &[u32], rows: u32) -> f64 {
     let places = || (0..heap.len()).map(|key| f64::from(key as u32 / rows));
     let blocks = || heap.iter().map(|&block| f64::from(block));
@@ -134,8 +137,8 @@ fn table(call: &mut Call, rows: u32) -> Result<(u32, u32), String> {
     Ok((pages, rows))
 }
 
-/// The pages that a scan over the rows in `blocks` asks for, each with the row that leads to it: a scan that stays on a
-/// page holds its pin, and that is one request.
+/// The pages that a scan over the rows in `blocks` asks for, each with the row that leads to it: a
+/// scan that stays on a page holds its pin, and that is one request.
 fn visits(blocks: &[u32]) -> impl Iterator<Item = (usize, u32)> {
     let changes = move |&(row, block): &(usize, u32)| row == 0 || blocks[row - 1] != block;
     blocks.iter().copied().enumerate().filter(changes)

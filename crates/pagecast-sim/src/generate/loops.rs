@@ -1,4 +1,5 @@
-//! Loops: streams that read the same pages over and over. LRU misses all of them in a pool one page too small.
+//! Loops: streams that read the same pages over and over. LRU misses all of them in a pool one page
+//! too small.
 
 use super::call::Call;
 use super::program::{Program, TABLE, scan};

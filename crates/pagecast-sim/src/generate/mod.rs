@@ -1,8 +1,8 @@
 //! Workloads made by rule and seed, each after one that the literature measures.
 //!
-//! A generator writes down what each stream does, one thing after the other; [`interleave`] merges the streams in
-//! logical time with every request a hit. The trace keeps streams, paces and waits, so that a replay in logical time
-//! can interleave them anew.
+//! A generator writes down what each stream does, one thing after the other; [`interleave`] merges
+//! the streams in logical time with every request a hit. The trace keeps streams, paces and waits,
+//! so that a replay in logical time can interleave them anew.
 
 mod bitmap;
 mod call;
@@ -63,7 +63,8 @@ pub fn workloads() -> impl Iterator<Item = (&'static str, &'static str)> {
 ///
 /// # Errors
 ///
-/// An unknown name or parameter, or a value out of its range, in one line that says which there are.
+/// An unknown name or parameter, or a value out of its range, in one line that says which there
+/// are.
 pub fn generate(text: &str, seed: u64) -> Result<Generated, String> {
     let mut call = Call::parse(text)?;
     let workload = WORKLOADS.iter().find(|workload| workload.name == call.name()).ok_or_else(|| {

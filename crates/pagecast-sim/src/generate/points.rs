@@ -21,12 +21,14 @@ impl Points {
         Ok(Self { share: call.number("points", 0.0, 0.0, 0.99)?, skew: call.number("skew", 0.99, 0.0, 3.0)? })
     }
 
-    /// Refuses a workload that is too large with its point reads; `scanned` is the number of the others.
+    /// Refuses a workload that is too large with its point reads; `scanned` is the number of the
+    /// others.
     pub(super) fn bounded(&self, call: &Call, scanned: u64) -> Result<(), String> {
         call.bounded((scanned as f64 / (1.0 - self.share)) as u64)
     }
 
-    /// Puts point reads of a table of `pages` pages behind random pages of the scans, so that they make their share.
+    /// Puts point reads of a table of `pages` pages behind random pages of the scans, so that they
+    /// make their share.
     pub(super) fn mixed_into(
         &self,
         programs: Vec<Program>,

@@ -8,18 +8,20 @@ use std::collections::BinaryHeap;
 
 /// The one relation of most generated workloads; 1, so that no page has id 0.
 pub(crate) const TABLE: RelationId = RelationId(1);
-/// The index of that table. Its pages are never asked for, its entries are what an index scan goes along.
+/// The index of that table. Its pages are never asked for, its entries are what an index scan goes
+/// along.
 pub(crate) const INDEX: RelationId = RelationId(2);
 
-/// Kinds of scans: each has its own running estimate of pace. Sequential scans; index scans almost in the order of the
-/// table, by their physical distance; index scans in no such order, whose positions are entries of the index;
-/// bitmap scans.
+/// Kinds of scans: each has its own running estimate of pace. Sequential scans; index scans almost
+/// in the order of the table, by their physical distance; index scans in no such order, whose
+/// positions are entries of the index; bitmap scans.
 pub(crate) const SEQUENTIAL: u8 = 0;
 pub(crate) const CORRELATED: u8 = 1;
 pub(crate) const INDEXED: u8 = 2;
 pub(crate) const BITMAP: u8 = 3;
 
-/// A step of a stream; small, for there are millions. Scans have no numbers yet: a stream runs one at a time.
+/// A step of a stream; small, for there are millions. Scans have no numbers yet: a stream runs one
+/// at a time.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// A page outside any scan, to read or to write.
@@ -56,7 +58,8 @@ pub(crate) fn begin(program: &mut Program, kind: u8, relation: RelationId, run: 
     program.push(Step::Begin(Box::new(Beginning { kind, length: run.span, relation, extent })));
 }
 
-/// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at its end.
+/// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at
+/// its end.
 pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
     begin(program, SEQUENTIAL, relation, stretch(first, blocks));
     for done in 1..=blocks {
@@ -77,8 +80,8 @@ struct Stream {
     scan: Option<u32>,
 }
 
-/// A workload that was made, as a stream of records: the streams merged as they run when every request hits. Each takes
-/// its pace, and the earliest goes next.
+/// A workload that was made, as a stream of records: the streams merged as they run when every
+/// request hits. Each takes its pace, and the earliest goes next.
 #[derive(Debug)]
 pub struct Generated {
     origin: String,

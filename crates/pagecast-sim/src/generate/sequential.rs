@@ -1,13 +1,14 @@
 //! The sequential microbenchmark of Khalaji et al., PVLDB 18(13) 2025, section 6.2.
 //!
-//! Streams of queries, each a scan of a random range of one clustered table; ranges are of equal length. The paper
-//! mixes TPC-H Q1 (eight aggregates) and Q6: here each query draws one of two paces. Our choices: the factor between the
-//! paces, the size of the table (theirs has 5.6 million pages), and a range is blocks, not dates. They run 8 to 64
-//! streams.
+//! Streams of queries, each a scan of a random range of one clustered table; ranges are of equal
+//! length. The paper mixes TPC-H Q1 (eight aggregates) and Q6: here each query draws one of two
+//! paces. Our choices: the factor between the paces, the size of the table (theirs has 5.6 million
+//! pages), and a range is blocks, not dates. They run 8 to 64 streams.
 //!
-//! The paper's experiment does not have: `points`, Zipfian point reads of the table mixed in; `recent`, so that some
-//! scans ask for the last fifth of the table only, as reports on a table in the order of time do; and `tables`, of equal
-//! size, each of them scanned half as often as the one before.
+//! The paper's experiment does not have: `points`, Zipfian point reads of the table mixed in;
+//! `recent`, so that some scans ask for the last fifth of the table only, as reports on a table in
+//! the order of time do; and `tables`, of equal size, each of them scanned half as often as the one
+//! before.
 
 use super::call::Call;
 use super::points::Points;

@@ -56,7 +56,8 @@ fn dynzipf_has_the_published_moments() {
         assert!((0.043..0.047).contains(&ten), "{name}: the ten hottest take {ten}");
         let points = (0..trace.requests().len()).filter(|&at| trace.scan(at).is_none()).count();
         assert_eq!(points, 1_000_000, "{name}");
-        // At every time half of the reads are point reads, not only in the whole; when scans start one by one, later.
+        // At every time half of the reads are point reads, not only in the whole; when scans start
+        // one by one, later.
         let middle = 600_000..1_400_000;
         let points = middle.clone().filter(|&at| trace.scan(at).is_none()).count();
         assert!((points as f64 / middle.len() as f64 - 0.5).abs() < 0.01, "{name}: {points}");
@@ -96,7 +97,8 @@ fn told(text: &str) -> Vec<Told> {
     scans
 }
 
-/// What an almost sequential scan says holds: its pages lie in its run, no further from its place than it said.
+/// What an almost sequential scan says holds: its pages lie in its run, no further from its place
+/// than it said.
 #[test]
 fn an_almost_sequential_scan_keeps_its_word() {
     let scans = told("sequential-index(streams=4,queries=3,pages=900,stray=20,report=5)");
@@ -117,7 +119,8 @@ fn an_almost_sequential_scan_keeps_its_word() {
     }
 }
 
-/// An entry of the index leads every scan to the same page, and scans overlap, so that one can follow another.
+/// An entry of the index leads every scan to the same page, and scans overlap, so that one can
+/// follow another.
 #[test]
 fn trailing_scans_follow_each_other() {
     let scans = told("trailing-index(streams=8,queries=3,pages=900)");
@@ -133,7 +136,8 @@ fn trailing_scans_follow_each_other() {
         }
     }
     assert!(followed > 0);
-    // The fixed part of the keys lies on nearly all pages, as the paper says, and a query on up to half of them.
+    // The fixed part of the keys lies on nearly all pages, as the paper says, and a query on up to
+    // half of them.
     let trace = load("trailing-index(streams=8,queries=6,pages=900)");
     assert!(trace.unique() > 800, "{}", trace.unique());
     let mut of_one: Vec<u32> = scans[0].pages.iter().map(|page| page.1).collect();

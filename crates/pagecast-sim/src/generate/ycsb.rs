@@ -1,9 +1,10 @@
 //! YCSB point reads with scans mixed in, after Khalaji et al., PVLDB 18(13) 2025, section 6.6.
 //!
-//! Point operations draw a row by Zipf's law (exponent 0, 0.75 and 0.99 in the paper), hot rows scattered over the table;
-//! 7 rows a page, as 40 million rows in 44 GiB of 8 KiB pages give. A scan begins at a random page and reads between 4 %
-//! and 6 % of the table. 6.6.1 varies the scans per million operations; so many scans that they make a share s of all
-//! reads, as in 6.6.2, are `1e6 * s / ((1 - s) * 0.05 * pages)`. Our choices: the size of the table, reads of heap pages
+//! Point operations draw a row by Zipf's law (exponent 0, 0.75 and 0.99 in the paper), hot rows
+//! scattered over the table; 7 rows a page, as 40 million rows in 44 GiB of 8 KiB pages give. A
+//! scan begins at a random page and reads between 4 % and 6 % of the table. 6.6.1 varies the scans
+//! per million operations; so many scans that they make a share s of all reads, as in 6.6.2, are
+//! `1e6 * s / ((1 - s) * 0.05 * pages)`. Our choices: the size of the table, reads of heap pages
 //! only (an index stays resident), and which share of the point operations writes.
 
 use super::call::Call;

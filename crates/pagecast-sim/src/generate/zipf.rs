@@ -4,8 +4,8 @@ use pagecast_core::random::Random;
 
 /// Ranks from 0 on, rank `r` with a probability in proportion to `1 / (r + 1)^exponent`.
 ///
-/// A table of cumulative probabilities, searched by bisection: exact for every exponent, 0 (uniform) and 1 included,
-/// where the usual closed forms fail. 8 bytes a rank.
+/// A table of cumulative probabilities, searched by bisection: exact for every exponent, 0
+/// (uniform) and 1 included, where the usual closed forms fail. 8 bytes a rank.
 ///
 /// ```
 /// use pagecast_core::random::Random;
@@ -41,8 +41,8 @@ impl Zipf {
     }
 }
 
-/// Pages read by Zipf's law over the rows in them, hot rows scattered over the table by a random order, as YCSB's hash of
-/// the key does: a page is as hot as its rows together. 12 bytes a row.
+/// Pages read by Zipf's law over the rows in them, hot rows scattered over the table by a random
+/// order, as YCSB's hash of the key does: a page is as hot as its rows together. 12 bytes a row.
 pub(crate) struct Scrambled {
     rows: Zipf,
     /// The page of each rank.

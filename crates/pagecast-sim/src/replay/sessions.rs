@@ -1,8 +1,9 @@
-//! The replay as a pool's sessions would make it: hits reach an ordered policy late, in the batches of BP-Wrapper.
+//! The replay as a pool's sessions would make it: hits reach an ordered policy late, in the batches
+//! of BP-Wrapper.
 //!
-//! Requests go to the sessions in turn, which is the worst that can happen to the order: no session's batch has two
-//! requests that follow each other. It is the pool's adapter that runs here, so that what batching costs in hits can be
-//! told without threads and to the miss.
+//! Requests go to the sessions in turn, which is the worst that can happen to the order: no
+//! session's batch has two requests that follow each other. It is the pool's adapter that runs
+//! here, so that what batching costs in hits can be told without threads and to the miss.
 
 use super::{Concurrent, Counts, Driver, MemoryFrames, PageIds, Replay};
 use pagecast_core::FrameId;
@@ -12,8 +13,8 @@ use pagecast_core::policy::{
     SequentialPolicy, Visitor,
 };
 
-/// Replays `requests`, without scans, through the policy of `spec` in a pool of `frames` frames, as `sessions` (at least
-/// one) sessions that take turns and note their hits as `batching` says.
+/// Replays `requests`, without scans, through the policy of `spec` in a pool of `frames` frames, as
+/// `sessions` (at least one) sessions that take turns and note their hits as `batching` says.
 ///
 /// # Errors
 ///

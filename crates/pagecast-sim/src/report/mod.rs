@@ -1,8 +1,11 @@
-//! One HTML page with charts and tables, complete in itself: it opens offline, and nothing in it leaves the machine.
+//! One HTML page with charts and tables, complete in itself: it opens offline, and nothing in it
+//! leaves the machine.
 //!
-//! A chart is an option object of [Apache ECharts](https://echarts.apache.org/en/option.html) as JSON. JSON has no
-//! functions, so where ECharts wants a `formatter` the strings `"=bytes"`, `"=count"`, `"=seconds"` and `"=percent"`
-//! (of a share from 0 to 1) name one, and `"=B"`, `"=KiB"`, `"=MiB"`, `"=GiB"` and `"=TiB"` bytes in that unit, for an axis. ECharts' own `media` key adapts a chart to narrow screens.
+//! A chart is an option object of [Apache ECharts](https://echarts.apache.org/en/option.html) as
+//! JSON. JSON has no functions, so where ECharts wants a `formatter` the strings `"=bytes"`,
+//! `"=count"`, `"=seconds"` and `"=percent"` (of a share from 0 to 1) name one, and `"=B"`,
+//! `"=KiB"`, `"=MiB"`, `"=GiB"` and `"=TiB"` bytes in that unit, for an axis. ECharts' own `media`
+//! key adapts a chart to narrow screens.
 
 use std::fmt::{self, Write};
 
@@ -72,7 +75,8 @@ impl Page {
         Self { title: title.into(), lead: lead.into(), facts: Vec::new(), sections: Vec::new() }
     }
 
-    /// Adds something that the reader must know about all figures: the machine, the seed, the storage.
+    /// Adds something that the reader must know about all figures: the machine, the seed, the
+    /// storage.
     pub fn fact(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.facts.push((name.into(), value.into()));
     }
@@ -162,8 +166,8 @@ impl Table {
     }
 }
 
-/// `option` as JSON that cannot end the script element it stands in: `<` only occurs inside JSON's strings, where
-/// its escape means the same.
+/// `option` as JSON that cannot end the script element it stands in: `<` only occurs inside JSON's
+/// strings, where its escape means the same.
 fn script_safe(option: &Value) -> String {
     option.to_string().replace('<', "\\u003c")
 }

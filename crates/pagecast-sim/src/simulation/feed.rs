@@ -1,4 +1,5 @@
-//! The requests of a trace in the order in which a replay makes them, with what happens between them.
+//! The requests of a trace in the order in which a replay makes them, with what happens between
+//! them.
 
 use super::scans::Scans;
 use super::{LogicalOutcome, numbered};
@@ -73,9 +74,9 @@ fn access(trace: &Trace, scans: &Scans, at: usize, now: Tick) -> Option<Access> 
     Some(Access { page, scan, write: trace.is_write(at), at: now })
 }
 
-/// A step of a stream, all of it in one word: streams are read in turns, and each look elsewhere would miss the
-/// processor's cache. A request: its page's number, above it the scan plus 1, above that whether it writes. Or an event's
-/// number below the highest bit.
+/// A step of a stream, all of it in one word: streams are read in turns, and each look elsewhere
+/// would miss the processor's cache. A request: its page's number, above it the scan plus 1, above
+/// that whether it writes. Or an event's number below the highest bit.
 #[derive(Clone, Copy)]
 struct Step(u64);
 
@@ -145,7 +146,8 @@ pub(super) struct Logical<'a> {
 }
 
 impl<'a> Logical<'a> {
-    /// `missed` is set by the replay when a request misses, and read here before the next one is made.
+    /// `missed` is set by the replay when a request misses, and read here before the next one is
+    /// made.
     pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>, missed: &'a Cell<bool>, latency: u32) -> Self {
         let streams = streams_of(trace);
         let ready = (0..streams.len() as StreamNumber).map(|stream| Reverse((0, stream))).collect();
@@ -178,7 +180,8 @@ impl<'a> Logical<'a> {
         }
     }
 
-    /// The earliest of `other` and those in the queue, where `other` stays in its place if it is not.
+    /// The earliest of `other` and those in the queue, where `other` stays in its place if it is
+    /// not.
     fn earliest(&mut self, other: Option<(Tick, StreamNumber)>) -> Option<(Tick, StreamNumber)> {
         let Some(other) = other else { return self.ready.pop().map(|Reverse(first)| first) };
         match self.ready.peek_mut() {
@@ -187,7 +190,8 @@ impl<'a> Logical<'a> {
         }
     }
 
-    /// The next request of `stream`, which is at `now`; `Err` when it waits until later, or has no more.
+    /// The next request of `stream`, which is at `now`; `Err` when it waits until later, or has no
+    /// more.
     fn advance(&mut self, stream: StreamNumber, now: Tick) -> Result<Step, Option<Tick>> {
         let trace = self.trace;
         while let Some(step) = self.streams[stream as usize].next() {

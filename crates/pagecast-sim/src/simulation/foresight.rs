@@ -1,4 +1,5 @@
-//! What the scans that run at a moment will read next, as the trace has it and not as anybody estimates it.
+//! What the scans that run at a moment will read next, as the trace has it and not as anybody
+//! estimates it.
 
 use crate::trace::{LoadedEvent, Trace};
 use foldhash::fast::FixedState;
@@ -7,18 +8,21 @@ use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::{PageId, Tick};
 use std::cell::Cell;
 
-/// Answers with the moment at which a scan that is registered by now next reads a page: distance over speed without error.
-/// Like a predictor it knows nothing of scans to come and of requests outside scans. Time is the request's index, and does
-/// not go back: an answer holds until its moment has come or another scan registers.
+/// Answers with the moment at which a scan that is registered by now next reads a page: distance
+/// over speed without error. Like a predictor it knows nothing of scans to come and of requests
+/// outside scans. Time is the request's index, and does not go back: an answer holds until its
+/// moment has come or another scan registers.
 pub(super) struct Foresight {
     numbers: HashMap<PageId, u32, FixedState>,
-    /// By page's number: its requests by scans in order, each with the request before which the scan registered.
+    /// By page's number: its requests by scans in order, each with the request before which the
+    /// scan registered.
     reads: Vec<Vec<(u32, u32)>>,
     /// The requests before which scans register, in order.
     registrations: Vec<u32>,
     /// How many of them have passed.
     passed: Cell<usize>,
-    /// By page's number: the last answer as a moment, or [`NEVER`], and how many scans had registered by then.
+    /// By page's number: the last answer as a moment, or [`NEVER`], and how many scans had
+    /// registered by then.
     known: Vec<Cell<(u32, usize)>>,
 }
 
@@ -59,7 +63,8 @@ impl Foresight {
         passed
     }
 
-    /// When the page of this number is next read by a scan that has registered by `now`, from the trace.
+    /// When the page of this number is next read by a scan that has registered by `now`, from the
+    /// trace.
     fn look_up(&self, number: usize, now: Tick) -> u32 {
         let reads = &self.reads[number];
         let ahead = reads.partition_point(|&(at, _)| Tick::from(at) < now);

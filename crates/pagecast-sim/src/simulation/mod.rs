@@ -1,10 +1,12 @@
-//! One trace through one policy: the interleaving, the running scans, and the counts that come of it.
+//! One trace through one policy: the interleaving, the running scans, and the counts that come of
+//! it.
 //!
-//! A trace's requests are replayed in the order in which they stand ([`Interleaving::Fixed`]), or each stream goes at
-//! its own speed in logical time ([`Interleaving::Logical`]): a request takes the stream's own work, a miss the declared
-//! latency beside it, and whichever stream is earliest goes next. A scan that hits then moves faster than one that
-//! misses, as in a real system, and policies see different orders. Scans register with the predictor that the pool uses,
-//! and report to it as the trace says.
+//! A trace's requests are replayed in the order in which they stand ([`Interleaving::Fixed`]), or
+//! each stream goes at its own speed in logical time ([`Interleaving::Logical`]): a request takes
+//! the stream's own work, a miss the declared latency beside it, and whichever stream is earliest
+//! goes next. A scan that hits then moves faster than one that misses, as in a real system, and
+//! policies see different orders. Scans register with the predictor that the pool uses, and report
+//! to it as the trace says.
 
 mod feed;
 mod foresight;
@@ -45,8 +47,9 @@ pub struct Outcome {
     pub counts: Counts,
     /// The wall time of the replay.
     pub wall: Duration,
-    /// Logical interleaving only: when the last stream was done, and the misses of Belady's MIN on the order that came
-    /// about. The order depends on the policy, so that each row has a floor of its own.
+    /// Logical interleaving only: when the last stream was done, and the misses of Belady's MIN on
+    /// the order that came about. The order depends on the policy, so that each row has a floor of
+    /// its own.
     pub logical: Option<LogicalOutcome>,
 }
 
@@ -84,8 +87,8 @@ pub enum SimulationError {
     OptInLogicalTime,
 }
 
-/// Replays `trace` through the policy of `spec` in a pool of `frames` frames. `seed` decides what the policy leaves to
-/// chance.
+/// Replays `trace` through the policy of `spec` in a pool of `frames` frames. `seed` decides what
+/// the policy leaves to chance.
 ///
 /// ```
 /// use pagecast_sim::simulation::{Interleaving, simulate};
@@ -101,7 +104,8 @@ pub enum SimulationError {
 ///
 /// # Errors
 ///
-/// [`SimulationError`]: no frames, a registration that the predictor refuses, `opt` in logical time.
+/// [`SimulationError`]: no frames, a registration that the predictor refuses, `opt` in logical
+/// time.
 pub fn simulate(
     trace: &Trace,
     spec: &PolicySpec,
@@ -166,9 +170,10 @@ fn fixed(
     Ok(of(counts))
 }
 
-/// As [`simulate`] in the order of the trace, but policies learn from the trace itself when the scans that run will next read
-/// a page. With a policy that looks at every frame (`pbm(samples=all,history=off)`) this is the limit of what registered
-/// scans can tell; Belady's MIN knows those to come, too.
+/// As [`simulate`] in the order of the trace, but policies learn from the trace itself when the
+/// scans that run will next read a page. With a policy that looks at every frame
+/// (`pbm(samples=all,history=off)`) this is the limit of what registered scans can tell; Belady's
+/// MIN knows those to come, too.
 ///
 /// # Errors
 ///

@@ -24,9 +24,11 @@ pub struct Options {
     /// Whose request comes next.
     pub interleaving: Interleaving,
     /// Words of 8 bytes that the pages of one scan may take, as
-    /// [`PredictorConfig::scan_words`](pagecast_core::predictor::PredictorConfig::scan_words); 0 for no bound.
+    /// [`PredictorConfig::scan_words`](pagecast_core::predictor::PredictorConfig::scan_words); 0
+    /// for no bound.
     pub scan_words: u32,
-    /// Whether scans whose positions are the ranks of their blocks register a bitset in place of their runs.
+    /// Whether scans whose positions are the ranks of their blocks register a bitset in place of
+    /// their runs.
     pub bitsets: bool,
 }
 

@@ -13,8 +13,8 @@ type Memory = Arc<[AtomicU64]>;
 #[derive(Clone, Copy)]
 struct Running {
     id: ScanId,
-    /// Of a scan that registered one run, that run. Where it asks for pages of another relation, it goes along an index, and its
-    /// position names the entry that leads to the page.
+    /// Of a scan that registered one run, that run. Where it asks for pages of another relation, it
+    /// goes along an index, and its position names the entry that leads to the page.
     entries: Option<(RelationId, Run)>,
     position: u64,
     /// Whether it goes almost in the order of its blocks.
@@ -48,7 +48,8 @@ impl Scans {
         self.predictor.clone()
     }
 
-    /// A scan of the trace asks for `page`: the predictor's name for the scan. An index scan leaves a mark or a visit for those behind it.
+    /// A scan of the trace asks for `page`: the predictor's name for the scan. An index scan leaves
+    /// a mark or a visit for those behind it.
     pub(super) fn request(&self, scan: ScanNumber, page: PageId, now: Tick) -> Option<ScanId> {
         let running = self.running.get(scan as usize)?.as_ref()?;
         if let Some((index, run)) = running.entries
@@ -197,7 +198,8 @@ fn entry_at(run: &Run, position: u64) -> Option<u32> {
     (offset < run.blocks).then(|| run.first + offset)
 }
 
-/// Marks for four times the pages where scans were led to some by an index, or come almost in order; none where there are no such scans.
+/// Marks for four times the pages where scans were led to some by an index, or come almost in
+/// order; none where there are no such scans.
 fn marks_for(trace: &Trace) -> u32 {
     let (mut relations, mut visits) = (Vec::new(), false);
     for event in trace.events() {
@@ -219,8 +221,9 @@ fn marks_for(trace: &Trace) -> u32 {
 /// 64 MiB of marks.
 const MOST_MARKS: u32 = 1 << 22;
 
-/// Room for the scans that run at one time. In logical time the streams run against each other as they will, but a
-/// stream keeps to its own order: the sum over streams of what each runs at most holds for every interleaving.
+/// Room for the scans that run at one time. In logical time the streams run against each other as
+/// they will, but a stream keeps to its own order: the sum over streams of what each runs at most
+/// holds for every interleaving.
 fn room_for(trace: &Trace, options: &Options) -> PredictorConfig {
     #[derive(Clone, Copy, Default)]
     struct Room([u64; 3]);

@@ -39,7 +39,8 @@ fn scan(stream: u32, number: u32, blocks: u32) -> Vec<Record> {
 
 #[test]
 fn a_miss_costs_its_latency_and_a_hit_only_the_work() {
-    // Stream 0 reads one page ten times: a miss and nine hits. Stream 1 reads ten pages: ten misses.
+    // Stream 0 reads one page ten times: a miss and nine hits. Stream 1 reads ten pages: ten
+    // misses.
     let mut records: Vec<Record> = (0..10).map(|_| read(0, 0)).collect();
     records.extend((1..11).map(|block| read(1, block)));
     let trace = trace(records);
@@ -63,8 +64,9 @@ fn a_slow_stream_takes_its_pace_and_waits() {
 
 #[test]
 fn predictions_come_from_registered_scans() {
-    // Four scans of 200 blocks, 50 apart, in a pool of 60: a page that a follower will read is worth keeping, the others
-    // are not. LRU keeps only what the last scans read, and loses each page just before the follower comes.
+    // Four scans of 200 blocks, 50 apart, in a pool of 60: a page that a follower will read is
+    // worth keeping, the others are not. LRU keeps only what the last scans read, and loses each
+    // page just before the follower comes.
     let scans: Vec<_> = (0..4).map(|number| scan(number, number, 200)).collect();
     let mut cursors: Vec<_> = scans.into_iter().map(|records| records.into_iter().peekable()).collect();
     let mut records = Vec::new();
@@ -73,7 +75,8 @@ fn predictions_come_from_registered_scans() {
             if step < number * 50 {
                 break;
             }
-            // The registration with the first block; then a block with its report; the end with the last.
+            // The registration with the first block; then a block with its report; the end with the
+            // last.
             while let Some(record) = cursor.next() {
                 let reported = matches!(record.action, Action::Report { .. });
                 records.push(record);
@@ -93,8 +96,8 @@ fn predictions_come_from_registered_scans() {
     assert!(opt <= pbm && pbm * 10 < lru * 7, "opt {opt}, pbm {pbm}, lru {lru}");
 }
 
-/// Index scans in no order of the table: a policy that knows when a page is wanted next keeps what the scans in front have
-/// shown to those behind them, which without marks it would not know.
+/// Index scans in no order of the table: a policy that knows when a page is wanted next keeps what
+/// the scans in front have shown to those behind them, which without marks it would not know.
 #[test]
 fn index_scans_follow_the_marks_of_those_in_front() {
     let mut source = generate("trailing-index(streams=8,queries=4,pages=2000,range=0.02)", 3).unwrap();
@@ -107,8 +110,9 @@ fn index_scans_follow_the_marks_of_those_in_front() {
     assert!(pbm * 100 < random.min(lru) * 95);
 }
 
-/// Index scans almost in the order of the table, in a pool that is smaller than their windows: where scans behind will come to a page is
-/// known from those in front, and worth more than what any policy without it can have.
+/// Index scans almost in the order of the table, in a pool that is smaller than their windows:
+/// where scans behind will come to a page is known from those in front, and worth more than what
+/// any policy without it can have.
 #[test]
 fn almost_sequential_scans_come_where_those_in_front_came() {
     let mut source = generate("sequential-index(streams=16,queries=6,pages=1000,rows=4,stray=24)", 3).unwrap();
@@ -176,7 +180,8 @@ fn logical_time_makes_the_same_requests() {
     assert!(trace.writes() > 0 && trace.has_scans());
 }
 
-/// Told by the trace, a policy that looks at every frame stands between its own estimates and Belady.
+/// Told by the trace, a policy that looks at every frame stands between its own estimates and
+/// Belady.
 #[test]
 fn what_the_trace_tells_is_a_limit() {
     let workload = "sequential(streams=8,queries=4,pages=600)";
@@ -190,9 +195,10 @@ fn what_the_trace_tells_is_a_limit() {
     assert!(opt < told && told <= estimated && estimated < paper);
 }
 
-/// On scans alone `pbm` knows what `pbm(history=off)` does, and of pages that nobody wants how often scans read where they
-/// lie: no more than a point behind in any of these pools, and ahead in all of them together. In the order of the trace: in
-/// logical time other draws alone make more difference.
+/// On scans alone `pbm` knows what `pbm(history=off)` does, and of pages that nobody wants how
+/// often scans read where they lie: no more than a point behind in any of these pools, and ahead in
+/// all of them together. In the order of the trace: in logical time other draws alone make more
+/// difference.
 #[test]
 fn on_scans_alone_pbm_loses_nothing_by_what_it_learns() {
     let workload = "sequential(streams=8,queries=8,pages=2000)";
@@ -213,7 +219,8 @@ fn on_scans_alone_pbm_loses_nothing_by_what_it_learns() {
     assert!(sums.0 < sums.1, "{sums:?}");
 }
 
-/// Where scans ask for the same part again and again, pages of it are kept for the next that nobody has registered yet.
+/// Where scans ask for the same part again and again, pages of it are kept for the next that nobody
+/// has registered yet.
 #[test]
 fn what_scans_read_often_stays_for_the_next() {
     for (workload, frames, saved) in [
@@ -235,7 +242,8 @@ fn bitmaps() -> Trace {
     Trace::load(workload, &mut generate(workload, 5).unwrap()).unwrap()
 }
 
-/// A bitset says as much as its runs. A bound that the runs do not fit costs misses, and no more than knowing nothing.
+/// A bitset says as much as its runs. A bound that the runs do not fit costs misses, and no more
+/// than knowing nothing.
 #[test]
 fn bitsets_are_their_runs_and_a_tight_bound_costs_misses() {
     let trace = bitmaps();

@@ -1,4 +1,5 @@
-//! Writes compressed files; the name says which way. Reading goes by content instead, see [`super::open`].
+//! Writes compressed files; the name says which way. Reading goes by content instead, see
+//! [`super::open`].
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the end of the name `path` says, and the name without that end, which then tells the format.
+    /// What the end of the name `path` says, and the name without that end, which then tells the
+    /// format.
     ///
     /// ```
     /// use pagecast_sim::trace::Compression;
@@ -35,7 +37,8 @@ impl Compression {
         (how, path.with_extension(""))
     }
 
-    /// Compresses into `out` what is written. [`Compressed::finish`] must be called: without it the end is missing.
+    /// Compresses into `out` what is written. [`Compressed::finish`] must be called: without it the
+    /// end is missing.
     ///
     /// # Errors
     ///

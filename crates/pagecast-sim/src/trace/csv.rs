@@ -23,8 +23,8 @@ const PAGE: &[&str] = &["page", "page_id", "block", "blockno", "lbn", "lba", "ob
 const WRITE: &[&str] = &["write", "rw", "op", "operation", "direction"];
 const RELATION: &[&str] = &["relation", "rel", "relfilenode", "table", "file"];
 
-/// Fields are separated by commas (semicolons or tabs if the head line has those and no comma) and may stand in quotes,
-/// without commas inside them: page traces hold numbers and names.
+/// Fields are separated by commas (semicolons or tabs if the head line has those and no comma) and
+/// may stand in quotes, without commas inside them: page traces hold numbers and names.
 pub(crate) struct Csv<R> {
     lines: Lines<R>,
     separator: u8,

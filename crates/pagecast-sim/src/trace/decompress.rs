@@ -1,4 +1,5 @@
-//! Opens a file as the bytes it stands for: gzip, zstd and xz are recognised by their first bytes, not by name.
+//! Opens a file as the bytes it stands for: gzip, zstd and xz are recognised by their first bytes,
+//! not by name.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -7,7 +8,8 @@ const BUFFER: usize = 1 << 18;
 /// The bytes behind `input`, decompressed if they are compressed.
 pub(crate) fn decompressed<R: Read + Send + 'static>(input: R) -> std::io::Result<Box<dyn BufRead + Send>> {
     let mut input = BufReader::with_capacity(BUFFER, input);
-    // One read may give fewer bytes than a magic number has; a file never does unless it is that short.
+    // One read may give fewer bytes than a magic number has; a file never does unless it is that
+    // short.
     let head = input.fill_buf()?;
     Ok(if head.starts_with(&[0x1f, 0x8b]) {
         buffered(flate2::bufread::MultiGzDecoder::new(input))

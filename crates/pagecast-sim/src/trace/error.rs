@@ -38,7 +38,8 @@ impl TraceError {
         self
     }
 
-    /// A failure to read at `place`. An unexpected end is how the decompressors say that a file is cut off.
+    /// A failure to read at `place`. An unexpected end is how the decompressors say that a file is
+    /// cut off.
     pub(crate) fn io(place: Place, error: &std::io::Error) -> Self {
         let cut = error.kind() == std::io::ErrorKind::UnexpectedEof;
         Self::at(place, if cut { "the file ends in the middle: it is truncated".into() } else { error.to_string() })

@@ -123,7 +123,8 @@ pub fn open(path: &Path, format: &Format) -> Result<Box<dyn Source + Send>, Trac
     Ok(Box::new(InFile { source, path: path.to_owned() }))
 }
 
-/// Reads a trace from anything that gives bytes; `name` helps [`Format::Auto`] where the content does not decide.
+/// Reads a trace from anything that gives bytes; `name` helps [`Format::Auto`] where the content
+/// does not decide.
 ///
 /// # Errors
 ///

@@ -62,8 +62,8 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// `text` as 64 bits of a page's id: a whole number from -2^63 up to, not including, 2^64. Those below 0 are the ids
-/// that a signed 64-bit number has in two's complement.
+/// `text` as 64 bits of a page's id: a whole number from -2^63 up to, not including, 2^64. Those
+/// below 0 are the ids that a signed 64-bit number has in two's complement.
 #[inline]
 pub(crate) fn page_id(text: &[u8]) -> Option<u64> {
     match text {

@@ -34,7 +34,8 @@ pub struct PlacedEvent {
     pub event: LoadedEvent,
 }
 
-/// A whole trace. 4 bytes a request for the pages; 4 each for streams and scans if there are any; a bit for writes.
+/// A whole trace. 4 bytes a request for the pages; 4 each for streams and scans if there are any; a
+/// bit for writes.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// What reports call it.
@@ -99,7 +100,8 @@ impl Trace {
         Err(TraceError::at(Place::Whole, cause))
     }
 
-    /// Appends reads of stream 0 outside scans, which leave the other columns as they are, and empties `reads`.
+    /// Appends reads of stream 0 outside scans, which leave the other columns as they are, and
+    /// empties `reads`.
     fn take_reads(&mut self, reads: &mut Vec<PageId>, numbering: &mut Numbering) -> Result<(), TraceError> {
         if reads.is_empty() {
             return Ok(());
@@ -128,8 +130,9 @@ impl Trace {
         }
     }
 
-    /// The requests for a part of the pages, `rate` of them, chosen by a hash of the page and `seed`. Scans stay
-    /// registered as they were; those of their requests that remain come to the same moments.
+    /// The requests for a part of the pages, `rate` of them, chosen by a hash of the page and
+    /// `seed`. Scans stay registered as they were; those of their requests that remain come to the
+    /// same moments.
     #[must_use]
     pub fn sample(&self, rate: f64, seed: u64) -> Self {
         let below = (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64;

@@ -1,8 +1,10 @@
-//! Traces: who asked for which page, in which order, and what the scans among them said of themselves.
+//! Traces: who asked for which page, in which order, and what the scans among them said of
+//! themselves.
 //!
-//! A trace is a stream of [`Record`]s. Foreign formats hold page requests only; our own ([`columnar`]) also holds scan
-//! registrations, their progress, and what a replay in logical time needs: which stream does what, and how fast. All
-//! readers stream; what is read is bounded by the reader's buffers and not by the file.
+//! A trace is a stream of [`Record`]s. Foreign formats hold page requests only; our own
+//! ([`columnar`]) also holds scan registrations, their progress, and what a replay in logical time
+//! needs: which stream does what, and how fast. All readers stream; what is read is bounded by the
+//! reader's buffers and not by the file.
 
 pub mod columnar;
 mod compress;
@@ -30,13 +32,15 @@ pub use text::write_text;
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId, Tick};
 
-/// A line of work that does one thing after the other: a connection, a thread, a query stream. From 0.
+/// A line of work that does one thing after the other: a connection, a thread, a query stream.
+/// From 0.
 pub type StreamNumber = u32;
 
 /// A scan within its trace, from 0 in the order of registration.
 pub type ScanNumber = u32;
 
-/// The largest number of streams and of scans that a trace may have; what keeps a hostile file from filling memory.
+/// The largest number of streams and of scans that a trace may have; what keeps a hostile file from
+/// filling memory.
 pub const MAX_NUMBER: u32 = 1 << 24;
 
 /// One thing that happened.
@@ -74,7 +78,8 @@ pub enum Action {
         /// The scan.
         scan: ScanNumber,
     },
-    /// From now on each of the stream's requests takes `ticks` of its own work, beside the wait for a miss.
+    /// From now on each of the stream's requests takes `ticks` of its own work, beside the wait for
+    /// a miss.
     Pace {
         /// Ticks per request; streams begin with 1.
         ticks: u32,
@@ -91,7 +96,8 @@ pub enum Action {
 pub struct Registration {
     /// The scan's number in this trace.
     pub scan: ScanNumber,
-    /// Scans of one kind share the estimate of pace that a new one starts from; below [`pagecast_core::predictor::KINDS`].
+    /// Scans of one kind share the estimate of pace that a new one starts from; below
+    /// [`pagecast_core::predictor::KINDS`].
     pub kind: u8,
     /// The end of the scan's axis.
     pub length: u64,
@@ -121,11 +127,13 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or what it holds is no record. After an error the source is of no further use.
+    /// The file cannot be read, or what it holds is no record. After an error the source is of no
+    /// further use.
     fn next(&mut self) -> Result<Option<Record>, TraceError>;
 
-    /// Appends to `pages` what the next records ask for, as long as these only read pages, in stream 0 and outside scans;
-    /// perhaps none of them. A format that holds nothing else is read faster so than record by record.
+    /// Appends to `pages` what the next records ask for, as long as these only read pages, in
+    /// stream 0 and outside scans; perhaps none of them. A format that holds nothing else is read
+    /// faster so than record by record.
     ///
     /// # Errors
     ///

@@ -1,8 +1,10 @@
-//! Numbers pages from 0 in the order in which they first come, so that a page table can be an array.
+//! Numbers pages from 0 in the order in which they first come, so that a page table can be an
+//! array.
 //!
-//! Page ids of databases lie in long runs, so their numbers are kept in chunks of neighbouring ids, found through a
-//! small table: one cache miss per look-up at worst, and none in a scan. Ids without such runs (hashes) would waste
-//! most of each chunk; when they do, the numbering changes over to one hash table, once.
+//! Page ids of databases lie in long runs, so their numbers are kept in chunks of neighbouring ids,
+//! found through a small table: one cache miss per look-up at worst, and none in a scan. Ids
+//! without such runs (hashes) would waste most of each chunk; when they do, the numbering changes
+//! over to one hash table, once.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -10,7 +12,8 @@ use pagecast_core::PageId;
 
 /// Ids per chunk.
 const CHUNK: usize = 1 << 10;
-/// Chunks may hold this many places per page before the hash table takes over: 16 bytes a page, as much as its entry.
+/// Chunks may hold this many places per page before the hash table takes over: 16 bytes a page, as
+/// much as its entry.
 const PLACES_PER_PAGE: usize = 8;
 /// Below this many chunks (4 MiB) nothing is worth changing.
 const FEW_CHUNKS: usize = 1 << 10;
@@ -31,7 +34,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct Numbering {
     pages: Vec<PageId>,
-    /// From the upper bits of an id to its chunk's place in `places`. Empty once `hashed` is in use.
+    /// From the upper bits of an id to its chunk's place in `places`. Empty once `hashed` is in
+    /// use.
     chunks: HashMap<u64, u32, FixedState>,
     places: Vec<u32>,
     /// The chunk of the id before, which is most often that of the next.
@@ -84,7 +88,8 @@ impl Numbering {
         chunk as u32
     }
 
-    /// Changes over to the hash table if the chunks are mostly empty. Cheap; to be called now and then.
+    /// Changes over to the hash table if the chunks are mostly empty. Cheap; to be called now and
+    /// then.
     pub(crate) fn adapt(&mut self) {
         let sparse = self.chunks.len() > FEW_CHUNKS && self.places.len() > PLACES_PER_PAGE * self.pages.len();
         if sparse && self.hashed.is_none() {

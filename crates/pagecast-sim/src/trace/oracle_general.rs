@@ -1,6 +1,8 @@
-//! libCacheSim's oracleGeneral: 24 bytes a request, little endian: u32 time, u64 id, u32 size, i64 next access.
+//! libCacheSim's oracleGeneral: 24 bytes a request, little endian: u32 time, u64 id, u32 size, i64
+//! next access.
 //!
-//! Only the id is used. Id 0 is reserved there; the other way round, [`write_oracle_general`] adds 1 to every id.
+//! Only the id is used. Id 0 is reserved there; the other way round, [`write_oracle_general`] adds
+//! 1 to every id.
 
 use super::error::{Place, TraceError};
 use super::{Record, Source};
@@ -77,8 +79,8 @@ impl<R: BufRead> Source for OracleGeneral<R> {
     }
 }
 
-/// Writes `requests` in oracleGeneral, ids plus 1, with the true next access of each. The next accesses need the whole
-/// trace at once.
+/// Writes `requests` in oracleGeneral, ids plus 1, with the true next access of each. The next
+/// accesses need the whole trace at once.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Text: one page a line (ours and that of the LIRS authors), and runs of pages a line (that of the ARC authors).
+//! Text: one page a line (ours and that of the LIRS authors), and runs of pages a line (that of the
+//! ARC authors).
 
 use super::error::{TraceError, excerpt};
 use super::lines::{Lines, direction, number, page_id, words};
@@ -6,10 +7,12 @@ use super::{Action, Record, Source};
 use pagecast_core::{PageId, RelationId};
 use std::io::{BufRead, Write};
 
-/// `PAGE [r|w] [RELATION]` a line; blank lines, and lines that begin with `#`, say nothing. Without a relation, PAGE is
-/// the page's 64-bit id, with or without a sign (traces whose ids are hashes have both); with one, its block.
+/// `PAGE [r|w] [RELATION]` a line; blank lines, and lines that begin with `#`, say nothing. Without
+/// a relation, PAGE is the page's 64-bit id, with or without a sign (traces whose ids are hashes
+/// have both); with one, its block.
 ///
-/// The LIRS authors' files are the same with lines of `*`, which mark where a trace ends and are passed over.
+/// The LIRS authors' files are the same with lines of `*`, which mark where a trace ends and are
+/// passed over.
 pub(crate) struct Text<R> {
     lines: Lines<R>,
     stars: bool,
@@ -56,8 +59,8 @@ fn parse(line: &[u8]) -> Result<(PageId, bool), String> {
     }
 }
 
-/// Whether the lines that `beginning` has whole are two numbers each, of which the first only rises and the second changes:
-/// what stands first may be a time, and what stands second the page.
+/// Whether the lines that `beginning` has whole are two numbers each, of which the first only rises
+/// and the second changes: what stands first may be a time, and what stands second the page.
 pub(crate) fn may_be_timed(beginning: &[u8]) -> bool {
     let whole = &beginning[..beginning.iter().rposition(|&byte| byte == b'\n').unwrap_or(0)];
     let said = |line: &&[u8]| !line.is_empty() && line[0] != b'#';
@@ -103,7 +106,8 @@ impl<R: BufRead> Source for Text<R> {
 /// A line of an ARC trace asks for no more pages than this; 2^24 pages of 512 bytes are 8 GiB.
 const MAX_RUN: u64 = 1 << 24;
 
-/// ARC's `.lis`: `START COUNT IGNORED REQUEST` a line asks for COUNT pages from START on (Megiddo and Modha, FAST 2003).
+/// ARC's `.lis`: `START COUNT IGNORED REQUEST` a line asks for COUNT pages from START on (Megiddo
+/// and Modha, FAST 2003).
 pub(crate) struct Lis<R> {
     lines: Lines<R>,
     next: u64,
@@ -151,7 +155,8 @@ impl<R: BufRead> Source for Lis<R> {
     }
 }
 
-/// Writes the requests of `source` as text; scans are not part of that format and are left out. Returns how many.
+/// Writes the requests of `source` as text; scans are not part of that format and are left out.
+/// Returns how many.
 ///
 /// # Errors
 ///

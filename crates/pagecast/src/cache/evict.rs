@@ -17,9 +17,9 @@
 //! * To make room for a page ahead, no page leaves that a scan wants, be it later. Whoever is
 //!   wanted last could leave without harm if estimates were exact and all frames were looked at;
 //!   with samples, letting pages go that are wanted later than the page ahead read 12 to 27 % more
-//!   bytes in a pool that everybody competes for (`docs/benchmarks.md`).
-//! * A policy that does not ask the predictor may not give up a flagged page ([`super::ahead`]) that
-//!   is still wanted, as long as it finds another. One that does ask has weighed it.
+//!   bytes in a pool that everybody competes for.
+//! * A policy that does not ask the predictor may not give up a flagged page ([`super::ahead`])
+//!   that is still wanted, as long as it finds another. One that does ask has weighed it.
 //!
 //! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of
 //! its own; while there are flagged pages, other evictions of a policy that does not ask for one

@@ -124,7 +124,7 @@ pub(crate) async fn read(
 
 /// How many pages a read may have on their way: two requests, but of a small pool only a share, so
 /// that many reads at once leave frames to each other: frames on their way hold nothing that could
-/// be hit (measured in `docs/benchmarks.md`).
+/// be hit.
 fn window(frames: u32, page_size: u32) -> usize {
     let share = (frames as usize / 128).max(2);
     share.min(2 * pages_of_a_request(page_size))

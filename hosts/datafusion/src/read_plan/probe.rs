@@ -1,9 +1,10 @@
 //! What the opener and its decoder ask for.
 //!
-//! The columns of a scan, down to the leaves of a nested one, are chosen inside DataFusion's opener. One row group of each
-//! file is opened by that same opener, over a reader that serves the footer, notes the byte ranges it is asked for, and
-//! stops. The columns that these lie in are the columns of the file's other row groups, and the decoder says which
-//! bytes of them it will ask for.
+//! The columns of a scan, down to the leaves of a nested one, are chosen inside DataFusion's
+//! opener. One row group of each file is opened by that same opener, over a reader that serves the
+//! footer, notes the byte ranges it is asked for, and stops. The columns that these lie in are the
+//! columns of the file's other row groups, and the decoder says which bytes of them it will ask
+//! for.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,8 +116,8 @@ impl Columns {
     }
 }
 
-/// The scan's source over the noting reader: same pruning, same columns, but decoding asks for all of them at once,
-/// and what it counts does not reach the scan's metrics.
+/// The scan's source over the noting reader: same pruning, same columns, but decoding asks for all
+/// of them at once, and what it counts does not reach the scan's metrics.
 fn probing_source(source: &ParquetSource) -> Result<Arc<dyn FileSource>> {
     let options = source.table_parquet_options().clone();
     let while_decoding = options.global.pushdown_filters;
@@ -137,8 +138,8 @@ fn probing_source(source: &ParquetSource) -> Result<Arc<dyn FileSource>> {
     Ok(projected.unwrap_or_else(|| Arc::new(probe)))
 }
 
-/// What the opener is answered, and what it asked for; nothing if it never got as far as data. Rides on the file that
-/// is opened.
+/// What the opener is answered, and what it asked for; nothing if it never got as far as data.
+/// Rides on the file that is opened.
 #[derive(Clone)]
 struct Inquiry {
     footer: Arc<ParquetMetaData>,

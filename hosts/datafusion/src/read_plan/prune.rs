@@ -1,7 +1,8 @@
-//! What a scan's filter leaves of a file, by DataFusion's own pruning of files, row groups and pages.
+//! What a scan's filter leaves of a file, by DataFusion's own pruning of files, row groups and
+//! pages.
 //!
-//! The opener does the same when it reads, and has the last word. Here it is done for all row groups of a file at once
-//! and before any is opened, so that what is pruned costs next to nothing.
+//! The opener does the same when it reads, and has the last word. Here it is done for all row
+//! groups of a file at once and before any is opened, so that what is pruned costs next to nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,7 +50,8 @@ impl<'a> Pruner<'a> {
         }
     }
 
-    /// Whether statistics of the whole file, or the folder that it is in, leave nothing of it. No footer is needed.
+    /// Whether statistics of the whole file, or the folder that it is in, leave nothing of it. No
+    /// footer is needed.
     pub(super) fn leaves_nothing(&self, file: &PartitionedFile) -> Result<bool> {
         let schema = self.source.table_schema().file_schema();
         let pruner = self.filter(file)?.and_then(|filter| FilePruner::try_new(filter, schema, file, Count::new()));
@@ -91,7 +93,8 @@ impl<'a> Pruner<'a> {
             counts.row_groups_pruned_statistics.add_matched(by_pages);
             counts.row_groups_pruned_bloom_filter.add_matched(by_pages);
             if by_pages > 0 {
-                // Once more, for the counts: nobody will open these row groups, so nobody else counts their pages.
+                // Once more, for the counts: nobody will open these row groups, so nobody else
+                // counts their pages.
                 let pages = PagePruningAccessPlanFilter::new(&filter, Arc::clone(&schema));
                 let parquet = footer.file_metadata().schema_descr();
                 pages.prune_plan_with_page_index(without_pages, &schema, parquet, footer, &counts);
@@ -100,8 +103,9 @@ impl<'a> Pruner<'a> {
         Ok(left)
     }
 
-    /// The filter in terms of the columns and types that the file has, and these. Nothing if there is no filter, or if
-    /// only the opener can adapt it: the file has times of 96 bits, or the filter names what is in no file.
+    /// The filter in terms of the columns and types that the file has, and these. Nothing if there
+    /// is no filter, or if only the opener can adapt it: the file has times of 96 bits, or the
+    /// filter names what is in no file.
     fn filter_of_file(
         &self,
         file: &PartitionedFile,
@@ -140,7 +144,8 @@ impl<'a> Pruner<'a> {
         left.build()
     }
 
-    /// Prunes pages where there are several: a page that is a whole column chunk says what its row group has said.
+    /// Prunes pages where there are several: a page that is a whole column chunk says what its row
+    /// group has said.
     fn by_pages(
         &self,
         filter: &Arc<dyn PhysicalExpr>,

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
-//! The plan is exact: what was planned is what the scan then asked for, and what was registered covers it.
+//! The plan is exact: what was planned is what the scan then asked for, and what was registered
+//! covers it.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! TPC-H at scale factor 0.01 in Parquet, in row groups and pages small enough that there is much to prune.
+//! TPC-H at scale factor 0.01 in Parquet, in row groups and pages small enough that there is much
+//! to prune.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ const SCALE: f64 = 0.01;
 pub(crate) const TABLES: [&str; 8] =
     ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"];
 
-/// The folder that holds one folder per table; made by the first test that wants it, removed by the system with the
-/// rest of its temporary files.
+/// The folder that holds one folder per table; made by the first test that wants it, removed by the
+/// system with the rest of its temporary files.
 pub(crate) fn tpch() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER.get_or_init(generate).path()

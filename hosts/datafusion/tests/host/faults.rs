@@ -24,7 +24,8 @@ async fn query(ctx: &SessionContext, sql: &str) -> Result<()> {
     ctx.sql(sql).await?.collect().await.map(drop)
 }
 
-/// Fails unless the error is one line that names the file, and the session still answers for its other table.
+/// Fails unless the error is one line that names the file, and the session still answers for its
+/// other table.
 async fn assert_named(ctx: &SessionContext, fault: &str, result: Result<()>) {
     let error = result.unwrap_err().to_string();
     assert!(error.contains(fault), "{error}");

@@ -1,4 +1,5 @@
-//! Plan nodes that refuse other children keep those that they have. Readers of Delta tables have such nodes.
+//! Plan nodes that refuse other children keep those that they have. Readers of Delta tables have
+//! such nodes.
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,7 +5,8 @@ use arrow::datatypes::{DataType, Float64Type};
 use arrow::util::display::array_value_to_string;
 use datafusion::prelude::SessionContext;
 
-/// How far two floats may be apart, relative to the larger one: partial sums are added in another order.
+/// How far two floats may be apart, relative to the larger one: partial sums are added in another
+/// order.
 const TOLERANCE: f64 = 1e-9;
 
 #[derive(Clone, PartialEq, Debug)]

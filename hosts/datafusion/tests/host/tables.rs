@@ -107,7 +107,8 @@ async fn joins_whose_build_side_narrows_the_scan() {
     let sql = "SELECT id, name FROM few JOIN t ON wanted = id";
     compare(define, &[sql, "SELECT count(*) FROM t WHERE id NOT IN (SELECT wanted FROM few)"]).await;
 
-    // The dynamic filter reaches the in-order scan: most row groups are planned or opened, and not read.
+    // The dynamic filter reaches the in-order scan: most row groups are planned or opened, and not
+    // read.
     let ctx = Session::plain(2).context();
     define(&ctx).await;
     let pool = pool(4 << 20);

@@ -1,4 +1,5 @@
-//! TPC-H queries 1 to 22 give what stock DataFusion gives, however they are delivered and however small the pool.
+//! TPC-H queries 1 to 22 give what stock DataFusion gives, however they are delivered and however
+//! small the pool.
 
 use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
@@ -50,7 +51,8 @@ async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec
     results
 }
 
-/// What stock DataFusion answers. Pruning and partitions change how it gets there, not what it says.
+/// What stock DataFusion answers. Pruning and partitions change how it gets there, not what it
+/// says.
 async fn expected() -> &'static [Vec<Row>] {
     static EXPECTED: OnceCell<Vec<Vec<Row>>> = OnceCell::const_new();
     EXPECTED.get_or_init(|| all_queries(Session::plain(4), None)).await

@@ -162,8 +162,8 @@ impl Predictive {
             samples => samples.min(count.max(MAX_SAMPLES)),
         };
         if let Some(learned) = &search.learned {
-            // In a loop the pages to give up are those that came in last. What scans alone have read is
-            // the oracle's to judge, and what came in last no more than the rest of it.
+            // In a loop the pages to give up are those that came in last. What scans alone have
+            // read is the oracle's to judge, and what came in last no more than the rest of it.
             let arrivals = learned.front().into_iter().chain(self.kept.latest());
             let used = |frame: &FrameId| frame.0 < count && learned.history(*frame) != History::Scanned;
             arrivals.filter(used).for_each(|frame| _ = rank(frame));

@@ -1,8 +1,9 @@
-//! Our own trace format: columns, compressed by zstd, scans included. `docs/trace-format.md` is its description.
+//! Our own trace format: columns, compressed by zstd, scans included. `docs/trace-format.md` is its
+//! description.
 //!
-//! Columns compress well because neighbours in a column are alike: pages are stored as differences within their scan or
-//! stream, so that a sequential scan is a run of ones. Blocks of up to [`BLOCK`] records keep reader and writer in
-//! bounded memory, and each is checked by itself.
+//! Columns compress well because neighbours in a column are alike: pages are stored as differences
+//! within their scan or stream, so that a sequential scan is a run of ones. Blocks of up to
+//! [`BLOCK`] records keep reader and writer in bounded memory, and each is checked by itself.
 
 mod read;
 mod varint;
@@ -40,9 +41,10 @@ const CORRELATED_DESCENDING: u8 = 2;
 
 /// The columns of a block, each a byte string.
 ///
-/// kinds: a byte a record. streams: the difference to the record before. scans: for requests of a scan, reports and ends,
-/// the difference to the scan named before. pages: for requests, the difference to the last page of the same scan, or
-/// of the same stream outside scans. values: what else a record has to say.
+/// kinds: a byte a record. streams: the difference to the record before. scans: for requests of a
+/// scan, reports and ends, the difference to the scan named before. pages: for requests, the
+/// difference to the last page of the same scan, or of the same stream outside scans. values: what
+/// else a record has to say.
 #[derive(Default)]
 struct BlockColumns {
     kinds: Vec<u8>,
@@ -64,7 +66,8 @@ impl BlockColumns {
     }
 }
 
-/// What differences are taken against; starts anew with every block, so that a block stands for itself.
+/// What differences are taken against; starts anew with every block, so that a block stands for
+/// itself.
 #[derive(Default)]
 struct Before {
     stream: u64,

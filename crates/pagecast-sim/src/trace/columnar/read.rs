@@ -264,7 +264,8 @@ fn take_runs(values: &mut &[u8]) -> Result<Vec<Run>, &'static str> {
     Ok(runs)
 }
 
-/// A run that is stored as differences to `(block, position)` where the one before it ended, and where it ends itself.
+/// A run that is stored as differences to `(block, position)` where the one before it ended, and
+/// where it ends itself.
 fn take_run(values: &mut &[u8], (block, position): (u64, u64)) -> Result<(Run, (u64, u64)), &'static str> {
     let run = Run {
         first: narrow(take_difference(values, block).ok_or(SHORT_REGISTRATION)?)?,

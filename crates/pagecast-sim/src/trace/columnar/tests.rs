@@ -39,7 +39,8 @@ fn extent() -> impl Strategy<Value = Extent> {
     ]
 }
 
-/// Records whose scans are numbered as the format demands: the first registers scan 0, and one for each further worker.
+/// Records whose scans are numbered as the format demands: the first registers scan 0, and one for
+/// each further worker.
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let parts = prop::collection::vec((any::<u32>(), extent()), 0..3);
     let registration = (any::<u8>(), any::<u64>(), parts);
@@ -98,7 +99,8 @@ fn many_blocks_and_few_bytes() {
     assert_eq!(read(&bytes).unwrap(), records);
 }
 
-/// Traces with scans of several workers were written once: kind 9 with their number behind the axis.
+/// Traces with scans of several workers were written once: kind 9 with their number behind the
+/// axis.
 #[test]
 fn a_scan_of_several_workers_is_refused_by_name() {
     let run = Run { first: 0, blocks: 30, position: 0, span: 30 };

@@ -1,4 +1,5 @@
-//! Whole numbers in as few bytes as they need: seven bits a byte, the lowest first, the eighth says that more follow.
+//! Whole numbers in as few bytes as they need: seven bits a byte, the lowest first, the eighth says
+//! that more follow.
 
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
