@@ -52,7 +52,7 @@ fn main() -> Result<(), Error> {
     };
     let device = Device::new(files, Some(model));
     let policy = PolicySpec::parse(policy)?;
-    let pool = Pool::new(PoolOptions { memory: POOL, policy, device, ..PoolOptions::default() })?;
+    let pool = Pool::new(PoolOptions::default().memory(POOL).policy(policy).device(device))?;
     let table = pool.open("table".as_ref())?;
     let decoding = Duration::from_secs_f64(decoding.parse::<f64>()? / 1e3);
     let bench = Arc::new(Bench { pool, table, delivery: delivery.parse()?, decoding });
