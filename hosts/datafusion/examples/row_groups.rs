@@ -62,7 +62,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     ctx.register_parquet("t", location, ParquetReadOptions::default()).await?;
     if side == "pool" {
         let pool = Pool::new(PoolOptions::default().memory(64 << 20))?;
-        pagecast_datafusion::install(&ctx, pool);
+        pagecast_datafusion::install(&ctx, pool)?;
     }
     let middle = files * row_groups * ROWS / 2;
     for sql in [

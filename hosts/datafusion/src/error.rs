@@ -12,6 +12,12 @@ use thiserror::Error;
 /// An error of this host. Reaches the user inside a `DataFusionError`, as one line.
 #[derive(Clone, Debug, Error)]
 pub enum HostError {
+    /// The session has a pool already.
+    #[error("session {session} has a pool already; use the host of the first install, or install into a new session")]
+    Installed {
+        /// The session's id.
+        session: String,
+    },
     /// The bytes at the end of the file are not a Parquet footer, or not a whole one.
     #[error("{}: not a readable Parquet file: {source}", path.display())]
     Footer {

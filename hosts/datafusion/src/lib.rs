@@ -16,7 +16,7 @@
 //! # SessionContext::new().sql(&sql).await?.collect().await?;
 //! let ctx = SessionContext::new();
 //! let pool = Pool::new(PoolOptions::default().memory(64 << 20))?;
-//! pagecast_datafusion::install(&ctx, pool.clone());
+//! pagecast_datafusion::install(&ctx, pool.clone())?;
 //!
 //! ctx.register_parquet("orders", folder, ParquetReadOptions::default()).await?;
 //! let urgent = ctx.sql("SELECT column1 FROM orders WHERE column2 = 'high'").await?;
@@ -195,13 +195,31 @@ impl fmt::Debug for Host {
 /// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: in order and
 /// registered.
 ///
-/// Tables may be registered before or after. Install once per session.
-pub fn install(ctx: &SessionContext, pool: Pool) -> Arc<Host> {
+/// Tables may be registered before or after.
+///
+/// # Errors
+///
+/// The session has a pool already ([`HostError::Installed`]). It keeps that one.
+pub fn install(ctx: &SessionContext, pool: Pool) -> std::result::Result<Arc<Host>, HostError> {
     install_with(ctx, pool, HostOptions::default())
 }
 
 /// [`install`] with a choice of delivery.
-pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> Arc<Host> {
+///
+/// # Errors
+///
+/// As [`install`].
+pub fn install_with(
+    ctx: &SessionContext,
+    pool: Pool,
+    options: HostOptions,
+) -> std::result::Result<Arc<Host>, HostError> {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    // A second rule would exchange sources that the first one has exchanged already.
+    if state.physical_optimizers().iter().any(|rule| rule.name() == rule::NAME) {
+        return Err(HostError::Installed { session: state.session_id().to_owned() });
+    }
     let host = Arc::new(Host {
         pool,
         options,
@@ -211,8 +229,6 @@ pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> A
         refused: AtomicU64::new(0),
         running: Mutex::default(),
     });
-    let state = ctx.state_ref();
-    let mut state = state.write();
     let rule = Arc::new(rule::PoolUnderParquet::new(Arc::clone(&host)));
     let planner = naming::NamingPlanner { inner: Arc::clone(state.query_planner()), host: Arc::clone(&host) };
     let mut with_rule = SessionStateBuilder::new_from_existing(state.clone())
@@ -225,7 +241,7 @@ pub fn install_with(ctx: &SessionContext, pool: Pool, options: HostOptions) -> A
         with_rule = with_rule.with_table_factory(PARQUET.to_owned(), Arc::new(factory));
     }
     *state = with_rule.build();
-    host
+    Ok(host)
 }
 
 /// The file type whose tables the host reads.

@@ -21,6 +21,9 @@ use crate::reader::PoolReaderFactory;
 use crate::source::{PoolScan, Streams};
 use crate::{Delivery, Host};
 
+/// What the rule is called. A session that has a rule of this name has a pool.
+pub(crate) const NAME: &str = "pagecast";
+
 /// Replaces how local Parquet files are read, and nothing else of a plan.
 ///
 /// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool.
@@ -116,7 +119,7 @@ impl PhysicalOptimizerRule for PoolUnderParquet {
     }
 
     fn name(&self) -> &str {
-        "pagecast"
+        NAME
     }
 
     fn schema_check(&self) -> bool {

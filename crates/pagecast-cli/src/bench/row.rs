@@ -108,7 +108,7 @@ impl Setting {
                         .recorder(reader.requests.clone()),
                 )?;
                 let options = HostOptions { delivery: *delivery, ..HostOptions::default() };
-                reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options));
+                reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options)?);
             }
         }
         Ok(reader)

@@ -15,7 +15,7 @@ use crate::tables;
 pub(super) async fn bytes(setting: &Setting) -> anyhow::Result<u64> {
     let ctx = setting.session().await?;
     let pool = Pool::new(PoolOptions::default().memory(16 << 20))?;
-    let host = pagecast_datafusion::install(&ctx, pool);
+    let host = pagecast_datafusion::install(&ctx, pool)?;
     let mut ranges: BTreeMap<PathBuf, Vec<Range<u64>>> = BTreeMap::new();
     let mut planned = HashSet::new();
     for query in setting.list.iter().flatten().filter(|query| planned.insert(&query.sql)) {

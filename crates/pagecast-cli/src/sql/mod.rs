@@ -141,7 +141,7 @@ impl Session {
         for closed in &closed {
             say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
         }
-        pagecast_datafusion::install(&ctx, pool.clone());
+        pagecast_datafusion::install(&ctx, pool.clone())?;
         Ok(Self { ctx, pool, tables, closed, screen: Screen::open(args.rows) })
     }
 

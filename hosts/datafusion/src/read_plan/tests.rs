@@ -85,7 +85,7 @@ impl Scene {
         let requested = Arc::new(Requested::default());
         let recorder = Arc::clone(&requested) as Arc<dyn Recorder>;
         let options = PoolOptions::default().memory(4 << 20).page_size(PAGE as u32).recorder(recorder);
-        let host = install(&ctx, Pool::new(options).unwrap());
+        let host = install(&ctx, Pool::new(options).unwrap()).unwrap();
         Self { ctx, host, requested }
     }
 

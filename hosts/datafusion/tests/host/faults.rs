@@ -41,7 +41,7 @@ async fn a_broken_file_ends_its_query_only() {
                 let (broken, good) = folders(fault);
                 let ctx = Session::plain(partitions).context();
                 let pool = pool(1 << 20);
-                install_with(&ctx, pool.clone(), HostOptions { delivery, ..HostOptions::default() });
+                install_with(&ctx, pool.clone(), HostOptions { delivery, ..HostOptions::default() }).unwrap();
                 register(&ctx, "good", good.path()).await;
                 register(&ctx, "broken", broken.path()).await;
                 for sql in [
@@ -61,7 +61,7 @@ async fn a_broken_file_makes_no_table() {
     let fault = "footer-length.parquet";
     let (broken, good) = folders(fault);
     let ctx = Session::plain(2).context();
-    let host = pagecast_datafusion::install(&ctx, pool(1 << 20));
+    let host = pagecast_datafusion::install(&ctx, pool(1 << 20)).unwrap();
     register(&ctx, "good", good.path()).await;
     for location in [broken.path().display().to_string(), broken.path().join(fault).display().to_string()] {
         let sql = format!("CREATE EXTERNAL TABLE broken STORED AS PARQUET LOCATION '{location}'");
@@ -82,7 +82,7 @@ async fn a_broken_file_makes_no_table() {
 async fn a_file_without_bytes_fails_by_name() {
     let (_, good) = folders("footer-length.parquet");
     let ctx = Session::plain(2).context();
-    pagecast_datafusion::install(&ctx, pool(1 << 20));
+    pagecast_datafusion::install(&ctx, pool(1 << 20)).unwrap();
     register(&ctx, "good", good.path()).await;
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("full.parquet"), &numbers(0, 10), 10);

@@ -7,7 +7,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use pagecast::{Pool, PoolOptions, PredictorConfig};
-use pagecast_datafusion::install;
+use pagecast_datafusion::{HostError, install};
 
 use crate::data::{Session, numbers, register, write};
 use crate::rows::{Row, rows, run, same_rows};
@@ -22,7 +22,7 @@ async fn with_numbers(folder: &std::path::Path, partitions: usize) -> (SessionCo
     let ctx = Session::plain(partitions).context();
     register(&ctx, "numbers", folder).await;
     let pool = pool(1 << 20);
-    install(&ctx, pool.clone());
+    install(&ctx, pool.clone()).unwrap();
     (ctx, pool)
 }
 
@@ -172,7 +172,7 @@ async fn a_scan_without_room_in_the_predictor_runs_all_the_same() {
     register(&ctx, "numbers", folder.path()).await;
     let predictor = Some(PredictorConfig { scans: 1, parts: 1, runs: 1, cells: 1, ..PredictorConfig::EMPTY });
     let pool = Pool::new(PoolOptions::default().memory(1 << 20).page_size(4096).predictor(predictor));
-    let host = install(&ctx, pool.unwrap());
+    let host = install(&ctx, pool.unwrap()).unwrap();
     let sql = "SELECT sum(id), max(even) FROM numbers";
     assert_eq!(run(&ctx, sql).await, run(&expected_of, sql).await);
     assert_eq!(host.unregistered_scans(), 1);
@@ -222,10 +222,26 @@ async fn listings_with_a_time_to_live_and_limits_of_memory_stay() {
     for (runtime, kept) in [(lasting, true), (RuntimeEnvBuilder::new(), false)] {
         let runtime = runtime.with_memory_limit(1 << 20, 1.0).build_arc().unwrap();
         let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), Arc::clone(&runtime));
-        install(&ctx, pool(1 << 20));
+        install(&ctx, pool(1 << 20)).unwrap();
         let now = ctx.runtime_env();
         assert_eq!(now.cache_manager.get_list_files_cache().is_some(), kept);
         assert!(Arc::ptr_eq(&now.memory_pool, &runtime.memory_pool));
         assert!(runtime.cache_manager.get_list_files_cache().is_some(), "other sessions of the runtime are left alone");
     }
+}
+
+#[tokio::test]
+async fn a_second_install_is_refused_and_the_first_pool_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ctx, first) = with_numbers(folder.path(), 2).await;
+    let second = pool(1 << 20);
+    let error = install(&ctx, second.clone()).unwrap_err();
+    assert!(matches!(error, HostError::Installed { .. }), "{error:?}");
+    assert!(error.to_string().contains("install into a new session"), "{error}");
+    assert_eq!(run(&ctx, "SELECT id FROM numbers").await.len(), ROWS as usize);
+    assert!(first.stats().requests > 0);
+    assert_eq!(second.stats().requests, 0, "the refused pool was read through");
+    // The same pool twice is two rules, too; another session may have it.
+    assert!(install(&ctx, first.clone()).is_err());
+    assert!(install(&SessionContext::new(), first).is_ok());
 }

@@ -45,7 +45,7 @@ async fn functions_that_show_the_order_of_rows_show_that_of_the_files() {
         for partitions in [1, number as usize] {
             let ctx = session(folder.path(), partitions).await;
             let pool = pool(1 << 20);
-            install_with(&ctx, pool.clone(), HostOptions::default());
+            install_with(&ctx, pool.clone(), HostOptions::default()).unwrap();
             for sql in QUERIES {
                 let expected = run(&stock, sql).await;
                 for _ in 0..3 {
@@ -68,7 +68,7 @@ async fn large_files_and_sessions_that_do_not_care_are_read_by_all_streams() {
     ] {
         let ctx = session(folder.path(), 2).await;
         ctx.state_ref().write().config_mut().options_mut().optimizer.repartition_file_min_size = small;
-        install_with(&ctx, pool(1 << 20), HostOptions { keep_order, ..HostOptions::default() });
+        install_with(&ctx, pool(1 << 20), HostOptions { keep_order, ..HostOptions::default() }).unwrap();
         let plan = format!("{:?}", run(&ctx, &format!("EXPLAIN {}", QUERIES[1])).await);
         assert!(plan.contains(plan_has), "{plan}");
         assert_eq!(plan.contains("delivery=in-order"), plan_has.contains("delivery"), "{plan}");

@@ -106,7 +106,7 @@ async fn who_refuses_other_children_keeps_his_plan() {
     register(&stock, "t", folder.path()).await;
     let state = SessionStateBuilder::new_from_existing(stock.state()).with_physical_optimizer_rule(Arc::new(Refuse));
     let ours = SessionContext::new_with_state(state.build());
-    let host = install(&ours, pool(1 << 20));
+    let host = install(&ours, pool(1 << 20)).unwrap();
 
     let sql = "SELECT count(*), sum(id) FROM t WHERE even AND name LIKE '%7%'";
     assert_eq!(run(&ours, sql).await, run(&stock, sql).await);

@@ -30,7 +30,7 @@ async fn small_row_groups_give_what_stock_gives() {
         with_small(&stock, folder.path()).await;
         with_small(&ours, folder.path()).await;
         let pool = pool(1 << 20);
-        install(&ours, pool.clone());
+        install(&ours, pool.clone()).unwrap();
         for sql in [
             "SELECT count(*) FROM t",
             "SELECT count(*), sum(id), max(name) FROM t WHERE even",
@@ -91,7 +91,7 @@ async fn what_is_pruned_is_counted_once_as_stock_does() {
         for ctx in [&stock, &ours] {
             with_small(ctx, folder.path()).await;
         }
-        install(&ours, pool(4 << 20));
+        install(&ours, pool(4 << 20)).unwrap();
         for sql in [
             "SELECT count(*), sum(id) FROM t WHERE id >= 1005",
             "SELECT * FROM t WHERE id = 77",
@@ -117,7 +117,7 @@ async fn more_files_than_a_process_may_open_are_one_table() {
     }
     let ctx = Session::plain(2).context();
     register(&ctx, "t", folder.path()).await;
-    let host = install(&ctx, pool(1 << 20));
+    let host = install(&ctx, pool(1 << 20)).unwrap();
     let sum: i64 = (0..3000).sum();
     for _ in 0..2 {
         assert_eq!(format!("{:?}", run(&ctx, "SELECT sum(id) FROM t").await), format!("[[Text(\"{sum}\")]]"));

@@ -24,7 +24,7 @@ async fn compare<F: AsyncFn(&SessionContext)>(define: F, queries: &[&str]) {
         define(&stock).await;
         define(&ours).await;
         let pool = pool(1 << 20);
-        install(&ours, pool.clone());
+        install(&ours, pool.clone()).unwrap();
         for sql in queries {
             let (expected, result) = (run(&stock, sql).await, run(&ours, sql).await);
             assert!(same_rows(&expected, &result), "{sql} in {partitions}: {expected:?}, but {result:?}");
@@ -112,7 +112,7 @@ async fn joins_whose_build_side_narrows_the_scan() {
     let ctx = Session::plain(2).context();
     define(&ctx).await;
     let pool = pool(4 << 20);
-    install(&ctx, pool.clone());
+    install(&ctx, pool.clone()).unwrap();
     run(&ctx, "SELECT id, name FROM t").await;
     let whole = pool.stats().bytes_requested;
     assert_eq!(run(&ctx, sql).await.len(), 2);
@@ -135,7 +135,7 @@ async fn bloom_filters_prune_what_was_planned() {
 
     let ctx = Session::plain(2).context();
     define(&ctx).await;
-    install(&ctx, pool(4 << 20));
+    install(&ctx, pool(4 << 20)).unwrap();
     let analyzed = format!("{:?}", run(&ctx, &format!("EXPLAIN ANALYZE {absent}")).await);
     let figure = |name: &str| {
         let (_, rest) = analyzed.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("no {name} in {analyzed}"));
@@ -155,7 +155,7 @@ async fn other_object_stores_are_left_alone() {
     let ctx = Session::plain(1).context();
     ctx.register_object_store(&"memory://here".parse().unwrap(), store);
     let pool = pool(1 << 20);
-    install(&ctx, pool.clone());
+    install(&ctx, pool.clone()).unwrap();
     ctx.sql("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'memory://here/a.parquet'").await.unwrap();
     let total = run(&ctx, "SELECT sum(id) FROM t").await;
     assert_eq!(format!("{total:?}"), r#"[[Text("4950")]]"#);

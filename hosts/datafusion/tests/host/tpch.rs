@@ -40,7 +40,7 @@ pub(crate) fn pool(memory: u64) -> Pool {
 
 async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec<Vec<Row>> {
     let ctx = session.tpch().await;
-    let host = host.map(|(pool, options)| install_with(&ctx, pool, options));
+    let host = host.map(|(pool, options)| install_with(&ctx, pool, options).unwrap());
     let mut results = Vec::new();
     for number in 1..=22 {
         results.push(run(&ctx, &query(number)).await);
