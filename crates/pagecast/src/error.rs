@@ -165,7 +165,7 @@ pub enum PoolError {
         /// The largest number of pages.
         max: u32,
     },
-    /// The relation was opened by another pool.
+    /// The relation was opened by another pool than the session or scan.
     #[error("{}: was opened by another pool; open it in the one that reads it", path.display())]
     OtherPool {
         /// The file.

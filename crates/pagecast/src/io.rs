@@ -13,7 +13,7 @@ use pagecast_core::PageId;
 
 use crate::PoolError;
 use crate::cache::Loading;
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, MAX_REQUEST, Reading, Request, read_full};
 use crate::sync::{Condvar, Mutex};
@@ -24,14 +24,14 @@ pub(crate) const ALIGNMENT: usize = 4096;
 /// A read to be done.
 pub(crate) enum Job {
     /// Neighbouring pages into their frames: in order, at least one, at most [`MAX_REQUEST`] bytes.
-    Load(Arc<Relation>, Loads),
+    Load(Arc<PagedFile>, Loads),
     /// Neighbouring pages into a buffer of the reader's.
     Past(PastRead, Arc<Answer>),
 }
 
 /// A read past the pool.
 pub(crate) struct PastRead {
-    pub(crate) relation: Arc<Relation>,
+    pub(crate) relation: Arc<PagedFile>,
     /// A multiple of [`ALIGNMENT`].
     pub(crate) offset: u64,
     pub(crate) len: usize,
@@ -140,7 +140,7 @@ impl Queue {
     }
 
     /// The next job in turn, if it is one more load of the same relation and of the same kind.
-    fn more(&self, relation: &Arc<Relation>, is_ahead: bool) -> Option<Loads> {
+    fn more(&self, relation: &Arc<PagedFile>, is_ahead: bool) -> Option<Loads> {
         let mut jobs = self.jobs.lock();
         if is_ahead && !jobs.waiting.is_empty() {
             return None;
@@ -158,7 +158,7 @@ impl Queue {
 
     /// Reads pages of one relation, each of the lists in a request of its own, and those that come
     /// in meanwhile with them, as many at once as the storage takes.
-    fn load(&self, relation: &Arc<Relation>, first: Loads, is_ahead: bool) {
+    fn load(&self, relation: &Arc<PagedFile>, first: Loads, is_ahead: bool) {
         let (mut first, read) = (Some(first), RefCell::new(Vec::new()));
         relation.storage().serve(&mut || {
             // Those that have ended since the storage asked last share one look at the file.
@@ -179,7 +179,7 @@ impl Job {
         }
     }
 
-    fn is_load_of(&self, relation: &Arc<Relation>) -> bool {
+    fn is_load_of(&self, relation: &Arc<PagedFile>) -> bool {
         matches!(self, Job::Load(of, _) if Arc::ptr_eq(of, relation))
     }
 
@@ -202,7 +202,7 @@ impl Buffers for Loads {
 
 /// Neighbouring pages on their way into their frames.
 struct LoadErrand<'r> {
-    relation: &'r Relation,
+    relation: &'r PagedFile,
     extent: Extent,
     /// Gone when it has ended.
     reading: Option<Reading<'r, Loads>>,
@@ -226,12 +226,12 @@ struct Extent {
 }
 
 impl Extent {
-    fn new(relation: &Relation, offset: u64, bytes: usize) -> Self {
+    fn new(relation: &PagedFile, offset: u64, bytes: usize) -> Self {
         Self { offset, bytes: (bytes as u64).min(relation.len().saturating_sub(offset)) }
     }
 
     /// Whether all of it was read.
-    fn check(self, relation: &Relation, answer: io::Result<usize>) -> Result<(), PoolError> {
+    fn check(self, relation: &PagedFile, answer: io::Result<usize>) -> Result<(), PoolError> {
         let source = match answer {
             Ok(read) if read as u64 == self.bytes => return Ok(()),
             Ok(read) => io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}")),
@@ -242,7 +242,7 @@ impl Extent {
 }
 
 impl<'r> LoadErrand<'r> {
-    fn new(relation: &'r Relation, mut loads: Loads, read: &'r RefCell<Vec<Read>>) -> Self {
+    fn new(relation: &'r PagedFile, mut loads: Loads, read: &'r RefCell<Vec<Read>>) -> Self {
         let first = loads.first().map_or(0, |loading| loading.access().page.block());
         let offset = u64::from(first) * u64::from(relation.page_size());
         let extent = Extent::new(relation, offset, loads.pieces().iter().map(|piece| piece.len()).sum());
@@ -283,7 +283,7 @@ impl Drop for LoadErrand<'_> {
 
 /// Ends loads whose storage has answered: with bytes of the relation's own generation, or with what
 /// is wrong.
-fn end_all(relation: &Relation, read: Vec<Read>) {
+fn end_all(relation: &PagedFile, read: Vec<Read>) {
     if read.is_empty() {
         return;
     }
@@ -299,7 +299,7 @@ fn end_all(relation: &Relation, read: Vec<Read>) {
     }
 }
 
-fn end(relation: &Relation, mut loading: Loading, outcome: &Result<(), PoolError>) {
+fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolError>) {
     let block = loading.access().page.block();
     match outcome.clone().and_then(|()| relation.verify_page(block, loading.bytes())) {
         Ok(page) => {
@@ -403,23 +403,23 @@ impl Future for Awaited {
 #[must_use = "loads that are not submitted fail"]
 pub(crate) struct Batch<'a> {
     threads: &'a IoThreads,
-    relation: &'a Arc<Relation>,
+    relation: &'a Arc<PagedFile>,
     loads: Vec<Loading>,
     is_ahead: bool,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<Relation>) -> Self {
+    pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<PagedFile>) -> Self {
         Self { threads, relation, loads: Vec::new(), is_ahead: false }
     }
 
     /// Of pages that nobody waits for.
-    pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<Relation>) -> Self {
+    pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<PagedFile>) -> Self {
         Self { threads, relation, loads: Vec::new(), is_ahead: true }
     }
 
     /// Whose pages it loads.
-    pub(crate) fn relation(&self) -> &Arc<Relation> {
+    pub(crate) fn relation(&self) -> &Arc<PagedFile> {
         self.relation
     }
 

@@ -20,14 +20,15 @@
 //! | `token` | who has a frame |
 //! | `frame_memory` | the frames' bytes; unsafe |
 //! | `cache` | frames, page table, loads, eviction: the protocol, with its invariants |
-//! | `relation` | open files, cut into pages |
+//! | `paged_file` | open files, cut into pages |
 //! | `io` | the threads that read |
 //! | `write` | pages that change: log, write-back, checkpoint, double writes |
 //! | `options` | what a pool is made of |
 //! | `pin`, `pin_mut` | a page in the caller's hands |
 //! | `engine` | requests, reads, pages ahead, and how the memory is divided |
+//! | `relation` | an open file in the caller's hands |
 //! | `scan`, `session` | what a caller keeps while it reads |
-//! | `pool` | what users call: [`Pool`], with resize, shares, writes, snapshot and [`warm`] restart |
+//! | `pool` | what users call: [`Pool`], with resize, writes, snapshot and [`warm`] restart |
 //! | [`metrics`] | a snapshot as Prometheus text |
 #![deny(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod io;
 mod machine_memory;
 pub mod metrics;
 mod options;
+mod paged_file;
 mod pin;
 mod pin_mut;
 mod pool;

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::cache::{Cache, Exclusive};
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::seal::Lsn;
 use crate::write::Writer;
 use crate::{Pin, PoolError};
@@ -24,7 +24,7 @@ use crate::{Pin, PoolError};
 /// # use pagecast::{Pool, PoolOptions};
 /// # let pool = Pool::new(PoolOptions::default()).unwrap();
 /// # let table = pool.open("table".as_ref()).unwrap();
-/// let mut page = pool.pin(&table, 0, None).unwrap();
+/// let mut page = table.pin(0, None).unwrap();
 /// page[0] = 1;
 /// ```
 ///
@@ -34,7 +34,7 @@ use crate::{Pin, PoolError};
 /// # use pagecast::{Pool, PoolOptions};
 /// # let pool = Pool::new(PoolOptions::default()).unwrap();
 /// # let table = pool.open_to_write("table".as_ref(), &Default::default()).unwrap();
-/// let page = pool.pin_mut(&table, 0, None).unwrap();
+/// let page = table.pin_mut(0, None).unwrap();
 /// drop(page);
 /// drop(page);
 /// ```
@@ -45,7 +45,7 @@ use crate::{Pin, PoolError};
 /// # use pagecast::{Pool, PoolOptions};
 /// # let pool = Pool::new(PoolOptions::default()).unwrap();
 /// # let table = pool.open_to_write("table".as_ref(), &Default::default()).unwrap();
-/// let mut page = pool.pin_mut(&table, 0, None).unwrap();
+/// let mut page = table.pin_mut(0, None).unwrap();
 /// let bytes = &mut page[..];
 /// drop(page);
 /// bytes[0] = 1;
@@ -54,7 +54,7 @@ use crate::{Pin, PoolError};
 pub struct PinMut<'a> {
     cache: &'a Cache,
     writer: &'a Writer,
-    relation: Arc<Relation>,
+    relation: Arc<PagedFile>,
     /// Taken when the pin goes only.
     exclusive: Option<Exclusive>,
     /// Whether a change waits for its log record.
@@ -62,7 +62,7 @@ pub struct PinMut<'a> {
 }
 
 impl<'a> PinMut<'a> {
-    pub(crate) fn new(cache: &'a Cache, writer: &'a Writer, relation: Arc<Relation>, exclusive: Exclusive) -> Self {
+    pub(crate) fn new(cache: &'a Cache, writer: &'a Writer, relation: Arc<PagedFile>, exclusive: Exclusive) -> Self {
         Self { cache, writer, relation, exclusive: Some(exclusive), is_unlogged: false }
     }
 

@@ -1,94 +1,62 @@
-//! Open files: one generation of each, cut into pages.
-//!
-//! A file that is open to be read is a fixed generation. One that is open to be written is the same
-//! relation for as long as its name stands for it, whatever the pool writes.
+//! Open files in the caller's hands: each knows its pool, so that none is read through another.
 
 use std::fmt;
+use std::future::Future;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::path::Path;
+use std::sync::Arc;
 
-use pagecast_core::{PageId, RelationId};
+use pagecast_core::policy::Access;
+use pagecast_core::{PageId, RelationId, ScanId};
 
-use crate::PoolError;
-use crate::seal::{self, Broken, Format, Lsn, SEAL_BYTES};
-use crate::stats::{Counter, Counts, PoolStats, stripe};
+use crate::blocking::block_on;
+use crate::cache::{Anyone, Capped, Exclusive, MAX_KEEPS, Upgrade};
+use crate::engine::{self, Engine, ReadResult};
+use crate::paged_file::PagedFile;
 use crate::storage::{Generation, Storage};
-use crate::sync::Mutex;
+use crate::token::Held;
+use crate::{Pin, PinMut, PoolError};
 
-/// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one
-/// ends with the file.
+/// One generation of a file, open in a pool. Page `k` is bytes
+/// `k * page_size .. (k + 1) * page_size`; the last one ends with the file.
+///
+/// Clones are the same relation. Each keeps its pool: the pool's memory and threads go when the
+/// [`Pool`](crate::Pool), its scans and its relations are all dropped.
+#[derive(Clone)]
 pub struct Relation {
-    id: RelationId,
-    storage: Arc<dyn Storage>,
-    page_size: u32,
-    /// The pool that numbered it and cut it into pages.
-    pool: u64,
-    /// Set once, when it is noticed that the file is another one now: what differs.
-    stale: OnceLock<PoolError>,
-    /// Requests for its pages, by stripe, if they are counted.
-    counts: Option<Box<[Counts]>>,
-    format: Format,
-    /// Whether something was written that is not yet safe from a crash.
-    is_unsynced: AtomicBool,
-    /// One sync at a time, so that nobody takes another's sync that is under way for done.
-    sync: Mutex<()>,
-    /// Written in place by one, or read past the pool by many.
-    on_storage: RwLock<()>,
-    /// Held while the file grows.
-    growth: Mutex<()>,
+    engine: Arc<Engine>,
+    /// The engine knows the file alone, so that the two do not keep each other.
+    file: Arc<PagedFile>,
 }
 
-/// What a page from storage is.
-pub(crate) struct Verified {
-    /// Bytes of it that are the host's.
-    pub(crate) len: u32,
-    /// The log record of its last change, if it says so.
-    pub(crate) lsn: Lsn,
-}
-
+/// What it is.
 impl Relation {
-    pub(crate) fn new(
-        id: RelationId,
-        storage: Arc<dyn Storage>,
-        format: Format,
-        page_size: u32,
-        counts_requests: bool,
-        pool: u64,
-    ) -> Result<Self, PoolError> {
-        let (len, max) = (storage.len(), u32::MAX);
-        if len.div_ceil(u64::from(page_size)) > u64::from(max) {
-            return Err(PoolError::TooLarge { path: storage.path().to_owned(), len, page_size, max });
+    pub(crate) fn new(engine: Arc<Engine>, file: Arc<PagedFile>) -> Self {
+        Self { engine, file }
+    }
+
+    /// The file, for a session or scan of this engine.
+    #[inline]
+    pub(crate) fn file_of(&self, engine: &Arc<Engine>) -> Result<&Arc<PagedFile>, PoolError> {
+        if Arc::ptr_eq(&self.engine, engine) {
+            return Ok(&self.file);
         }
-        Ok(Self {
-            id,
-            storage,
-            page_size,
-            pool,
-            stale: OnceLock::new(),
-            counts: counts_requests.then(Counts::stripes),
-            format,
-            is_unsynced: AtomicBool::new(false),
-            sync: Mutex::new(()),
-            on_storage: RwLock::new(()),
-            growth: Mutex::new(()),
-        })
+        Err(PoolError::OtherPool { path: self.path().to_owned() })
     }
 
     /// The number under which its pages are known to policies, predictor and recorder.
     pub fn id(&self) -> RelationId {
-        self.id
+        self.file.id()
     }
 
     /// The name it was opened by.
     pub fn path(&self) -> &Path {
-        self.storage.path()
+        self.file.path()
     }
 
     /// Bytes.
     pub fn len(&self) -> u64 {
-        self.storage.len()
+        self.file.len()
     }
 
     /// Whether it has no bytes.
@@ -98,189 +66,210 @@ impl Relation {
 
     /// Bytes of a page.
     pub fn page_size(&self) -> u32 {
-        self.page_size
+        self.file.page_size()
     }
 
     /// How many pages it has.
     pub fn pages(&self) -> u32 {
-        self.len().div_ceil(u64::from(self.page_size)) as u32
+        self.file.pages()
     }
 
-    /// The page that holds byte `offset`, as policies and predictor know it.
+    /// Page `block`, as policies and predictor know it.
     pub fn page(&self, block: u32) -> PageId {
-        PageId::new(self.id, block)
+        self.file.page(block)
     }
 
     /// The generation of the file that its pages are of.
     pub fn generation(&self) -> Generation {
-        self.storage.generation()
+        self.file.generation()
     }
 
     /// The open file below.
     pub fn storage(&self) -> &Arc<dyn Storage> {
-        &self.storage
-    }
-
-    /// Whether it is of that pool, and no change of the file is known. Costs a load of a shared
-    /// flag.
-    #[inline]
-    pub(crate) fn is_readable_by(&self, pool: u64) -> bool {
-        self.pool == pool && self.stale.get().is_none()
-    }
-
-    /// Fails unless it is of that pool, and if it is known that the file has changed.
-    pub(crate) fn check(&self, pool: u64) -> Result<(), PoolError> {
-        if self.pool != pool {
-            return Err(PoolError::OtherPool { path: self.path().to_owned() });
-        }
-        self.check_known()
-    }
-
-    /// Fails with [`PoolError::Changed`] if it is known that the file has changed. Looks at no
-    /// file.
-    pub(crate) fn check_known(&self) -> Result<(), PoolError> {
-        match self.stale.get() {
-            None => Ok(()),
-            Some(changed) => Err(changed.clone()),
-        }
+        self.file.storage()
     }
 
     /// Looks at the file, and remembers a change.
+    ///
+    /// # Errors
+    ///
+    /// The file has changed ([`PoolError::Changed`]), or cannot be looked at.
     pub fn verify(&self) -> Result<(), PoolError> {
-        self.check_known()?;
-        let verdict = self.storage.verify_unchanged();
-        if let Err(error @ PoolError::Changed { .. }) = &verdict {
-            // Whoever noticed first has already said it.
-            let _ = self.stale.set(error.clone());
-        }
-        verdict
-    }
-
-    /// Counts a request for one of its pages.
-    pub(crate) fn count(&self, counter: Counter) {
-        if let Some(counts) = &self.counts {
-            counts[stripe()].add(counter, 1);
-        }
-    }
-
-    /// The requests for its pages, if they are counted.
-    pub(crate) fn counted(&self) -> Option<PoolStats> {
-        self.counts.as_ref().map(|counts| PoolStats::sum(counts.iter()))
+        self.file.verify()
     }
 
     /// Whether its pages may be changed.
     pub fn is_writable(&self) -> bool {
-        self.storage.is_writable()
+        self.file.is_writable()
     }
 
-    /// Whether its pages carry a checksum, in their last [`SEAL_BYTES`] bytes.
+    /// Whether its pages carry a checksum, in their last [`SEAL_BYTES`](crate::SEAL_BYTES) bytes.
     pub fn is_sealed(&self) -> bool {
-        self.format == Format::Sealed
+        self.file.is_sealed()
+    }
+}
+
+/// Its pages, to read.
+impl Relation {
+    /// Pins page `block`, and reads it first if it is not resident.
+    ///
+    /// # Errors
+    ///
+    /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its
+    /// read failed.
+    #[inline]
+    pub fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+        self.engine.pin(&mut Anyone, &self.file, block, scan)
     }
 
-    /// Checks a page that came from storage into a frame of `bytes`.
-    pub(crate) fn verify_page(&self, block: u32, bytes: &[u8]) -> Result<Verified, PoolError> {
-        let len = self.page_len(block);
-        match self.format {
-            Format::Raw => Ok(Verified { len, lsn: Lsn::NONE }),
-            Format::Sealed => match seal::verify(&bytes[..len as usize], block) {
-                Ok(lsn) => Ok(Verified { len: len - SEAL_BYTES, lsn }),
-                Err(Broken::Checksum) => Err(PoolError::Checksum { path: self.path().to_owned(), block }),
-                Err(Broken::Misplaced { block: found }) => {
-                    Err(PoolError::Misplaced { path: self.path().to_owned(), block, found })
-                }
-            },
+    /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first
+    /// poll and goes on if the future is dropped.
+    pub fn pin_async(
+        &self,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<Pin<'_>, PoolError>> + Send + use<'_> {
+        self.engine.pin_async(Anyone, self.file.clone(), block, scan)
+    }
+
+    /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one
+    /// request; where no frame is free, past the pool. Work begins with the first poll; dropping
+    /// the future gives up all it holds.
+    ///
+    /// # Errors
+    ///
+    /// A range is outside the file, the file has changed, or a read failed.
+    pub fn read(
+        &self,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + 'static + use<> {
+        engine::read(self.engine.clone(), Anyone, self.file.clone(), ranges.to_vec(), scan)
+    }
+
+    /// As [`read`](Self::read), in this thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_blocking(&self, ranges: &[Range<u64>], scan: Option<ScanId>) -> Result<ReadResult, PoolError> {
+        block_on(self.read(ranges, scan))
+    }
+}
+
+/// Its pages, to write.
+impl Relation {
+    /// Pins page `block` alone, to change it, and reads it first if it is not resident. Blocks
+    /// until others have given back their pins of it; a thread that holds one itself waits for
+    /// ever.
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin); besides, the file was opened to be read, or the pool is
+    /// [read-only](PoolError::ReadOnly) or [closed](PoolError::Closed).
+    pub fn pin_mut(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
+        block_on(self.pin_mut_async(block, scan))
+    }
+
+    /// As [`pin_mut`](Self::pin_mut), without blocking the thread.
+    pub async fn pin_mut_async(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
+        self.file.check_writable()?;
+        self.engine.writer.latch.may_change()?;
+        let held = self.engine.hold(&mut Anyone, &self.file, block, scan, true).await?;
+        let exclusive = self.have_alone(block, scan, held).await?;
+        // After the page is ours: whoever shut the latch either waits for us or is seen here.
+        self.engine.writer.latch.may_change()?;
+        Ok(PinMut::new(&self.engine.cache, &self.engine.writer, self.file.clone(), exclusive))
+    }
+
+    async fn have_alone(&self, block: u32, scan: Option<ScanId>, mut held: Held) -> Result<Exclusive, PoolError> {
+        let cache = &self.engine.cache;
+        loop {
+            let access = Access { page: self.page(block), scan, write: true, at: self.engine.now() };
+            match cache.upgrade(held, access) {
+                Upgrade::Done(exclusive) => return Ok(exclusive),
+                Upgrade::Draining(others) => return Ok(others.await),
+                // Its load may end without a frame; then ours begins from the start.
+                Upgrade::Busy(waiter) => match waiter.await? {
+                    Some(again) => held = again,
+                    None => held = self.engine.hold(&mut Anyone, &self.file, block, scan, true).await?,
+                },
+                Upgrade::Full => return Err(PoolError::NoFrame { frames: cache.frames() }),
+            }
         }
     }
 
-    /// Fails unless it is open to be written.
-    pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
-        if self.is_writable() { Ok(()) } else { Err(PoolError::NotWritable { path: self.path().to_owned() }) }
+    /// Adds `pages` pages of zeros at the end of a file, and says which is the first of them. The
+    /// new length is safe from a crash when the next [`checkpoint`](crate::Pool::checkpoint) or
+    /// [`flush`](crate::Pool::flush) has returned.
+    ///
+    /// # Errors
+    ///
+    /// The file was opened to be read, storage refuses, or it would have more pages than can be
+    /// numbered.
+    pub fn grow(&self, pages: u32) -> Result<u32, PoolError> {
+        self.file.check_known()?;
+        self.engine.writer.latch.may_change()?;
+        self.file.grow(pages)
+    }
+}
+
+/// Its share of the pool, set by hand where somebody knows better than the policy.
+impl Relation {
+    /// Bounds the resident pages of the relation to `frames`, at least 1, or lifts the bound. When
+    /// it has as many, each further load takes the frame of its oldest page that nobody holds, and
+    /// the policy is not asked. Pages that are pinned and those on their way come on top. A file
+    /// that changes is another relation, without a bound.
+    ///
+    /// # Errors
+    ///
+    /// It is known that the file has changed.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("log", vec![7u8; 64 << 16]);
+    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
+    /// let log = pool.open("log".as_ref())?;
+    /// log.cap(Some(4))?;
+    /// for block in 0..log.pages() {
+    ///     drop(log.pin(block, None)?);
+    /// }
+    /// assert_eq!(pool.snapshot().relations[0].resident, 4);
+    /// # Ok::<(), pagecast::PoolError>(())
+    /// ```
+    pub fn cap(&self, frames: Option<u32>) -> Result<(), PoolError> {
+        self.file.check_known()?;
+        self.engine.cache.cap(Capped::Relation(self.id()), frames);
+        Ok(())
     }
 
-    /// Something is about to be written, so that the file needs a sync. SeqCst, here and in `sync`:
-    /// whoever sees a page clean afterwards sees this too.
-    pub(crate) fn wrote(&self) {
-        self.is_unsynced.store(true, SeqCst);
-    }
-
-    /// Makes what was written before the call safe from a crash.
-    pub(crate) fn sync(&self) -> Result<(), PoolError> {
-        let _one = self.sync.lock();
-        if !self.is_unsynced.swap(false, SeqCst) {
-            return Ok(());
+    /// Keeps up to `frames` pages of the relation: while no more of it are resident, evictions pass
+    /// over them as long as they find another. With 0 its pages are like any others again. Set it
+    /// before the relation is read; set later, it counts pages that come or go meanwhile wrongly.
+    /// A file that changes is another relation, which is not kept.
+    ///
+    /// Kept pages are out of the policy's reach: keep a small part of the pool only.
+    ///
+    /// # Errors
+    ///
+    /// It is known that the file has changed, or 16 others are kept ([`PoolError::TooManyKept`]).
+    pub fn keep(&self, frames: u32) -> Result<(), PoolError> {
+        self.file.check_known()?;
+        match self.engine.cache.keep(self.id(), frames) {
+            true => Ok(()),
+            false => Err(PoolError::TooManyKept { path: self.path().to_owned(), most: MAX_KEEPS }),
         }
-        let failed = |source| PoolError::Sync { path: self.path().to_owned(), source: Arc::new(source) };
-        self.storage.sync().map_err(failed)
-    }
-
-    /// Runs a write while nobody reads the file past the pool.
-    pub(crate) fn alone_on_storage<R>(&self, write: impl FnOnce(&dyn Storage) -> R) -> R {
-        let _alone = self.on_storage.write().unwrap_or_else(PoisonError::into_inner);
-        write(self.storage.as_ref())
-    }
-
-    /// Nobody writes the file while this is held.
-    pub(crate) fn shared_on_storage(&self) -> RwLockReadGuard<'_, ()> {
-        self.on_storage.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds `pages` pages of zeros; the first of them.
-    pub(crate) fn grow(&self, pages: u32) -> Result<u32, PoolError> {
-        self.check_writable()?;
-        let _one = self.growth.lock();
-        let first = self.pages();
-        let (len, max) = ((u64::from(first) + u64::from(pages)) * u64::from(self.page_size), u32::MAX);
-        if first.checked_add(pages).is_none() {
-            return Err(PoolError::TooLarge { path: self.path().to_owned(), len, page_size: self.page_size, max });
-        }
-        self.wrote();
-        self.storage.set_len(len).map_err(|source| PoolError::Write {
-            path: self.path().to_owned(),
-            offset: len,
-            len: 0,
-            source: Arc::new(source),
-        })?;
-        Ok(first)
-    }
-
-    /// What its pages are.
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Another relation has the file from now on.
-    pub(crate) fn replace(&self) {
-        let how = "it was opened anew".to_owned();
-        let _ = self.stale.set(PoolError::Changed { path: self.path().to_owned(), how });
-    }
-
-    /// Bytes of page `block` on storage.
-    pub(crate) fn page_len(&self, block: u32) -> u32 {
-        let start = u64::from(block) * u64::from(self.page_size);
-        self.len().saturating_sub(start).min(u64::from(self.page_size)) as u32
-    }
-
-    /// Fails unless there is such a page.
-    pub(crate) fn check_block(&self, block: u32) -> Result<(), PoolError> {
-        if block < self.pages() {
-            return Ok(());
-        }
-        Err(PoolError::NoPage { path: self.path().to_owned(), block, pages: self.pages() })
-    }
-
-    /// Fails unless the file has all bytes of `range`.
-    pub(crate) fn contains(&self, range: &Range<u64>) -> Result<(), PoolError> {
-        if range.start <= range.end && range.end <= self.len() {
-            return Ok(());
-        }
-        let path: PathBuf = self.path().to_owned();
-        Err(PoolError::OutOfBounds { path, start: range.start, end: range.end, len: self.len() })
     }
 }
 
 impl fmt::Debug for Relation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relation").field("id", &self.id).field("path", &self.path()).field("len", &self.len()).finish()
+        f.debug_struct("Relation")
+            .field("id", &self.id())
+            .field("path", &self.path())
+            .field("len", &self.len())
+            .finish()
     }
 }

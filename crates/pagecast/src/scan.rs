@@ -102,7 +102,7 @@ impl Scan {
     /// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
     ///
     /// assert_eq!(scan.will_need(&table, &[0..200_000])?, 4); // pages of 64 KiB
-    /// pool.read_blocking(&table, &[0..200_000], Some(scan.id()))?;
+    /// table.read_blocking(&[0..200_000], Some(scan.id()))?;
     /// let stats = pool.stats();
     /// assert_eq!((stats.loads, stats.prefetch_useful + stats.prefetch_late), (4, 4));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -110,10 +110,11 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// A range is outside the file, or the file is known to have changed. A read that fails later
-    /// is only counted; who asks for the page then reads it again.
-    pub fn will_need(&self, relation: &Arc<Relation>, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
-        self.engine.will_need(self.id, relation, ranges)
+    /// A range is outside the file, the file is known to have changed, or the relation is another
+    /// pool's ([`PoolError::OtherPool`]). A read that fails later is only counted; who asks for the
+    /// page then reads it again.
+    pub fn will_need(&self, relation: &Relation, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
+        self.engine.will_need(self.id, relation.file_of(&self.engine)?, ranges)
     }
 }
 

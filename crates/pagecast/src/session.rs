@@ -25,8 +25,9 @@ use crate::{Pin, PoolError};
 /// busy) later, at the latest when a victim is chosen, or the session misses or ends. A session
 /// takes about 3 KiB beside the pool's memory.
 ///
-/// Callers without a session ([`Pool::pin`](crate::Pool::pin)) share a few queues and counts, which
-/// costs them a lock of their own and at more than sixteen threads an occasional wait.
+/// Callers without a session ([`Relation::pin`](crate::Relation::pin)) share a few queues and
+/// counts, which costs them a lock of their own and at more than sixteen threads an occasional
+/// wait.
 ///
 /// ```
 /// use pagecast::storage::{Device, MemoryFiles};
@@ -55,38 +56,41 @@ impl<'pool> Session<'pool> {
         Self { engine, state: SessionState::enter(&engine.cache) }
     }
 
-    /// As [`Pool::pin`](crate::Pool::pin).
+    /// As [`Relation::pin`](crate::Relation::pin).
     ///
     /// # Errors
     ///
-    /// As [`Pool::pin`](crate::Pool::pin).
+    /// As [`Relation::pin`](crate::Relation::pin). A session is of one pool: relations of
+    /// another are refused, here and in its other calls ([`PoolError::OtherPool`]).
     #[inline]
-    pub fn pin(&mut self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'pool>, PoolError> {
-        self.engine.pin(&mut self.state, relation, block, scan)
+    pub fn pin(&mut self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Pin<'pool>, PoolError> {
+        self.engine.pin(&mut self.state, relation.file_of(self.engine)?, block, scan)
     }
 
-    /// As [`Pool::pin_async`](crate::Pool::pin_async).
+    /// As [`Relation::pin_async`](crate::Relation::pin_async).
     pub fn pin_async(
         &mut self,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         block: u32,
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<Pin<'pool>, PoolError>> + Send + use<'_, 'pool> {
-        self.engine.pin_async(&mut self.state, relation.clone(), block, scan)
+        let file = relation.file_of(self.engine).cloned();
+        async move { self.engine.pin_async(&mut self.state, file?, block, scan).await }
     }
 
-    /// As [`Pool::read`](crate::Pool::read).
+    /// As [`Relation::read`](crate::Relation::read).
     ///
     /// # Errors
     ///
-    /// As [`Pool::read`](crate::Pool::read).
+    /// As [`Relation::read`](crate::Relation::read).
     pub fn read(
         &mut self,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         ranges: &[Range<u64>],
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + use<'_, 'pool> {
-        engine::read(self.engine.clone(), &mut self.state, relation.clone(), ranges.to_vec(), scan)
+        let (file, ranges) = (relation.file_of(self.engine).cloned(), ranges.to_vec());
+        async move { engine::read(self.engine.clone(), &mut self.state, file?, ranges, scan).await }
     }
 
     /// As [`read`](Self::read), in this thread.
@@ -96,7 +100,7 @@ impl<'pool> Session<'pool> {
     /// As [`read`](Self::read).
     pub fn read_blocking(
         &mut self,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         ranges: &[Range<u64>],
         scan: Option<ScanId>,
     ) -> Result<ReadResult, PoolError> {
@@ -135,7 +139,8 @@ impl<'pool> Session<'pool> {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        self.engine.copy_unpinned(&mut self.state, relation, (block, offset), into, scan)
+        let file = relation.file_of(self.engine).ok()?;
+        self.engine.copy_unpinned(&mut self.state, file, (block, offset), into, scan)
     }
 
     /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by

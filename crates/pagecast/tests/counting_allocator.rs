@@ -57,7 +57,7 @@ fn a_pool_takes_no_more_than_it_says_under_any_policy() {
         // Some pages often, all of them a few times: resident lists and ghosts fill up.
         for round in 0..8_000u32 {
             let block = if round % 3 == 0 { round % 400 } else { round * 7919 % table.pages() };
-            assert_eq!(pool.pin(&table, block, None).unwrap()[0], 1);
+            assert_eq!(table.pin(block, None).unwrap()[0], 1);
         }
         assert!(pool.stats().evictions > 0);
         let (taken, said) = ((PEAK.load(Relaxed) - before) as u64, pool.memory());

@@ -50,11 +50,11 @@ fn a_failed_read_names_file_and_offset_and_can_be_tried_again() {
     let (pool, faults) = faulty();
     let table = pool.open(Path::new("table")).unwrap();
     faults.plan([Fault::Error(ErrorKind::PermissionDenied)]);
-    let error = pool.pin(&table, 3, None).unwrap_err();
+    let error = table.pin(3, None).unwrap_err();
     assert!(matches!(&error, PoolError::Io { offset: 12_288, .. }), "{error}");
     assert!(error.to_string().contains("table"), "{error}");
     assert_eq!((pool.stats().failed_loads, pool.stats().loads, pool.pinned()), (1, 0, 0));
-    assert_eq!(pool.pin(&table, 3, None).unwrap()[0], 5);
+    assert_eq!(table.pin(3, None).unwrap()[0], 5);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn every_waiter_of_a_failed_request_gets_the_error() {
     for block in 0..100 {
         let before = pool.stats();
         faults.plan([Fault::Error(ErrorKind::Other)]);
-        let mut waiters: Vec<_> = (0..4).map(|_| Box::pin(pool.pin_async(&table, block, None))).collect();
+        let mut waiters: Vec<_> = (0..4).map(|_| Box::pin(table.pin_async(block, None))).collect();
         let mut answers: Vec<_> = waiters.iter_mut().map(|waiter| poll_once(waiter.as_mut())).collect();
         let asked = pool.stats();
         let together = (asked.requests - before.requests, asked.waits - before.waits) == (4, 3);
@@ -96,7 +96,7 @@ fn short_and_interrupted_answers_are_continued() {
     let (pool, faults) = faulty();
     let table = pool.open(Path::new("table")).unwrap();
     faults.plan([Fault::Short(4096), Fault::Error(ErrorKind::Interrupted), Fault::Short(5000), Fault::Short(1)]);
-    let read = pool.read_blocking(&table, &[0..table.len()], None).unwrap();
+    let read = table.read_blocking(&[0..table.len()], None).unwrap();
     assert!(read.data[0].iter().all(|&byte| byte == 5));
 }
 
@@ -105,7 +105,7 @@ fn an_early_end_is_an_error() {
     let (pool, faults) = faulty();
     let table = pool.open(Path::new("table")).unwrap();
     faults.plan([Fault::Short(0)]);
-    let error = pool.pin(&table, 0, None).unwrap_err().to_string();
+    let error = table.pin(0, None).unwrap_err().to_string();
     assert!(error.contains("the file ended after 0"), "{error}");
 }
 
@@ -115,9 +115,9 @@ fn a_storage_that_panics_fails_the_read_and_not_the_pool() {
     let table = pool.open(Path::new("table")).unwrap();
     faults.plan([Fault::Panic; 20]);
     for block in 0..20 {
-        assert!(pool.pin(&table, block, None).is_err());
+        assert!(table.pin(block, None).is_err());
     }
-    assert_eq!(pool.pin(&table, 0, None).unwrap()[0], 5, "the threads are all still there");
+    assert_eq!(table.pin(0, None).unwrap()[0], 5, "the threads are all still there");
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn failing_reads_by_many_threads_leave_no_pin_and_lose_no_frame() {
     faults.plan((0..300).map(|i| if i % 3 == 0 { Fault::Error(ErrorKind::Other) } else { Fault::None }));
     std::thread::scope(|scope| {
         for thread in 0..6 {
-            let (pool, table) = (&pool, &table);
+            let table = &table;
             scope.spawn(move || {
                 for round in 0..100u64 {
                     let start = (thread * 7919 + round * 4099) % (table.len() - 20_000);
-                    if let Ok(read) = pool.read_blocking(table, &[start..start + 20_000], None) {
+                    if let Ok(read) = table.read_blocking(&[start..start + 20_000], None) {
                         assert!(read.data[0].iter().all(|&byte| byte == 5));
                     }
                 }
@@ -141,7 +141,7 @@ fn failing_reads_by_many_threads_leave_no_pin_and_lose_no_frame() {
     });
     assert_eq!(pool.pinned(), 0);
     faults.clear();
-    let pins: Vec<_> = (0..pool.frames()).map(|block| pool.pin(&table, block, None)).collect();
+    let pins: Vec<_> = (0..pool.frames()).map(|block| table.pin(block, None)).collect();
     assert!(pins.iter().all(Result::is_ok), "every frame can still be had");
 }
 
@@ -153,9 +153,9 @@ fn a_cancelled_pin_or_read_leaves_its_loads_to_the_pool() {
     let pool = pool(Device::new(files, Some(model)), 4 << 20);
     let table = pool.open(Path::new("table")).unwrap();
     {
-        let pin = pin!(pool.pin_async(&table, 0, None));
+        let pin = pin!(table.pin_async(0, None));
         assert!(poll_once(pin).is_pending());
-        let read = pin!(pool.read(&table, &[4096..20_000], None));
+        let read = pin!(table.read(&[4096..20_000], None));
         assert!(poll_once(read).is_pending());
     }
     let begin = Instant::now();
@@ -163,7 +163,7 @@ fn a_cancelled_pin_or_read_leaves_its_loads_to_the_pool() {
         std::thread::yield_now();
     }
     assert_eq!((pool.stats().loads, pool.pinned()), (5, 0));
-    assert!(poll_once(pin!(pool.pin_async(&table, 4, None))).is_ready(), "it was loaded for nobody, and is there");
+    assert!(poll_once(pin!(table.pin_async(4, None))).is_ready(), "it was loaded for nobody, and is there");
 }
 
 #[test]
@@ -175,18 +175,18 @@ fn a_changed_file_is_another_relation_and_readers_of_the_old_one_fail_even_on_hi
         let pool = pool(Device::local(), 1 << 20);
         let old = pool.open(&path).unwrap();
         assert_eq!(pool.open(&path).unwrap().id(), old.id(), "the same generation is the same relation");
-        assert_eq!(pool.pin(&old, 0, None).unwrap()[0], 1);
+        assert_eq!(old.pin(0, None).unwrap()[0], 1);
         write(&path, &new).unwrap();
         touch(&path);
-        assert_eq!(pool.pin(&old, 0, None).unwrap()[0], 1, "nobody has looked yet");
-        let error = pool.pin(&old, 1, None).unwrap_err();
+        assert_eq!(old.pin(0, None).unwrap()[0], 1, "nobody has looked yet");
+        let error = old.pin(1, None).unwrap_err();
         assert!(matches!(&error, PoolError::Changed { path: named, .. } if *named == path), "{error}");
         assert!(error.to_string().contains(name), "{error}");
-        assert!(matches!(pool.pin(&old, 0, None), Err(PoolError::Changed { .. })), "now it is known");
-        assert!(matches!(pool.read_blocking(&old, &[0..10], None), Err(PoolError::Changed { .. })));
+        assert!(matches!(old.pin(0, None), Err(PoolError::Changed { .. })), "now it is known");
+        assert!(matches!(old.read_blocking(&[0..10], None), Err(PoolError::Changed { .. })));
         let now = pool.open(&path).unwrap();
         assert_ne!(now.id(), old.id());
-        assert_eq!(pool.read_blocking(&now, &[0..now.len()], None).unwrap().data, [new]);
+        assert_eq!(now.read_blocking(&[0..now.len()], None).unwrap().data, [new]);
     }
 }
 
@@ -197,14 +197,14 @@ fn opening_a_changed_file_is_noticed_by_readers_of_the_old_one() {
     write(&path, vec![1; 40_000]).unwrap();
     let pool = pool(Device::local(), 1 << 20);
     let old = pool.open(&path).unwrap();
-    pool.read_blocking(&old, &[0..40_000], None).unwrap();
+    old.read_blocking(&[0..40_000], None).unwrap();
     // Replaced by another file of that name, as most writers of data files do.
     let other = folder.path().join("other");
     write(&other, vec![2; 40_000]).unwrap();
     std::fs::rename(&other, &path).unwrap();
     let now = pool.open(&path).unwrap();
-    assert!(matches!(pool.pin(&old, 0, None), Err(PoolError::Changed { .. })));
-    assert_eq!(pool.pin(&now, 0, None).unwrap()[0], 2);
+    assert!(matches!(old.pin(0, None), Err(PoolError::Changed { .. })));
+    assert_eq!(now.pin(0, None).unwrap()[0], 2);
 }
 
 #[test]
@@ -221,12 +221,12 @@ fn a_file_that_shrinks_grows_or_goes_while_it_is_read_fails_with_its_name() {
         write(&path, vec![1; 1_000_000]).unwrap();
         let pool = pool(Device::local(), 300_000);
         let table = pool.open(&path).unwrap();
-        pool.read_blocking(&table, &[0..100_000], None).unwrap();
+        table.read_blocking(&[0..100_000], None).unwrap();
         change(&path);
         if path.exists() {
             touch(&path);
         }
-        let error = pool.read_blocking(&table, &[0..table.len()], None).unwrap_err();
+        let error = table.read_blocking(&[0..table.len()], None).unwrap_err();
         assert!(matches!(error, PoolError::Changed { .. }) && error.to_string().contains(name), "{error}");
         assert_eq!(pool.pinned(), 0);
     }

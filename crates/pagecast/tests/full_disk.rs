@@ -4,7 +4,6 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use pagecast::warm::WarmError;
@@ -55,21 +54,21 @@ fn start(double_write: Option<&Path>) -> Pool {
     when_free(|| Pool::new(options(double_write)))
 }
 
-fn open(pool: &Pool, path: &Path) -> Arc<Relation> {
+fn open(pool: &Pool, path: &Path) -> Relation {
     let sealed = WriteOptions::default().create(true).format(Format::Sealed);
     let table = when_free(|| pool.open_to_write(path, &sealed));
     if table.pages() < PAGES {
-        pool.grow(&table, PAGES - table.pages()).unwrap();
+        table.grow(PAGES - table.pages()).unwrap();
     }
     table
 }
 
-fn fill(pool: &Pool, table: &Arc<Relation>, pages: u32, byte: u8) {
-    (0..pages).for_each(|block| pool.pin_mut(table, block, None).unwrap()[..100].fill(byte));
+fn fill(table: &Relation, pages: u32, byte: u8) {
+    (0..pages).for_each(|block| table.pin_mut(block, None).unwrap()[..100].fill(byte));
 }
 
-fn check(pool: &Pool, table: &Arc<Relation>, pages: u32, byte: u8) {
-    (0..pages).for_each(|block| assert_eq!(pool.pin(table, block, None).unwrap()[..100], [byte; 100], "page {block}"));
+fn check(table: &Relation, pages: u32, byte: u8) {
+    (0..pages).for_each(|block| assert_eq!(table.pin(block, None).unwrap()[..100], [byte; 100], "page {block}"));
 }
 
 /// Leaves no room, until the file is removed.
@@ -89,7 +88,7 @@ fn a_list_of_hot_pages_is_written_whole_or_not_at_all() {
     with_a_small_disk(|small, other| {
         let pool = start(None);
         let table = open(&pool, &other.join("table"));
-        fill(&pool, &table, PAGES, 1);
+        fill(&table, PAGES, 1);
         pool.close().unwrap();
         let hot = small.join("hot");
         assert_eq!(pool.dump_hottest(&hot, 100).unwrap(), 100);
@@ -102,7 +101,7 @@ fn a_list_of_hot_pages_is_written_whole_or_not_at_all() {
         assert!(std::fs::read(&hot).unwrap() == before, "the old list is whole");
         let names: Vec<_> = std::fs::read_dir(small).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names.len(), 2, "half a file is left: {names:?}");
-        check(&pool, &table, PAGES, 1);
+        check(&table, PAGES, 1);
 
         std::fs::remove_file(ballast).unwrap();
         assert_eq!(pool.dump_hottest(&hot, usize::MAX).unwrap(), u64::from(PAGES));
@@ -120,18 +119,18 @@ fn pages_that_do_not_fit_on_the_disk_stay_dirty_in_the_pool() {
         let path = small.join("table");
         let table = open(&pool, &path);
         let ballast = ballast(small);
-        fill(&pool, &table, 100, 1);
+        fill(&table, 100, 1);
         let error = pool.flush().unwrap_err();
         assert!(is_full(&error, &path), "{error}");
         assert_eq!(pool.dirty(), 100);
-        check(&pool, &table, 100, 1);
-        fill(&pool, &table, 100, 2);
+        check(&table, 100, 1);
+        fill(&table, 100, 2);
 
         std::fs::remove_file(ballast).unwrap();
         assert_eq!(pool.flush().unwrap().pages, 100);
         drop((table, pool));
         let pool = start(None);
-        check(&pool, &open(&pool, &path), 100, 2);
+        check(&open(&pool, &path), 100, 2);
     });
 }
 
@@ -141,23 +140,23 @@ fn nothing_is_written_in_place_whose_copy_found_no_room() {
         let (area, path) = (small.join("area"), other.join("table"));
         let pool = start(Some(&area));
         let table = open(&pool, &path);
-        fill(&pool, &table, 100, 1);
+        fill(&table, 100, 1);
         pool.flush().unwrap();
         let before = std::fs::read(&path).unwrap();
 
         // Twice as many bytes of copies as the disk has room for, at once: however the area begins,
         // they do not fit.
-        fill(&pool, &table, PAGES, 2);
+        fill(&table, PAGES, 2);
         let error = pool.flush().unwrap_err();
         assert!(is_full(&error, &area), "{error}");
         assert_eq!(pool.dirty(), PAGES);
         assert!(std::fs::read(&path).unwrap() == before, "a page was written without its copy");
-        check(&pool, &table, PAGES, 2);
+        check(&table, PAGES, 2);
         // A crash now finds nothing torn, and whole copies at most of what the log has anyway.
         drop((table, pool));
         std::fs::remove_file(&area).unwrap();
         let pool = start(Some(&area));
-        check(&pool, &open(&pool, &path), 100, 1);
+        check(&open(&pool, &path), 100, 1);
     });
 }
 
@@ -168,12 +167,12 @@ fn a_disk_that_is_smaller_than_the_area_lets_it_begin_anew_early() {
         let pool = start(Some(&area));
         let table = open(&pool, &path);
         for byte in 1..=9 {
-            fill(&pool, &table, 100, byte);
+            fill(&table, 100, byte);
             assert_eq!(pool.flush().unwrap().pages, 100, "{byte}");
         }
         assert!(std::fs::metadata(&area).unwrap().len() <= DISK);
         drop((table, pool));
         let pool = start(Some(&area));
-        check(&pool, &open(&pool, &path), 100, 9);
+        check(&open(&pool, &path), 100, 9);
     });
 }

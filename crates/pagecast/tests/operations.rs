@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::sync::Arc;
 
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{Format, Pool, PoolOptions, Relation, WriteOptions};
@@ -11,7 +10,7 @@ use pagecast::{Format, Pool, PoolOptions, Relation, WriteOptions};
 const PAGE: u32 = 4096;
 
 /// A pool of some 200 frames over two files of 400 pages; the first bytes of a page are its number.
-fn pool(options: PoolOptions) -> (Pool, Arc<Relation>, Arc<Relation>) {
+fn pool(options: PoolOptions) -> (Pool, Relation, Relation) {
     let files = MemoryFiles::new();
     let bytes: Vec<u8> = (0..400u32).flat_map(|page| page.to_le_bytes().repeat(PAGE as usize / 4)).collect();
     files.write("a \"table\"", bytes.clone());
@@ -22,19 +21,19 @@ fn pool(options: PoolOptions) -> (Pool, Arc<Relation>, Arc<Relation>) {
     (pool, table, other)
 }
 
-fn touch(pool: &Pool, relation: &Arc<Relation>, blocks: std::ops::Range<u32>) {
+fn touch(relation: &Relation, blocks: std::ops::Range<u32>) {
     for block in blocks {
-        assert_eq!(pool.pin(relation, block, None).unwrap()[..4], block.to_le_bytes());
+        assert_eq!(relation.pin(block, None).unwrap()[..4], block.to_le_bytes());
     }
 }
 
 #[test]
 fn a_snapshot_counts_frames_and_relations() {
     let (pool, table, other) = pool(PoolOptions::default().count_relations(true));
-    touch(&pool, &table, 0..20);
-    touch(&pool, &table, 0..10);
-    touch(&pool, &other, 5..6);
-    let pin = pool.pin(&table, 3, None).unwrap();
+    touch(&table, 0..20);
+    touch(&table, 0..10);
+    touch(&other, 5..6);
+    let pin = table.pin(3, None).unwrap();
     let snapshot = pool.snapshot();
     let frames = snapshot.frames;
     assert_eq!((frames.resident, frames.pinned, frames.loading, frames.retired), (21, 1, 0, 0));
@@ -52,7 +51,7 @@ fn a_snapshot_counts_frames_and_relations() {
 #[test]
 fn requests_are_not_counted_by_relation_unless_asked_for() {
     let (pool, table, _) = pool(PoolOptions::default());
-    touch(&pool, &table, 0..5);
+    touch(&table, 0..5);
     let snapshot = pool.snapshot();
     assert_eq!((snapshot.relations[0].resident, snapshot.relations[0].requests), (5, None));
 }
@@ -60,7 +59,7 @@ fn requests_are_not_counted_by_relation_unless_asked_for() {
 #[test]
 fn prometheus_text_has_a_head_for_each_name_and_escapes_labels() {
     let (pool, table, _) = pool(PoolOptions::default().count_relations(true));
-    touch(&pool, &table, 0..7);
+    touch(&table, 0..7);
     let text = pool.snapshot().prometheus().to_string();
     assert!(text.contains("pagecast_relation_pages_resident{path=\"a \\\"table\\\"\"} 7\n"), "{text}");
     assert!(text.contains("pagecast_relation_requests_total{path=\"a \\\"table\\\"\"} 7\n"), "{text}");
@@ -85,7 +84,7 @@ fn the_endpoint_answers_and_ends_with_its_handle() {
     use std::net::TcpStream;
 
     let (pool, table, _) = pool(PoolOptions::default());
-    touch(&pool, &table, 0..7);
+    touch(&table, 0..7);
     let endpoint = pagecast::metrics::Endpoint::start(&pool, 0).unwrap();
     let address = endpoint.address();
     assert!(address.ip().is_loopback());
@@ -115,9 +114,9 @@ fn hot_pages_come_back_after_a_restart() {
     let hot = folder.path().join("hot");
     let options = || PoolOptions::default().policy("clock".parse().unwrap());
     let (before, table, other) = pool(options());
-    touch(&before, &table, 0..60);
-    touch(&before, &other, 100..120);
-    (0..3).for_each(|_| touch(&before, &table, 10..30));
+    touch(&table, 0..60);
+    touch(&other, 100..120);
+    (0..3).for_each(|_| touch(&table, 10..30));
     assert_eq!(before.dump_hottest(&hot, usize::MAX).unwrap(), 80);
     assert_eq!(before.dump_hottest(&hot, 20).unwrap(), 20);
 
@@ -125,7 +124,7 @@ fn hot_pages_come_back_after_a_restart() {
     let reloaded = after.reload(&hot).unwrap().wait();
     assert_eq!((reloaded.loaded, reloaded.failed, reloaded.no_room), (20, 0, 0), "{reloaded:?}");
     let loads = after.stats().loads;
-    touch(&after, &table, 10..30);
+    touch(&table, 10..30);
     assert_eq!((after.stats().loads, after.stats().hits), (loads, 20), "the hottest are the ones that were used most");
     assert_eq!(after.reload(&hot).unwrap().wait().resident, 20, "nothing is brought twice");
     after.check();
@@ -145,19 +144,15 @@ fn a_reload_displaces_nothing_and_leaves_out_what_has_changed() {
     let open = |pool: &Pool, name: &str| pool.open(Path::new(name)).unwrap();
     let before = start();
     let [table, gone] = ["table", "gone"].map(|name| open(&before, name));
-    drop(before.read_blocking(&gone, std::slice::from_ref(&(0..gone.len())), None).unwrap());
-    drop(before.read_blocking(&table, std::slice::from_ref(&(0..80 * u64::from(PAGE))), None).unwrap());
+    drop(gone.read_blocking(std::slice::from_ref(&(0..gone.len())), None).unwrap());
+    drop(table.read_blocking(std::slice::from_ref(&(0..80 * u64::from(PAGE))), None).unwrap());
     assert_eq!(before.dump_hottest(&hot, usize::MAX).unwrap(), 100);
 
     files.write("gone", vec![2; 20 * PAGE as usize]);
     let after = start();
     let [table, _] = ["table", "gone"].map(|name| open(&after, name));
     let filled = (after.frames() - 50) as u64 * u64::from(PAGE);
-    drop(after.read_blocking(
-        &table,
-        std::slice::from_ref(&(200 * u64::from(PAGE)..200 * u64::from(PAGE) + filled)),
-        None,
-    ));
+    drop(table.read_blocking(std::slice::from_ref(&(200 * u64::from(PAGE)..200 * u64::from(PAGE) + filled)), None));
     let reloaded = after.reload(&hot).unwrap().wait();
     assert_eq!((reloaded.loaded, reloaded.left_out, reloaded.no_room), (50, 20, 30), "{reloaded:?}");
     assert_eq!(after.stats().evictions, 0);
@@ -169,7 +164,7 @@ fn a_dump_that_cannot_be_used_names_file_and_fault() {
     let folder = tempfile::tempdir().unwrap();
     let hot = folder.path().join("hot");
     let (pool, table, _) = pool(PoolOptions::default());
-    touch(&pool, &table, 0..5);
+    touch(&table, 0..5);
     assert!(pool.reload(&hot).unwrap_err().to_string().contains("hot: reading the list of hot pages failed"));
     std::fs::write(&hot, b"something else that is long enough to be one").unwrap();
     let error = pool.reload(&hot).unwrap_err().to_string();
@@ -193,14 +188,14 @@ fn every_policy() -> impl Iterator<Item = &'static str> {
 fn a_capped_relation_takes_its_frames_and_no_others() {
     for policy in every_policy() {
         let (pool, table, other) = pool(PoolOptions::default().policy(policy.parse().unwrap()));
-        touch(&pool, &table, 0..60);
-        pool.cap(&other, Some(10)).unwrap();
-        touch(&pool, &other, 0..400);
+        touch(&table, 0..60);
+        other.cap(Some(10)).unwrap();
+        touch(&other, 0..400);
         assert_eq!((resident(&pool, &other), resident(&pool, &table)), (10, 60), "{policy}");
-        touch(&pool, &other, 390..400);
+        touch(&other, 390..400);
         assert_eq!(pool.stats().hits, 10, "{policy}: the ten pages that came last are there");
-        pool.cap(&other, None).unwrap();
-        touch(&pool, &other, 0..50);
+        other.cap(None).unwrap();
+        touch(&other, 0..50);
         assert!(resident(&pool, &other) > 40, "{policy}: the bound is gone");
         pool.check();
     }
@@ -209,13 +204,13 @@ fn a_capped_relation_takes_its_frames_and_no_others() {
 #[test]
 fn pinned_pages_exceed_a_cap_until_they_are_unpinned() {
     let (pool, table, _) = pool(PoolOptions::default());
-    touch(&pool, &table, 0..40);
-    pool.cap(&table, Some(5)).unwrap();
-    let pins: Vec<_> = (0..20).map(|block| pool.pin(&table, block, None).unwrap()).collect();
-    touch(&pool, &table, 100..130);
+    touch(&table, 0..40);
+    table.cap(Some(5)).unwrap();
+    let pins: Vec<_> = (0..20).map(|block| table.pin(block, None).unwrap()).collect();
+    touch(&table, 100..130);
     assert!((20..=21).contains(&resident(&pool, &table)), "{}", resident(&pool, &table));
     drop(pins);
-    touch(&pool, &table, 200..201);
+    touch(&table, 200..201);
     assert_eq!(resident(&pool, &table), 5);
     pool.check();
 }
@@ -225,17 +220,17 @@ fn a_capped_scan_leaves_the_others_pages() {
     use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 
     let (pool, table, other) = pool(PoolOptions::default().policy("lru".parse().unwrap()));
-    touch(&pool, &table, 0..100);
+    touch(&table, 0..100);
     let runs = [Run { first: 0, blocks: 400, position: 0, span: 400 }];
     let parts = [Part { relation: other.id(), pages: Pages::Runs(&runs) }];
     let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: 400, parts: &parts }).unwrap();
     scan.cap(Some(8));
     for block in 0..400 {
-        drop(pool.pin(&other, block, Some(scan.id())).unwrap());
+        drop(other.pin(block, Some(scan.id())).unwrap());
     }
     assert_eq!((resident(&pool, &other), resident(&pool, &table)), (8, 100));
     drop(scan);
-    touch(&pool, &other, 0..100);
+    touch(&other, 0..100);
     assert!(resident(&pool, &other) > 90, "the bound ended with the scan");
     pool.check();
 }
@@ -244,16 +239,16 @@ fn a_capped_scan_leaves_the_others_pages() {
 fn kept_pages_stay_under_every_policy_while_others_can_leave() {
     for policy in every_policy() {
         let (pool, table, other) = pool(PoolOptions::default().policy(policy.parse().unwrap()));
-        pool.keep(&table, 30).unwrap();
-        touch(&pool, &table, 0..30);
-        (0..3).for_each(|_| touch(&pool, &other, 0..400));
+        table.keep(30).unwrap();
+        touch(&table, 0..30);
+        (0..3).for_each(|_| touch(&other, 0..400));
         assert_eq!(resident(&pool, &table), 30, "{policy}");
         // All frames for pages that are kept: then one of them leaves.
-        pool.keep(&table, 1000).unwrap();
-        touch(&pool, &table, 0..400);
-        touch(&pool, &other, 0..5);
-        pool.keep(&table, 0).unwrap();
-        (0..4).for_each(|_| touch(&pool, &other, 0..400));
+        table.keep(1000).unwrap();
+        touch(&table, 0..400);
+        touch(&other, 0..5);
+        table.keep(0).unwrap();
+        (0..4).for_each(|_| touch(&other, 0..400));
         assert!(resident(&pool, &table) < 200, "{policy}: like any others");
         pool.check();
     }
@@ -266,10 +261,10 @@ fn seventeen_relations_cannot_be_kept() {
     let options = PoolOptions::default().memory(1 << 20).page_size(PAGE).device(Device::new(files, None));
     let pool = Pool::new(options).unwrap();
     let open: Vec<_> = (0..17).map(|n| pool.open(format!("{n}").as_ref()).unwrap()).collect();
-    open[..16].iter().for_each(|relation| pool.keep(relation, 1).unwrap());
-    assert!(pool.keep(&open[16], 1).unwrap_err().to_string().starts_with("16: cannot be kept: 16 relations"));
-    pool.keep(&open[3], 0).unwrap();
-    pool.keep(&open[16], 1).unwrap();
+    open[..16].iter().for_each(|relation| relation.keep(1).unwrap());
+    assert!(open[16].keep(1).unwrap_err().to_string().starts_with("16: cannot be kept: 16 relations"));
+    open[3].keep(0).unwrap();
+    open[16].keep(1).unwrap();
 }
 
 #[test]
@@ -284,8 +279,8 @@ fn a_file_that_was_written_comes_back_warm_if_the_dump_follows_the_close() {
     let options = WriteOptions::default().create(true).format(Format::Sealed);
     let before = start();
     let table = before.open_to_write(Path::new("written"), &options).unwrap();
-    before.grow(&table, 10).unwrap();
-    let mut page = before.pin_mut(&table, 4, None).unwrap();
+    table.grow(10).unwrap();
+    let mut page = table.pin_mut(4, None).unwrap();
     page[0] = 9;
     assert_eq!(before.snapshot().frames.pinned, 1);
     drop(page);
@@ -297,6 +292,6 @@ fn a_file_that_was_written_comes_back_warm_if_the_dump_follows_the_close() {
     let after = start();
     let table = after.open_to_write(Path::new("written"), &options).unwrap();
     assert_eq!(after.reload(&hot).unwrap().wait().loaded, 1);
-    assert_eq!(after.pin(&table, 4, None).unwrap()[0], 9);
+    assert_eq!(table.pin(4, None).unwrap()[0], 9);
     assert_eq!(after.stats().hits, 1);
 }

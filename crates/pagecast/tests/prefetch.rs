@@ -42,7 +42,7 @@ fn content(pages: u64) -> Vec<u8> {
     (0..pages * PAGE).map(|at| (at / PAGE) as u8).collect()
 }
 
-fn open(setup: Setup) -> (Pool, Arc<Relation>) {
+fn open(setup: Setup) -> (Pool, Relation) {
     let options = |memory| {
         PoolOptions::default()
             .memory(memory)
@@ -82,8 +82,8 @@ fn wait_until(done: impl Fn() -> bool) {
     }
 }
 
-fn is_resident(pool: &Pool, table: &Arc<Relation>, block: u32) -> bool {
-    let pin = pin!(pool.pin_async(table, block, None));
+fn is_resident(table: &Relation, block: u32) -> bool {
+    let pin = pin!(table.pin_async(block, None));
     pin.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
@@ -99,7 +99,7 @@ fn what_will_be_needed_is_there_when_it_is_read() {
     assert_eq!(scan.will_need(&table, &[0..10 * PAGE, 8 * PAGE..12 * PAGE + 1]).unwrap(), 13);
     wait_until(|| pool.stats().loads == 13);
     assert_eq!(scan.will_need(&table, &[0..12 * PAGE]).unwrap(), 0, "they are there");
-    let read = pool.read_blocking(&table, &[0..13 * PAGE], Some(scan.id())).unwrap();
+    let read = table.read_blocking(&[0..13 * PAGE], Some(scan.id())).unwrap();
     assert_eq!((read.stats.hits, read.stats.bytes_read), (13, 0));
     assert_eq!(read.data[0], content(13));
     let stats = pool.stats();
@@ -130,7 +130,7 @@ fn no_more_than_its_share_is_ahead() {
     assert_eq!(one.will_need(&table, &[0..200 * PAGE]).unwrap(), 16, "alone, all of the share");
     let two = scan(&pool, &table, 100..200);
     assert_eq!(two.will_need(&table, &[0..200 * PAGE]).unwrap(), 0, "nothing is left");
-    pool.read_blocking(&table, &[0..16 * PAGE], Some(one.id())).unwrap();
+    table.read_blocking(&[0..16 * PAGE], Some(one.id())).unwrap();
     assert_eq!(two.will_need(&table, &[100 * PAGE..200 * PAGE]).unwrap(), 8, "the half");
     assert_eq!(one.will_need(&table, &[16 * PAGE..200 * PAGE]).unwrap(), 8, "the other");
 }
@@ -142,7 +142,7 @@ fn a_registered_scan_reads_ahead_and_reads_nothing_twice() {
         let scan = scan(&pool, &table, 0..200);
         for block in 0..200 {
             scan.report(u64::from(block));
-            assert_eq!(pool.pin(&table, block, Some(scan.id())).unwrap()[0], block as u8);
+            assert_eq!(table.pin(block, Some(scan.id())).unwrap()[0], block as u8);
         }
         let stats = pool.stats();
         assert_eq!((stats.requests, stats.loads), (200, 200), "{policy}");
@@ -158,7 +158,7 @@ fn reading_ranges_reads_ahead_of_the_reported_position() {
     for group in 0..8 {
         // As a host does that lets pages go when it asks for them.
         scan.report((group + 1) * 8);
-        let read = pool.read_blocking(&table, &[group * 8 * PAGE..(group + 1) * 8 * PAGE], Some(scan.id())).unwrap();
+        let read = table.read_blocking(&[group * 8 * PAGE..(group + 1) * 8 * PAGE], Some(scan.id())).unwrap();
         assert_eq!(read.data[0], content(64)[(group * 8 * PAGE) as usize..((group + 1) * 8 * PAGE) as usize]);
     }
     let stats = pool.stats();
@@ -174,13 +174,13 @@ fn what_nobody_used_is_wasted() {
     wait_until(|| pool.stats().loads == 4);
     drop(cancelled);
     assert_eq!(pool.stats().prefetch_wasted, 4, "its scan has ended");
-    assert!(is_resident(&pool, &table, 3), "but it may stay");
+    assert!(is_resident(&table, 3), "but it may stay");
     assert_eq!(pool.stats().prefetch_useful, 0);
     // Pages of which the predictor knows nothing are protected by nothing.
     let idle = scan(&pool, &table, 0..1);
     assert_eq!(idle.will_need(&table, &[50 * PAGE..54 * PAGE]).unwrap(), 4);
     wait_until(|| pool.stats().loads == 8);
-    pool.read_blocking(&table, &[60 * PAGE..100 * PAGE], None).unwrap();
+    table.read_blocking(&[60 * PAGE..100 * PAGE], None).unwrap();
     assert_eq!((pool.stats().prefetch_wasted, unused(&pool.stats())), (8, 0), "they left");
 }
 
@@ -190,7 +190,7 @@ fn a_page_ahead_displaces_nobody_who_is_wanted() {
         let (pool, table) = open(Setup { policy, frames: 16, share: 0.5, read_ahead: false, device: memory(100) });
         let near = scan(&pool, &table, 0..16);
         let far = scan(&pool, &table, 20..100);
-        pool.read_blocking(&table, &[0..16 * PAGE], None).unwrap();
+        table.read_blocking(&[0..16 * PAGE], None).unwrap();
         assert_eq!(far.will_need(&table, &[90 * PAGE..99 * PAGE]).unwrap(), 0, "{policy}: 70 positions on");
         assert_eq!(far.will_need(&table, &[20 * PAGE..21 * PAGE]).unwrap(), 0, "{policy}: at once");
         near.report(8);
@@ -208,9 +208,9 @@ fn a_policy_that_does_not_ask_may_not_drop_what_was_brought_and_is_still_wanted(
         assert_eq!(scan.will_need(&table, &[0..8 * PAGE]).unwrap(), 8);
         wait_until(|| pool.stats().loads == 8);
         // Twelve times the frames pass by.
-        pool.read_blocking(&table, &[100 * PAGE..200 * PAGE], None).unwrap();
-        pool.read_blocking(&table, &[100 * PAGE..200 * PAGE], None).unwrap();
-        let read = pool.read_blocking(&table, &[0..8 * PAGE], Some(scan.id())).unwrap();
+        table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
+        table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
+        let read = table.read_blocking(&[0..8 * PAGE], Some(scan.id())).unwrap();
         assert_eq!((read.stats.hits, pool.stats().prefetch_useful), (8, 8), "{policy}");
     }
 }
@@ -221,7 +221,7 @@ fn pages_ahead_never_keep_a_request_from_its_frame() {
     let scan = scan(&pool, &table, 0..40);
     assert_eq!(scan.will_need(&table, &[0..8 * PAGE]).unwrap(), 8);
     wait_until(|| pool.stats().loads == 8);
-    let pins: Vec<_> = (50..66).map(|block| pool.pin(&table, block, None).unwrap()).collect();
+    let pins: Vec<_> = (50..66).map(|block| table.pin(block, None).unwrap()).collect();
     assert_eq!(pins.len(), 16, "all frames, those of the pages ahead too");
     assert_eq!(pool.stats().prefetch_wasted, 8);
 }
@@ -240,7 +240,7 @@ fn a_failed_read_ahead_is_tried_again_by_who_needs_it() {
         wait_until(|| pool.stats().prefetch_wasted == before.prefetch_wasted + 4);
     }
     assert_eq!((pool.stats().failed_loads, pool.stats().loads), (8, 0));
-    assert_eq!(pool.pin(&table, 2, Some(scan.id())).unwrap()[0], 2);
+    assert_eq!(table.pin(2, Some(scan.id())).unwrap()[0], 2);
     assert_eq!(unused(&pool.stats()), 0);
 }
 
@@ -290,7 +290,7 @@ impl Storage for GateFile {
 
 /// A pool over a gate, of 100 pages in 64 frames, whose device takes `outstanding` requests at
 /// once.
-fn gated(outstanding: u32) -> (Pool, Arc<Relation>, Gate) {
+fn gated(outstanding: u32) -> (Pool, Relation, Gate) {
     let gate = Gate { files: MemoryFiles::new(), order: Arc::default(), closed: Arc::default() };
     gate.files.write("table", content(100));
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding };
@@ -305,11 +305,11 @@ fn who_comes_while_a_page_is_on_its_way_waits_for_it_and_counts_as_late() {
     let scan = scan(&pool, &table, 0..40);
     let closed = gate.closed.lock().unwrap();
     assert_eq!(scan.will_need(&table, &[0..4 * PAGE]).unwrap(), 4);
-    assert!(!is_resident(&pool, &table, 2) && !is_resident(&pool, &table, 2));
+    assert!(!is_resident(&table, 2) && !is_resident(&table, 2));
     assert_eq!((pool.stats().prefetch_late, pool.stats().waits), (1, 2));
     drop(closed);
     wait_until(|| pool.stats().loads == 4);
-    assert_eq!(pool.pin(&table, 2, Some(scan.id())).unwrap()[0], 2);
+    assert_eq!(table.pin(2, Some(scan.id())).unwrap()[0], 2);
     assert_eq!((pool.stats().prefetch_useful, unused(&pool.stats())), (0, 3));
 }
 
@@ -319,7 +319,7 @@ fn who_waits_is_served_before_pages_ahead() {
     let (pool, table, gate) = gated(1);
     let scan = scan(&pool, &table, 0..100);
     let closed = gate.closed.lock().unwrap();
-    let poll = |block| is_resident(&pool, &table, block);
+    let poll = |block| is_resident(&table, block);
     assert!(!poll(90));
     wait_until(|| gate.order.lock().unwrap().len() == 1);
     assert_eq!(scan.will_need(&table, &[0..2 * PAGE]).unwrap(), 2);
@@ -356,7 +356,7 @@ proptest! {
                     scan.will_need(&table, &[range]).unwrap();
                 }
                 (Some(scan), _) => {
-                    let read = pool.read_blocking(&table, std::slice::from_ref(&range), Some(scan.id())).unwrap();
+                    let read = table.read_blocking(std::slice::from_ref(&range), Some(scan.id())).unwrap();
                     prop_assert!(read.data[0] == content(100)[range.start as usize..range.end as usize]);
                 }
             }

@@ -44,12 +44,12 @@ fn threads_read_the_right_bytes_through_every_policy() {
         let table = pool.open(&path).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..8u64 {
-                let (pool, table, bytes) = (&pool, &table, &bytes);
+                let (table, bytes) = (&table, &bytes);
                 scope.spawn(move || {
                     for round in 0..30 {
                         let start = (thread * 77_777 + round * 131_071) % 2_500_000;
                         let ranges = [start..start + 100_000, start + 350_000..start + 350_010];
-                        let read = pool.read_blocking(table, &ranges, None).unwrap();
+                        let read = table.read_blocking(&ranges, None).unwrap();
                         for (range, data) in ranges.iter().zip(&read.data) {
                             assert!(data == &bytes[range.start as usize..range.end as usize], "{policy} {range:?}");
                         }
@@ -72,11 +72,11 @@ fn pages_are_pinned_by_many_threads_in_a_tiny_pool() {
     let refused = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..6u32 {
-            let (pool, table, bytes, refused) = (&pool, &table, &bytes, &refused);
+            let (table, bytes, refused) = (&table, &bytes, &refused);
             scope.spawn(move || {
                 for round in 0..400 {
                     let block = (thread * 13 + round * 7) % table.pages();
-                    match pool.pin(table, block, None) {
+                    match table.pin(block, None) {
                         Ok(page) => {
                             let start = (block * PAGE) as usize;
                             assert!(*page == bytes[start..(start + PAGE as usize).min(bytes.len())], "block {block}");
@@ -97,16 +97,16 @@ fn with_all_frames_pinned_reads_go_past_the_pool_and_pins_are_refused() {
     let (_folder, path, bytes) = file(100 * PAGE as usize);
     let pool = Pool::new(options("lru", memory_for(5))).unwrap();
     let table = pool.open(&path).unwrap();
-    let pins: Vec<_> = (0..pool.frames()).map(|block| pool.pin(&table, block, None).unwrap()).collect();
-    assert!(matches!(pool.pin(&table, 90, None), Err(PoolError::NoFrame { frames }) if frames == pool.frames()));
-    let read = pool.read_blocking(&table, &[0..table.len()], None).unwrap();
+    let pins: Vec<_> = (0..pool.frames()).map(|block| table.pin(block, None).unwrap()).collect();
+    assert!(matches!(table.pin(90, None), Err(PoolError::NoFrame { frames }) if frames == pool.frames()));
+    let read = table.read_blocking(&[0..table.len()], None).unwrap();
     assert!(read.data[0] == bytes);
     let past = u64::from(table.pages() - pool.frames()) * u64::from(PAGE);
     assert_eq!((read.stats.bypassed_bytes, read.stats.bytes_read), (past, past));
     assert_eq!(read.stats.hits, u64::from(pool.frames()));
     assert_eq!(pool.stats().bypassed_bytes, past);
     drop(pins);
-    drop(pool.pin(&table, 90, None).unwrap());
+    drop(table.pin(90, None).unwrap());
 }
 
 #[test]
@@ -115,10 +115,10 @@ fn neighbouring_misses_are_one_request_of_at_most_four_mebibytes() {
     let (_folder, path, bytes) = file(len);
     let pool = Pool::new(PoolOptions::default().page_size(64 << 10).memory(1100 << 20)).unwrap();
     let table = pool.open(&path).unwrap();
-    assert!(pool.read_blocking(&table, &[0..table.len()], None).unwrap().data[0] == bytes);
+    assert!(table.read_blocking(&[0..table.len()], None).unwrap().data[0] == bytes);
     assert_eq!(pool.device().stats().requests, 3);
     assert_eq!(pool.device().stats().bytes_read, len as u64);
-    let again = pool.read_blocking(&table, &[0..table.len()], None).unwrap();
+    let again = table.read_blocking(&[0..table.len()], None).unwrap();
     assert_eq!((again.stats.hits, again.stats.bytes_read), (again.stats.pages, 0));
     assert_eq!(pool.device().stats().requests, 3);
 }
@@ -137,7 +137,7 @@ fn one_load_however_many_ask() {
     let table = pool.open("table".as_ref()).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| assert_eq!(pool.pin(&table, 0, None).unwrap().len(), PAGE as usize));
+            scope.spawn(|| assert_eq!(table.pin(0, None).unwrap().len(), PAGE as usize));
         }
     });
     assert_eq!(pool.device().stats().requests, 1);
@@ -170,10 +170,10 @@ fn requests_are_recorded_in_order_once_a_page() {
     let log = Arc::new(Log::default());
     let pool = Pool::new(options("lru", memory_for(8)).recorder(log.clone())).unwrap();
     let table = pool.open(&path).unwrap();
-    pool.read_blocking(&table, &[10..20, 30..5000, 12_288..12_388], None).unwrap();
+    table.read_blocking(&[10..20, 30..5000, 12_288..12_388], None).unwrap();
     // In a read of its own: a page that comes while others are on their way is answered before
     // them.
-    pool.read_blocking(&table, &[0..1], None).unwrap();
+    table.read_blocking(&[0..1], None).unwrap();
     assert_eq!(*log.0.lock().unwrap(), [(0, PAGE), (1, PAGE), (3, 100), (0, PAGE)]);
 }
 
@@ -183,7 +183,7 @@ fn the_pages_that_a_scan_wants_soonest_stay() {
     let pool = Pool::new(options("pbm(samples=100)", memory_for(100))).unwrap();
     let table = pool.open(&path).unwrap();
     let read = |blocks: std::ops::Range<u64>| {
-        pool.read_blocking(&table, &[blocks.start * u64::from(PAGE)..blocks.end * u64::from(PAGE)], None).unwrap().stats
+        table.read_blocking(&[blocks.start * u64::from(PAGE)..blocks.end * u64::from(PAGE)], None).unwrap().stats
     };
     let runs = [Run { first: 0, blocks: 40, position: 0, span: 40 }];
     let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
@@ -204,26 +204,36 @@ fn bounds_are_checked() {
     let (_folder, path, _) = file(10_000);
     let pool = Pool::new(options("lru", memory_for(8))).unwrap();
     let table = pool.open(&path).unwrap();
-    assert_eq!((table.pages(), pool.pin(&table, 2, None).unwrap().len()), (3, 10_000 - 8192));
-    let error = pool.pin(&table, 3, None).unwrap_err().to_string();
+    assert_eq!((table.pages(), table.pin(2, None).unwrap().len()), (3, 10_000 - 8192));
+    let error = table.pin(3, None).unwrap_err().to_string();
     assert!(error.contains("table: page 3 is asked for, but the file has 3"), "{error}");
-    assert!(matches!(pool.pin(&table, u32::MAX, None), Err(PoolError::NoPage { block: u32::MAX, pages: 3, .. })));
+    assert!(matches!(table.pin(u32::MAX, None), Err(PoolError::NoPage { block: u32::MAX, pages: 3, .. })));
     #[allow(clippy::reversed_empty_ranges)]
     for range in [0..10_001, 5..4, u64::MAX - 1..u64::MAX] {
-        assert!(matches!(pool.read_blocking(&table, &[range], None), Err(PoolError::OutOfBounds { .. })));
+        assert!(matches!(table.read_blocking(&[range], None), Err(PoolError::OutOfBounds { .. })));
     }
-    assert_eq!(pool.read_blocking(&table, &[], None).unwrap().data.len(), 0);
-    assert_eq!(pool.read_blocking(&table, &[10_000..10_000], None).unwrap().data, [[]]);
+    assert_eq!(table.read_blocking(&[], None).unwrap().data.len(), 0);
+    assert_eq!(table.read_blocking(&[10_000..10_000], None).unwrap().data, [[]]);
 }
 
 #[test]
-fn a_relation_of_another_pool_is_refused() {
-    let (_folder, path, _) = file(10_000);
+fn a_relation_reads_through_its_own_pool_and_keeps_it() {
+    let (_folder, path, bytes) = file(10_000);
     let pools = [4096, 8192].map(|page_size| Pool::new(PoolOptions::default().page_size(page_size)).unwrap());
-    let table = pools[0].open(&path).unwrap();
-    assert!(matches!(pools[1].pin(&table, 0, None), Err(PoolError::OtherPool { .. })));
-    assert!(matches!(pools[1].read_blocking(&table, &[0..10], None), Err(PoolError::OtherPool { .. })));
-    assert_eq!(pools[0].pin(&table, 0, None).unwrap().len(), 4096);
+    let tables = pools.each_ref().map(|pool| pool.open(&path).unwrap());
+    for (table, page_size) in tables.iter().zip([4096, 8192]) {
+        assert_eq!(table.pin(0, None).unwrap().len(), page_size);
+    }
+    assert!(pools[0].owns(&tables[0]) && !pools[0].owns(&tables[1]));
+    assert_eq!(pools.each_ref().map(|pool| pool.stats().requests), [1, 1]);
+    // A session or a scan is of one pool, too: there the two can differ.
+    let mut session = pools[1].session();
+    assert!(matches!(session.pin(&tables[0], 0, None), Err(PoolError::OtherPool { .. })));
+    assert!(matches!(session.read_blocking(&tables[0], &[0..10], None), Err(PoolError::OtherPool { .. })));
+    assert_eq!(session.try_copy(&tables[0], 0, 0, &mut [0; 8], None), None);
+    drop(session);
+    drop(pools);
+    assert!(tables[0].read_blocking(&[0..10_000], None).unwrap().data[0] == bytes, "the pool has gone before");
 }
 
 #[test]
@@ -232,8 +242,8 @@ fn an_empty_file_has_no_pages() {
     let pool = Pool::new(options("lru", memory_for(8))).unwrap();
     let table = pool.open(&path).unwrap();
     assert_eq!(table.pages(), 0);
-    assert!(pool.pin(&table, 0, None).is_err());
-    assert_eq!(pool.read_blocking(&table, &[0..0], None).unwrap().data, [[]]);
+    assert!(table.pin(0, None).is_err());
+    assert_eq!(table.read_blocking(&[0..0], None).unwrap().data, [[]]);
 }
 
 #[test]
@@ -247,7 +257,7 @@ fn a_pool_that_goes_while_it_reads_leaves_its_reads_to_end() {
     let (_folder, path, _) = file(300 * PAGE as usize);
     let pool = Pool::new(options("lru", memory_for(64))).unwrap();
     let table = pool.open(&path).unwrap();
-    let read = pool.read(&table, &[0..table.len()], None);
+    let read = table.read(&[0..table.len()], None);
     drop(pool);
     let waker = std::task::Waker::noop();
     let mut read = std::pin::pin!(read);
@@ -279,7 +289,7 @@ proptest! {
         let table = pool.open("table".as_ref()).unwrap();
         let at = |part: f64| (part * len as f64) as u64;
         let ranges: Vec<_> = cuts.iter().map(|&(a, b)| at(a.min(b))..at(a.max(b))).collect();
-        let read = pool.read_blocking(&table, &ranges, None).unwrap();
+        let read = table.read_blocking(&ranges, None).unwrap();
         for (range, data) in ranges.iter().zip(&read.data) {
             prop_assert!(data == &bytes[range.start as usize..range.end as usize]);
         }

@@ -21,7 +21,7 @@ fn page(block: u32) -> [u8; PAGE as usize] {
     [(block % 251) as u8; PAGE as usize]
 }
 
-fn pool(policy: PolicySpec, memory: u64, max_memory: u64) -> (Pool, std::sync::Arc<Relation>) {
+fn pool(policy: PolicySpec, memory: u64, max_memory: u64) -> (Pool, Relation) {
     let files = MemoryFiles::new();
     files.write("table", (0..PAGES).flat_map(page).collect::<Vec<_>>());
     files.write("other", vec![7; (PAGES * PAGE) as usize]);
@@ -35,9 +35,9 @@ fn pool(policy: PolicySpec, memory: u64, max_memory: u64) -> (Pool, std::sync::A
     (pool, table)
 }
 
-fn read_all(pool: &Pool, table: &std::sync::Arc<Relation>) {
+fn read_all(table: &Relation) {
     for block in 0..PAGES {
-        assert!(*pool.pin(table, block, None).unwrap() == page(block));
+        assert!(*table.pin(block, None).unwrap() == page(block));
     }
 }
 
@@ -49,18 +49,18 @@ fn lru() -> PolicySpec {
 fn a_grown_pool_holds_more_and_a_shrunk_one_less() {
     let (pool, table) = pool(lru(), 1 << 20, 4 << 20);
     let small = pool.frames();
-    read_all(&pool, &table);
+    read_all(&table);
     let grown = pool.resize(4 << 20).unwrap();
     assert!(grown.frames > PAGES && grown.held == 0 && pool.frames() == grown.frames);
-    read_all(&pool, &table);
+    read_all(&table);
     let loads = pool.stats().loads;
-    read_all(&pool, &table);
+    read_all(&table);
     assert_eq!(pool.stats().loads, loads, "all pages are resident");
 
     let shrunk = pool.resize(1 << 20).unwrap();
     assert_eq!((shrunk.frames, shrunk.held), (small, 0));
     assert!(pool.memory().total <= 1 << 20);
-    read_all(&pool, &table);
+    read_all(&table);
     assert!(pool.stats().loads > loads + u64::from(PAGES - small) - 1);
 }
 
@@ -68,30 +68,30 @@ fn a_grown_pool_holds_more_and_a_shrunk_one_less() {
 fn what_is_pinned_stays_until_it_is_unpinned() {
     let (pool, table) = pool(lru(), 1 << 20, 4 << 20);
     pool.resize(4 << 20).unwrap();
-    read_all(&pool, &table);
-    let pins: Vec<_> = (0..PAGES).map(|block| pool.pin(&table, block, None).unwrap()).collect();
+    read_all(&table);
+    let pins: Vec<_> = (0..PAGES).map(|block| table.pin(block, None).unwrap()).collect();
     let shrunk = pool.resize(1 << 20).unwrap();
     assert_eq!(shrunk.held + shrunk.frames.min(PAGES), PAGES, "every pinned page above is counted");
     assert!(pins.iter().zip(0..).all(|(pin, block)| **pin == page(block)));
     drop(pins);
     assert_eq!(pool.resize(1 << 20).unwrap().held, 0);
-    read_all(&pool, &table);
+    read_all(&table);
 }
 
 #[test]
 fn misses_empty_what_a_shrink_left_behind() {
     let (pool, table) = pool(lru(), 1 << 20, 4 << 20);
     pool.resize(4 << 20).unwrap();
-    let pins: Vec<_> = (0..PAGES).map(|block| pool.pin(&table, block, None).unwrap()).collect();
+    let pins: Vec<_> = (0..PAGES).map(|block| table.pin(block, None).unwrap()).collect();
     assert!(pool.resize(1 << 20).unwrap().held > 0);
     drop(pins);
     // Each of these misses.
     let other = pool.open(Path::new("other")).unwrap();
     for block in 0..PAGES {
-        drop(pool.pin(&other, block, None).unwrap());
+        drop(other.pin(block, None).unwrap());
     }
     let before = pool.stats().loads;
-    read_all(&pool, &table);
+    read_all(&table);
     assert_eq!(pool.stats().loads - before, u64::from(PAGES), "no page of the table is left above");
 }
 
@@ -112,12 +112,12 @@ fn every_policy_is_resized_under_readers() {
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..4u64)
                 .map(|reader| {
-                    let (pool, table) = (&pool, &table);
+                    let table = &table;
                     scope.spawn(move || {
                         for round in 0..30 {
                             let first = (reader * 97 + round * 31) % u64::from(PAGES - 8);
                             let range = first * u64::from(PAGE)..(first + 8) * u64::from(PAGE);
-                            let read = pool.read_blocking(table, &[range], None).unwrap();
+                            let read = table.read_blocking(&[range], None).unwrap();
                             for (bytes, block) in read.data[0].chunks(PAGE as usize).zip(first as u32..) {
                                 assert!(*bytes == page(block), "{name}: block {block}");
                             }
@@ -142,7 +142,7 @@ fn every_policy_is_resized_under_readers() {
         assert_eq!(pool.pinned(), 0, "{name}");
         let last = pool.resize(500 << 10).unwrap();
         assert_eq!(last.held, 0, "{name}");
-        read_all(&pool, &table);
+        read_all(&table);
     }
 }
 
@@ -163,7 +163,7 @@ fn memory_goes_back_to_the_system() {
     let memory = 128 << 20;
     let pool = Pool::new(PoolOptions::default().memory(memory).device(Device::new(files.clone(), None))).unwrap();
     let table = pool.open(Path::new("table")).unwrap();
-    let fill = |table| pool.read_blocking(table, &[0..96 << 20], None).map(drop).unwrap();
+    let fill = |table: &Relation| table.read_blocking(&[0..96 << 20], None).map(drop).unwrap();
     fill(&table);
     let full = resident_bytes();
     let (before, begin) = (pool.frames(), Instant::now());

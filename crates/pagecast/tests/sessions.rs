@@ -2,8 +2,6 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{Batching, PolicySpec, Pool, PoolOptions, Relation, Session};
 
@@ -18,7 +16,7 @@ fn table(pages: u32, tail: usize) -> Device {
     Device::new(files, None)
 }
 
-fn pool(policy: &str, batching: Batching, memory: u64, device: Device) -> (Pool, Arc<Relation>) {
+fn pool(policy: &str, batching: Batching, memory: u64, device: Device) -> (Pool, Relation) {
     let policy = PolicySpec::parse(policy).unwrap();
     let pool = Pool::new(
         PoolOptions::default().memory(memory).page_size(PAGE).policy(policy).batching(batching).device(device),
@@ -49,7 +47,7 @@ fn one_session_hits_what_plain_requests_hit() {
             let (pool, table) = pools.find(|(pool, _)| pool.frames() == frames).unwrap();
             let mut session = pool.session();
             for block in requests(3000) {
-                let pin = if sessions { session.pin(&table, block, None) } else { pool.pin(&table, block, None) };
+                let pin = if sessions { session.pin(&table, block, None) } else { table.pin(block, None) };
                 assert_eq!(pin.unwrap()[0], block as u8);
             }
             drop(session);

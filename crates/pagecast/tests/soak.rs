@@ -11,8 +11,8 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ struct Soak {
     files: MemoryFiles,
     faults: Faults,
     /// The file that is changed, and what each of its pages must count.
-    counters: Arc<Relation>,
+    counters: Relation,
     counts: Vec<AtomicU64>,
     over: AtomicBool,
     requests: AtomicU64,
@@ -82,12 +82,12 @@ struct Soak {
 }
 
 impl Soak {
-    fn open(&self, file: u32) -> Arc<Relation> {
+    fn open(&self, file: u32) -> Relation {
         self.pool.open(&path(file)).unwrap()
     }
 
     /// Counts a refusal that this run provokes; opens the file anew if it was replaced.
-    fn refused(&self, error: PoolError, relation: &mut Arc<Relation>, file: u32) {
+    fn refused(&self, error: PoolError, relation: &mut Relation, file: u32) {
         assert!(expected(&error), "{error}");
         self.refused.fetch_add(1, Relaxed);
         if matches!(error, PoolError::Changed { .. }) {
@@ -122,7 +122,7 @@ impl Soak {
     fn pin_some(
         &self,
         session: &mut Session<'_>,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         file: u32,
         random: &mut Random,
     ) -> Result<(), PoolError> {
@@ -143,7 +143,7 @@ impl Soak {
     fn hold_several(
         &self,
         session: &mut Session<'_>,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         file: u32,
         random: &mut Random,
     ) -> Result<(), PoolError> {
@@ -161,7 +161,7 @@ impl Soak {
     fn scan(
         &self,
         session: &mut Session<'_>,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         file: u32,
         random: &mut Random,
     ) -> Result<(), PoolError> {
@@ -184,7 +184,7 @@ impl Soak {
     fn read(
         &self,
         session: &mut Session<'_>,
-        relation: &Arc<Relation>,
+        relation: &Relation,
         file: u32,
         random: &mut Random,
     ) -> Result<(), PoolError> {
@@ -203,7 +203,7 @@ impl Soak {
     fn count_up(&self, random: &mut Random) -> Result<(), PoolError> {
         for _ in 0..5 {
             let block = random.below(COUNTERS);
-            let mut page = self.pool.pin_mut(&self.counters, block, None)?;
+            let mut page = self.counters.pin_mut(block, None)?;
             let count = &self.counts[block as usize];
             let before = count.load(Relaxed);
             assert_eq!(counter(&page), before, "page {block} has lost a change");
@@ -217,12 +217,12 @@ impl Soak {
     }
 
     /// Asks for pages and goes away.
-    fn cancel(&self, relation: &Arc<Relation>, random: &mut Random) -> Result<(), PoolError> {
+    fn cancel(&self, relation: &Relation, random: &mut Random) -> Result<(), PoolError> {
         let start = u64::from(random.below(PAGES - 10)) * PAGE;
         let range = start..start + 10 * PAGE;
-        let mut read = pin!(self.pool.read(relation, std::slice::from_ref(&range), None));
+        let mut read = pin!(relation.read(std::slice::from_ref(&range), None));
         let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let mut wait = pin!(self.pool.pin_async(relation, random.below(PAGES), None));
+        let mut wait = pin!(relation.pin_async(random.below(PAGES), None));
         let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Ok(())
     }
@@ -253,8 +253,8 @@ impl Soak {
                 8 => drop(self.pool.give_back_idle()),
                 12 => {
                     let relation = self.open(random.below(FILES));
-                    self.pool.cap(&relation, (random.below(2) == 0).then_some(20)).unwrap();
-                    self.pool.keep(&relation, random.below(2) * 20).unwrap();
+                    relation.cap((random.below(2) == 0).then_some(20)).unwrap();
+                    relation.keep(random.below(2) * 20).unwrap();
                     let frames = self.pool.snapshot().frames;
                     assert!(frames.free <= frames.in_use && frames.pinned <= frames.resident);
                 }
@@ -304,7 +304,7 @@ fn run(policy: &str, length: Duration, seed: u64) {
     let pool = pool.unwrap();
     let sealed = WriteOptions::default().create(true).format(Format::Sealed);
     let counters = pool.open_to_write(Path::new("counters"), &sealed).unwrap();
-    assert_eq!(pool.grow(&counters, COUNTERS).unwrap(), 0);
+    assert_eq!(counters.grow(COUNTERS).unwrap(), 0);
     let counts = (0..COUNTERS).map(|_| AtomicU64::new(0)).collect();
     let soak = Soak { pool, files, faults, counters, counts, over, requests, refused };
     let started = Instant::now();
@@ -376,7 +376,7 @@ fn after(soak: &Soak) {
         for file in 0..FILES {
             let relation = soak.open(file);
             for block in 0..PAGES {
-                verify(&pool.pin(&relation, block, None).unwrap(), file, block);
+                verify(&relation.pin(block, None).unwrap(), file, block);
             }
         }
         settle(pool);

@@ -42,16 +42,17 @@ pub unsafe extern "C" fn pagecast_pin(
     page: *mut Page,
 ) -> Status {
     answer(|| {
-        // SAFETY: (C1), and closing is refused while the pin below exists, so that the pool
-        // outlives it.
-        let pool: &'static PoolHandle = unsafe { borrow(pool, "pool") }?;
         // SAFETY: (C1).
-        let relation = unsafe { borrow(relation, "relation") }?;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
+        // SAFETY: (C1). The pin below borrows from the pool that the relation shares. Closing the
+        // pool is refused while the pin exists, so that this outlives it, be the relation's handle
+        // closed or not.
+        let relation: &'static RelationHandle = unsafe { borrow(relation, "relation") }?;
         // SAFETY: (C1).
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        let pin = pool.pool.pin(&relation.0, block, scan.map(|scan| scan.0.id()))?;
+        let pin = relation.of(pool)?.pin(block, scan.map(|scan| scan.0.id()))?;
         out.set(give_page(pin));
         Ok(())
     })
@@ -120,7 +121,8 @@ pub unsafe extern "C" fn pagecast_read(
         // SAFETY: (C2): as many bytes as the caller says.
         let out = unsafe { buffer(bytes, length, "bytes") }?;
         let range = range_of(offset, length as u64)?;
-        let read = pool.pool.read_blocking(&relation.0, std::slice::from_ref(&range), scan.map(|scan| scan.0.id()))?;
+        let read =
+            relation.of(&pool.pool)?.read_blocking(std::slice::from_ref(&range), scan.map(|scan| scan.0.id()))?;
         if let Some(data) = read.data.first() {
             out.fill(data);
         }

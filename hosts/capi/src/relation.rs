@@ -3,16 +3,25 @@
 use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 
-use pagecast::Relation;
+use pagecast::{Pool, PoolError, Relation};
 
 use crate::pointers::{borrow, borrow_if_any, give, output, take, text};
 use crate::pool::PoolHandle;
-use crate::status::{Status, answer};
+use crate::status::{Failure, Status, answer};
 
 /// An open file.
-pub struct RelationHandle(pub(crate) Arc<Relation>);
+pub struct RelationHandle(pub(crate) Relation);
+
+impl RelationHandle {
+    /// The relation, if it is of `pool`: C hands over both.
+    pub(crate) fn of(&self, pool: &Pool) -> Result<&Relation, Failure> {
+        match pool.owns(&self.0) {
+            true => Ok(&self.0),
+            false => Err(PoolError::OtherPool { path: self.0.path().to_owned() }.into()),
+        }
+    }
+}
 
 /// Opens a file as it is now. If it changes later, reads fail with PAGECAST_STATUS_CHANGED.
 ///
@@ -70,7 +79,7 @@ pub unsafe extern "C" fn pagecast_relation_cap(
         let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?;
-        Ok(pool.cap(&relation.0, (frames > 0).then_some(frames))?)
+        Ok(relation.of(pool)?.cap((frames > 0).then_some(frames))?)
     })
 }
 
@@ -92,7 +101,7 @@ pub unsafe extern "C" fn pagecast_relation_keep(
         let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?;
-        Ok(pool.keep(&relation.0, frames)?)
+        Ok(relation.of(pool)?.keep(frames)?)
     })
 }
 

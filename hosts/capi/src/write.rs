@@ -78,7 +78,7 @@ pub unsafe extern "C" fn pagecast_relation_grow(
         let relation = unsafe { borrow(relation, "relation") }?;
         // SAFETY: (C2).
         let out = unsafe { output(first, "first") }?;
-        out.set(pool.grow(&relation.0, pages)?);
+        out.set(relation.of(pool)?.grow(pages)?);
         Ok(())
     })
 }
@@ -98,16 +98,17 @@ pub unsafe extern "C" fn pagecast_pin_to_write(
     page: *mut PageMut,
 ) -> Status {
     answer(|| {
-        // SAFETY: (C1), and closing is refused while the pin below exists, so that the pool
-        // outlives it.
-        let pool: &'static PoolHandle = unsafe { borrow(pool, "pool") }?;
         // SAFETY: (C1).
-        let relation = unsafe { borrow(relation, "relation") }?;
+        let pool = &unsafe { borrow(pool, "pool") }?.pool;
+        // SAFETY: (C1). The pin below borrows from the pool that the relation shares. Closing the
+        // pool is refused while the pin exists, so that this outlives it, be the relation's handle
+        // closed or not.
+        let relation: &'static RelationHandle = unsafe { borrow(relation, "relation") }?;
         // SAFETY: (C1).
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        let mut pin = pool.pool.pin_mut(&relation.0, block, scan.map(|scan| scan.0.id()))?;
+        let mut pin = relation.of(pool)?.pin_mut(block, scan.map(|scan| scan.0.id()))?;
         let (data, length) = (pin.as_mut_ptr(), pin.len());
         out.set(PageMut { data, length, pin: give(PinMutHandle(pin)) });
         Ok(())

@@ -147,7 +147,7 @@ impl std::str::FromStr for Delivery {
 
 struct Bench {
     pool: Pool,
-    table: Arc<Relation>,
+    table: Relation,
     delivery: Delivery,
     decoding: Duration,
 }
@@ -180,7 +180,7 @@ impl Bench {
 
     async fn partition(self: Arc<Self>, query: Query, queue: Arc<Queue>) -> Result<(), Error> {
         while let Some((row_group, scan)) = queue.next() {
-            self.pool.read(&self.table, &query.ranges(row_group), scan).await?;
+            self.table.read(&query.ranges(row_group), scan).await?;
             // A worker decodes and does nothing else meanwhile.
             std::thread::sleep(if query.all_columns { self.decoding } else { self.decoding / 2 });
         }

@@ -37,10 +37,10 @@ pub(crate) struct Footers {
 impl Footers {
     /// The footer and page index of this generation of the file; read the first time, however many
     /// ask at once.
-    pub(crate) async fn load(&self, relation: &Arc<Relation>) -> Result<Arc<ParquetMetaData>, HostError> {
+    pub(crate) async fn load(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
         let load = async || {
-            let file = Arc::clone(relation);
+            let file = relation.clone();
             let task = tokio::task::spawn_blocking(move || catch(|| decode(&file)));
             let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
             let (footer, bytes) = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;

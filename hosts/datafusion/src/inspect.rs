@@ -60,7 +60,7 @@ impl Host {
             let Some(config) = pooled.or_else(|| source.downcast_ref::<FileScanConfig>()) else { continue };
             if crate::rule::is_local(config) {
                 let plan = plan_reads(config, self, context, &ExecutionPlanMetricsSet::new()).await?;
-                let read = |(relation, group): (&Arc<Relation>, &PlannedRowGroup)| PlannedRead {
+                let read = |(relation, group): (&Relation, &PlannedRowGroup)| PlannedRead {
                     path: relation.path().into(),
                     bytes: group.bytes.clone(),
                 };

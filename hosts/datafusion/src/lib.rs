@@ -168,7 +168,7 @@ impl Host {
 
     /// The generation of the file that stands there now, if it is the one that the plan was made
     /// for.
-    fn open(&self, file: &PartitionedFile) -> Result<Arc<Relation>> {
+    fn open(&self, file: &PartitionedFile) -> Result<Relation> {
         let listed = &file.object_meta;
         let path = self.files.path_to_filesystem(&listed.location)?;
         let relation = self.pool.open(&path).map_err(|error| DataFusionError::External(Box::new(error)))?;

@@ -31,7 +31,7 @@ pub(crate) struct Progress {
     /// Per row group its relation and runs, at the position where it starts.
     expected: Vec<(RelationId, Vec<Run>)>,
     /// Per row group its file, to be named to who looks on.
-    files: Vec<Arc<Relation>>,
+    files: Vec<Relation>,
     /// Rows before each row group, and at the end all rows.
     starts: Vec<u64>,
     state: Mutex<State>,
@@ -52,7 +52,7 @@ impl Progress {
         for (relation, row_group) in plan.row_groups() {
             let start = starts[starts.len() - 1];
             expected.push((relation.id(), runs(&row_group.bytes, page_size, start)));
-            files.push(Arc::clone(relation));
+            files.push(relation.clone());
             starts.push(start + row_group.rows);
         }
         let state = State { done: vec![false; files.len()], frontier: 0, scan: None, refused: false };

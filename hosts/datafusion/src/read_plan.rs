@@ -60,7 +60,7 @@ pub(crate) struct PlannedFile {
     /// As the scan names it.
     file: PartitionedFile,
     /// The generation of the file that was planned.
-    pub(crate) relation: Arc<Relation>,
+    pub(crate) relation: Relation,
     /// What is left, in the order of the file.
     pub(crate) row_groups: Vec<PlannedRowGroup>,
 }
@@ -85,7 +85,7 @@ pub(crate) struct ReadPlan {
 
 impl ReadPlan {
     /// All row groups, each with the file that it is in.
-    pub(crate) fn row_groups(&self) -> impl Iterator<Item = (&Arc<Relation>, &PlannedRowGroup)> {
+    pub(crate) fn row_groups(&self) -> impl Iterator<Item = (&Relation, &PlannedRowGroup)> {
         self.files.iter().flat_map(|file| file.row_groups.iter().map(|row_group| (&file.relation, row_group)))
     }
 
@@ -139,10 +139,7 @@ pub(crate) async fn plan_reads(
 }
 
 /// Finds the generation of `file` that was listed, and its footer.
-async fn open(
-    host: Arc<Host>,
-    file: PartitionedFile,
-) -> Result<(PartitionedFile, Arc<Relation>, Arc<ParquetMetaData>)> {
+async fn open(host: Arc<Host>, file: PartitionedFile) -> Result<(PartitionedFile, Relation, Arc<ParquetMetaData>)> {
     let relation = host.open(&file)?;
     let footer = host.footers.load(&relation).await?;
     Ok((file, relation, footer))

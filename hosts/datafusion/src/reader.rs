@@ -60,7 +60,7 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
 /// Reads one file, or some row groups of it if it came with a ticket.
 struct PoolReader {
     host: Arc<Host>,
-    relation: Arc<Relation>,
+    relation: Relation,
     row_groups: Option<RowGroups>,
     /// The row groups' place in their scan. Dropped with the reader, which ends what was planned
     /// for them.
@@ -78,7 +78,7 @@ impl PoolReader {
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         self.file_metrics.bytes_scanned.add(requested as usize);
         let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
-        let read = self.host.pool.read(&self.relation, ranges, scan).await;
+        let read = self.relation.read(ranges, scan).await;
         let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.pool_metrics.add(&read.stats);
         Ok(read.data.into_iter().map(Bytes::from).collect())

@@ -10,7 +10,6 @@ use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::storage::{DeclaredModel, Device, MemoryFiles};
 use pagecast::{Pool, PoolOptions, PoolStats, PrefetchOptions, Relation};
 use pagecast_core::random::Random;
-use std::sync::Arc;
 
 const PAGE: u64 = 64 << 10;
 const TABLE_PAGES: u32 = 1024;
@@ -68,7 +67,7 @@ pub(crate) fn run(setting: Setting, seed: u64) -> Result<Outcome, String> {
     Ok(Outcome { wall: begin.elapsed(), stats: pool.stats() })
 }
 
-fn stream(pool: &Pool, table: &Arc<Relation>, mut random: Random) -> Result<(), String> {
+fn stream(pool: &Pool, table: &Relation, mut random: Random) -> Result<(), String> {
     let blocks = TABLE_PAGES * 3 / 10 / GROUP * GROUP;
     for _ in 0..SCANS {
         let first = random.below(TABLE_PAGES - blocks);
@@ -81,7 +80,7 @@ fn stream(pool: &Pool, table: &Arc<Relation>, mut random: Random) -> Result<(), 
             // A read takes what is resident at once: the scan needs none of these pages to be kept.
             scan.report((group + GROUP).into());
             let range = start..start + u64::from(GROUP) * PAGE;
-            pool.read_blocking(table, std::slice::from_ref(&range), Some(scan.id())).map_err(|e| e.to_string())?;
+            table.read_blocking(std::slice::from_ref(&range), Some(scan.id())).map_err(|e| e.to_string())?;
         }
     }
     Ok(())

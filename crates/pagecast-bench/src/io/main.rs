@@ -13,7 +13,6 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagecast::storage::Device;
@@ -192,15 +191,14 @@ fn round(device: &Device, file: &Path, page_size: u32, seed: u64, length: Durati
     let pool = Pool::new(options).map_err(|e| e.to_string())?;
     let table = pool.open(file).map_err(|e| e.to_string())?;
     for start in (0..2 * POOL_BYTES).step_by(AT_A_TIME as usize) {
-        pool.read_blocking(&table, std::slice::from_ref(&(start..start + AT_A_TIME)), None)
-            .map_err(|e| e.to_string())?;
+        table.read_blocking(std::slice::from_ref(&(start..start + AT_A_TIME)), None).map_err(|e| e.to_string())?;
     }
     let before = (device.stats().requests, processor_time()?, Instant::now());
     let outcome = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..CALLERS)
             .map(|caller| {
-                let (pool, table, random) = (&pool, &table, Random::new(seed * CALLERS + caller));
-                scope.spawn(move || read(pool, table, random, length))
+                let (table, random) = (&table, Random::new(seed * CALLERS + caller));
+                scope.spawn(move || read(table, random, length))
             })
             .collect();
         callers.into_iter().try_for_each(|caller| caller.join().map_err(|_| "a caller panicked".to_owned())?)
@@ -212,7 +210,7 @@ fn round(device: &Device, file: &Path, page_size: u32, seed: u64, length: Durati
 }
 
 /// Asks for pages until the time is over.
-fn read(pool: &Pool, table: &Arc<Relation>, mut random: Random, length: Duration) -> Result<(), String> {
+fn read(table: &Relation, mut random: Random, length: Duration) -> Result<(), String> {
     let (begin, page_size) = (Instant::now(), u64::from(table.page_size()));
     while begin.elapsed() < length {
         let mut ranges = Vec::with_capacity(AT_ONCE);
@@ -221,7 +219,7 @@ fn read(pool: &Pool, table: &Arc<Relation>, mut random: Random, length: Duration
             let start = u64::from(random.below(table.pages() / 2)) * 2 * page_size;
             ranges.push(start..start + 64);
         }
-        pool.read_blocking(table, &ranges, None).map_err(|e| e.to_string())?;
+        table.read_blocking(&ranges, None).map_err(|e| e.to_string())?;
     }
     Ok(())
 }

@@ -44,12 +44,12 @@ pub(crate) fn checkpoint(
         let pool = Pool::new(options)?;
         let table = pool.open_to_write(&file, &WriteOptions::default().create(true))?;
         let step = if pattern == Pattern::Whole { 1 } else { 2 };
-        pool.grow(&table, (PAGES * step).saturating_sub(table.pages()))?;
+        table.grow((PAGES * step).saturating_sub(table.pages()))?;
         // Once to give the file its blocks, once to be measured.
         let mut taken = Duration::ZERO;
         for round in 0..2 {
             for block in (0..PAGES * step).step_by(step as usize) {
-                pool.pin_mut(&table, block, None)?.fill(round + block as u8);
+                table.pin_mut(block, None)?.fill(round + block as u8);
             }
             let begin = Instant::now();
             pool.flush()?;

@@ -1,6 +1,6 @@
 //! A pool that holds every page of a file, and keys to ask it for.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{Batching, Pool, PoolOptions, Relation};
@@ -83,7 +83,7 @@ static FILES: LazyLock<MemoryFiles> = LazyLock::new(|| {
 /// The pool.
 pub(crate) struct Resident {
     pub(crate) pool: Pool,
-    pub(crate) relation: Arc<Relation>,
+    pub(crate) relation: Relation,
 }
 
 impl Resident {
@@ -105,7 +105,7 @@ impl Resident {
 
     fn warm(&self) {
         let touch = |block| {
-            let pin = self.pool.pin(&self.relation, block, None).expect("there is a frame");
+            let pin = self.relation.pin(block, None).expect("there is a frame");
             assert_eq!(first_word(&pin), u64::from(block));
         };
         let mut filler = (PAGES..PAGES + FILLER).cycle();

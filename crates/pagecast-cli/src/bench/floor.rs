@@ -88,7 +88,7 @@ mod tests {
         // Side by side each waits for what the other has begun to load, far behind the first pages
         // of its request.
         let whole = 0..PAGES * 4096;
-        let scan = || pool.read(&table, std::slice::from_ref(&whole), None);
+        let scan = || table.read(std::slice::from_ref(&whole), None);
         let (one, other) = tokio::join!(scan(), scan());
         assert_eq!(one.unwrap().data, other.unwrap().data);
         let read = pool.stats().bytes_read;

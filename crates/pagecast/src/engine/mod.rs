@@ -2,7 +2,7 @@
 //! through them.
 //!
 //! ```text
-//!   pin, read, pin_mut (pool/)
+//!   pin, read, pin_mut (relation.rs)
 //!      '-- request.rs   at once if resident; else find or begin the load, and wait
 //!            |-- cache/       frames, page table, loads, eviction
 //!            |-- io.rs        the threads that read
@@ -20,7 +20,6 @@ mod request;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{self, Ordering};
 use std::time::Instant;
 
 use pagecast_core::predictor::{Predictor, Registry};
@@ -31,7 +30,7 @@ use crate::cache::Cache;
 use crate::frame_memory::FrameMemory;
 use crate::io::IoThreads;
 use crate::options::PoolOptions;
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::seal::Format;
 use crate::sync::Mutex;
 use crate::write::{self, Background, WriteOptions, Writer};
@@ -45,9 +44,6 @@ pub use read::{ReadResult, ReadStats};
 /// Most threads that read. A device with more requests outstanding is used by other readers beside
 /// the pool.
 const MAX_THREADS: u32 = 64;
-
-/// How many pools there were in this process.
-static POOLS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
 
 /// What the pool's clones, its scans and its reads share.
 pub(crate) struct Engine {
@@ -64,17 +60,14 @@ pub(crate) struct Engine {
     /// Held by who resizes.
     pub(crate) resizing: Mutex<()>,
     started: Instant,
-    /// Tells this pool from all others of the process, so that no relation is read through another
-    /// pool than its own.
-    identity: u64,
 }
 
 /// The files that are open now, each in its newest generation, and the next number.
 #[derive(Default)]
 struct Relations {
-    by_path: HashMap<PathBuf, Arc<Relation>>,
+    by_path: HashMap<PathBuf, Arc<PagedFile>>,
     /// The same ones.
-    by_id: HashMap<RelationId, Arc<Relation>>,
+    by_id: HashMap<RelationId, Arc<PagedFile>>,
     next: u32,
 }
 
@@ -109,18 +102,17 @@ impl Engine {
             plan,
             resizing: Mutex::new(()),
             started: Instant::now(),
-            identity: POOLS.fetch_add(1, Ordering::Relaxed),
         })
     }
 
     /// Opens a file to be read, or to be written as `options` say.
-    pub(crate) fn open(&self, path: &Path, options: Option<&WriteOptions>) -> Result<Arc<Relation>, PoolError> {
+    pub(crate) fn open(&self, path: &Path, options: Option<&WriteOptions>) -> Result<Arc<PagedFile>, PoolError> {
         let open_error = |source| PoolError::Open { path: path.to_owned(), source: Arc::new(source) };
         let (device, page_size) = (&self.options.device, self.options.page_size);
         let format = options.map_or(Format::Raw, |options| options.format);
         let mut relations = self.relations.lock();
         let old = relations.by_path.get(path).cloned();
-        let serves = |old: &Relation| options.is_none() || old.is_writable() && old.format() == format;
+        let serves = |old: &PagedFile| options.is_none() || old.is_writable() && old.format() == format;
         if let Some(old) = old.as_ref().filter(|old| serves(old) && old.verify().is_ok()) {
             return Ok(old.clone());
         }
@@ -133,8 +125,7 @@ impl Engine {
             }
         };
         let id = RelationId(relations.next);
-        let relation =
-            Arc::new(Relation::new(id, storage, format, page_size, self.options.count_relations, self.identity)?);
+        let relation = Arc::new(PagedFile::new(id, storage, format, page_size, self.options.count_relations)?);
         relations.next += 1;
         relations.by_path.insert(path.to_owned(), relation.clone());
         relations.by_id.insert(id, relation.clone());
@@ -160,21 +151,15 @@ impl Engine {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Tells this pool from all others of the process.
-    #[inline]
-    pub(crate) fn identity(&self) -> u64 {
-        self.identity
-    }
-
     /// The files that are open, in the order of their numbers.
-    pub(crate) fn relations(&self) -> Vec<Arc<Relation>> {
+    pub(crate) fn relations(&self) -> Vec<Arc<PagedFile>> {
         let mut relations: Vec<_> = self.relations.lock().by_id.values().cloned().collect();
         relations.sort_by_key(|relation| relation.id());
         relations
     }
 
     /// The open file of that number, if it is the newest generation.
-    pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<Relation>> {
+    pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<PagedFile>> {
         self.relations.lock().by_id.get(&id).cloned()
     }
 }

@@ -17,7 +17,7 @@ use pagecast_core::ScanId;
 use super::Engine;
 use crate::cache::{Client, Request, Waiter};
 use crate::io::{Answer, Awaited, Batch, Job, PastRead};
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::MAX_REQUEST;
 use crate::token::Held;
@@ -66,7 +66,7 @@ struct Visit {
 struct Reading<C> {
     engine: Arc<Engine>,
     client: C,
-    relation: Arc<Relation>,
+    relation: Arc<PagedFile>,
     scan: Option<ScanId>,
     pieces: Vec<Piece>,
     result: ReadResult,
@@ -80,7 +80,7 @@ struct Reading<C> {
 pub(crate) async fn read(
     engine: Arc<Engine>,
     mut client: impl Client,
-    relation: Arc<Relation>,
+    relation: Arc<PagedFile>,
     ranges: Vec<Range<u64>>,
     scan: Option<ScanId>,
 ) -> Result<ReadResult, PoolError> {

@@ -13,7 +13,7 @@ use super::Engine;
 use crate::blocking::block_on;
 use crate::cache::{Client, Loading, Placement, Request};
 use crate::io::Batch;
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::token::Held;
 use crate::write::Room;
@@ -25,7 +25,7 @@ impl Engine {
     pub(crate) fn pin(
         self: &Arc<Self>,
         client: &mut impl Client,
-        relation: &Arc<Relation>,
+        relation: &Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
@@ -43,7 +43,7 @@ impl Engine {
     fn pin_missing(
         self: &Arc<Self>,
         client: &mut impl Client,
-        relation: &Arc<Relation>,
+        relation: &Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
@@ -55,7 +55,7 @@ impl Engine {
     pub(crate) async fn pin_async(
         self: &Arc<Self>,
         mut client: impl Client,
-        relation: Arc<Relation>,
+        relation: Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
@@ -65,16 +65,16 @@ impl Engine {
     /// The page, if nothing but the hit itself is to be done for it: the relation can be read, and
     /// nobody wants to know of each request.
     #[inline]
-    fn page_at_once(&self, relation: &Relation, block: u32) -> Option<PageId> {
+    fn page_at_once(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
         let is_observed = self.options.recorder.is_some() | self.options.count_relations;
-        (relation.is_readable_by(self.identity()) && !is_observed).then(|| relation.page(block))
+        (relation.is_current() && !is_observed).then(|| relation.page(block))
     }
 
     /// Copies bytes of a page without pinning it; `None` where that does not work.
     pub(crate) fn copy_unpinned(
         &self,
         client: &mut impl Client,
-        relation: &Relation,
+        relation: &PagedFile,
         (block, offset): (u32, u32),
         into: &mut [u8],
         scan: Option<ScanId>,
@@ -92,7 +92,7 @@ impl Engine {
     /// Tells the recorder that a request for a page is answered. The caller holds the page still,
     /// so that between two calls only what was loaded can have come: in this order the run itself
     /// is one way to serve the requests.
-    pub(crate) fn record(&self, relation: &Relation, block: u32) {
+    pub(crate) fn record(&self, relation: &PagedFile, block: u32) {
         if let Some(recorder) = &self.options.recorder {
             recorder.request(relation.page(block), relation.page_len(block));
         }
@@ -102,12 +102,12 @@ impl Engine {
     pub(crate) fn find(
         &self,
         client: &mut impl Client,
-        relation: &Relation,
+        relation: &PagedFile,
         block: u32,
         scan: Option<ScanId>,
         write: bool,
     ) -> Result<Option<Held>, PoolError> {
-        self.check(relation)?;
+        relation.check_known()?;
         let page = relation.page(block);
         let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
@@ -121,7 +121,7 @@ impl Engine {
     pub(crate) fn load(
         &self,
         client: &mut impl Client,
-        relation: &Relation,
+        relation: &PagedFile,
         block: u32,
         scan: Option<ScanId>,
         write: bool,
@@ -156,16 +156,11 @@ impl Engine {
         true
     }
 
-    /// Fails unless the relation is of this pool, and if it is known that its file has changed.
-    pub(crate) fn check(&self, relation: &Relation) -> Result<(), PoolError> {
-        relation.check(self.identity())
-    }
-
     /// Pins a page, to be written or not, and waits for it if it is not resident.
     pub(crate) async fn hold(
         self: &Arc<Self>,
         client: &mut impl Client,
-        relation: &Arc<Relation>,
+        relation: &Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
         write: bool,
@@ -185,7 +180,7 @@ impl Engine {
     async fn fetch(
         self: &Arc<Self>,
         client: &mut impl Client,
-        relation: &Arc<Relation>,
+        relation: &Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
         write: bool,
@@ -225,7 +220,7 @@ impl Engine {
 /// A load that waits for dirty pages to be written.
 struct DirtyRoom {
     engine: Arc<Engine>,
-    relation: Arc<Relation>,
+    relation: Arc<PagedFile>,
     loading: Loading,
 }
 
@@ -274,11 +269,11 @@ mod tests {
         });
         assert_eq!(costs, [2, 1, 2], "a miss, a hit, a miss");
         let costs = [0, 5].map(|block| {
-            drop(pool.pin(&table, block, None).unwrap());
+            drop(table.pin(block, None).unwrap());
             look_ups()
         });
         assert_eq!(costs, [1, 2], "the same without a session");
-        pool.read_blocking(&table, &[0..2 * 4096, 10 * 4096..12 * 4096], None).unwrap();
+        table.read_blocking(&[0..2 * 4096, 10 * 4096..12 * 4096], None).unwrap();
         assert_eq!(look_ups(), 2 + 2 * 2, "two hits and two misses of a read");
     }
 }

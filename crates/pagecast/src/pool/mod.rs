@@ -1,31 +1,25 @@
 //! The pool as its users see it.
 
 mod resize;
-mod shares;
 mod snapshot;
 pub mod warm;
 mod write;
 
 use std::fmt;
-use std::future::Future;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagecast_core::ScanId;
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{RegisterError, ScanSpec, ScanView};
 
-use crate::blocking::block_on;
-use crate::cache::Anyone;
-use crate::engine::{self, Engine, MemoryUse, ReadResult};
+use crate::PoolError;
+use crate::engine::{Engine, MemoryUse};
 use crate::options::PoolOptions;
 use crate::relation::Relation;
 use crate::scan::Scan;
 use crate::session::Session;
 use crate::stats::PoolStats;
 use crate::storage::Device;
-use crate::{Pin, PoolError};
 pub use resize::Resized;
 pub use snapshot::{RelationRequests, RelationView, Snapshot};
 
@@ -46,14 +40,14 @@ pub use snapshot::{RelationRequests, RelationView, Snapshot};
 /// let runs = [Run { first: 0, blocks: table.pages(), position: 0, span: table.len() }];
 /// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
 /// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
-/// let read = pool.read_blocking(&table, &[10..20, 100_000..300_000], Some(scan.id()))?;
+/// let read = table.read_blocking(&[10..20, 100_000..300_000], Some(scan.id()))?;
 /// assert_eq!(read.data[0], [7; 10]);
 /// assert_eq!(read.data[1].len(), 200_000);
 /// scan.report(table.len());
 /// drop(scan);
 ///
 /// // A page can be held in place.
-/// let page = pool.pin(&table, 0, None)?;
+/// let page = table.pin(0, None)?;
 /// assert_eq!(page.len(), 65_536);
 /// assert!(pool.memory().total <= 1 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -81,8 +75,13 @@ impl Pool {
     /// # Errors
     ///
     /// The file cannot be opened, or has more pages than can be numbered.
-    pub fn open(&self, path: &Path) -> Result<Arc<Relation>, PoolError> {
-        self.0.open(path, None)
+    pub fn open(&self, path: &Path) -> Result<Relation, PoolError> {
+        self.0.open(path, None).map(|file| Relation::new(self.0.clone(), file))
+    }
+
+    /// Whether the relation was opened by this pool.
+    pub fn owns(&self, relation: &Relation) -> bool {
+        relation.file_of(&self.0).is_ok()
     }
 
     /// Announces a scan. It is forgotten when the [`Scan`] is dropped.
@@ -96,58 +95,6 @@ impl Pool {
         let id = self.0.registry.lock().register(spec, now)?;
         self.0.prefetch.begin(id, spec);
         Ok(Scan::new(self.0.clone(), id))
-    }
-
-    /// Pins page `block`, and reads it first if it is not resident.
-    ///
-    /// # Errors
-    ///
-    /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its
-    /// read failed.
-    #[inline]
-    pub fn pin(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
-        self.0.pin(&mut Anyone, relation, block, scan)
-    }
-
-    /// As [`pin`](Self::pin), without blocking the thread. The load begins with the call's first
-    /// poll and goes on if the future is dropped.
-    pub fn pin_async(
-        &self,
-        relation: &Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> impl Future<Output = Result<Pin<'_>, PoolError>> + Send + use<'_> {
-        self.0.pin_async(Anyone, relation.clone(), block, scan)
-    }
-
-    /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one
-    /// request; where no frame is free, past the pool. Work begins with the first poll; dropping
-    /// the future gives up all it holds.
-    ///
-    /// # Errors
-    ///
-    /// A range is outside the file, the file has changed, or a read failed.
-    pub fn read(
-        &self,
-        relation: &Arc<Relation>,
-        ranges: &[Range<u64>],
-        scan: Option<ScanId>,
-    ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + 'static + use<> {
-        engine::read(self.0.clone(), Anyone, relation.clone(), ranges.to_vec(), scan)
-    }
-
-    /// As [`read`](Self::read), in this thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub fn read_blocking(
-        &self,
-        relation: &Arc<Relation>,
-        ranges: &[Range<u64>],
-        scan: Option<ScanId>,
-    ) -> Result<ReadResult, PoolError> {
-        block_on(self.read(relation, ranges, scan))
     }
 
     /// A session: the way to many requests from one thread or one client.

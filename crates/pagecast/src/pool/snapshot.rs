@@ -85,8 +85,8 @@ impl Pool {
     /// let device = Device::new(files, None);
     /// let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(device).count_relations(true))?;
     /// let table = pool.open("table".as_ref())?;
-    /// drop(pool.pin(&table, 0, None)?);
-    /// drop(pool.pin(&table, 0, None)?);
+    /// drop(table.pin(0, None)?);
+    /// drop(table.pin(0, None)?);
     /// let snapshot = pool.snapshot();
     /// assert_eq!(snapshot.frames.resident, 1);
     /// assert_eq!(snapshot.relations[0].requests.unwrap().hit_rate(), 0.5);

@@ -1,20 +1,12 @@
 //! The pool as those who write see it.
 
-use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
-
-use pagecast_core::ScanId;
-use pagecast_core::policy::Access;
 
 use super::Pool;
-use crate::blocking::block_on;
-use crate::cache::{Anyone, Exclusive, Upgrade};
+use crate::PoolError;
 use crate::relation::Relation;
 use crate::seal::Lsn;
-use crate::token::Held;
 use crate::write::{WriteOptions, Written};
-use crate::{PinMut, PoolError};
 
 impl Pool {
     /// Opens a file to change its pages, alone: nobody else may write it meanwhile. Whoever opens
@@ -31,8 +23,8 @@ impl Pool {
     /// let sealed = WriteOptions::default().create(true).format(Format::Sealed);
     /// let table = pool.open_to_write("table".as_ref(), &sealed)?;
     ///
-    /// let block = pool.grow(&table, 1)?;
-    /// let mut page = pool.pin_mut(&table, block, None)?;
+    /// let block = table.grow(1)?;
+    /// let mut page = table.pin_mut(block, None)?;
     /// page[..5].copy_from_slice(b"hello");
     /// drop(page); // With a log: `page.logged(lsn)` first.
     /// assert_eq!(pool.flush()?.pages, 1);
@@ -44,82 +36,14 @@ impl Pool {
     ///
     /// The file cannot be opened, somebody else writes it, or it is not what `options` say:
     /// [`PoolError::PartialPage`], [`PoolError::Shorter`], [`PoolError::OtherPageSize`].
-    pub fn open_to_write(&self, path: &Path, options: &WriteOptions) -> Result<Arc<Relation>, PoolError> {
+    pub fn open_to_write(&self, path: &Path, options: &WriteOptions) -> Result<Relation, PoolError> {
         let engine = self.engine();
         engine.writer.latch.may_change()?;
         engine.writer.accepts(path)?;
         engine.background.start(&engine.writer, self.options().writer)?;
-        let relation = self.0.open(path, Some(options))?;
-        engine.writer.add(&relation);
-        Ok(relation)
-    }
-
-    /// Pins page `block` alone, to change it, and reads it first if it is not resident. Blocks
-    /// until others have given back their pins of it; a thread that holds one itself waits for
-    /// ever.
-    ///
-    /// # Errors
-    ///
-    /// As [`pin`](Self::pin); besides, the file was opened to be read, or the pool is
-    /// [read-only](PoolError::ReadOnly) or [closed](PoolError::Closed).
-    pub fn pin_mut(&self, relation: &Arc<Relation>, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
-        block_on(self.pin_mut_async(relation, block, scan))
-    }
-
-    /// As [`pin_mut`](Self::pin_mut), without blocking the thread.
-    pub fn pin_mut_async(
-        &self,
-        relation: &Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-    ) -> impl Future<Output = Result<PinMut<'_>, PoolError>> + Send + use<'_> {
-        let relation = relation.clone();
-        async move {
-            relation.check_writable()?;
-            self.engine().writer.latch.may_change()?;
-            let held = self.engine().hold(&mut Anyone, &relation, block, scan, true).await?;
-            let exclusive = self.have_alone(&relation, block, scan, held).await?;
-            // After the page is ours: whoever shut the latch either waits for us or is seen here.
-            self.engine().writer.latch.may_change()?;
-            Ok(PinMut::new(&self.engine().cache, &self.engine().writer, relation, exclusive))
-        }
-    }
-
-    async fn have_alone(
-        &self,
-        relation: &Arc<Relation>,
-        block: u32,
-        scan: Option<ScanId>,
-        mut held: Held,
-    ) -> Result<Exclusive, PoolError> {
-        let cache = &self.engine().cache;
-        loop {
-            let access = Access { page: relation.page(block), scan, write: true, at: self.engine().now() };
-            match cache.upgrade(held, access) {
-                Upgrade::Done(exclusive) => return Ok(exclusive),
-                Upgrade::Draining(others) => return Ok(others.await),
-                // Its load may end without a frame; then ours begins from the start.
-                Upgrade::Busy(waiter) => match waiter.await? {
-                    Some(again) => held = again,
-                    None => held = self.engine().hold(&mut Anyone, relation, block, scan, true).await?,
-                },
-                Upgrade::Full => return Err(PoolError::NoFrame { frames: cache.frames() }),
-            }
-        }
-    }
-
-    /// Adds `pages` pages of zeros at the end of a file, and says which is the first of them. The
-    /// new length is safe from a crash when the next [`checkpoint`](Self::checkpoint) or
-    /// [`flush`](Self::flush) has returned.
-    ///
-    /// # Errors
-    ///
-    /// The file was opened to be read, storage refuses, or it would have more pages than can be
-    /// numbered.
-    pub fn grow(&self, relation: &Arc<Relation>, pages: u32) -> Result<u32, PoolError> {
-        self.engine().check(relation)?;
-        self.engine().writer.latch.may_change()?;
-        relation.grow(pages)
+        let file = engine.open(path, Some(options))?;
+        engine.writer.add(&file);
+        Ok(Relation::new(engine.clone(), file))
     }
 
     /// Writes every page whose first unwritten change is before log record `upto`, and makes all

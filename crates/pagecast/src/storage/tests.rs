@@ -336,7 +336,7 @@ fn a_pool_reads_the_same_bytes_over_every_backend() {
         let table = pool.open(&path).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..6u64 {
-                let (pool, table, content) = (&pool, &table, &content);
+                let (table, content) = (&table, &content);
                 scope.spawn(move || {
                     let mut random = Random::new(thread);
                     for _ in 0..20 {
@@ -345,7 +345,7 @@ fn a_pool_reads_the_same_bytes_over_every_backend() {
                             .map(|_| u64::from(random.below(500 * PAGE as u32)))
                             .map(|start| start..(start + 100).min(table.len()))
                             .collect();
-                        let read = pool.read_blocking(table, &ranges, None).unwrap();
+                        let read = table.read_blocking(&ranges, None).unwrap();
                         for (range, data) in ranges.iter().zip(&read.data) {
                             assert!(data == &content[range.start as usize..range.end as usize], "{name}");
                         }
@@ -368,7 +368,7 @@ fn a_file_that_is_cut_off_is_named() {
         let table = pool.open(&path).unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100 * PAGE as u64 + 5).unwrap();
         let ranges: Vec<_> = (0..60).map(|i| i * 5 * PAGE as u64..(i * 5 + 1) * PAGE as u64).collect();
-        let error = pool.read_blocking(&table, &ranges, None).unwrap_err();
+        let error = table.read_blocking(&ranges, None).unwrap_err();
         assert!(matches!(&error, PoolError::Changed { path: named, .. } if *named == path), "{name}: {error}");
         assert_eq!(pool.pinned(), 0, "{name}");
     }
@@ -383,7 +383,7 @@ fn a_pool_that_goes_with_requests_under_way_leaves_them_their_memory() {
             let table = pool.open(&path).unwrap();
             let page = |i: u64| (i * 9 + round) * PAGE as u64;
             let ranges: Vec<_> = (0..200).map(|i| page(i)..page(i) + PAGE as u64).collect();
-            let mut read = Box::pin(pool.read(&table, &ranges, None));
+            let mut read = Box::pin(table.read(&ranges, None));
             let begun = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             drop((pool, table));
             // Every other one is left alone with its requests; the others have all that they need.
@@ -412,7 +412,7 @@ fn where_the_kernel_forbids_rings_requests_are_positional_and_the_device_says_wh
         let pool = pool(device, 1 << 20);
         let table = pool.open(&path).unwrap();
         let ranges: Vec<_> = (0..100).map(|i| i * 3 * PAGE as u64..(i * 3 + 1) * PAGE as u64).collect();
-        let read = pool.read_blocking(&table, &ranges, None).unwrap();
+        let read = table.read_blocking(&ranges, None).unwrap();
         for (range, data) in ranges.iter().zip(&read.data) {
             assert!(data == &content[range.start as usize..range.end as usize]);
         }

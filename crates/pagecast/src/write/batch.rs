@@ -9,7 +9,7 @@ use pagecast_core::PageId;
 use crate::PoolError;
 use crate::cache::Writing;
 use crate::io::Buffer;
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::seal::{self, Lsn};
 use crate::storage::{MAX_REQUEST, Storing, write_all};
 use crate::write::log::Durable;
@@ -18,12 +18,12 @@ use crate::write::log::Durable;
 pub(super) struct Batch {
     buffer: Buffer,
     page_size: usize,
-    pages: Vec<(Arc<Relation>, Writing)>,
+    pages: Vec<(Arc<PagedFile>, Writing)>,
 }
 
 /// Neighbouring pages of one relation: one request, of at most [`MAX_REQUEST`] bytes.
 pub(super) struct Run<'a> {
-    pub(super) relation: &'a Arc<Relation>,
+    pub(super) relation: &'a Arc<PagedFile>,
     pub(super) first: u32,
     pub(super) bytes: &'a [u8],
 }
@@ -54,7 +54,7 @@ impl Batch {
     }
 
     /// Adds the page that was copied into [`room`](Self::room), and seals it if its relation is.
-    pub(super) fn push(&mut self, relation: Arc<Relation>, writing: Writing) {
+    pub(super) fn push(&mut self, relation: Arc<PagedFile>, writing: Writing) {
         if relation.is_sealed() {
             seal::seal(self.room(), writing.page().block(), Lsn(writing.lsn()));
         }
@@ -67,7 +67,7 @@ impl Batch {
     }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = Run<'_>> {
-        let follows = |a: &(Arc<Relation>, Writing), b: &(Arc<Relation>, Writing)| {
+        let follows = |a: &(Arc<PagedFile>, Writing), b: &(Arc<PagedFile>, Writing)| {
             a.1.page().relation() == b.1.page().relation()
                 && a.1.page().block().checked_add(1) == Some(b.1.page().block())
         };

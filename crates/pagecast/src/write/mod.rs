@@ -62,7 +62,7 @@ pub(crate) use open::check;
 use crate::PoolError;
 use crate::blocking::block_on;
 use crate::cache::{Blocked, Cache};
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::seal::Lsn;
 use crate::storage::{Device, MAX_REQUEST};
 use crate::sync::{Condvar, Mutex, unless_mistaken};
@@ -78,7 +78,7 @@ pub(crate) struct Writer {
     gate: Gate,
     pub(crate) latch: Latch,
     /// The relations that are open to be written.
-    relations: Mutex<HashMap<RelationId, Arc<Relation>>>,
+    relations: Mutex<HashMap<RelationId, Arc<PagedFile>>>,
     double_write: Option<DoubleWrite>,
     /// How many batches have ended, for those who wait for another's write.
     ended: Mutex<u64>,
@@ -135,7 +135,7 @@ impl Writer {
     }
 
     /// From now on pages of `relation` may be dirty.
-    pub(crate) fn add(&self, relation: &Arc<Relation>) {
+    pub(crate) fn add(&self, relation: &Arc<PagedFile>) {
         self.relations.lock().insert(relation.id(), relation.clone());
     }
 

@@ -162,7 +162,7 @@ impl DiskLog {
 
 pub(crate) struct Database {
     pool: Pool,
-    table: Arc<Relation>,
+    table: Relation,
     log: Arc<DiskLog>,
 }
 
@@ -201,9 +201,9 @@ impl Database {
     /// Changes a page as the record says that `change` makes of the page's last one.
     fn change(&self, page: u32, change: impl FnOnce(Lsn) -> Option<Record>) -> Result<(), PoolError> {
         if page >= self.table.pages() {
-            self.pool.grow(&self.table, page + 1 - self.table.pages())?;
+            self.table.grow(page + 1 - self.table.pages())?;
         }
-        let mut pin = self.pool.pin_mut(&self.table, page, None)?;
+        let mut pin = self.table.pin_mut(page, None)?;
         if let Some(record) = change(pin.lsn()) {
             let at = record.slot as usize * STRIDE;
             pin[at..at + 8].copy_from_slice(&record.value.to_le_bytes());
@@ -222,7 +222,7 @@ impl Database {
     pub(crate) fn content(&self) -> Result<HashMap<(u32, u32), u64>, PoolError> {
         let mut content = HashMap::new();
         for page in 0..self.table.pages() {
-            let pin = self.pool.pin(&self.table, page, None)?;
+            let pin = self.table.pin(page, None)?;
             for slot in 0..VALUES {
                 let at = slot as usize * STRIDE;
                 let value = u64::from_le_bytes(pin[at..at + 8].try_into().unwrap());

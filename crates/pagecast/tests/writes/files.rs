@@ -7,9 +7,9 @@ fn a_file_grows_by_pages_of_zeros() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("new"), &sealed()).unwrap();
-    assert!(matches!(pool.pin_mut(&table, 0, None), Err(PoolError::NoPage { block: 0, pages: 0, .. })));
-    assert_eq!((pool.grow(&table, 3).unwrap(), pool.grow(&table, 2).unwrap(), table.pages()), (0, 3, 5));
-    let mut page = pool.pin_mut(&table, 4, None).unwrap();
+    assert!(matches!(table.pin_mut(0, None), Err(PoolError::NoPage { block: 0, pages: 0, .. })));
+    assert_eq!((table.grow(3).unwrap(), table.grow(2).unwrap(), table.pages()), (0, 3, 5));
+    let mut page = table.pin_mut(4, None).unwrap();
     assert_eq!(page[..], [0; PAGE - SEAL_BYTES as usize]);
     assert_eq!(page.lsn(), Lsn::NONE);
     page.fill(3);
@@ -18,10 +18,10 @@ fn a_file_grows_by_pages_of_zeros() {
     pool.flush().unwrap();
     let again = Pool::new(setup_like(&pool).device(pool.device().clone())).unwrap();
     let table = again.open_to_write(Path::new("new"), &sealed()).unwrap();
-    let page = again.pin(&table, 4, None).unwrap();
+    let page = table.pin(4, None).unwrap();
     assert_eq!((page[0], page.lsn(), page.len()), (3, Lsn(12), PAGE - SEAL_BYTES as usize));
     let ranges = std::slice::from_ref(&(0..10));
-    assert!(matches!(again.read_blocking(&table, ranges, None), Err(PoolError::Sealed { .. })));
+    assert!(matches!(table.read_blocking(ranges, None), Err(PoolError::Sealed { .. })));
 }
 
 fn setup_like(pool: &Pool) -> PoolOptions {
@@ -33,8 +33,8 @@ fn damaged_misplaced_and_lost_pages_are_named() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options.clone()).unwrap();
     let table = pool.open_to_write(Path::new("new"), &sealed()).unwrap();
-    pool.grow(&table, 4).unwrap();
-    (0..4).for_each(|block| fill(&pool, &table, block, block as u8));
+    table.grow(4).unwrap();
+    (0..4).for_each(|block| fill(&table, block, block as u8));
     pool.close().unwrap();
     let mut bytes = setup.files.read(Path::new("new")).unwrap().to_vec();
     bytes[PAGE + 100] ^= 4;
@@ -42,15 +42,15 @@ fn damaged_misplaced_and_lost_pages_are_named() {
     setup.files.write("new", bytes);
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("new"), &sealed()).unwrap();
-    assert_eq!(pool.pin(&table, 0, None).unwrap()[0], 0);
-    let error = pool.pin(&table, 1, None).unwrap_err();
+    assert_eq!(table.pin(0, None).unwrap()[0], 0);
+    let error = table.pin(1, None).unwrap_err();
     assert!(matches!(error, PoolError::Checksum { block: 1, .. }), "{error}");
     assert!(error.to_string().starts_with("new: page 1"), "{error}");
-    let error = pool.pin(&table, 2, None).unwrap_err();
+    let error = table.pin(2, None).unwrap_err();
     assert!(matches!(error, PoolError::Misplaced { block: 2, found: 3, .. }), "{error}");
     setup.faults.plan([Fault::Error(ErrorKind::Other)]);
-    assert!(matches!(pool.pin_mut(&table, 3, None), Err(PoolError::Io { .. })));
-    assert_eq!(pool.pin_mut(&table, 3, None).unwrap()[0], 3);
+    assert!(matches!(table.pin_mut(3, None), Err(PoolError::Io { .. })));
+    assert_eq!(table.pin_mut(3, None).unwrap()[0], 3);
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn files_that_are_not_what_is_said_are_refused() {
     assert!(matches!(refused("table", more), PoolError::Shorter { pages: 64, declared: 65, .. }));
     assert!(matches!(refused("none", raw()), PoolError::Open { .. }));
     let readable = pool.open(Path::new("table")).unwrap();
-    assert!(matches!(pool.pin_mut(&readable, 0, None), Err(PoolError::NotWritable { .. })));
-    assert!(matches!(pool.grow(&readable, 1), Err(PoolError::NotWritable { .. })));
+    assert!(matches!(readable.pin_mut(0, None), Err(PoolError::NotWritable { .. })));
+    assert!(matches!(readable.grow(1), Err(PoolError::NotWritable { .. })));
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
-    assert!(matches!(pool.pin(&readable, 0, None), Err(PoolError::Changed { .. })), "it is another relation now");
+    assert!(matches!(readable.pin(0, None), Err(PoolError::Changed { .. })), "it is another relation now");
     drop(table);
 
     for (ours, theirs) in [(8192, 4096), (4096, 16384)] {
@@ -79,8 +79,8 @@ fn files_that_are_not_what_is_said_are_refused() {
         let pool = Pool::new(options(ours)).unwrap();
         let name = format!("of {ours}");
         let table = pool.open_to_write(Path::new(&name), &sealed()).unwrap();
-        pool.grow(&table, 8).unwrap();
-        (0..8).for_each(|block| fill(&pool, &table, block, 1));
+        table.grow(8).unwrap();
+        (0..8).for_each(|block| fill(&table, block, 1));
         pool.close().unwrap();
         let error = Pool::new(options(theirs)).unwrap().open_to_write(Path::new(&name), &sealed()).unwrap_err();
         assert!(matches!(error, PoolError::OtherPageSize { given, found, .. } if (given, found) == (theirs, ours)));
@@ -99,15 +99,15 @@ fn local_files_are_written_past_the_cache_and_by_one_pool_at_a_time() {
         let pool = Pool::new(options.clone()).unwrap();
         println!("{}", pool.device().describe());
         let table = pool.open_to_write(&path, &sealed()).unwrap();
-        let first = pool.grow(&table, 100).unwrap();
+        let first = table.grow(100).unwrap();
         for block in first..first + 100 {
-            let mut page = pool.pin_mut(&table, block, None).unwrap();
+            let mut page = table.pin_mut(block, None).unwrap();
             page.fill(block as u8);
             page.logged(Lsn(u64::from(block) + 1));
         }
         let written = pool.flush().unwrap();
         assert_eq!(written.requests, 1, "neighbours are one request");
-        fill(&pool, &table, first, 77);
+        fill(&table, first, 77);
         pool.close().unwrap();
         table.verify().unwrap();
 
@@ -124,9 +124,9 @@ fn local_files_are_written_past_the_cache_and_by_one_pool_at_a_time() {
         };
         assert_eq!(table.pages(), first + 100);
         for block in first + 1..first + 100 {
-            let page = other.pin(&table, block, None).unwrap();
+            let page = table.pin(block, None).unwrap();
             assert_eq!((page[0], page.lsn()), (block as u8, Lsn(u64::from(block) + 1)));
         }
-        assert_eq!(other.pin(&table, first, None).unwrap()[100], 77);
+        assert_eq!(table.pin(first, None).unwrap()[100], 77);
     }
 }

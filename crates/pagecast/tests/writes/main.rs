@@ -76,8 +76,8 @@ fn sealed() -> WriteOptions {
     WriteOptions::default().create(true).format(Format::Sealed)
 }
 
-fn fill(pool: &Pool, table: &Arc<Relation>, block: u32, byte: u8) {
-    pool.pin_mut(table, block, None).unwrap().fill(byte);
+fn fill(table: &Relation, block: u32, byte: u8) {
+    table.pin_mut(block, None).unwrap().fill(byte);
 }
 
 fn stored(files: &MemoryFiles, name: &str, block: usize) -> Vec<u8> {

@@ -7,8 +7,8 @@ fn a_change_is_seen_at_once_and_on_storage_after_a_flush() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
-    fill(&pool, &table, 3, 9);
-    assert_eq!(pool.pin(&table, 3, None).unwrap()[..], [9; PAGE]);
+    fill(&table, 3, 9);
+    assert_eq!(table.pin(3, None).unwrap()[..], [9; PAGE]);
     assert_eq!(stored(&setup.files, "table", 3), [5; PAGE], "nothing is written before it has to be");
     assert_eq!((pool.dirty(), pool.flush().unwrap().pages, pool.dirty()), (1, 1, 0));
     assert_eq!(stored(&setup.files, "table", 3), [9; PAGE]);
@@ -23,9 +23,9 @@ fn neighbours_are_written_together_and_a_page_is_not_dirty_for_being_looked_at()
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
     for block in [7, 5, 6, 20, 4] {
-        fill(&pool, &table, block, 1);
+        fill(&table, block, 1);
     }
-    assert_eq!(pool.pin_mut(&table, 30, None).unwrap()[0], 5);
+    assert_eq!(table.pin_mut(30, None).unwrap()[0], 5);
     let written = pool.flush().unwrap();
     assert_eq!((written.pages, written.requests), (5, 2));
     assert_eq!((pool.stats().pages_written, pool.stats().failed_writes, pool.device().stats().syncs), (5, 0, 1));
@@ -41,7 +41,7 @@ fn dirty_pages_are_written_when_they_have_to_leave_under_every_policy() {
         let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
         for round in 1..4u8 {
             for block in 0..64 {
-                let mut page = pool.pin_mut(&table, block, None).unwrap();
+                let mut page = table.pin_mut(block, None).unwrap();
                 assert_eq!(page[0], if round == 1 { 5 } else { round - 1 }, "{name}: block {block} in round {round}");
                 page.fill(round);
             }
@@ -60,7 +60,7 @@ fn no_page_is_written_before_its_log() {
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
     for block in 0..5 {
-        let mut page = pool.pin_mut(&table, block, None).unwrap();
+        let mut page = table.pin_mut(block, None).unwrap();
         page.fill(1);
         page.logged(log.append());
         assert_eq!(page.lsn(), Lsn(u64::from(block) + 1));
@@ -88,7 +88,7 @@ fn a_checkpoint_goes_by_the_first_unwritten_change() {
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
     for block in [0, 1, 0] {
-        let mut page = pool.pin_mut(&table, block, None).unwrap();
+        let mut page = table.pin_mut(block, None).unwrap();
         page.fill(1);
         page.logged(log.append());
     }
@@ -106,7 +106,7 @@ fn a_change_without_a_record_is_never_written() {
         let pool = Pool::new(setup.options).unwrap();
         let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
         let forget = std::panic::AssertUnwindSafe(|| {
-            let mut page = pool.pin_mut(&table, 7, None).unwrap();
+            let mut page = table.pin_mut(7, None).unwrap();
             page[0] = 1;
             page.logged(log.append());
             page[1] = 2;
@@ -118,8 +118,8 @@ fn a_change_without_a_record_is_never_written() {
             matches!(&error, PoolError::ReadOnly { cause } if matches!(**cause, PoolError::Unlogged { block: 7, .. }))
         );
         assert!(error.to_string().contains("table: page 7"), "{error}");
-        assert!(matches!(pool.pin_mut(&table, 8, None), Err(PoolError::ReadOnly { .. })));
-        assert_eq!(pool.pin(&table, 8, None).unwrap()[0], 5, "pages can still be read");
+        assert!(matches!(table.pin_mut(8, None), Err(PoolError::ReadOnly { .. })));
+        assert_eq!(table.pin(8, None).unwrap()[0], 5, "pages can still be read");
         assert_eq!(stored(&setup.files, "table", 7), [5; PAGE]);
     }
 }
@@ -130,12 +130,12 @@ fn the_background_writer_keeps_to_its_share_and_its_rate() {
     setup.options.writer.dirty_share = 0.1;
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
-    (0..64).for_each(|block| fill(&pool, &table, block, 1));
+    (0..64).for_each(|block| fill(&table, block, 1));
     let allowed = pool.frames() / 10;
     assert!(allowed < 60, "there is something to do");
     assert_eq!(pool.write_back(0).unwrap().pages, 0);
     assert_eq!(pool.write_back(1 << 30).unwrap().pages, 64, "neighbours come along");
-    (0..64).step_by(2).for_each(|block| fill(&pool, &table, block, 2));
+    (0..64).step_by(2).for_each(|block| fill(&table, block, 2));
     assert_eq!(pool.write_back(3 * PAGE as u64).unwrap().pages, 3);
     assert_eq!(pool.write_back(1 << 30).unwrap().pages, 29 - u64::from(allowed));
     assert_eq!(pool.write_back(1 << 30).unwrap().pages, 0);
@@ -147,12 +147,12 @@ fn a_closed_pool_is_read_only_and_all_on_storage() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
-    fill(&pool, &table, 1, 1);
+    fill(&table, 1, 1);
     pool.close().unwrap();
     assert_eq!(stored(&setup.files, "table", 1), [1; PAGE]);
-    assert!(matches!(pool.pin_mut(&table, 1, None), Err(PoolError::Closed)));
-    assert!(matches!(pool.grow(&table, 1), Err(PoolError::Closed)));
+    assert!(matches!(table.pin_mut(1, None), Err(PoolError::Closed)));
+    assert!(matches!(table.grow(1), Err(PoolError::Closed)));
     assert!(matches!(pool.open_to_write(Path::new("table"), &raw()), Err(PoolError::Closed)));
-    assert_eq!(pool.pin(&table, 1, None).unwrap()[0], 1);
+    assert_eq!(table.pin(1, None).unwrap()[0], 1);
     pool.close().unwrap();
 }

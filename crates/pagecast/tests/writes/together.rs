@@ -7,14 +7,14 @@ fn a_writer_waits_for_readers_and_they_for_him() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
-    let reader = pool.pin(&table, 0, None).unwrap();
+    let reader = table.pin(0, None).unwrap();
     std::thread::scope(|scope| {
         let (asked, wait) = mpsc::channel();
         let writer = scope.spawn({
-            let (pool, table) = (&pool, &table);
+            let table = &table;
             move || {
                 asked.send(()).unwrap();
-                fill(pool, table, 0, 8);
+                fill(table, 0, 8);
             }
         });
         wait.recv().unwrap();
@@ -22,9 +22,9 @@ fn a_writer_waits_for_readers_and_they_for_him() {
         drop(reader);
         writer.join().unwrap();
     });
-    let page = pool.pin_mut(&table, 0, None).unwrap();
+    let page = table.pin_mut(0, None).unwrap();
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| pool.pin(&table, 0, None).unwrap()[0]);
+        let other = scope.spawn(|| table.pin(0, None).unwrap()[0]);
         let mut page = page;
         page.fill(9);
         let kept = page.downgrade().unwrap();
@@ -40,13 +40,13 @@ fn a_cancelled_wish_lets_readers_go_on() {
     let setup = setup(1 << 20, "lru");
     let pool = Pool::new(setup.options).unwrap();
     let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
-    let reader = pool.pin(&table, 0, None).unwrap();
-    let mut wish = Box::pin(pool.pin_mut_async(&table, 0, None));
+    let reader = table.pin(0, None).unwrap();
+    let mut wish = Box::pin(table.pin_mut_async(0, None));
     assert!(wish.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
     drop(wish);
-    assert_eq!(pool.pin(&table, 0, None).unwrap()[0], 5);
+    assert_eq!(table.pin(0, None).unwrap()[0], 5);
     drop(reader);
-    fill(&pool, &table, 0, 1);
+    fill(&table, 0, 1);
     assert_eq!(pool.pinned(), 0);
 }
 
@@ -68,10 +68,10 @@ fn many_threads_add_up() {
                     for step in 0..400u64 {
                         let block = ((thread * 7919 + step * 31) % 64) as u32;
                         if step % 3 == 0 {
-                            let page = pool.pin(table, block, None).unwrap();
+                            let page = table.pin(block, None).unwrap();
                             assert_eq!(page[..8], page[PAGE - 8..], "a page is read while it is changed");
                         }
-                        let mut page = pool.pin_mut(table, block, None).unwrap();
+                        let mut page = table.pin_mut(block, None).unwrap();
                         let count = u64::from_le_bytes(page[..8].try_into().unwrap()) + 1;
                         page[..8].copy_from_slice(&count.to_le_bytes());
                         page[PAGE - 8..].copy_from_slice(&count.to_le_bytes());

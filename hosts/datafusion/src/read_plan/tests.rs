@@ -97,7 +97,7 @@ impl Scene {
         let before = self.host.pool().stats().bytes_requested;
         self.requested.0.lock().clear();
         collect(plan, self.ctx.task_ctx()).await.unwrap();
-        let pages = |(relation, planned): (&Arc<Relation>, &PlannedRowGroup)| {
+        let pages = |(relation, planned): (&Relation, &PlannedRowGroup)| {
             let of = |bytes: &Range<u64>| bytes.start / PAGE..bytes.end.div_ceil(PAGE);
             let page = |block| relation.page(block as u32).raw();
             planned.bytes.iter().flat_map(of).map(page).collect::<Vec<_>>()

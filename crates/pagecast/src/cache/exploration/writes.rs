@@ -6,8 +6,8 @@
 //! pages, in two steps as well, and a page that is loaded comes from there.
 
 use super::*;
-use crate::Relation;
 use crate::cache::{Exclusive, Upgrade};
+use crate::paged_file::PagedFile;
 use crate::seal::Format;
 use crate::storage::{Device, MemoryFiles};
 use crate::write::Writer;
@@ -189,7 +189,7 @@ fn writer(cache: &Arc<Cache>) -> (Arc<Writer>, MemoryFiles) {
     let device = Device::new(files.clone(), None);
     let writer = Arc::new(Writer::new(cache.clone(), None, &device, None, 4096).unwrap());
     let storage = device.open_to_write("table".as_ref(), false).unwrap();
-    writer.add(&Arc::new(Relation::new(RELATION, storage, Format::Raw, 4096, false, 0).unwrap()));
+    writer.add(&Arc::new(PagedFile::new(RELATION, storage, Format::Raw, 4096, false).unwrap()));
     (writer, files)
 }
 

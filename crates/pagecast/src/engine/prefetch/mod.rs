@@ -32,7 +32,7 @@ use crate::PoolError;
 use crate::cache::{Ahead, Loading};
 use crate::io::Batch;
 use crate::options::PrefetchOptions;
-use crate::relation::Relation;
+use crate::paged_file::PagedFile;
 use crate::sync::Mutex;
 use route::Route;
 
@@ -162,7 +162,7 @@ impl Engine {
         while window.pages.len() < part
             && let Some((position, page)) = route.peek()
         {
-            if relation.as_ref().is_none_or(|relation: &Arc<Relation>| relation.id() != page.relation()) {
+            if relation.as_ref().is_none_or(|relation: &Arc<PagedFile>| relation.id() != page.relation()) {
                 relation = self.relation(page.relation());
             }
             let Some(relation) = &relation else {
@@ -186,10 +186,10 @@ impl Engine {
     pub(crate) fn will_need(
         &self,
         scan: ScanId,
-        relation: &Arc<Relation>,
+        relation: &Arc<PagedFile>,
         ranges: &[Range<u64>],
     ) -> Result<u32, PoolError> {
-        relation.check(self.identity())?;
+        relation.check_known()?;
         ranges.iter().try_for_each(|range| relation.contains(range))?;
         let page_size = u64::from(relation.page_size());
         let mut loads = Vec::new();
@@ -226,7 +226,7 @@ impl Engine {
         });
     }
 
-    fn bring(&self, relation: &Arc<Relation>, page: PageId, scan: ScanId, loads: &mut Loads) -> Brought {
+    fn bring(&self, relation: &Arc<PagedFile>, page: PageId, scan: ScanId, loads: &mut Loads) -> Brought {
         if self.cache.ahead() >= self.prefetch.limit.load(Relaxed) {
             return Brought::NoRoom;
         }
@@ -258,7 +258,7 @@ impl Engine {
 }
 
 /// Loads that have their frames, each with its file.
-type Loads = Vec<(Arc<Relation>, Loading)>;
+type Loads = Vec<(Arc<PagedFile>, Loading)>;
 
 /// What came of bringing one page.
 enum Brought {

@@ -24,8 +24,8 @@ use crate::blocking::block_on;
 use crate::cache::{Ahead, Waiter};
 use crate::engine::Engine;
 use crate::io::Batch;
+use crate::paged_file::PagedFile;
 use crate::pool::Pool;
-use crate::relation::Relation;
 use crate::storage::Generation;
 use file::Dump;
 
@@ -129,7 +129,7 @@ impl Pool {
     /// # files.write("table", vec![7u8; 300_000]);
     /// # let start = || Pool::new(PoolOptions::default().memory(1 << 20).device(Device::new(files.clone(), None)));
     /// let pool = start()?;
-    /// drop(pool.pin(&pool.open("table".as_ref())?, 2, None)?);
+    /// drop(pool.open("table".as_ref())?.pin(2, None)?);
     /// pool.dump_hottest(&hot, usize::MAX)?;
     /// drop(pool);
     ///
@@ -183,7 +183,7 @@ impl Pool {
 }
 
 /// The generation to look for after a restart: of a file that we write the one that it has now.
-fn generation(relation: &Relation) -> Generation {
+fn generation(relation: &PagedFile) -> Generation {
     let now = relation.is_writable().then(|| relation.storage().current().ok());
     now.flatten().unwrap_or(relation.generation())
 }
@@ -225,7 +225,7 @@ fn bring(engine: &Arc<Engine>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
 /// storage.
 fn request(
     engine: &Engine,
-    relation: &Arc<Relation>,
+    relation: &Arc<PagedFile>,
     pages: &[(u32, u32)],
     waiters: &mut Vec<Waiter>,
     result: &mut Reloaded,
