@@ -356,30 +356,33 @@ fn a_terminal_gets_a_limit_a_pager_and_ctrl_c() {
     let Some(mut child) = terminal(data.path(), cache.path()) else { return };
     let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut seen = String::new();
-    // Types a line, and reads on until `answer` has come after what was seen before.
-    let mut ask = |line: &str, answer: &str| -> String {
+    // Types a line, and reads on until `answer` has come, and `then` after it: what is typed
+    // before the next prompt the terminal may throw away.
+    let mut until = |line: &str, answer: &str, then: &str| -> String {
         input.write_all(line.as_bytes()).unwrap();
         seen.clear();
         let mut piece = [0; 4096];
-        while !seen.contains(answer) {
+        while !seen.split_once(answer).is_some_and(|(_, rest)| rest.contains(then)) {
             let length = output.read(&mut piece).unwrap();
-            assert!(length > 0, "no `{answer}` in: {seen}");
+            assert!(length > 0, "no `{answer}` and `{then}` in: {seen}");
             seen += &String::from_utf8_lossy(&piece[..length]);
         }
         seen.clone()
     };
-    ask("", "pagecast> ");
+    until("", "", "pagecast> ");
+    let mut ask = |line: &str, answer: &str| until(line, answer, "pagecast> ");
     let short = ask("SELECT 41 + 1 AS x;\r", "row in ");
     assert!(short.contains("| 42 |") && !short.contains("[paged"), "{short}");
     let long = ask("SELECT value AS n FROM generate_series(1, 5000);\r", "1000 rows in ");
     assert!(long.contains("[paged") && long.contains("| 1000 |") && !long.contains("| 1001 |"), "{long}");
     assert!(long.contains("the first 1000 rows"), "{long}");
-    ask("\\rows 2\r", "pagecast> ");
+    ask("\\rows 2\r", "\n");
     let two = ask("SELECT value AS n FROM generate_series(1, 5000);\r", "2 rows in ");
     assert!(two.contains("| 2 ") && !two.contains("| 3 ") && !two.contains("[paged"), "{two}");
-    ask("\\rows 0\r", "pagecast> ");
+    ask("\\rows 0\r", "\n");
     let endless = "SELECT value AS n FROM generate_series(1, 1000000000000);\r";
-    ask(endless, "| 100000 ");
+    until(endless, "| 100000 ", "");
+    let mut ask = |line: &str, answer: &str| until(line, answer, "pagecast> ");
     ask("\u{3}", "interrupted");
     let after = ask("SELECT 6 * 7 AS y;\r", "row in ");
     assert!(after.contains("| 42 |"), "{after}");
