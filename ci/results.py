@@ -308,19 +308,21 @@ def hit_rates(document: Document, files: list[Kept]) -> None:
 def hit_path(document: Document, files: list[Kept]) -> None:
     rows = []
     for file in files:
-        groups: dict[tuple, dict[str, Row]] = {}
+        groups: dict[tuple, list[Row]] = {}
         for row in file.rows:
             if row["policy"] in (OURS, "clock"):
-                key = row["policy"], row["workload"], row["threads"]
-                groups.setdefault(key, {})[row["peer"]] = row
-        for (policy, workload, threads), peers in groups.items():
-            ours = statistics.median(row["ours_ns"] for row in peers.values())
-            rows.append(([file], [f"`{policy}`", workload, str(threads), f"{ours:.0f}", *(
-                f"{peers[peer]['ratio']:.2f}" for peer in ("quick_cache", "moka", "foyer"))]))
+                groups.setdefault((row["policy"], row["threads"]), []).append(row)
+        for (policy, threads), of in groups.items():
+            over = [[row["ratio"] for row in of if row["peer"] == peer]
+                    for peer in ("quick_cache", "moka", "foyer")]
+            ours = [round(row["ours_ns"]) for row in of]
+            rows.append(([file], [f"`{policy}`", str(threads), f"{min(ours)} to {max(ours)}", *(
+                f"{min(ratios):.2f} to {max(ratios):.2f}" for ratios in over)]))
     document.table(
-        "Hit path", "Pin and unpin of a resident page, ns for each operation and thread, and "
-        "over `get` of other caches in the same run.",
-        ["policy", "keys", "threads", "ns", "/ quick_cache", "/ moka", "/ foyer"], rows)
+        "Hit path", "Pin and unpin of a resident page, ns for each operation and thread, and over "
+        "`get` of other caches in the same run: least and most over uniform, Zipf's and disjoint "
+        "keys.",
+        ["policy", "threads", "ns", "/ quick_cache", "/ moka", "/ foyer"], rows)
 
 
 MOST_BEHIND = 10
