@@ -320,8 +320,8 @@ def hit_path(document: Document, files: list[Kept]) -> None:
                 f"{min(ratios):.2f} to {max(ratios):.2f}" for ratios in over)]))
     document.table(
         "Hit path", "Pin and unpin of a resident page, ns for each operation and thread, and over "
-        "`get` of other caches in the same run: least and most over uniform, Zipf's and disjoint "
-        "keys.",
+        "`get` of other caches in the same run. Least and most over three kinds of keys: uniform, "
+        "Zipf's, disjoint.",
         ["policy", "threads", "ns", "/ quick_cache", "/ moka", "/ foyer"], rows)
 
 
