@@ -325,7 +325,7 @@ def hit_path(document: Document, files: list[Kept]) -> None:
         ["policy", "threads", "ns", "/ quick_cache", "/ moka", "/ foyer"], rows)
 
 
-MOST_BEHIND = 10
+MOST_BEHIND = 5
 BEHIND = 0.5
 
 
