@@ -18,7 +18,7 @@ class Partitions(ScanTest):
     """One bitmap scan after the other of a query, under a pool that is smaller than the table by
     far, and holds the block that each scan of a query keeps to its end."""
 
-    settings = {"shared_buffers": "16MB"}
+    settings = {"shared_buffers": "32MB"}
 
     @classmethod
     def prepare(cls, session: Connection) -> None:
