@@ -3,6 +3,7 @@
 
 * No comment and no line of a document is longer than 100 columns. Tables, and lines without a
   place to break, are excepted, and so is code in the examples of doc comments.
+* The header of a policy has at most 15 lines.
 * A link of a document leads to a file that exists, and so does each `docs/` or `lab/` file that
   a comment names. Only CONTRIBUTING.md and lab/ itself link to lab/.
 * The glossary has at most 40 words, each defined in one sentence of at most 25 words.
@@ -12,6 +13,7 @@
 
 import ast
 import io
+import itertools
 import re
 import subprocess
 import sys
@@ -20,9 +22,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 COLUMNS = 100
+LINES_OF_A_HEADER = 15
 WORDS_OF_A_SENTENCE = 25
 WORDS_OF_THE_GLOSSARY = 40
 GLOSSARY = "docs/glossary.md"
+POLICIES = ("crates/pagecast-core/src/policy/", "crates/pagecast-core/src/steering.rs")
 # Published by others, and kept as they are.
 FOREIGN = ("crates/pagecast-sim/assets/",)
 
@@ -116,6 +120,11 @@ def too_long(line: str, content: str) -> bool:
     return " " in text[:COLUMNS - (len(line) - len(text))]
 
 
+def header(text: str) -> int:
+    """How many lines the comment has that opens a Rust file."""
+    return len(list(itertools.takewhile(lambda line: line.startswith("//!"), text.splitlines())))
+
+
 def misled(name: str, text: str, files: set[str]) -> Iterator[tuple[int, str]]:
     """Names of files that do not exist, and links to the notes from where they do not belong."""
     lines = text.splitlines()
@@ -203,6 +212,8 @@ def main() -> int:
         faults += [(name, number, f"longer than {COLUMNS} columns")
                    for number in unbroken(name, text)]
         faults += [(name, *fault) for fault in misled(name, text, set(files))]
+        if name.startswith(POLICIES) and header(text) > LINES_OF_A_HEADER:
+            faults.append((name, 0, f"a header of more than {LINES_OF_A_HEADER} lines"))
         if name == GLOSSARY:
             faults += [(name, *fault) for fault in glossary(text)]
     for name, number, what in faults:

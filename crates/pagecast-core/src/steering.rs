@@ -1,27 +1,14 @@
-//! Which of the buffers ahead of somebody else's clock hand it should take: pagecast's choice where
-//! the pool is not ours.
+//! Which buffers ahead of another's clock hand it should take, where the pool is not ours.
 //!
-//! Sources: Khalaji et al., PVLDB 18(13) 2025, section 3 (the page that is wanted last goes) and
-//! 4.1 (several victims from one sample: of `samples * bulk` frames the `bulk` that are wanted
-//! last). PostgreSQL's clock sweep takes the first unpinned buffer whose usage count is 0 and
-//! lowers the others on its way; a host that sets the counts ahead of the hand therefore chooses
-//! the victims, and the server evicts them by its own rules.
+//! Source: Khalaji et al., PVLDB 18(13) 2025, section 3 (the page that is wanted last goes) and 4.1
+//! (of `samples * bulk` frames the `bulk` that are wanted last). PostgreSQL's clock sweep takes the
+//! first unpinned buffer whose usage count is 0 and lowers the others on its way. A host that sets
+//! the counts ahead of the hand therefore chooses the victims, and the server evicts them.
 //!
-//! Deviations, and why:
-//! * The sample is the stretch in front of the hand and not drawn at random. It is as good as
-//!   random, for where a page lies says nothing about when it is wanted, and in each round every
-//!   buffer is looked at once.
-//! * Of pages that are wanted at the same moment the least used go, as they would by the clock.
-//!   Index scans that keep only roughly to the table's order want all pages around their place at
-//!   any moment; of these those visited most often are wanted most, and nothing but [`Uses`] tells
-//!   which: section 6.4 finds the same.
-//! * A page that a scan has read and nobody wants is given up wherever it is met, also beyond
-//!   `bulk`: it costs nothing.
-//! * Pages that no scan has read are judged by [`Uses`], what the counts tell from round to round.
-//!   The paper counts accesses, which a guest in another's pool does not see. Counts of pages that
-//!   stay are kept low, so that a rise is seen. Of a page that was not seen twice nothing is known,
-//!   and the clock goes on with it as if we were not there, also no faster: the hand comes by more
-//!   often, and most times leaves the count as it was.
+//! Deviations: the sample is the stretch in front of the hand. It is as good as random, for where a
+//! page lies says nothing about when it is wanted. Of pages wanted at the same moment the least
+//! used go. A page that a scan has read and nobody wants goes also beyond `bulk`: it costs nothing.
+//! Pages that no scan has read are judged by [`Uses`], because a guest does not see the accesses.
 //!
 //! Suits concurrent scans over more than the pool, beside other load. Cost: an estimate per buffer
 //! looked at and a selection in linear time, 64 short steps each; 8 bytes per buffer. No
@@ -58,6 +45,10 @@ const TAG_AT: u32 = 48;
 /// (16 bits of a hash), the usage count that the hand leaves when nobody uses the page, when it was
 /// used last and how often it is (20 bits each, in 2^20 ns, the first modulo 18 minutes), whether a
 /// registered scan read it, and whether the page is there for our sake.
+///
+/// Counts of pages that stay are kept low, so that a rise is seen. Of a page that was not seen
+/// twice nothing is known. The clock goes on with it as if we were not there, and no faster: the
+/// hand comes by more often, and most times leaves the count as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Uses(pub u64);
@@ -210,7 +201,9 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
     let needed = victims.saturating_sub(taken).min(known);
     let cut = cut(buffers, needed);
     let later = buffers.iter().filter(|buffer| buffer.is_known() && buffer.wanted_in > cut).count();
-    // Of those that are wanted at the cut itself the least used go.
+    // Of those that are wanted at the cut itself the least used go. Index scans that keep only
+    // roughly to the table's order want all pages around their place at any moment. Those visited
+    // most often are wanted most, as section 6.4 finds, and nothing but the counts tells which.
     let mut at_cut = least_used(buffers, cut, needed.saturating_sub(later));
     choice.given = (taken + needed) as u32;
     for buffer in buffers.iter_mut().filter(|buffer| buffer.is_known()) {

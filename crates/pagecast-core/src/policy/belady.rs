@@ -1,20 +1,18 @@
 //! `opt`: Belady's MIN, the floor that no policy can beat.
 //!
-//! Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems Journal
-//! 5(2), 1966); that it is optimal: Mattson et al. (1970), and section 3.1 of the PBM thesis. It
-//! evicts the page whose next request is furthest away, and so needs the future: [`NextUses`] holds
-//! it, computed in one backward pass over the trace.
+//! Source: Belady, "A study of replacement algorithms for a virtual-storage computer" (IBM Systems
+//! Journal 5(2), 1966); that it is optimal: Mattson et al. (1970), and section 3.1 of the PBM
+//! thesis. It evicts the page whose next request is furthest away. The future is in [`NextUses`],
+//! which one backward pass over the trace computes.
 //!
 //! Deviations: none that changes a miss. A missed page always comes in (no bypass). Among pages
 //! that are never requested again the highest frame leaves first, which is free choice.
 //!
-//! The order is kept without a heap. Every resident page has a key of its own: the index of its
-//! next request, or, if there is none, the number of requests plus its frame. A bitmap over the
-//! keys, with a tree of 64-way summaries above it, finds the largest in as many steps as the tree
-//! has levels: 5 for 100 million requests.
-//!
-//! Cost: O(log64 (requests + frames)) per request. Memory: 8 bytes per request (next use, and the
-//! frame that waits for it) and 1 bit for the bitmap; 12 bytes per frame.
+//! Each resident page has a key of its own: the index of its next request, or, if there is none,
+//! the number of requests plus its frame. A bitmap over the keys, with a tree of 64-way summaries
+//! above it, finds the largest. Cost: O(log64 (requests + frames)) per request, 5 steps for 100
+//! million. 8 bytes per request (next use, and the frame that waits for it), 1 bit per key; 12
+//! bytes per frame.
 
 use crate::policy::{Access, Claimed, Frames, SequentialPolicy};
 use crate::{FrameId, PageId, oracle::Oracle};

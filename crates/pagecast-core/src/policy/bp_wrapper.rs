@@ -1,5 +1,4 @@
-//! BP-Wrapper: any sequential policy for many sessions, with the lock taken once for a batch of
-//! hits.
+//! BP-Wrapper: any sequential policy for many sessions, with one hold of the lock for many hits.
 //!
 //! Source: Ding, Jiang, Zhang, "BP-Wrapper: A system framework making any replacement algorithms
 //! (almost) lock contention free" (ICDE 2009). A session queues its hits and applies a whole queue
@@ -7,11 +6,10 @@
 //! keeps of the queued frames is prefetched before.
 //!
 //! Deviations: a queued hit counts only if its frame still has the page. A miss applies the queue
-//! in a lock hold before its eviction's, for it may need no eviction. Whoever has the lock applies
-//! up to 16 queues of other sessions too, by the times of the hits, unless nothing but hits came
-//! for long. Claims run under the lock, so a frame leaves the page table and the order in one step.
-//! The owner of the frames prefetches ([`Frames::prefetch`]): it takes an instruction that is
-//! unsafe to use.
+//! in a hold before its eviction's, for it may need no eviction. Whoever has the lock applies up to
+//! 16 queues of other sessions too, by the times of the hits, unless nothing but hits came for
+//! long. Claims run under the lock: a frame leaves the page table and the order in one step. The
+//! owner of the frames prefetches ([`Frames::prefetch`]), by an instruction that is unsafe to use.
 //!
 //! Cost: a hit is 32 bytes in the session's own memory, and 1/32 to 1/64 of a lock hold. 16 bytes
 //! per frame, 2 KiB per session with a queue of 64.

@@ -7,13 +7,11 @@
 //! counts the uses of a page at one time as one.
 //!
 //! A step is the time in which one frame in [`STEPS`] gets another page, measured over the last
-//! such page or pages. While none comes in the steps grow, so that hits in a pool that holds
-//! everything end at a comparison.
+//! such page or pages. While none comes in, the steps grow; hits in a pool that holds everything
+//! then end at a comparison.
 //!
-//! Cost: nothing per hit; three shared reads where a session looks at the clock, and a shared write
-//! per step. An admission is one shared add.
-//!
-//! Concurrency: no lock. What a race mixes up makes one step too short or too long.
+//! Cost: nothing per hit; three shared reads where a session looks at the clock, a shared write per
+//! step, a shared add per admission. Concurrency: no lock. A race makes one step too short or long.
 
 use crate::Tick;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

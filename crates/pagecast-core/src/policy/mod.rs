@@ -2,10 +2,9 @@
 //!
 //! Two traits, because the field has two kinds. A [`ConcurrentPolicy`] works through `&self`: its
 //! hit is nothing or one atomic in the frame's own header line, and victims are chosen in parallel.
-//! A [`SequentialPolicy`] keeps ordered lists and works through `&mut self`. [`BpWrapper`] makes
-//! the second into the first. A sequential policy whose hit only marks its frame (CAR, CLOCK-Pro,
-//! LeanEvict, S3-FIFO, SIEVE) keeps the mark in the frame's word and declares so: a hit then takes
-//! no lock and waits for no victim.
+//! A [`SequentialPolicy`] keeps ordered lists and works through `&mut self`; [`BpWrapper`] makes it
+//! concurrent. If its hit only marks its frame (CAR, CLOCK-Pro, LeanEvict, S3-FIFO, SIEVE), the
+//! mark is in the frame's word, and the policy declares so: a hit then takes no lock.
 //!
 //! A policy proposes candidates, and the owner of the frames *claims* one for it, so that no victim
 //! is looked at first and taken later. What a policy remembers of a resident page it keeps by frame

@@ -1,19 +1,18 @@
 //! Belady's MIN at several pool sizes in one pass.
 //!
-//! Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies" (IBM Systems
-//! Journal 9(2), 1970), section on priority stacks: a policy that ranks all pages in one order,
+//! Source: Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies" (IBM
+//! Systems Journal 9(2), 1970), priority stacks. A policy that ranks all pages in one order,
 //! whatever the pool size, keeps in a pool of c pages the upper c of one stack. MIN ranks by next
-//! use. When a page is asked for it moves to the top, and from the top down to its old place the
-//! lower of two pages is carried on at each position.
+//! use. A page that is asked for moves to the top. From the top down to its old place the lower of
+//! two pages is carried on at each position.
 //!
 //! Deviation: only the sizes that are asked for are told apart. The stack is cut into *segments*
-//! between neighbouring sizes, each a heap; the page carried out of a segment is the lowest of
-//! those in it and the one carried in, which is what the comparisons position by position come to.
-//! The full stack would cost its depth per request.
+//! between neighbouring sizes, each a heap. The page carried out of a segment is the lowest of
+//! those in it and the one carried in, as after all its positions. The full stack would cost its
+//! depth per request.
 //!
-//! Cost: O(log pages) for each segment above the page's place, none below it; a request that hits
-//! in the smallest pool costs one heap insertion. Memory: 4 bytes a request for the next uses, at
-//! most 24 a page beside.
+//! Cost: O(log pages) for each segment above the page's place, none below it; a hit in the smallest
+//! pool costs one heap insertion. 4 bytes a request for the next uses, at most 24 a page beside.
 
 use pagecast_core::policy::NextUses;
 use std::collections::BinaryHeap;

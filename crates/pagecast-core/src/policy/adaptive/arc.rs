@@ -1,21 +1,18 @@
 //! ARC: two LRU lists, of pages seen once and seen again lately, whose sizes follow the misses.
 //!
-//! Megiddo, Modha, "ARC: A self-tuning, low overhead replacement cache" (FAST 2003), section III,
-//! figure 4. T1 holds pages seen once, T2 pages seen again, B1 and B2 the ghosts of both. A ghost
-//! that is asked for again moves `target`, the size that T1 should have, towards its list.
+//! Source: Megiddo, Modha, "ARC: A self-tuning, low overhead replacement cache" (FAST 2003),
+//! section III, figure 4. T1 holds pages seen once, T2 pages seen again, B1 and B2 the ghosts of
+//! both. A ghost that is asked for again moves `target`, the size that T1 should have, towards its
+//! list.
 //!
-//! Deviations, none of which changes a victim when every claim is granted:
-//! * The paper trims B1 and B2 before it replaces, we when the missed page is admitted, because the
-//!   pool may give up the load in between. The ghost that case IV(A) never makes is then made and
-//!   dropped at once.
-//! * If T1 or T2 is empty, or all its pages are refused, the other list is asked.
-//! * `target` is a real number as in the paper; other implementations round it and differ by up to
-//!   0.8 points.
+//! Deviations, none of which changes a victim when every claim is granted: B1 and B2 are trimmed
+//! when the missed page is admitted, and not before the replacement, because the pool may give up
+//! the load in between. So the ghost that case IV(A) never makes is made and dropped at once. If T1
+//! or T2 is empty, or all its pages are refused, the other list is asked. `target` is a real number
+//! as in the paper; other implementations round it and differ by up to 0.8 points.
 //!
-//! Suits mixed work whose balance changes; a long scan passes through T1.
-//!
-//! Cost: O(1) per hit, miss and eviction. 24 bytes per frame and 35 to 46 for each of as many
-//! ghosts.
+//! Suits mixed work whose balance changes; a long scan passes through T1. Cost: O(1) per hit, miss
+//! and eviction. 24 bytes per frame and 35 to 46 for each of as many ghosts.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};

@@ -1,5 +1,4 @@
-//! LIRS: pages are ranked by the distance between their last two uses, not by the time since the
-//! last.
+//! LIRS: pages are ranked by the distance between their last two uses, not by the time since then.
 //!
 //! Source: Jiang, Zhang, "LIRS: An efficient low inter-reference recency set replacement policy"
 //! (SIGMETRICS 2002), section 3. Most frames hold LIR pages, the part `hir` (1 %) resident HIR
@@ -9,7 +8,7 @@
 //!
 //! Deviations: S remembers non-resident pages up to the part `ghosts` (200 %) of the frames, as
 //! Caffeine's simulator does; the paper bounds S only in its measurements. If Q has no page that
-//! can be had, LIR pages are proposed. LIR pages are made as long as there are too few, not only at
+//! can be had, LIR pages are proposed. LIR pages are made whenever there are too few, not only at
 //! first.
 //!
 //! Suits loops and scans beside a working set; slow when that moves. Cost: O(1) per hit and

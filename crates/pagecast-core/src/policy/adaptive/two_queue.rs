@@ -1,19 +1,18 @@
 //! 2Q, the full version: a page earns its place in the LRU list by coming back after it left a
 //! FIFO.
 //!
-//! Johnson, Shasha, "2Q: A low overhead high performance buffer management replacement algorithm"
-//! (VLDB 1994), section 3, "2Q, full version". A1in is a FIFO of `in` (25 %) of the frames, A1out
-//! remembers as many ghosts as `out` (50 %) of the frames, Am is an LRU list of pages that were
-//! asked for while in A1out. A hit in A1in changes nothing: it counts as correlated with the first.
+//! Source: Johnson, Shasha, "2Q: A low overhead high performance buffer management replacement
+//! algorithm" (VLDB 1994), section 3, "2Q, full version". A1in is a FIFO of `in` (25 %) of the
+//! frames, A1out remembers as many ghosts as `out` (50 %) of the frames, Am is an LRU list of pages
+//! that were asked for while in A1out. A hit in A1in changes nothing: it counts as correlated.
 //!
-//! Deviations: A1out is trimmed when the missed page is admitted instead of when its frame is
-//! reclaimed, so that a page which is about to be promoted does not fall out of A1out a moment
-//! earlier. If the queue that the rule names has no page that can be had, the other one is asked.
+//! Deviations: A1out is trimmed when the missed page is admitted and not when its frame is
+//! reclaimed. So a page that is about to be promoted does not fall out of A1out a moment earlier.
+//! If the queue that the rule names has no page that can be had, the other one is asked.
 //!
-//! Suits skewed accesses mixed with scans: one pass over a table touches A1in only.
-//!
-//! Cost: O(1) per hit, miss and eviction; a hit in A1in writes nothing. 24 bytes per frame and 35
-//! to 46 for each ghost.
+//! Suits skewed accesses mixed with scans: one pass over a table touches A1in only. Cost: O(1) per
+//! hit, miss and eviction; a hit in A1in writes nothing. 24 bytes per frame, 35 to 46 for each
+//! ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes, claim_oldest};

@@ -1,20 +1,18 @@
 //! CAR: ARC with two clocks in place of its LRU lists, so that a hit sets a bit and moves nothing.
 //!
-//! Bansal, Modha, "CAR: Clock with adaptive replacement" (FAST 2004), section III, figure 2. T1 and
-//! T2 are clocks of pages seen once and again lately, B1 and B2 the ghosts of both, `target` the
-//! size that T1 should have.
+//! Source: Bansal, Modha, "CAR: Clock with adaptive replacement" (FAST 2004), section III, figure
+//! 2. T1 and T2 are clocks of pages seen once and again lately, B1 and B2 the ghosts of both,
+//! `target` the size that T1 should have. Ghosts are trimmed, `target` adapted after the
+//! replacement.
 //!
 //! Deviations: `target` is a whole number and the ratios that move it are rounded down, which
 //! figure 2 leaves open; with real numbers, as in our ARC, misses differ by up to 2.5 % on small
-//! traces. Ghosts are trimmed and `target` adapted when the missed page is admitted, after the
-//! replacement, as in figure 2. A hand passes over a page that is refused; when it has passed all
-//! of a clock in a row the other clock is asked.
+//! traces. A hand passes over a refused page; after all of a clock in a row the other clock is
+//! asked.
 //!
-//! Suits what ARC suits, where hits must be cheap.
-//!
-//! Cost: a hit sets one bit in the frame's own line and takes no lock. An eviction clears bits
-//! until it finds a page without, in three rounds at most, four if hits set bits meanwhile. 24
-//! bytes per frame beside its word, and 35 to 46 for each of as many ghosts.
+//! Suits what ARC suits, where hits must be cheap. Cost: a hit sets one bit in the frame's own line
+//! and takes no lock. An eviction clears bits until it finds a page without, in three rounds at
+//! most, four if hits set bits meanwhile. Beside the word 24 bytes per frame, 35 to 46 per ghost.
 
 use crate::policy::ghosts::Ghosts;
 use crate::policy::list::{List, Nodes};

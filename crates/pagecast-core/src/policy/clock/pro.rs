@@ -1,17 +1,15 @@
-//! CLOCK-Pro: LIRS's reuse distance on one clock with three hands; a hit sets a bit and moves
-//! nothing.
+//! CLOCK-Pro: LIRS's reuse distance on one clock with three hands; a hit sets a bit and no more.
 //!
 //! Source: Jiang, Chen, Zhang, "CLOCK-Pro: An effective improvement of the CLOCK replacement"
 //! (USENIX ATC 2005), section 4. One circle holds hot pages, resident cold pages and cold pages
 //! that left. A cold page that is used again on its test becomes hot. HANDcold finds the victim,
 //! HANDhot cools hot pages, HANDtest ends tests when more than the part `ghosts` (200 %) of the
-//! frames are remembered. The share of cold pages follows the tests, and neither share falls below
+//! frames are remembered. The share of cold pages follows the tests; neither share falls below
 //! `cold` (1 %).
 //!
 //! Deviations: bounds and ghosts are those of Caffeine's simulator; the paper names no bounds and
-//! has 100 % ghosts. The first pages are hot, as in LIRS. HANDhot stops once few enough are hot,
-//! and ends no tests beyond. Hands pass over refused pages; if no cold page can be had, all are
-//! proposed.
+//! has 100 % ghosts. The first pages are hot, as in LIRS. HANDhot stops once few enough are hot.
+//! Hands pass over refused pages; if no cold page can be had, all are proposed.
 //!
 //! Suits what LIRS suits, where hits must be cheap. Cost: a hit sets one bit in the frame's line
 //! and takes no lock; hands move O(1) amortised. 40 bytes per frame, and 35 to 46 for each ghost.

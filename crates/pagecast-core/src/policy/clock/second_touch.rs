@@ -1,20 +1,18 @@
-//! `clock2t`: the second-touch clock; a page must be used twice more after it came in before the
-//! hand spares it.
+//! `clock2t`: the second-touch clock; a page must be used twice more before the hand spares it.
 //!
-//! The cooling stage that PostgreSQL's developers discuss as a successor of the clock-sweep, after
-//! LeanStore's (Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data management beyond
-//! main memory", ICDE 2018, section III-C). Nothing final is published; this is our reading of it.
-//! A page is new, touched or hot. A use takes it one step up; the hand takes hot pages one step
-//! down, to where one use makes them hot again (they cool), and evicts all others. So a page that a
-//! scan reads, and one that is used twice in a burst as it comes in, leave on the hand's first
-//! pass, where the one-bit clock would spare the second.
+//! Source: the cooling stage that PostgreSQL's developers discuss as a successor of the
+//! clock-sweep, after LeanStore's (Leis, Haubenschild, Kemper, Neumann, "LeanStore: In-memory data
+//! management beyond main memory", ICDE 2018, section III-C). A page is new, touched or hot. A use
+//! takes it one step up. The hand takes hot pages one step down, where one use makes them hot again
+//! (they cool), and evicts all others. So a page that a scan reads, and one used twice in a burst
+//! as it comes in, leave on the hand's first pass, where the one-bit clock would spare the second.
 //!
-//! Deviations: as above. The sweep ends after three turns at the latest.
+//! Deviations: nothing final is published; this is our reading of it. The sweep ends after three
+//! turns at the latest.
 //!
-//! Suits scans beside a hot set, at the price of the clock.
-//!
-//! Cost: a hit is at most one atomic write in the frame's own line, none once the page is hot. An
-//! eviction looks at two turns at worst. 8 bytes per frame (its word in the pool), one hand.
+//! Suits scans beside a hot set, at the price of the clock. Cost: a hit is at most one atomic write
+//! in the frame's own line, none once the page is hot. An eviction looks at two turns at worst. 8
+//! bytes per frame (its word in the pool), one hand.
 
 use super::hand::{Hand, lower};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};

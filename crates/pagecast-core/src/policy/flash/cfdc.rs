@@ -4,13 +4,12 @@
 //! (ADBIS 2010), sections 3 and 4. An LRU list of the part `working` of the frames is the working
 //! region. What falls out of it goes to the priority region: clean pages to a list, dirty ones to
 //! the cluster of their neighbours (`cluster`). Victims are clean pages, then those of the cluster
-//! with the lowest priority: the distances between pages that entered it in turn, over their number
+//! with the lowest priority: the sum of distances between successive entries, over their number
 //! squared times its age.
 //!
 //! Deviations: 50 % and 64 pages a cluster, which the paper gives by workload. A cluster of one
 //! page has distance 1. Only the 64 oldest clusters are compared. A page is dirty from its first
-//! write until its owner has written it. If the priority region has no page to give, the working
-//! region is asked.
+//! write until its owner wrote it. If the priority region gives none, the working region does.
 //!
 //! Suits devices on which scattered writes cost most. Cost: O(1) per hit and eviction, and 64
 //! clusters compared for each that is chosen. 32 bytes per frame, and at most 104 for clusters.

@@ -1,21 +1,17 @@
 //! CFLRU: LRU that prefers clean pages among the old ones.
 //!
-//! Park, Jung, Kang, Kim, Lee, "CFLRU: A replacement algorithm for flash memory" (CASES 2006);
-//! Wang, Jin, "Adaptive multi-grained buffer management for database systems" (Future Internet
-//! 13(12), 2021), section 2.2. The part `window` of the frames at the old end of the LRU list is
-//! the clean-first region: its oldest clean page leaves, and only if it has none the oldest page of
-//! all.
+//! Source: Park, Jung, Kang, Kim, Lee, "CFLRU: A replacement algorithm for flash memory" (CASES
+//! 2006); Wang, Jin, "Adaptive multi-grained buffer management for database systems" (Future
+//! Internet 13(12), 2021), section 2.2. The part `window` of the frames at the old end of the LRU
+//! list is the clean-first region. Its oldest clean page leaves; if it has none, the oldest page.
 //!
-//! Deviations: the paper tunes the window by workload or adapts it to the cost of writes; here it
-//! is 50 % by default. A page counts as dirty from its first write until it leaves, or until its
-//! owner says that it was written. Refused pages keep their place; the search goes on through the
-//! region and then the whole list.
+//! Deviations: `window` is 50 %, where the paper tunes or adapts it. A page counts as dirty from
+//! its first write until it leaves, or until its owner says that it was written. Refused pages keep
+//! their place; the search goes on through the region and then the whole list.
 //!
-//! Suits devices on which a write costs much more than a read.
-//!
-//! Cost: O(1) per hit and eviction, because the clean pages of the region are on a list of their
-//! own; the paper walks over the dirty ones; a page that is cleaned finds its place among them by
-//! such a walk. 40 bytes per frame.
+//! Suits devices on which a write costs much more than a read. Cost: O(1) per hit and eviction,
+//! because the clean pages of the region are on a list of their own, where the paper walks over the
+//! dirty ones. A page that is cleaned finds its place by such a walk. 40 bytes per frame.
 
 use crate::policy::list::{List, Nodes, first_taken};
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};

@@ -1,20 +1,17 @@
 //! LRFU: every past use counts, the less the longer ago it was.
 //!
-//! Lee, Choi, Kim, Noh, Min, Cho, Kim, "LRFU: A spectrum of policies that subsumes the least
-//! recently used and least frequently used policies" (IEEE Transactions on Computers 50(12), 2001),
-//! sections 2 and 3. A use that is x requests old weighs (1/2)^(lambda x); the page with the
+//! Source: Lee, Choi, Kim, Noh, Min, Cho, Kim, "LRFU: A spectrum of policies that subsumes the
+//! least recently used and least frequently used policies" (IEEE Transactions on Computers 50(12),
+//! 2001), sections 2 and 3. A use that is x requests old weighs (1/2)^(lambda x); the page with the
 //! smallest sum leaves. With lambda 0 this is LFU, with 1 LRU.
 //!
-//! Deviations: instead of letting old uses fade, new ones weigh more and more, 2^(lambda * time),
-//! and all sums are divided by the same number before they overflow. The order is the paper's at
-//! every moment, and a hit only adds. Sums that this makes 0 are ordered by last use. As in the
-//! paper a page's sum is lost when it leaves; uses in bursts are not filtered (correlated period
-//! 0). Lambda is 0.001 by default; the paper tunes it by workload.
+//! Deviations: old uses do not fade; new ones weigh more and more, 2^(lambda * time), and all sums
+//! are divided alike before they overflow. The order is the paper's at every moment, and a hit only
+//! adds. Sums that this makes 0 are ordered by last use. As in the paper a page's sum is lost when
+//! it leaves; bursts are not filtered. Lambda is 0.001 by default; the paper tunes it by workload.
 //!
-//! Suits mixes whose best balance of recency and frequency is known.
-//!
-//! Cost: O(log frames) per hit and eviction, and O(frames) every 900 / lambda requests. 36 bytes
-//! per frame.
+//! Suits mixes whose best balance of recency and frequency is known. Cost: O(log frames) per hit
+//! and eviction, and O(frames) every 900 / lambda requests. 36 bytes per frame.
 
 use crate::policy::heap::KeyedFrames;
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};

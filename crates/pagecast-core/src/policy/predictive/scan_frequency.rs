@@ -7,13 +7,12 @@
 //!
 //! Ours: in Khalaji et al. (PVLDB 18(13) 2025) such pages leave as they are met, or the least
 //! recently used first. Of an extent's blocks 8 stand for all. Extents are found by 10 bits of a
-//! hash; those that share a slot are counted together. Counts lose an eighth after every two
-//! requests a frame.
+//! hash; those that share a slot are counted together. Counts lose an eighth after two requests a
+//! frame.
 //!
 //! Suits tables, and parts of them, that are scanned unequally often. Cost: a use by a scan is a
 //! multiplication, and for one page in an eighth of an extent a shared write; a candidate a hash
-//! and a division. Bytes: 4 KiB. Concurrency: as in hazard.rs; one thread at a time fades the
-//! counts.
+//! and a division. 4 KiB. Concurrency: as in hazard.rs; one thread at a time fades the counts.
 
 use super::hazard::{get, set};
 use crate::random::hash;

@@ -1,19 +1,17 @@
 //! `lru-2prio`: VectorWise's LRU with two priorities; pages of small tables outlive all others.
 //!
-//! Świtakowski, "Integrating Cooperative Scans in a column-oriented DBMS" (MSc thesis, 2011),
-//! section 4.2: two LRU queues, victims from the low one as long as it has any. A page has high
-//! priority if its table is small and its column is.
+//! Source: Świtakowski, "Integrating Cooperative Scans in a column-oriented DBMS" (MSc thesis,
+//! 2011), section 4.2: two LRU queues, victims from the low one as long as it has any. A page has
+//! high priority if its table is small and its column is.
 //!
-//! Deviations: the thesis sets both bounds in numbers of tuples and bytes by configuration. A
-//! policy here does not know the size of a relation; it takes the highest block seen of it for its
-//! size, so that a relation is small until a block behind `small` (5 % of the frames) is asked for,
-//! and its pages sink when they are used next. Only the first 224 relations are known; later ones
-//! are large. If the low queue has no page that can be had, the high one is asked.
+//! Deviations: the thesis sets both bounds in tuples and bytes by configuration. A policy here does
+//! not know a relation's size and takes the highest block seen of it instead. A relation is small
+//! until a block behind `small` (5 % of the frames) is asked for; then its pages sink when they are
+//! used next. Only the first 224 relations are known; later ones are large. If the low queue has no
+//! page that can be had, the high one is asked.
 //!
-//! Suits star schemas: dimensions stay, facts pass through.
-//!
-//! Cost: a hash look-up and O(1) per hit, O(1) per eviction. 24 bytes per frame and less than 4 KiB
-//! for relations.
+//! Suits star schemas: dimensions stay, facts pass through. Cost: a hash look-up and O(1) per hit,
+//! O(1) per eviction. 24 bytes per frame and less than 4 KiB for relations.
 
 use crate::policy::list::{List, Nodes, claim_oldest};
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};

@@ -1,19 +1,17 @@
-//! `pbm-published`: sampling with the switches that its paper describes, and `pbm-paper`, its
-//! preset.
+//! `pbm-published`: sampling with the switches of its paper, and `pbm-paper`, its preset.
 //!
 //! Source: Khalaji, Vanderkooy, Guo, Daudjee, "Sampling-based Predictive Database Buffer
 //! Management" (PVLDB 18(13), 2025). Section 3: of `samples` random frames the page goes that scans
 //! want last. 4.1: the best `bulk` of them go, one by one as frames are needed. 4.2: statistics
 //! (`frequency`, see intervals.rs). 4.3: of pages with neither the least recently used goes
-//! (`fallback=lru`). 4.5: [`ConcurrentPolicy::set_samples`]. Thesis, appendix A: draws with or
-//! without `replacement`.
+//! (`fallback=lru`). 4.5: [`ConcurrentPolicy::set_samples`]. Thesis, appendix A: `replacement`.
 //!
 //! Deviations: a held frame is drawn again, four times a sample at most. A page that nothing can
 //! rank behind is claimed on the spot. Questions say how far an answer matters and, where times of
 //! use are kept, the last use. Claims settle races.
 //!
 //! Suits scans with points among them. Cost: a hit is nothing, a write with `fallback`, two with
-//! `frequency`; an eviction `samples / bulk` questions. Bytes: 8 a frame with `frequency`, else
+//! `frequency`; an eviction `samples / bulk` questions. 8 bytes a frame with `frequency`, else
 //! none.
 
 use super::chosen::Chosen;

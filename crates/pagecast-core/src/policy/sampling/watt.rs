@@ -2,19 +2,17 @@
 //!
 //! Source: Vöhringer, Leis, "Write-aware timestamp tracking: Effective and efficient page
 //! replacement for modern hardware" (PVLDB 16(11), 2023). A history's value is the largest of min(i
-//! / (age_i + 1), 1) over its i-th last entry, the first times 0.1. A page's value is that of its
-//! uses, and `write` (1) times that of its writes. Time advances by `epochs` (4) steps in a
-//! turnover of the pool. The lowest of 8 samples leaves if its value is low enough, else the lowest
-//! of 64.
+//! / (age_i + 1), 1) over its i-th last entry, the first times 0.1; a page's is that of its uses
+//! plus `write` (1) times that of its writes. Time advances by `epochs` (4) steps in a turnover of
+//! the pool. The lowest of 8 samples leaves if its value is low enough, else the lowest of 64.
 //!
 //! Deviations: low enough is the value of the last victim that was the lowest of 64. Writes count
-//! whether or not the page is dirty now, as in the authors' simulator. Both histories are forgotten
-//! when a page leaves.
+//! also on clean pages, as in the authors' simulator. Both histories are forgotten when a page
+//! leaves.
 //!
-//! Suits mixes of points and scans, and dear writes; weak where working sets change. Cost: the
-//! first hit of a frame in an epoch is two writes, four if it writes; 56 bytes per frame, 32
-//! without writes. Concurrency: relaxed throughout. A reader may see a use one rank too young; the
-//! claim decides.
+//! Suits mixes of points and scans, and dear writes; weak where working sets change. Cost: a
+//! frame's first hit in an epoch is two writes, four if it writes; 56 bytes per frame, 32 without
+//! writes. Concurrency: relaxed. A reader may see a use one rank too young; the claim decides.
 
 use super::{claim_any, lowest};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
