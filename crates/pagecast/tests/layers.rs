@@ -14,14 +14,14 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The Rust files under a folder, sorted.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// The files under a folder whose names end in `.extension`, sorted.
+fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.extend(sources(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
             files.push(path);
         }
     }
@@ -95,7 +95,7 @@ fn check_layers(folder: &Path, root_file: &str, order: &[&str], root: &str) {
     let exported = re_exported(&code(&folder.join(root_file)));
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
-    for file in sources(folder) {
+    for file in sources(folder, "rs") {
         let within = file.strip_prefix(folder).unwrap();
         let first = within.iter().next().unwrap().to_str().unwrap();
         let module = first.trim_end_matches(".rs");
@@ -160,7 +160,7 @@ fn dependencies(manifest: &Path) -> BTreeSet<String> {
 
 /// Fails where code under `folder` has one of the words.
 fn never(folder: &str, forbidden: &[&str]) {
-    for file in sources(&workspace().join(folder)) {
+    for file in sources(&workspace().join(folder), "rs") {
         let code = code(&file);
         let words = words(&code);
         for word in forbidden {
@@ -205,8 +205,142 @@ fn parts_never_do_what_architecture_says() {
     assert_eq!(predictor, names(&["pagecast-core"]), "the extension knows the core alone");
 }
 
+/// What stands between the bracket that `text` begins with and the one that closes it, and what
+/// follows.
+fn enclosed(text: &str) -> (&str, &str) {
+    let open = text.chars().next().unwrap();
+    let close = if open == '{' { '}' } else { ')' };
+    let mut depth = 0;
+    let end = text.char_indices().find_map(|(at, c)| {
+        depth += i32::from(c == open) - i32::from(c == close);
+        (depth == 0).then_some(at)
+    });
+    let end = end.unwrap();
+    (text[1..end].trim(), text[end + 1..].trim())
+}
+
+/// The functions whose definitions have `opening` before the name: name, what is between it and the
+/// body, and the body.
+fn functions<'a>(code: &'a str, opening: &str) -> Vec<(&'a str, &'a str, &'a str)> {
+    let begin = code.match_indices(opening).map(|(at, _)| &code[at + opening.len()..]);
+    // What has no name is the type of a function.
+    let named = begin.filter(|rest| rest.starts_with(char::is_alphabetic));
+    named
+        .map(|rest| {
+            let (name, _) = rest.split_once(['(', '<']).unwrap();
+            let (head, _) = rest.split_once('{').unwrap();
+            (name, &head[name.len()..], enclosed(&rest[head.len()..]).0)
+        })
+        .collect()
+}
+
+/// Whether some code is one call, alone or in a block that is unsafe, of one of `names`.
+fn is_call_of(code: &str, names: &[&str]) -> bool {
+    let call = code.strip_prefix("unsafe ").map_or(code, |block| enclosed(block).0);
+    names
+        .iter()
+        .any(|name| call.strip_prefix(name).is_some_and(|rest| rest.starts_with('(') && enclosed(rest).1.is_empty()))
+}
+
+/// The blocks of some code that are unsafe.
+fn unsafe_blocks(code: &str) -> impl Iterator<Item = &str> {
+    code.match_indices("unsafe {").map(|(at, found)| enclosed(&code[at + found.len() - 1..]).0)
+}
+
+/// What breaks "lets a panic cross into C": entry points that are not one call of `answer`, which
+/// catches panics, or of a function that is one. The number of the others, too.
+fn unguarded(code: &str) -> (Vec<&str>, usize) {
+    let guarded = functions(code, "fn ").into_iter().filter(|(_, _, body)| is_call_of(body, &["answer"]));
+    let guards: Vec<&str> = guarded.map(|(name, _, _)| name).chain(["answer"]).collect();
+    let entries = functions(code, "extern \"C\" fn ");
+    let bare = entries.iter().filter(|(_, _, body)| !is_call_of(body, &guards)).map(|(name, _, _)| *name);
+    let bare: Vec<&str> = bare.collect();
+    let others = entries.len() - bare.len();
+    (bare, others)
+}
+
+/// ARCHITECTURE.md on `hosts/capi`: lets a panic cross into C, follows a null pointer.
+#[test]
+fn panics_and_null_pointers_end_in_the_c_interface() {
+    // They hand out what is there, and have no status to return.
+    let exempt =
+        ["pagecast_default_options", "pagecast_relation_length", "pagecast_relation_pages", "pagecast_message"];
+    let folder = workspace().join("hosts/capi/src");
+    let files = sources(&folder, "rs").into_iter().filter(|file| !file.ends_with("pointers.rs"));
+    let entries = files.map(|file| code(&file)).collect::<String>();
+    let (bare, guarded) = unguarded(&entries);
+    assert_eq!(bare, exempt, "entry points outside `answer`");
+    assert!(guarded >= 28, "{guarded} entry points were found");
+
+    // To follow a pointer takes an unsafe block. Each is one call of a function that refuses null,
+    // or of the log's function, which is none if it is null.
+    let pointers = code(&folder.join("pointers.rs"));
+    let ways = functions(&pointers, "unsafe fn ");
+    for (name, head, _) in &ways {
+        assert!(head.contains("-> Result<") || head.contains("-> Option<"), "`{name}` cannot refuse null");
+    }
+    let known: Vec<&str> = ways.iter().map(|(name, _, _)| *name).chain(["unpin", "(self.flush)"]).collect();
+    for block in unsafe_blocks(&entries) {
+        assert!(is_call_of(block, &known) && !block.contains('*'), "a pointer's way past pointers.rs: {block}");
+    }
+}
+
+/// What the server's functions begin with that write a page, log a change, or take a page from its
+/// buffer.
+const WRITE_OR_EVICT: [&str; 28] = [
+    "MarkBufferDirty",
+    "LockBufferForCleanup",
+    "ConditionalLockBufferForCleanup",
+    "Flush",
+    "WritebackContext",
+    "IssuePendingWritebacks",
+    "ScheduleBufferTagForWriteback",
+    "BgBufferSync",
+    "CheckPointBuffers",
+    "EvictUnpinned",
+    "EvictRel",
+    "EvictAll",
+    "InvalidateBuffer",
+    "InvalidateVictimBuffer",
+    "DropRel",
+    "DropDatabaseBuffers",
+    "BufTable",
+    "ClearBufferTag",
+    "StrategyGetBuffer",
+    "ExtendBufferedRel",
+    "smgrwrite",
+    "smgrextend",
+    "smgrzeroextend",
+    "smgrtruncate",
+    "XLog",
+    "log_newpage",
+    "FileWrite",
+    "BM_DIRTY",
+];
+
+/// ARCHITECTURE.md on `hosts/postgres`: evicts, writes.
+#[test]
+fn the_extension_neither_writes_nor_evicts() {
+    let files = ["c", "h"].map(|extension| sources(&workspace().join("hosts/postgres/src"), extension)).concat();
+    assert!(files.len() >= 14, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code));
+        for word in words(&code.collect::<String>()) {
+            let forbidden = WRITE_OR_EVICT.iter().any(|begins| word.starts_with(begins));
+            assert!(!forbidden, "{}: hosts/postgres never has `{word}` (ARCHITECTURE.md)", file.display());
+        }
+    }
+}
+
 #[test]
 fn the_check_itself_sees_what_it_should() {
+    let code = "extern \"C\" fn a(p: *mut u8) -> S { answer(|| { f(unsafe { *p }); Ok(()) }) }
+        extern \"C\" fn b() -> S { f(); answer(|| Ok(())) } fn c<P>() { answer(|| ()) }
+        extern \"C\" fn d() { unsafe { c(1) } } extern \"C\" fn e() { answer(|| ()).f() }";
+    assert_eq!(unguarded(code), (vec!["b", "e"], 2));
+    assert_eq!(unsafe_blocks(code).collect::<Vec<_>>(), ["*p", "c(1)"]);
+    assert!(is_call_of("c(1)", &["b", "c"]) && !is_call_of("*p", &["p"]) && !is_call_of("c(p).add(1)", &["c"]));
     let code = "use crate::{a::{b, c}, d};\nlet x = crate::e::f();\n";
     assert_eq!(first_names(code, "crate::"), ["a", "d", "e"]);
     let root = "mod x;\npub use x::{One, Two};\npub use y::Three;\n";
