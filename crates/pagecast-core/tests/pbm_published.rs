@@ -4,35 +4,17 @@
 
 #[expect(dead_code, reason = "the model pool does more than is needed here")]
 mod policy_pool;
+mod sampled_pool;
 mod seeded;
 
-use pagecast_core::oracle::{NoScans, Oracle, Question};
-use pagecast_core::policy::{Access, ConcurrentPolicy, Frequency, PolicySpec, PublishedOptions, PublishedSampling};
+use pagecast_core::oracle::{Oracle, Question};
+use pagecast_core::policy::{ConcurrentPolicy, Frequency, PolicySpec, PublishedOptions, PublishedSampling};
 use pagecast_core::random::RandomSource;
-use pagecast_core::{FrameId, PageId, Tick};
-use policy_pool::{ModelPool, Slots};
+use pagecast_core::{PageId, Tick};
+use policy_pool::ModelPool;
 use proptest::prelude::*;
+use sampled_pool::{ByNumber, Fourths, INCOMING, full, traces};
 use std::cell::Cell;
-
-/// Wants the pages of every fourth block of eight, each at its own time, which comes nearer and
-/// begins anew.
-struct Fourths;
-
-impl Oracle for Fourths {
-    fn next_access(&self, Question { page, now, .. }: Question) -> Option<Tick> {
-        (page.raw() % 32 < 8).then(|| (page.raw() * 37).wrapping_sub(now) % 100)
-    }
-}
-
-/// Hot pages, noise and short runs.
-fn traces() -> impl Strategy<Value = Vec<u64>> {
-    let piece = prop_oneof![
-        prop::collection::vec(0..10u64, 1..30),
-        prop::collection::vec(0..80u64, 1..30),
-        (0..60u64, 1..20u64).prop_map(|(start, len)| (start..start + len).collect()),
-    ];
-    prop::collection::vec(piece, 1..14).prop_map(|pieces| pieces.concat())
-}
 
 /// Algorithm 1 as it is printed: random frames, the page that is wanted last goes, at once if
 /// nobody wants it.
@@ -176,38 +158,11 @@ fn looking_at_all_frames_it_chooses_as_the_naive_version() {
 
 #[test]
 fn the_fallback_alone_is_lru() {
-    seeded::check(60, &(1..24u32, traces()), |(frames, trace)| {
-        let pool = |text: &str| ModelPool::new(&PolicySpec::parse(text).unwrap(), frames, 1);
-        let (mut lru, mut pbm) = (pool("lru"), pool("pbm-published(samples=256,replacement=no,fallback=lru)"));
-        for &page in &trace {
-            for pool in [&mut lru, &mut pbm] {
-                pool.request(PageId::from_raw(page), false, &NoScans).unwrap();
-            }
-            prop_assert_eq!(lru.evicted, pbm.evicted);
-        }
-        Ok(())
-    });
+    sampled_pool::check_is_lru("pbm-published(samples=256,replacement=no,fallback=lru)");
 }
 
 const OFF: PublishedOptions =
     PublishedOptions { samples: 1, bulk: 1, replacement: false, frequency: Frequency::Off, lru_fallback: false };
-
-/// The later the page, the later it is wanted.
-struct ByNumber;
-
-impl Oracle for ByNumber {
-    fn next_access(&self, Question { page, .. }: Question) -> Option<Tick> {
-        Some(page.raw())
-    }
-}
-
-fn full(frames: u32) -> Slots {
-    let slots = Slots::new(frames);
-    (0..frames).for_each(|frame| slots.fill(FrameId(frame), PageId::from_raw(frame.into())));
-    slots
-}
-
-const INCOMING: Access = Access { page: PageId::from_raw(1 << 40), scan: None, write: false, at: 7 };
 
 #[test]
 fn a_bulk_leaves_in_order_and_each_page_once() {
