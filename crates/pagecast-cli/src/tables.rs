@@ -12,6 +12,7 @@ use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use pagecast_datafusion::check_footer;
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
@@ -289,20 +290,7 @@ fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
         // The decoder believes what it reads, and may panic over nonsense.
         let parse = AssertUnwindSafe(|| ParquetMetaDataReader::new().parse_and_finish(&file));
         let footer = panic::catch_unwind(parse).map_err(|_| anyhow!("its footer makes no sense"))??;
-        for (number, group) in footer.row_groups().iter().enumerate() {
-            for column in group.columns() {
-                let place = || format!("row group {number}, column {}", column.column_path());
-                let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-                let bytes = column.compressed_size();
-                if start < 0 || bytes < 0 {
-                    bail!("{}: begins at byte {start} and is {bytes} bytes long", place());
-                }
-                let end = start.saturating_add(bytes) as u64;
-                if end > length {
-                    bail!("{}: ends at byte {end} of {length}", place());
-                }
-            }
-        }
+        check_footer(&footer, length)?;
         Ok(footer)
     };
     check().with_context(|| format!("{} is truncated or no Parquet file", path.display()))

@@ -104,7 +104,7 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
             DecodeResult::NeedsData(ranges) => wanted = ranges,
             DecodeResult::Data(footer) => {
                 relation.verify()?;
-                check(&footer, storage.len()).map_err(not_parquet)?;
+                check_footer(&footer, storage.len()).map_err(not_parquet)?;
                 return Ok((footer, bytes));
             }
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
@@ -112,8 +112,13 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
     }
 }
 
-/// Fails unless all column chunks lie inside the file. Decoders take that for granted.
-fn check(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetError> {
+/// Fails unless all column chunks that a footer names lie inside its file of `len` bytes. Decoders
+/// take that for granted.
+///
+/// # Errors
+///
+/// Names the row group and the column.
+pub fn check_footer(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetError> {
     for (number, row_group) in footer.row_groups().iter().enumerate() {
         if row_group.num_rows() < 0 {
             return Err(ParquetError::General(format!("row group {number} has {} rows", row_group.num_rows())));

@@ -76,6 +76,7 @@ use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
 pub use error::HostError;
+pub use footers::check_footer;
 pub use inspect::{PlannedRead, ScanPlace};
 pub use store::DeviceStore;
 

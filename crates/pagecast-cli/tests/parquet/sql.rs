@@ -108,6 +108,7 @@ fn a_table_that_is_broken_closes_alone() {
     let at = long.len() - 8;
     long[at..at + 4].copy_from_slice(&(whole.len() as u32 + 1).to_le_bytes());
     std::fs::write(path("footer.parquet"), long).unwrap();
+    std::fs::copy("../../hosts/datafusion/tests/faults/negative-offset.parquet", path("chunk.parquet")).unwrap();
     write(&path("mixed/1.parquet"), "SELECT 1 AS a, 'x' AS b");
     write(&path("mixed/2.parquet"), "SELECT 'one' AS a, 'x' AS b");
 
@@ -115,8 +116,9 @@ fn a_table_that_is_broken_closes_alone() {
     assert!(stdout(&output).contains("| 60175 "));
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines.len(), 4, "{said}");
+    assert_eq!(lines.len(), 5, "{said}");
     for (table, words) in [
+        ("chunk", "not inside a file of"),
         ("cut", "cut.parquet"),
         ("empty", "empty.parquet"),
         ("footer", "footer.parquet"),
