@@ -51,14 +51,14 @@ fn the_memory_is_what_the_documentation_says() {
         change(&mut config);
         config.bytes() - base.bytes()
     };
-    assert_eq!(base.bytes(), 256 + 64 * 192 + 128 * (64 + 16) + 1000 * 24 + 10 * 72 + 16 * 128);
+    assert_eq!(base.bytes(), 256 + 64 * 192 + 128 * (64 + 16) + 1000 * 24 + 10 * 72 + 16 * 64);
     assert_eq!(bytes(|c| c.scans += 1), 192);
     assert_eq!(bytes(|c| c.runs += 1), 24);
     assert_eq!(bytes(|c| c.bitset_words += 8), 72);
     // One part more than a power of two doubles the buckets; the next ones are without.
     assert_eq!(bytes(|c| c.parts += 1), 64 + 128 * 16);
     assert_eq!(bytes(|c| c.parts += 2), 2 * 64 + 128 * 16);
-    assert!(PredictorConfig::default().bytes() <= 738_000, "{}", PredictorConfig::default().bytes());
+    assert!(PredictorConfig::default().bytes() <= 673_000, "{}", PredictorConfig::default().bytes());
 }
 
 #[test]

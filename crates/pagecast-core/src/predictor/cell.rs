@@ -7,9 +7,9 @@
 //! order, until the next in the queue cannot be earlier than what was found.
 //!
 //! What is kept is who to ask and never the answer: each estimate is computed from where the scan
-//! asked stands now. Beside each part lies how its scan goes through the cell, see way.rs. Only a
-//! scan that was not among the first, and has meanwhile become so much faster that it would
-//! overtake them, can be missed. That is bounded by the queue's age: see [`Arrivals::is_fresh`].
+//! asked stands now. Only a scan that was not among the first, and has meanwhile become so much
+//! faster that it would overtake them, can be missed. That is bounded by the queue's age: see
+//! [`Arrivals::is_fresh`].
 //!
 //! Invariants:
 //! * (C1) A queue bears the bucket's `ARRIVED` from before it was built. When that has risen since,
@@ -17,18 +17,14 @@
 //!   registered later is not missed.
 //! * (C2) A reader that finds the same even `STATE` before and after has read one queue. Nobody
 //!   waits for an odd one: without a queue the chain is followed.
-//! * (C3) A way is true of the part's scan as long as `ARRIVED` is what the queue bears, and the
-//!   part is of the cell's relation: a scan that has the part next is counted before it is live
-//!   (R4).
 //!
-//! Cost: two cache lines to read. The chain is followed when nothing is known of a cell and when
-//! its queue has grown old; after a registration, in each cell once and only its new parts. 128
-//! bytes a cell; the number of cells is the host's choice, and cells that meet in one place push
-//! each other out.
+//! Cost: a cache line to read. The chain is followed when nothing is known of a cell and when its
+//! queue has grown old; after a registration, in each cell once and only its new parts. 64 bytes a
+//! cell; the number of cells is the host's choice, and cells that meet in one place push each other
+//! out.
 
 use super::pages::Blocks;
 use super::records::CELL_WORDS;
-use super::way::Way;
 use super::words::{Words, join, split};
 use crate::sync::atomic::{
     AtomicU64,
@@ -42,8 +38,8 @@ use crate::{PageId, Tick};
 /// take a third more instructions.
 const CELL_BITS: u32 = 8;
 const BLOCK_MASK: u32 = (1 << CELL_BITS) - 1;
-/// What a cache line has room for, and another for their ways. The first scans reach the cell, and
-/// leave the queue by it, one after the other.
+/// What a cache line has room for. The first scans reach the cell, and leave the queue by it, one
+/// after the other.
 pub(super) const QUEUE: usize = 5;
 
 /// The cell in the upper 56 bits, whether there were more than [`QUEUE`] scans, and how many are in
@@ -53,9 +49,6 @@ const KEY: usize = 0;
 const STATE: usize = 1;
 const BUILT: usize = 2;
 const ARRIVALS: usize = 3;
-/// Of each way a word, and half a word.
-const WAYS: usize = ARRIVALS + QUEUE;
-const HALVES: usize = WAYS + QUEUE;
 
 const MORE: u64 = 8;
 
@@ -68,11 +61,10 @@ pub(super) struct Arrival {
     pub(super) part: u32,
     /// Ticks after the queue was built, an `f32`: rounded down.
     ticks: f32,
-    pub(super) way: Way,
 }
 
 impl Arrival {
-    const NONE: Self = Self { part: 0, ticks: 0.0, way: Way::Unknown };
+    const NONE: Self = Self { part: 0, ticks: 0.0 };
 }
 
 /// The first parts to come to a cell, in order.
@@ -91,12 +83,6 @@ pub(super) fn key(page: PageId) -> u64 {
     page.raw() >> CELL_BITS
 }
 
-/// Which block of its cell `page` is.
-#[inline]
-pub(super) fn place(page: PageId) -> u8 {
-    (page.block() & BLOCK_MASK) as u8
-}
-
 /// The blocks of the cell of `page`.
 pub(super) fn blocks(page: PageId) -> Blocks {
     let first = page.block() & !BLOCK_MASK;
@@ -113,7 +99,7 @@ impl Queue {
         let ticks = now.saturating_sub(self.built).saturating_add(ticks);
         // Down, by more than the rounding of an `f32` can have been up.
         let ticks = (ticks as f64 * (1.0 - 2e-7)) as f32;
-        let mut arriving = Arrival { part, ticks, way: Way::Unknown };
+        let mut arriving = Arrival { part, ticks };
         if self.count == QUEUE && self.arrivals[QUEUE - 1].ticks <= ticks {
             self.more = true;
             return;
@@ -137,15 +123,6 @@ impl Queue {
         let known = self.arrivals;
         let others = known.iter().take(self.count).filter(|arrival| arrival.part != part);
         self.count = self.arrivals.iter_mut().zip(others).map(|(place, arrival)| *place = *arrival).count();
-    }
-
-    /// Notes the ways that are not known yet; `way` tells that of a part.
-    pub(super) fn find_ways(&mut self, way: impl Fn(u32) -> Way) {
-        for arrival in self.arrivals.iter_mut().take(self.count) {
-            if arrival.way == Way::Unknown {
-                arrival.way = way(arrival.part);
-            }
-        }
     }
 }
 
@@ -202,10 +179,7 @@ impl Arrivals for Lying<'_> {
     fn arrivals(&self) -> impl Iterator<Item = Arrival> {
         (0..QUEUE).take(self.count()).map(|index| {
             let (part, ticks) = split(self.record[ARRIVALS + index].load(Relaxed));
-            let (way, halves) =
-                (self.record[WAYS + index].load(Relaxed), self.record[HALVES + index / 2].load(Relaxed));
-            let half = (halves >> (index % 2 * 32)) as u32;
-            Arrival { part, ticks: f32::from_bits(ticks), way: Way::unpack(way, half) }
+            Arrival { part, ticks: f32::from_bits(ticks) }
         })
     }
 
@@ -287,15 +261,8 @@ impl<'a> Cell<'a> {
         let more = if queue.more { MORE } else { 0 };
         self.words.store(self.at + KEY, key << CELL_BITS | more | queue.count as u64, Relaxed);
         self.words.store(self.at + BUILT, queue.built, Relaxed);
-        let mut halves = [0; CELL_WORDS - HALVES];
         for (index, arrival) in queue.arrivals.iter().enumerate() {
-            let (way, half) = arrival.way.pack();
             self.words.store(self.at + ARRIVALS + index, join(arrival.part, arrival.ticks.to_bits()), Relaxed);
-            self.words.store(self.at + WAYS + index, way, Relaxed);
-            halves[index / 2] |= u64::from(half) << (index % 2 * 32);
-        }
-        for (index, half) in halves.into_iter().enumerate() {
-            self.words.store(self.at + HALVES + index, half, Relaxed);
         }
         self.words.store(self.at + STATE, join(arrived, count.wrapping_add(2)), Release);
     }

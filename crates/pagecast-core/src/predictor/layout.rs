@@ -3,7 +3,7 @@
 //! ```text
 //! header   32 words   magic, configuration, heads of the free lists, a running pace per kind of scan
 //! buckets  2 each     by hash of the relation: version and first part of a chain, how often scans came to it
-//! cells    16 each    by hash of the page: who comes there first, see cell.rs
+//! cells    8 each     by hash of the page: who comes there first, see cell.rs
 //! marks    8 for 4    by hash of the page: which entries of an index led there, see marks.rs
 //! scans    24 each    see scan.rs
 //! parts    8 each     see registry.rs
@@ -23,7 +23,7 @@ use crate::{PageId, RelationId};
 ///
 /// Bytes: 256, and for each scan 192, for each part 64 and one or two buckets of 16 (their number
 /// is a power of two), for each run 24, for each eight words of a bitset (512 blocks) 72, for each
-/// cell 128, for each mark 16. A scan of one relation with `r` runs thus takes at most `288 + 24 r`
+/// cell 64, for each mark 16. A scan of one relation with `r` runs thus takes at most `288 + 24 r`
 /// bytes, however many blocks the runs have. Runs and bitsets share one space, in which each part
 /// needs one free stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub struct PredictorConfig {
 }
 
 impl Default for PredictorConfig {
-    /// 0.7 MiB: 256 scans of 4 relations and 64 runs each on average, and cells for 262,144 blocks.
+    /// 0.64 MiB: 256 scans of 4 relations and 64 runs each on average; cells for 262,144 blocks.
     fn default() -> Self {
         Self { scans: 256, parts: 1024, runs: 16_384, bitset_words: 4096, cells: 1024, scan_words: 3072, marks: 0 }
     }

@@ -22,8 +22,6 @@ pub enum Mistake {
     NoArrivalCheck = 6,
     /// The first word of a mark does not tell whether the second belongs to it.
     UnmixedMark = 7,
-    /// A reader takes the way of a scan through a cell for that of the one that has its part now.
-    StaleWay = 8,
 }
 
 static CURRENT: AtomicU8 = AtomicU8::new(0);

@@ -64,9 +64,9 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, words, records, error, layout, arena, way, pages, cell, scan,
-// visits, marks, reader, nearest, follow, registry. A module uses those before it
-// (`tests/layers.rs` of the pool).
+// From the bottom up: correlation, words, records, error, layout, arena, pages, cell, scan, visits,
+// marks, reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the
+// pool).
 mod arena;
 mod cell;
 mod correlation;
@@ -83,7 +83,6 @@ mod records;
 mod registry;
 mod scan;
 mod visits;
-mod way;
 mod words;
 
 pub use correlation::scatter;

@@ -6,7 +6,6 @@
 
 use super::layout::Layout;
 use super::records::{BITSET, CORRELATED, MAX_LENGTH, RUN_WORDS, SAMPLED_WORDS};
-use super::way::Way;
 use super::words::{Words, join, split};
 use super::{PagesFault, Run};
 use crate::PageId;
@@ -225,43 +224,6 @@ fn begun_by(words: Words<'_>, runs: Stretch, (first, scale): (u32, u64), block: 
         return next.min(runs.count);
     }
     partition_near(runs.count, guess, has_begun)
-}
-
-/// How a scan of these runs goes through the blocks of `cell`; the pair is that of
-/// [`find_in_runs`].
-pub(super) fn way_in_runs(words: Words<'_>, runs: Stretch, origin: (u32, u64), cell: Blocks) -> Way {
-    let begun = begun_by(words, runs, origin, cell.last);
-    let Some(last) = begun.checked_sub(1).map(|last| runs.at_run(last)) else { return Way::Unknown };
-    let (mut count, mut highest, mut even) = (0_u32, 0, Way::Unknown);
-    for run in back_from(words, last, begun, cell.first).take_while(|run| run.first <= cell.last) {
-        let (low, high) = (run.first.max(cell.first), run.last().min(cell.last));
-        let place = |block: u32| (block - cell.first) as u8;
-        if let Ok(step) = u16::try_from(run.span / u64::from(run.blocks))
-            && run.span.is_multiple_of(u64::from(run.blocks))
-        {
-            even = Way::Even { position: run.position_of(low), first: place(low), last: place(high), step };
-        }
-        highest = highest.max(run.position_of(high));
-        count += 1;
-    }
-    match (u8::try_from(count), even) {
-        (Ok(1), Way::Even { .. }) => even,
-        (Ok(count @ 1..), _) => Way::Runs { highest, at: last as u32, count },
-        _ => Way::Unknown,
-    }
-}
-
-/// The lowest position, not below `from`, of `block` in the last of `count` runs, which is at word
-/// `at`, or in those in front of it.
-#[inline]
-pub(super) fn find_in_last_runs(words: Words<'_>, (at, count): (u32, u8), block: u32, from: u64) -> Option<u64> {
-    let mut nearest = None;
-    for run in back_from(words, at as usize, count.into(), block) {
-        if run.first <= block {
-            nearest = sooner(nearest, Some(run.position_of(block)).filter(|&position| position >= from));
-        }
-    }
-    nearest
 }
 
 /// The first index below `count` at which `before` is false, when it is true for all in front and

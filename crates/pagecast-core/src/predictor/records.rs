@@ -20,7 +20,7 @@ pub(super) const HEADER_WORDS: usize = 32;
 pub(super) const BUCKET_WORDS: usize = 2;
 pub(super) const SCAN_WORDS: usize = 24;
 pub(super) const PART_WORDS: usize = 8;
-pub(super) const CELL_WORDS: usize = 16;
+pub(super) const CELL_WORDS: usize = 8;
 /// Marks of a set, which fill a cache line.
 pub(super) const MARKS_OF_A_SET: usize = 4;
 pub(super) const MARK_WORDS: usize = 2;
