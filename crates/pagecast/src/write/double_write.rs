@@ -49,6 +49,7 @@ const MAX_PATH: usize = HEADER - FIXED - 4;
 
 /// Protection against torn pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct DoubleWriteOptions {
     /// The file of the area. Made if there is none; of this pool alone.
     pub path: PathBuf,
@@ -60,6 +61,13 @@ impl DoubleWriteOptions {
     /// An area of 64 MiB in this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), bytes: 64 << 20 }
+    }
+
+    /// Sets [`bytes`](Self::bytes).
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
     }
 }
 

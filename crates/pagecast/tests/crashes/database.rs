@@ -178,7 +178,7 @@ impl Database {
                 .policy(PolicySpec::parse("lru").unwrap())
                 .device(Device::new(disk.clone(), Some(model)))
                 .log(log.clone())
-                .double_write(setup.double_write.then(|| DoubleWriteOptions { path: "area".into(), bytes: 40_000 }))
+                .double_write(setup.double_write.then(|| DoubleWriteOptions::new("area").bytes(40_000)))
                 .writer(WriterOptions::default().interval(Duration::from_secs(3600)).dirty_share(0.2)),
         )?;
         assert!(pool.frames() < MOST_PAGES, "there are evictions");
