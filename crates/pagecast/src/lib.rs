@@ -24,6 +24,7 @@
 //! | `io` | the threads that read |
 //! | `write` | pages that change: log, write-back, checkpoint, double writes |
 //! | `options` | what a pool is made of |
+//! | `output` | the bytes that a read gives out, filled in any order; unsafe |
 //! | `pin`, `pin_mut` | a page in the caller's hands |
 //! | `engine` | requests, reads, pages ahead, and how the memory is divided |
 //! | `relation` | an open file in the caller's hands |
@@ -42,6 +43,8 @@ mod io;
 mod machine_memory;
 pub mod metrics;
 mod options;
+#[allow(unsafe_code)]
+mod output;
 mod paged_file;
 mod pin;
 mod pin_mut;

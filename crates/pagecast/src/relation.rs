@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use pagecast_core::{PageId, RelationId, ScanId};
 
 use crate::blocking::block_on;
 use crate::cache::{Anyone, Capped, Exclusive, MAX_KEEPS, Upgrade};
-use crate::engine::{self, Engine, ReadResult};
+use crate::engine::{self, Engine, ReadResult, ReadStats};
 use crate::paged_file::PagedFile;
 use crate::storage::{Generation, Storage};
 use crate::token::Held;
@@ -154,6 +155,35 @@ impl Relation {
     /// As [`read`](Self::read).
     pub fn read_blocking(&self, ranges: &[Range<u64>], scan: Option<ScanId>) -> Result<ReadResult, PoolError> {
         block_on(self.read(ranges, scan))
+    }
+
+    /// As [`read_blocking`](Self::read_blocking), into memory of the caller's that need not have
+    /// been written: from byte `offset` on, as many bytes as it has. Returns it, written. After an
+    /// error it may hold anything.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolError, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
+    /// let table = pool.open("table".as_ref())?;
+    /// let mut row = Box::new_uninit_slice(100);
+    /// let (bytes, stats) = table.read_into_blocking(65_500, &mut row, None)?;
+    /// assert_eq!((&*bytes, stats.pages), (&[7; 100][..], 2));
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_into_blocking<'m>(
+        &self,
+        offset: u64,
+        memory: &'m mut [MaybeUninit<u8>],
+        scan: Option<ScanId>,
+    ) -> Result<(&'m mut [u8], ReadStats), PoolError> {
+        block_on(engine::read_into(self.engine.clone(), Anyone, self.file.clone(), (offset, memory), scan))
     }
 }
 

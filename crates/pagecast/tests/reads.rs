@@ -5,11 +5,12 @@
 #![allow(clippy::single_range_in_vec_init)]
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
-use pagecast::storage::{Device, MAX_REQUEST, MemoryFiles};
+use pagecast::storage::{Device, Fault, FaultStorage, Faults, MAX_REQUEST, MemoryFiles};
 use pagecast::{PageId, PolicySpec, Pool, PoolError, PoolOptions, Recorder};
 use proptest::prelude::*;
 
@@ -295,5 +296,64 @@ proptest! {
         }
         prop_assert_eq!(read.stats.bytes_requested, ranges.iter().map(|range| range.end - range.start).sum::<u64>());
         prop_assert_eq!(pool.pinned(), 0);
+    }
+
+    /// Whatever happens on the way - no frame for most pages, failing storage, a reader that goes
+    /// away - a read that succeeds has given the file's bytes, in memory of its own or the
+    /// caller's.
+    #[test]
+    fn reads_that_are_disturbed_are_right_or_fail(
+        len in 1u64..200_000,
+        cuts in prop::collection::vec((0f64..1.0, 0f64..1.0), 1..6),
+        (frames, pins) in (1u64..60, 0u32..60),
+        faults in prop::collection::vec(0u32..6, 0..20),
+        polls in 0u32..4,
+    ) {
+        let (files, planned, bytes) = (MemoryFiles::new(), Faults::default(), content(len as usize));
+        files.write("table", bytes.clone());
+        let device = Device::new(FaultStorage { files, faults: planned.clone() }, None);
+        let pool = Pool::new(options("lru", memory_for(frames)).device(device)).unwrap();
+        let table = pool.open("table".as_ref()).unwrap();
+        let pins: Vec<_> = (0..pins.min(table.pages())).filter_map(|block| table.pin(block, None).ok()).collect();
+        let at = |part: f64| (part * len as f64) as u64;
+        let ranges: Vec<_> = cuts.iter().map(|&(a, b)| at(a.min(b))..at(a.max(b))).collect();
+        let fault = |&number: &u32| match number {
+            0 => Fault::Error(std::io::ErrorKind::Other),
+            1 => Fault::Panic,
+            2 => Fault::Short(1000),
+            _ => Fault::None,
+        };
+        planned.plan(faults.iter().map(fault));
+        {
+            let mut dropped = pin!(table.read(&ranges, None));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            // A future that has ended is not polled again.
+            (0..polls).all(|_| dropped.as_mut().poll(&mut context).is_pending());
+        }
+        let may_fail = !faults.is_empty();
+        match table.read_blocking(&ranges, None) {
+            Ok(read) => for (range, data) in ranges.iter().zip(&read.data) {
+                prop_assert!(data == &bytes[range.start as usize..range.end as usize]);
+            }
+            Err(error) => prop_assert!(may_fail, "{}", error),
+        }
+        let wanted = |range: &std::ops::Range<u64>| &bytes[range.start as usize..range.end as usize];
+        let into_memory = |range: &std::ops::Range<u64>| {
+            let mut memory = Box::<[u8]>::new_uninit_slice(wanted(range).len());
+            table.read_into_blocking(range.start, &mut memory, None).map(|(read, _)| read.to_vec())
+        };
+        for range in &ranges {
+            match into_memory(range) {
+                Ok(read) => prop_assert!(read == wanted(range)),
+                Err(error) => prop_assert!(may_fail, "{}", error),
+            }
+        }
+        planned.clear();
+        for range in &ranges {
+            // A load that somebody began before may still be about to fail.
+            let read = (0..1000).find_map(|_| into_memory(range).ok());
+            prop_assert!(read.is_some_and(|read| read == wanted(range)));
+        }
+        drop(pins);
     }
 }

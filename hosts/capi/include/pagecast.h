@@ -561,7 +561,7 @@ enum pagecast_status pagecast_unpin(struct pagecast_page *page);
 /*
  Copies `length` bytes from `offset` of the relation into `bytes`, through the pool: pages that
  are missing are read and, where there is a free frame, kept. Never fails for want of a frame.
- `scan` may be null.
+ `scan` may be null. On failure `bytes` may hold anything.
 
  # Safety
 

@@ -7,7 +7,7 @@ use pagecast::Pin;
 use crate::pointers::{borrow, borrow_if_any, buffer, give, output, take};
 use crate::pool::PoolHandle;
 use crate::relation::RelationHandle;
-use crate::scan::{ScanHandle, range_of};
+use crate::scan::ScanHandle;
 use crate::status::{Status, answer};
 
 /// What keeps a page in place. It does not outlive its pool, which cannot be closed before.
@@ -97,7 +97,7 @@ pub(crate) unsafe fn unpin<P: Copy, H>(page: *mut P, handle: fn(P) -> *mut H, cl
 
 /// Copies `length` bytes from `offset` of the relation into `bytes`, through the pool: pages that
 /// are missing are read and, where there is a free frame, kept. Never fails for want of a frame.
-/// `scan` may be null.
+/// `scan` may be null. On failure `bytes` may hold anything.
 ///
 /// # Safety
 ///
@@ -119,13 +119,8 @@ pub unsafe extern "C" fn pagecast_read(
         // SAFETY: (C1).
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2): as many bytes as the caller says.
-        let out = unsafe { buffer(bytes, length, "bytes") }?;
-        let range = range_of(offset, length as u64)?;
-        let read =
-            relation.of(&pool.pool)?.read_blocking(std::slice::from_ref(&range), scan.map(|scan| scan.0.id()))?;
-        if let Some(data) = read.data.first() {
-            out.fill(data);
-        }
+        let memory = unsafe { buffer(bytes, length, "bytes") }?.unwritten();
+        relation.of(&pool.pool)?.read_into_blocking(offset, memory, scan.map(|scan| scan.0.id()))?;
         Ok(())
     })
 }

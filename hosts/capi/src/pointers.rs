@@ -3,8 +3,9 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
-use crate::status::Failure;
+use crate::status::{Failure, Status};
 
 /// What a pointer points to, if it is not null.
 ///
@@ -86,6 +87,9 @@ pub(crate) unsafe fn buffer<'a>(pointer: *mut u8, count: usize, name: &str) -> R
     if pointer.is_null() && count > 0 {
         return Err(null(name));
     }
+    if count > isize::MAX as usize {
+        return Err(Failure::new(Status::OutOfBounds, format!("`{name}` cannot have room for {count} bytes")));
+    }
     Ok(Buffer { pointer, count, life: PhantomData })
 }
 
@@ -97,26 +101,23 @@ pub(crate) struct Buffer<'a> {
 }
 
 impl<'a> Buffer<'a> {
-    /// The bytes as such: zeros, because what C has there may never have been written.
-    pub(crate) fn zeroed(self) -> &'a mut [u8] {
+    /// The bytes as memory that nobody may have written yet.
+    pub(crate) fn unwritten(self) -> &'a mut [MaybeUninit<u8>] {
         if self.count == 0 {
             return &mut [];
         }
-        // SAFETY: not null, and `count` bytes that are nobody else's for `'a`, by the promise to
-        // `buffer`.
-        unsafe { self.pointer.write_bytes(0, self.count) };
-        // SAFETY: as above, and they are written now.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.count) }
+        // SAFETY: not null, not more than a slice may have, and `count` bytes that are nobody
+        // else's for `'a`, by the promise to `buffer`. `MaybeUninit` asks nothing of what they
+        // hold.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.count) }
     }
 
-    /// Writes as much of `bytes` as there is room for: all of it where the caller asked for what
-    /// fits.
-    pub(crate) fn fill(self, bytes: &[u8]) {
-        let count = self.count.min(bytes.len());
-        if count > 0 {
-            // SAFETY: `count` bytes of both; the buffer is C's alone, so they do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.pointer, count) };
-        }
+    /// The bytes as such: zeros, because what C has there may never have been written.
+    pub(crate) fn zeroed(self) -> &'a mut [u8] {
+        let bytes = self.unwritten();
+        bytes.fill(MaybeUninit::new(0));
+        // SAFETY: they are written now.
+        unsafe { bytes.assume_init_mut() }
     }
 }
 

@@ -147,7 +147,7 @@ pub unsafe extern "C" fn pagecast_scan_will_need(
 }
 
 /// The bytes of a file that C means.
-pub(crate) fn range_of(offset: u64, length: u64) -> Result<Range<u64>, Failure> {
+fn range_of(offset: u64, length: u64) -> Result<Range<u64>, Failure> {
     let end = offset.checked_add(length);
     let end = end.ok_or_else(|| Failure::new(Status::OutOfBounds, "`offset` + `length` is no file offset"))?;
     Ok(offset..end)

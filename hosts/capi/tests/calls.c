@@ -154,6 +154,9 @@ static void prefetch(pagecast_pool *pool, pagecast_relation *table) {
     uint8_t bytes[2 * PAGE_SIZE];
     OK(pagecast_read(pool, table, 10 * PAGE_SIZE, sizeof bytes, scan, bytes));
     CHECK(bytes[0] == 10 && bytes[sizeof bytes - 1] == 11);
+    OK(pagecast_read(pool, table, LENGTH, 0, NULL, NULL));
+    REFUSED(pagecast_read(pool, table, LENGTH - 1, 2, NULL, bytes), OUT_OF_BOUNDS);
+    REFUSED(pagecast_read(pool, table, 0, SIZE_MAX, NULL, bytes), OUT_OF_BOUNDS);
     pagecast_stats stats;
     OK(pagecast_pool_stats(pool, &stats));
     CHECK(stats.prefetched == 2 && stats.prefetch_useful + stats.prefetch_late == 2 && stats.prefetch_wasted == 0);

@@ -1,5 +1,6 @@
 //! `bench-pool`: the pool's hit path against other caches, contention for the lock of ordered
-//! policies, what a victim costs, and how much of the device misses can use.
+//! policies, what a read of ranges costs beside the copy, what a victim costs, and how much of the
+//! device misses can use.
 //!
 //! Prints ratios of neighbouring rounds of one run: above 1, ours took longer. `--json FILE` writes
 //! them as JSON, `--rounds N` sets how many rounds the medians are of, `--only SECTION` takes one
@@ -9,6 +10,7 @@ mod contention;
 mod eviction;
 mod hit_path;
 mod miss_path;
+mod reads;
 mod resident;
 mod rounds;
 
@@ -41,10 +43,11 @@ struct Arguments {
 type Section = (&'static str, fn(usize) -> Result<Value, String>);
 
 /// Under the names that they have in the JSON file.
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     ("hit_path", hit_path),
     ("contention", contention),
     ("two_queue_against_clock", two_queue_against_clock),
+    ("reads", reads),
     ("evictions", evictions),
     ("miss_path", miss_path),
 ];
@@ -141,6 +144,17 @@ fn two_queue_against_clock(rounds: usize) -> Result<Value, String> {
         println!("{threads:>7} {:>8.3} {:>8.3} {:>7.3}", figure.ours, figure.other, figure.ratio);
     }
     let json = |(threads, figure): &(u32, Figure)| json!({ "threads": threads, "two_queue_s": figure.ours, "clock_s": figure.other, "ratio": figure.ratio });
+    Ok(rows.iter().map(json).collect())
+}
+
+fn reads(rounds: usize) -> Result<Value, String> {
+    println!("reads of resident ranges: ns per MiB, against pins and a copy into a buffer that is there");
+    println!("{:>10} {:>9} {:>9} {:>7}", "bytes", "read ns", "copy ns", "ratio");
+    let rows = reads::measure(rounds)?;
+    for (length, figure) in &rows {
+        println!("{length:>10} {:>9.0} {:>9.0} {:>7.2}", figure.ours, figure.other, figure.ratio);
+    }
+    let json = |(length, figure): &(u64, Figure)| json!({ "bytes": length, "read_ns": figure.ours, "copy_ns": figure.other, "ratio": figure.ratio });
     Ok(rows.iter().map(json).collect())
 }
 

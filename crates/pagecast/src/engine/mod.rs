@@ -38,8 +38,8 @@ use crate::{PoolError, machine_memory};
 pub use plan::MemoryUse;
 pub(crate) use plan::Plan;
 use prefetch::Prefetch;
-pub(crate) use read::read;
 pub use read::{ReadResult, ReadStats};
+pub(crate) use read::{read, read_into};
 
 /// Most threads that read. A device with more requests outstanding is used by other readers beside
 /// the pool.

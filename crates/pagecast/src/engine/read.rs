@@ -9,6 +9,8 @@
 //! together again, into a buffer of the read's own.
 
 use std::collections::VecDeque;
+use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use pagecast_core::ScanId;
 use super::Engine;
 use crate::cache::{Client, Request, Waiter};
 use crate::io::{Answer, Awaited, Batch, Job, PastRead};
+use crate::output::{Memory, Output, Visit, unwritten};
 use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::MAX_REQUEST;
@@ -48,28 +51,13 @@ pub struct ReadStats {
     pub bypassed_bytes: u64,
 }
 
-/// Part of a page that goes to one place in the output.
-#[derive(Clone)]
-struct Piece {
-    within: Range<usize>,
-    range: usize,
-    at: usize,
-}
-
-/// A page of the read, with all neighbouring pieces of it: one request.
-#[derive(Clone)]
-struct Visit {
-    block: u32,
-    pieces: Range<usize>,
-}
-
-struct Reading<C> {
+struct Reading<C, M> {
     engine: Arc<Engine>,
     client: C,
     relation: Arc<PagedFile>,
     scan: Option<ScanId>,
-    pieces: Vec<Piece>,
-    result: ReadResult,
+    output: Output<M>,
+    stats: ReadStats,
     /// Pages on their way, in the order in which they were asked for; whether this is a use beyond
     /// the one that they are admitted for.
     pending: VecDeque<(Visit, Waiter, bool)>,
@@ -77,28 +65,56 @@ struct Reading<C> {
     past: Vec<Visit>,
 }
 
+/// Reads ranges into memory of the read's own.
 pub(crate) async fn read(
     engine: Arc<Engine>,
-    mut client: impl Client,
+    client: impl Client,
     relation: Arc<PagedFile>,
     ranges: Vec<Range<u64>>,
     scan: Option<ScanId>,
 ) -> Result<ReadResult, PoolError> {
+    // Before there is memory for them.
+    check(&relation, &ranges)?;
+    let ranges = ranges.into_iter().map(|range| (range.start, unwritten((range.end - range.start) as usize)));
+    let (data, stats) = fill_each(engine, client, relation, ranges.collect(), scan).await?;
+    Ok(ReadResult { data, stats })
+}
+
+/// Reads the bytes from `offset` into the caller's memory, as many as it has.
+pub(crate) async fn read_into(
+    engine: Arc<Engine>,
+    client: impl Client,
+    relation: Arc<PagedFile>,
+    (offset, memory): (u64, &mut [MaybeUninit<u8>]),
+    scan: Option<ScanId>,
+) -> Result<(&mut [u8], ReadStats), PoolError> {
+    check(&relation, std::slice::from_ref(&(offset..offset.saturating_add(memory.len() as u64))))?;
+    let (mut data, stats) = fill_each(engine, client, relation, vec![(offset, memory)], scan).await?;
+    Ok((data.pop().unwrap_or_default(), stats))
+}
+
+/// Fails unless these bytes can be read.
+fn check(relation: &PagedFile, ranges: &[Range<u64>]) -> Result<(), PoolError> {
     if relation.is_sealed() {
         return Err(PoolError::Sealed { path: relation.path().to_owned() });
     }
-    let mut result = ReadResult::default();
-    for range in &ranges {
-        relation.contains(range)?;
-        let len = range.end - range.start;
-        result.data.push(vec![0; len as usize]);
-        result.stats.bytes_requested += len;
-    }
-    client.count(&engine.cache, Counter::BytesRequested, result.stats.bytes_requested);
-    let (visits, pieces) = cut(&ranges, u64::from(relation.page_size()));
+    ranges.iter().try_for_each(|range| relation.contains(range))
+}
+
+/// Fills each memory with the file's bytes from its offset on.
+async fn fill_each<M: Memory>(
+    engine: Arc<Engine>,
+    mut client: impl Client,
+    relation: Arc<PagedFile>,
+    ranges: Vec<(u64, M)>,
+    scan: Option<ScanId>,
+) -> Result<(Vec<M::Bytes>, ReadStats), PoolError> {
+    let (output, visits) = Output::new(ranges, relation.page_size());
+    let stats = ReadStats { bytes_requested: output.missing(), ..ReadStats::default() };
+    client.count(&engine.cache, Counter::BytesRequested, stats.bytes_requested);
     let window = window(engine.cache.frames(), relation.page_size());
     let (pending, past) = (VecDeque::new(), Vec::new());
-    let mut reading = Reading { engine, client, relation, scan, pieces, result, pending, past };
+    let mut reading = Reading { engine, client, relation, scan, output, stats, pending, past };
     let mut missing = reading.take_resident(visits)?.into_iter();
     reading.fill(&mut missing, window);
     // After the scan's own requests, which somebody waits for.
@@ -119,7 +135,7 @@ pub(crate) async fn read(
         }
     }
     reading.read_past().await?;
-    Ok(reading.result)
+    reading.finish()
 }
 
 /// How many pages a read may have on their way: two requests, but of a small pool only a share, so
@@ -134,32 +150,11 @@ pub(crate) fn pages_of_a_request(page_size: u32) -> usize {
     (MAX_REQUEST / page_size as usize).max(1)
 }
 
-/// Cuts ranges at page borders. Pieces of one page that follow each other are one visit.
-fn cut(ranges: &[Range<u64>], page_size: u64) -> (Vec<Visit>, Vec<Piece>) {
-    let (mut visits, mut pieces): (Vec<Visit>, Vec<Piece>) = (Vec::new(), Vec::new());
-    for (range, bytes) in ranges.iter().enumerate() {
-        let mut start = bytes.start;
-        while start < bytes.end {
-            let block = (start / page_size) as u32;
-            let page_start = start - start % page_size;
-            let end = bytes.end.min(page_start + page_size);
-            let within = (start - page_start) as usize..(end - page_start) as usize;
-            pieces.push(Piece { within, range, at: (start - bytes.start) as usize });
-            match visits.last_mut() {
-                Some(visit) if visit.block == block => visit.pieces.end = pieces.len(),
-                _ => visits.push(Visit { block, pieces: pieces.len() - 1..pieces.len() }),
-            }
-            start = end;
-        }
-    }
-    (visits, pieces)
-}
-
-impl<C: Client> Reading<C> {
+impl<C: Client, M: Memory> Reading<C, M> {
     /// Copies out the pages that are resident, and returns the others.
     fn take_resident(&mut self, visits: Vec<Visit>) -> Result<Vec<Visit>, PoolError> {
         let mut missing = Vec::new();
-        self.result.stats.pages += visits.len() as u64;
+        self.stats.pages += visits.len() as u64;
         for visit in visits {
             match self.engine.find(&mut self.client, &self.relation, visit.block, self.scan, false)? {
                 Some(held) => self.hit(&visit, held),
@@ -186,7 +181,7 @@ impl<C: Client> Reading<C> {
                 }
                 Request::Started(loading, waiter) => {
                     if engine.start(loading, &mut batch) {
-                        self.result.stats.bytes_read += u64::from(relation.page_len(visit.block));
+                        self.stats.bytes_read += u64::from(relation.page_len(visit.block));
                     }
                     self.pending.push_back((visit, waiter, false));
                 }
@@ -197,7 +192,7 @@ impl<C: Client> Reading<C> {
     }
 
     fn hit(&mut self, visit: &Visit, held: Held) {
-        self.result.stats.hits += 1;
+        self.stats.hits += 1;
         self.take(visit, held, false);
     }
 
@@ -215,10 +210,7 @@ impl<C: Client> Reading<C> {
     /// Answers a request for a page whose bytes are here.
     fn copy(&mut self, visit: &Visit, page: &[u8]) {
         self.engine.record(&self.relation, visit.block);
-        for piece in &self.pieces[visit.pieces.clone()] {
-            let part = &page[piece.within.clone()];
-            self.result.data[piece.range][piece.at..piece.at + part.len()].copy_from_slice(part);
-        }
+        self.output.fill(visit, page);
     }
 
     /// Reads the pages that found no frame: all requests first, then their answers.
@@ -240,11 +232,21 @@ impl<C: Client> Reading<C> {
             for (visit, page) in run.iter().zip(buffer.bytes().chunks(page_size as usize)) {
                 self.copy(visit, page);
             }
-            self.result.stats.bytes_read += len;
-            self.result.stats.bypassed_bytes += len;
+            self.stats.bytes_read += len;
+            self.stats.bypassed_bytes += len;
             self.client.count(&self.engine.cache, Counter::BytesRead, len);
             self.client.count(&self.engine.cache, Counter::BypassedBytes, len);
         }
         Ok(())
+    }
+
+    /// The bytes, once every page has been copied.
+    fn finish(self) -> Result<(Vec<M::Bytes>, ReadStats), PoolError> {
+        let (missing, asked) = (self.output.missing(), self.stats.bytes_requested);
+        let data = self.output.finish().ok_or_else(|| {
+            let mistake = format!("{missing} of them were not filled, by a mistake in pagecast; report it");
+            PoolError::io(self.relation.path(), 0, asked, io::Error::other(mistake))
+        })?;
+        Ok((data, self.stats))
     }
 }
