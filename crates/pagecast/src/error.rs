@@ -165,12 +165,6 @@ pub enum PoolError {
         /// The largest number of pages.
         max: u32,
     },
-    /// The relation was opened by another pool than the session or scan.
-    #[error("{}: was opened by another pool; open it in the one that reads it", path.display())]
-    OtherPool {
-        /// The file.
-        path: PathBuf,
-    },
     /// A page that the file does not have.
     #[error("{}: page {block} is asked for, but the file has {pages}, counted from 0", path.display())]
     NoPage {

@@ -25,9 +25,9 @@ use crate::{Pin, PinMut, PoolError};
 /// [`Pool`](crate::Pool), its scans and its relations are all dropped.
 #[derive(Clone)]
 pub struct Relation {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// The engine knows the file alone, so that the two do not keep each other.
-    file: Arc<PagedFile>,
+    pub(crate) file: Arc<PagedFile>,
 }
 
 /// What it is.
@@ -36,13 +36,10 @@ impl Relation {
         Self { engine, file }
     }
 
-    /// The file, for a session or scan of this engine.
+    /// Whether what a session or scan of this engine has is of use to it.
     #[inline]
-    pub(crate) fn file_of(&self, engine: &Arc<Engine>) -> Result<&Arc<PagedFile>, PoolError> {
-        if Arc::ptr_eq(&self.engine, engine) {
-            return Ok(&self.file);
-        }
-        Err(PoolError::OtherPool { path: self.path().to_owned() })
+    pub(crate) fn is_of(&self, engine: &Arc<Engine>) -> bool {
+        Arc::ptr_eq(&self.engine, engine)
     }
 
     /// The number under which its pages are known to policies, predictor and recorder.

@@ -7,7 +7,7 @@ use pagecast_core::{PageId, ScanId};
 
 use crate::cache::Capped;
 use crate::engine::Engine;
-use crate::{PoolError, Relation};
+use crate::{Pin, PoolError, Relation};
 
 /// A scan that the pool knows of. It reports how far it is, and is forgotten when this is dropped,
 /// be it at its end, on an error or on cancellation.
@@ -24,6 +24,17 @@ impl Scan {
     /// What requests of the scan are marked with.
     pub fn id(&self) -> ScanId {
         self.id
+    }
+
+    /// As [`Relation::pin`], marked with this scan. To another pool than the scan's the mark says
+    /// nothing: pages of its relations are pinned without it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Relation::pin`].
+    #[inline]
+    pub fn pin<'r>(&self, relation: &'r Relation, block: u32) -> Result<Pin<'r>, PoolError> {
+        relation.pin(block, relation.is_of(&self.engine).then_some(self.id))
     }
 
     /// All positions before `position` are done. Several threads of one scan may report, and the
@@ -86,8 +97,9 @@ impl Scan {
 
     /// Asks the pool to bring these bytes of `relation` before they are read: how many pages are on
     /// their way now because of that. Does not wait. Pages that are there, that find no room in the
-    /// pool's [`prefetch`](crate::PoolOptions::prefetch) share, or that would displace what a scan
-    /// wants, are left out; so is everything while another thread brings pages of this scan.
+    /// pool's [`prefetch`](crate::PoolOptions::prefetch) share, that would displace what a scan
+    /// wants, or that are of another pool, are left out; so is everything while another thread
+    /// brings pages of this scan.
     ///
     /// ```
     /// # use pagecast::storage::{Device, MemoryFiles};
@@ -110,11 +122,13 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// A range is outside the file, the file is known to have changed, or the relation is another
-    /// pool's ([`PoolError::OtherPool`]). A read that fails later is only counted; who asks for the
-    /// page then reads it again.
+    /// A range is outside the file, or the file is known to have changed. A read that fails later
+    /// is only counted; who asks for the page then reads it again.
     pub fn will_need(&self, relation: &Relation, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
-        self.engine.will_need(self.id, relation.file_of(&self.engine)?, ranges)
+        match relation.is_of(&self.engine) {
+            true => self.engine.will_need(self.id, &relation.file, ranges),
+            false => Ok(0),
+        }
     }
 }
 

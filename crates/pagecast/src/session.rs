@@ -20,10 +20,11 @@ use crate::{Pin, PoolError};
 /// line but that of the frame it pins.
 ///
 /// It goes where its owner goes, from thread to thread or through an async task, and makes one
-/// request at a time; pins are the pool's and outlive the request. A policy that keeps an order
-/// hears of the last hits (half of [`Batching::queue`](crate::Batching) of them, or all if it is
-/// busy) later, at the latest when a victim is chosen, or the session misses or ends. A session
-/// takes about 3 KiB beside the pool's memory.
+/// request at a time; pins are the relation's and outlive the session. Relations of another pool
+/// are read as if there were no session. A policy that keeps an order hears of the last hits (half
+/// of [`Batching::queue`](crate::Batching) of them, or all if it is busy) later, at the latest when
+/// a victim is chosen, or the session misses or ends. A session takes about 3 KiB beside the pool's
+/// memory.
 ///
 /// Callers without a session ([`Relation::pin`](crate::Relation::pin)) share a few queues and
 /// counts, which costs them a lock of their own and at more than sixteen threads an occasional
@@ -56,26 +57,46 @@ impl<'pool> Session<'pool> {
         Self { engine, state: SessionState::enter(&engine.cache) }
     }
 
+    /// The session's queue and counts, for a relation of its pool.
+    #[inline]
+    fn state_for(&mut self, relation: &Relation) -> Option<&mut SessionState> {
+        relation.is_of(self.engine).then_some(&mut self.state)
+    }
+
     /// As [`Relation::pin`](crate::Relation::pin).
     ///
     /// # Errors
     ///
-    /// As [`Relation::pin`](crate::Relation::pin). A session is of one pool: relations of
-    /// another are refused, here and in its other calls ([`PoolError::OtherPool`]).
+    /// As [`Relation::pin`](crate::Relation::pin).
     #[inline]
-    pub fn pin(&mut self, relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Pin<'pool>, PoolError> {
-        self.engine.pin(&mut self.state, relation.file_of(self.engine)?, block, scan)
+    pub fn pin<'r>(&mut self, relation: &'r Relation, block: u32, scan: Option<ScanId>) -> Result<Pin<'r>, PoolError> {
+        match self.state_for(relation) {
+            Some(state) => relation.engine.pin(state, &relation.file, block, scan),
+            None => Self::pin_elsewhere(relation, block, scan),
+        }
+    }
+
+    /// Apart, so that the way to a hit stays short.
+    #[cold]
+    fn pin_elsewhere(relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+        relation.pin(block, scan)
     }
 
     /// As [`Relation::pin_async`](crate::Relation::pin_async).
-    pub fn pin_async(
+    ///
+    /// # Errors
+    ///
+    /// As [`Relation::pin`](crate::Relation::pin).
+    pub async fn pin_async<'r>(
         &mut self,
-        relation: &Relation,
+        relation: &'r Relation,
         block: u32,
         scan: Option<ScanId>,
-    ) -> impl Future<Output = Result<Pin<'pool>, PoolError>> + Send + use<'_, 'pool> {
-        let file = relation.file_of(self.engine).cloned();
-        async move { self.engine.pin_async(&mut self.state, file?, block, scan).await }
+    ) -> Result<Pin<'r>, PoolError> {
+        match self.state_for(relation) {
+            Some(state) => relation.engine.pin_async(state, relation.file.clone(), block, scan).await,
+            None => relation.pin_async(block, scan).await,
+        }
     }
 
     /// As [`Relation::read`](crate::Relation::read).
@@ -89,8 +110,13 @@ impl<'pool> Session<'pool> {
         ranges: &[Range<u64>],
         scan: Option<ScanId>,
     ) -> impl Future<Output = Result<ReadResult, PoolError>> + Send + use<'_, 'pool> {
-        let (file, ranges) = (relation.file_of(self.engine).cloned(), ranges.to_vec());
-        async move { engine::read(self.engine.clone(), &mut self.state, file?, ranges, scan).await }
+        let (relation, ranges) = (relation.clone(), ranges.to_vec());
+        async move {
+            match self.state_for(&relation) {
+                Some(state) => engine::read(relation.engine, state, relation.file, ranges, scan).await,
+                None => relation.read(&ranges, scan).await,
+            }
+        }
     }
 
     /// As [`read`](Self::read), in this thread.
@@ -110,8 +136,8 @@ impl<'pool> Session<'pool> {
     /// Copies bytes of page `block`, from byte `offset` of the page on, without pinning it: no
     /// shared memory is written (under `clock` none once the page is hot). Says how many bytes were
     /// copied, fewer than asked for at the page's end only. `None` if that did not work, because
-    /// the page is not resident or was being changed; `into` may then hold any bytes. The caller
-    /// tries again, or [`pin`](Self::pin)s.
+    /// the page is not resident, was being changed or is another pool's; `into` may then hold any
+    /// bytes. The caller tries again, or [`pin`](Self::pin)s.
     ///
     /// ```
     /// # use pagecast::storage::{Device, MemoryFiles};
@@ -139,8 +165,8 @@ impl<'pool> Session<'pool> {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        let file = relation.file_of(self.engine).ok()?;
-        self.engine.copy_unpinned(&mut self.state, file, (block, offset), into, scan)
+        let state = self.state_for(relation)?;
+        relation.engine.copy_unpinned(state, &relation.file, (block, offset), into, scan)
     }
 
     /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by

@@ -26,6 +26,10 @@ fn pool(policy: &str, batching: Batching, memory: u64, device: Device) -> (Pool,
     (pool, table)
 }
 
+fn may_change_threads<F: Future + Send>(future: F) -> F {
+    future
+}
+
 /// Requests of which some come back often, some once, and some after others have pushed them out.
 fn requests(pages: u32) -> impl Iterator<Item = u32> {
     (0..20_000u32).map(move |i| match i % 5 {
@@ -107,6 +111,37 @@ fn a_session_goes_from_thread_to_thread_and_its_pins_outlive_it() {
     let second = session.read_blocking(&table, &[0..10, 8192..8200], None).unwrap();
     drop(session);
     assert_eq!((first[0], second.data[1][0]), (3, 2));
+}
+
+#[test]
+fn relations_of_another_pool_are_read_as_without_the_session() {
+    let device = table(1000, 0);
+    let (pool, table) = pool("2q", Batching::default(), 1 << 20, device.clone());
+    let (other, elsewhere) = self::pool("2q", Batching::default(), 1 << 20, device);
+    let mut session = pool.session();
+    // Often enough that a queue would be applied, and beyond the frames that would be evicted.
+    for block in (0..1000).chain((0..50).cycle().take(1000)) {
+        assert_eq!(session.pin(&elsewhere, block, None).unwrap()[0], block as u8);
+    }
+    let read = session.read_blocking(&elsewhere, &[5000..5010, 0..4], None).unwrap();
+    assert_eq!((&read.data[0][..], &read.data[1][..]), (&[1; 10][..], &[0; 4][..]));
+    let polled = {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        std::pin::pin!(may_change_threads(session.pin_async(&elsewhere, 49, None))).poll(&mut context).is_ready()
+    };
+    assert!(polled, "it was just pinned");
+    assert_eq!(session.try_copy(&elsewhere, 49, 0, &mut [0; 8], None), None);
+
+    assert_eq!((session.stats().requests, pool.stats().requests), (0, 0));
+    assert_eq!(other.stats().requests, 2003);
+    // Its own pool hears of its own hits only.
+    for block in (0..1000).chain((0..50).cycle().take(1000)) {
+        assert_eq!(session.pin(&table, block, None).unwrap()[0], block as u8);
+    }
+    drop(session);
+    let stats = pool.stats();
+    assert_eq!((stats.requests, stats.policy_lock.applied), (2000, stats.hits));
+    assert_eq!((pool.pinned(), other.pinned()), (0, 0));
 }
 
 #[test]

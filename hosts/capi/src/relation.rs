@@ -4,7 +4,7 @@ use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pagecast::{Pool, PoolError, Relation};
+use pagecast::{Pool, Relation};
 
 use crate::pointers::{borrow, borrow_if_any, give, output, take, text};
 use crate::pool::PoolHandle;
@@ -18,7 +18,10 @@ impl RelationHandle {
     pub(crate) fn of(&self, pool: &Pool) -> Result<&Relation, Failure> {
         match pool.owns(&self.0) {
             true => Ok(&self.0),
-            false => Err(PoolError::OtherPool { path: self.0.path().to_owned() }.into()),
+            false => {
+                let path = self.0.path().display();
+                Err(Failure::argument(format!("{path}: was opened by another pool; open it in the one that reads it")))
+            }
         }
     }
 }

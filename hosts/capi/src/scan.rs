@@ -119,8 +119,8 @@ pub unsafe extern "C" fn pagecast_scan_cap(scan: *const ScanHandle, frames: u32)
 
 /// Asks the pool to bring `length` bytes from `offset` of the relation before the scan reads them,
 /// and writes to `pages` how many pages are on their way because of that. Does not wait. Pages that
-/// are there, that find no room in the pool's prefetch share, or that would displace what a scan
-/// wants, are left out.
+/// are there, that find no room in the pool's prefetch share, that would displace what a scan
+/// wants, or that are of another pool, are left out.
 ///
 /// # Safety
 ///

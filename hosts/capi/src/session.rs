@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Release;
 
-use pagecast::Session;
+use pagecast::{Pool, Session};
 
 use crate::page::{Page, give_page};
 use crate::pointers::{borrow, borrow_if_any, borrow_mut, buffer, give, output, take};
@@ -16,6 +16,7 @@ use crate::status::{Failure, Status, answer};
 /// before.
 pub struct SessionHandle {
     session: Session<'static>,
+    pool: &'static Pool,
     /// How many sessions the pool has.
     open: &'static AtomicU32,
 }
@@ -35,7 +36,8 @@ pub unsafe extern "C" fn pagecast_session_open(pool: *const PoolHandle, session:
         let pool: &'static PoolHandle = unsafe { borrow(pool, "pool") }?;
         // SAFETY: (C2).
         let out = unsafe { output(session, "session") }?;
-        out.set(give(SessionHandle { session: pool.pool.session(), open: pool.enter_session() }));
+        let session = pool.pool.session();
+        out.set(give(SessionHandle { session, pool: &pool.pool, open: pool.enter_session() }));
         Ok(())
     })
 }
@@ -49,7 +51,7 @@ pub unsafe extern "C" fn pagecast_session_open(pool: *const PoolHandle, session:
 pub unsafe extern "C" fn pagecast_session_close(session: *mut SessionHandle) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let SessionHandle { session, open } = *unsafe { take(session, "session") }?;
+        let SessionHandle { session, open, .. } = *unsafe { take(session, "session") }?;
         drop(session);
         // Last, and with what the session did: from here on the pool may be closed. Pairs with the
         // load in its close.
@@ -73,14 +75,14 @@ pub unsafe extern "C" fn pagecast_session_pin(
 ) -> Status {
     answer(|| {
         // SAFETY: (C1), (C4).
-        let session = &mut unsafe { borrow_mut(session, "session") }?.session;
-        // SAFETY: (C1).
-        let relation = unsafe { borrow(relation, "relation") }?;
+        let SessionHandle { session, pool, .. } = unsafe { borrow_mut(session, "session") }?;
+        // SAFETY: (C1), and as in pagecast_pin: the pin is of the session's pool.
+        let relation: &'static RelationHandle = unsafe { borrow(relation, "relation") }?;
         // SAFETY: (C1).
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        out.set(give_page(session.pin(&relation.0, block, scan.map(|scan| scan.0.id()))?));
+        out.set(give_page(session.pin(relation.of(pool)?, block, scan.map(|scan| scan.0.id()))?));
         Ok(())
     })
 }
@@ -105,9 +107,9 @@ pub unsafe extern "C" fn pagecast_session_copy(
 ) -> Status {
     answer(|| {
         // SAFETY: (C1), (C4).
-        let session = &mut unsafe { borrow_mut(session, "session") }?.session;
+        let SessionHandle { session, pool, .. } = unsafe { borrow_mut(session, "session") }?;
         // SAFETY: (C1).
-        let relation = &unsafe { borrow(relation, "relation") }?.0;
+        let relation = unsafe { borrow(relation, "relation") }?.of(pool)?;
         // SAFETY: (C1).
         let scan = unsafe { borrow_if_any(scan) }.map(|scan| scan.0.id());
         // SAFETY: (C2): as many bytes as the caller says.

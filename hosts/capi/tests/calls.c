@@ -141,6 +141,14 @@ static void shares(pagecast_pool *pool, pagecast_relation *table, char **argv) {
     OK(pagecast_relation_open(other, argv[1], &its));
     REFUSED(pagecast_relation_cap(pool, its, 1), INVALID_ARGUMENT);
     REFUSED(pagecast_relation_keep(pool, its, 1), INVALID_ARGUMENT);
+    pagecast_session *session;
+    pagecast_page page;
+    uint8_t byte;
+    OK(pagecast_session_open(pool, &session));
+    REFUSED(pagecast_session_pin(session, its, 0, NULL, &page), INVALID_ARGUMENT);
+    REFUSED(pagecast_session_copy(session, its, 0, 0, 1, NULL, &byte), INVALID_ARGUMENT);
+    REFUSED(pagecast_read(pool, its, 0, 1, NULL, &byte), INVALID_ARGUMENT);
+    OK(pagecast_session_close(session));
     OK(pagecast_relation_close(its));
     OK(pagecast_pool_close(other));
     REFUSED(pagecast_scan_cap(NULL, 1), INVALID_ARGUMENT);

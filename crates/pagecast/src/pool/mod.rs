@@ -81,7 +81,7 @@ impl Pool {
 
     /// Whether the relation was opened by this pool.
     pub fn owns(&self, relation: &Relation) -> bool {
-        relation.file_of(&self.0).is_ok()
+        relation.is_of(&self.0)
     }
 
     /// Announces a scan. It is forgotten when the [`Scan`] is dropped.
