@@ -1,5 +1,7 @@
 //! The pool's own threads, which read so that a read outlives whoever asked for it.
 
+mod line;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -9,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pagecast_core::PageId;
+use pagecast_core::{PageId, Tick};
 
 use crate::PoolError;
 use crate::cache::Loading;
@@ -17,6 +19,7 @@ use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, MAX_REQUEST, Reading, Request, read_full};
 use crate::sync::{Condvar, Mutex};
+use line::Line;
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
 pub(crate) const ALIGNMENT: usize = 4096;
@@ -48,7 +51,7 @@ struct Queue {
 
 struct Jobs {
     /// Somebody waits for these.
-    waiting: VecDeque<Job>,
+    waiting: Line<Job>,
     /// Pages ahead: read when nothing waits, and by a part of the threads, so that whoever comes
     /// next finds a free one.
     ahead: VecDeque<Job>,
@@ -61,7 +64,7 @@ struct Jobs {
 impl IoThreads {
     /// Starts `threads` of them.
     pub(crate) fn start(threads: u32) -> Result<Self, PoolError> {
-        let (waiting, ahead, max_ahead) = (VecDeque::new(), VecDeque::new(), (threads / 4).max(1));
+        let (waiting, ahead, max_ahead) = (Line::new(), VecDeque::new(), (threads / 4).max(1));
         let jobs = Mutex::new(Jobs { waiting, ahead, reading_ahead: 0, max_ahead, closed: false });
         let started = Self(Arc::new(Queue { jobs, arrived: Condvar::new() }));
         for number in 0..threads {
@@ -74,8 +77,10 @@ impl IoThreads {
         Ok(started)
     }
 
-    pub(crate) fn submit(&self, job: Job) {
-        self.0.jobs.lock().waiting.push_back(job);
+    /// Hands over a read that somebody waits for, to be done when those are done that are due
+    /// before it.
+    pub(crate) fn submit(&self, job: Job, due: Tick) {
+        self.0.jobs.lock().waiting.push(job, due);
         self.0.arrived.notify_one();
     }
 
@@ -86,12 +91,12 @@ impl IoThreads {
 
     /// Somebody waits for a page that was to be brought ahead: its request goes to those that are
     /// waited for, unless it is under way.
-    pub(crate) fn hasten(&self, page: PageId) {
+    pub(crate) fn hasten(&self, page: PageId, due: Tick) {
         let mut jobs = self.0.jobs.lock();
         if let Some(index) = jobs.ahead.iter().position(|job| job.brings(page))
             && let Some(job) = jobs.ahead.remove(index)
         {
-            jobs.waiting.push_back(job);
+            jobs.waiting.push(job, due);
             drop(jobs);
             self.0.arrived.notify_one();
         }
@@ -121,7 +126,7 @@ impl Queue {
     fn next(&self) -> Option<(Job, bool)> {
         let mut jobs = self.jobs.lock();
         loop {
-            if let Some(job) = jobs.waiting.pop_front() {
+            if let Some(job) = jobs.waiting.pop() {
                 return Some((job, false));
             }
             if jobs.reading_ahead < jobs.max_ahead
@@ -145,8 +150,9 @@ impl Queue {
         if is_ahead && !jobs.waiting.is_empty() {
             return None;
         }
-        let line = if is_ahead { &mut jobs.ahead } else { &mut jobs.waiting };
-        line.pop_front_if(|job| job.is_load_of(relation)).and_then(Job::loads)
+        let more = |job: &Job| job.is_load_of(relation);
+        let job = if is_ahead { jobs.ahead.pop_front_if(|job| more(job)) } else { jobs.waiting.pop_if(more) };
+        job.and_then(Job::loads)
     }
 
     fn run(&self, job: Job, is_ahead: bool) {
@@ -406,16 +412,19 @@ pub(crate) struct Batch<'a> {
     relation: &'a Arc<PagedFile>,
     loads: Vec<Loading>,
     is_ahead: bool,
+    /// Ignored of pages ahead, which go in the order in which they come.
+    due: Tick,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<PagedFile>) -> Self {
-        Self { threads, relation, loads: Vec::new(), is_ahead: false }
+    /// Of pages that somebody waits for, to be read when they are `due`.
+    pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<PagedFile>, due: Tick) -> Self {
+        Self { threads, relation, loads: Vec::new(), is_ahead: false, due }
     }
 
     /// Of pages that nobody waits for.
     pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<PagedFile>) -> Self {
-        Self { threads, relation, loads: Vec::new(), is_ahead: true }
+        Self { threads, relation, loads: Vec::new(), is_ahead: true, due: 0 }
     }
 
     /// Whose pages it loads.
@@ -446,7 +455,7 @@ impl<'a> Batch<'a> {
         let job = Job::Load(self.relation.clone(), std::mem::take(&mut self.loads));
         match self.is_ahead {
             true => self.threads.submit_ahead(job),
-            false => self.threads.submit(job),
+            false => self.threads.submit(job, self.due),
         }
     }
 }

@@ -334,6 +334,28 @@ fn who_waits_is_served_before_pages_ahead() {
     assert_eq!(pool.stats().prefetch_late, 1);
 }
 
+/// Two scans of the same pace wait for one thread: the read of the longer one, which needs seconds,
+/// came first.
+#[test]
+fn the_scan_that_needs_less_is_served_first() {
+    let (pool, table, gate) = gated(1);
+    let teacher = scan(&pool, &table, 0..2);
+    std::thread::sleep(Duration::from_millis(50));
+    teacher.report(1);
+    let (long, short) = (scan(&pool, &table, 0..100), scan(&pool, &table, 60..62));
+    let closed = gate.closed.lock().unwrap();
+    let poll = |block| is_resident(&table, block);
+    assert!(!poll(99));
+    wait_until(|| gate.order.lock().unwrap().len() == 1);
+    for (scan, block) in [(&long, 30), (&short, 60)] {
+        let pin = pin!(table.pin_async(block, Some(scan.id())));
+        assert!(pin.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    drop(closed);
+    wait_until(|| pool.stats().loads == 3);
+    assert_eq!(*gate.order.lock().unwrap(), [99, 60, 30]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 

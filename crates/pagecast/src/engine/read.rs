@@ -168,14 +168,15 @@ impl<C: Client, M: Memory> Reading<C, M> {
     /// meanwhile.
     fn fill(&mut self, missing: &mut impl Iterator<Item = Visit>, window: usize) {
         let (engine, relation) = (self.engine.clone(), self.relation.clone());
-        let mut batch = Batch::new(&engine.threads, &relation);
+        let due = engine.due(self.scan);
+        let mut batch = Batch::new(&engine.threads, &relation, due);
         while self.pending.len() < window {
             let Some(visit) = missing.next() else { break };
             match engine.load(&mut self.client, &relation, visit.block, self.scan, false) {
                 Request::Hit(held) => self.hit(&visit, held),
                 Request::Joined { waiter, first } => {
                     if first {
-                        engine.threads.hasten(relation.page(visit.block));
+                        engine.threads.hasten(relation.page(visit.block), due);
                     }
                     self.pending.push_back((visit, waiter, !first));
                 }
@@ -224,7 +225,7 @@ impl<C: Client, M: Memory> Reading<C, M> {
             let offset = u64::from(run[0].block) * u64::from(page_size);
             let read = PastRead { relation: self.relation.clone(), offset, len: len as usize };
             let answer = Answer::new();
-            self.engine.threads.submit(Job::Past(read, answer.clone()));
+            self.engine.threads.submit(Job::Past(read, answer.clone()), self.engine.due(self.scan));
             answers.push((run, len, Awaited(answer)));
         }
         for (run, len, answer) in answers {

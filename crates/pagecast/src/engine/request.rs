@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use pagecast_core::policy::Access;
+use pagecast_core::predictor::ScanView;
 use pagecast_core::{PageId, ScanId, Tick};
 
 use super::Engine;
@@ -87,6 +88,16 @@ impl Engine {
     #[inline]
     pub(crate) fn access(&self, page: PageId, scan: Option<ScanId>, write: bool, at: Option<Tick>) -> Access {
         Access { page, scan, write, at: at.unwrap_or_else(|| self.now()) }
+    }
+
+    /// When a read of `scan` is due: now, and later by the time that the scan still needs, so that
+    /// the queries that are nearly done are served first (Świtakowski 2011, §8.2.3). One that waits
+    /// comes before all that begin later than it would have ended, so none waits for ever.
+    pub(crate) fn due(&self, scan: Option<ScanId>) -> Tick {
+        let needs = |scan: ScanView| scan.length.saturating_sub(scan.position) as f64 * scan.pace;
+        let left = scan.and_then(|scan| self.predictor.scan(scan)).map_or(0.0, needs);
+        // A conversion that saturates.
+        self.now().saturating_add(left as Tick)
     }
 
     /// Tells the recorder that a request for a page is answered. The caller holds the page still,
@@ -189,13 +200,13 @@ impl Engine {
             Request::Hit(held) => return Ok(held),
             Request::Joined { waiter, first } => {
                 if first {
-                    self.threads.hasten(relation.page(block));
+                    self.threads.hasten(relation.page(block), self.due(scan));
                 }
                 // Admitted for another request, this one counts as a use of its own.
                 (waiter, !first)
             }
             Request::Started(loading, waiter) => {
-                let mut batch = Batch::new(&self.threads, relation);
+                let mut batch = Batch::new(&self.threads, relation, self.due(scan));
                 self.start(loading, &mut batch);
                 batch.submit();
                 (waiter, false)
@@ -228,7 +239,8 @@ impl Room for DirtyRoom {
     fn place(mut self: Box<Self>) -> Option<Box<dyn Room>> {
         match self.engine.cache.place(&mut self.loading, &self.engine.predictor) {
             Placement::Placed => {
-                let mut batch = Batch::new(&self.engine.threads, &self.relation);
+                let mut batch =
+                    Batch::new(&self.engine.threads, &self.relation, self.engine.due(self.loading.access().scan));
                 batch.add(self.loading);
                 batch.submit();
                 None
