@@ -91,13 +91,8 @@ impl From<RegisterError> for Failure {
 }
 
 fn of_register(error: &RegisterError) -> Status {
-    match error {
-        RegisterError::TooManyScans { .. } | RegisterError::TooManyParts { .. } | RegisterError::NoSpace { .. } => {
-            Status::NoRoom
-        }
-        // The others are about the description of the scan.
-        _ => Status::InvalidArgument,
-    }
+    // The others are about the description of the scan.
+    if error.is_full() { Status::NoRoom } else { Status::InvalidArgument }
 }
 
 thread_local! {

@@ -22,6 +22,10 @@ pub enum Mistake {
     NoArrivalCheck = 6,
     /// The first word of a mark does not tell whether the second belongs to it.
     UnmixedMark = 7,
+    /// A stroke that is done late is taken for one of the scan that has its word now.
+    UntaggedStroke = 8,
+    /// A stroke that is done is stored, whatever others have done to the word meanwhile.
+    StrokesStored = 9,
 }
 
 static CURRENT: AtomicU8 = AtomicU8::new(0);

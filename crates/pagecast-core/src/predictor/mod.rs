@@ -64,9 +64,9 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, words, records, error, layout, arena, pages, cell, scan, visits,
-// marks, reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the
-// pool).
+// From the bottom up: correlation, words, records, error, layout, arena, pages, cell, scan, strokes,
+// visits, marks, reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs`
+// of the pool).
 mod arena;
 mod cell;
 mod correlation;
@@ -82,6 +82,7 @@ mod reader;
 mod records;
 mod registry;
 mod scan;
+mod strokes;
 mod visits;
 mod words;
 
@@ -199,4 +200,7 @@ pub struct ScanView {
     pub relation: Option<RelationId>,
     /// When it was registered.
     pub started: Tick,
+    /// Whether it reads its positions in any order: these are strokes, and `position` is how many
+    /// are done.
+    pub unordered: bool,
 }

@@ -187,6 +187,21 @@ pub(super) fn find_in_runs(
     nearest
 }
 
+/// Whether any run that holds one of `blocks` has it, by its position and span; the pair is that of
+/// [`find_in_runs`].
+#[inline]
+pub(super) fn any_run(
+    words: Words<'_>,
+    runs: Stretch,
+    origin: (u32, u64),
+    blocks: Blocks,
+    has: impl Fn(u64, u64) -> bool,
+) -> bool {
+    let begun = begun_by(words, runs, origin, blocks.last);
+    let Some(last) = begun.checked_sub(1) else { return false };
+    back_from(words, runs.at_run(last), begun, blocks.first).any(|run| has(run.position, run.span))
+}
+
 impl Run {
     #[inline]
     fn last(&self) -> u32 {

@@ -3,7 +3,7 @@
 
 use super::layout::Layout;
 use super::pages::{self, Blocks, Stretch, sooner};
-use super::records::{BITSET, CORRELATED, PART_WORDS, bucket, header, part};
+use super::records::{BITSET, CORRELATED, PART_WORDS, STROKES, bucket, header, part};
 use super::scan::Scan;
 use super::visits::Visits;
 use super::words::{Words, split};
@@ -77,10 +77,24 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// change nothing. A position past the scan's length is its length. Reports of a scan that has
     /// finished are ignored, also when its slot has a new scan. The pace is the ratio of the ticks
     /// and positions of about the last eight reports that went ahead; the first one replaces what
-    /// the scan started with.
+    /// the scan started with. A scan without order says [`complete`](Self::complete) instead, and
+    /// its reports change nothing.
     pub fn report(&self, scan: ScanId, position: u64, now: Tick) {
         if let Some(scan) = self.open(scan) {
             scan.report(position, now);
+        }
+    }
+
+    /// Says that all pages of stroke `position` of `scan`, which was registered
+    /// [without order](super::Registry::register_unordered), have been read, at `now`.
+    ///
+    /// Lock-free, for any number of workers and processes. Each stroke counts once, however often
+    /// it is said; so do the amount done and the pace, as of a [`report`](Self::report) of one
+    /// position more. A stroke that the scan has not, a scan that reads in order or has finished,
+    /// also when others have its slot and its memory: nothing changes.
+    pub fn complete(&self, scan: ScanId, position: u64, now: Tick) {
+        if let Some(scan) = self.open(scan) {
+            scan.complete(position, now);
         }
     }
 
@@ -129,6 +143,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             parts: record.parts(),
             relation,
             started: record.started(),
+            unordered: record.is_unordered(),
         };
         record.unchanged().then_some(view)
     }
@@ -254,6 +269,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let used = if place.form == CORRELATED { 0 } else { used };
         let ticks = match visits {
             Some(visits) if place.form == CORRELATED => self.next_visit(place.stretch.at, blocks, visits, &scan)?,
+            _ if place.form == STROKES => scan.next_stroke(place.stretch, place.origin, blocks)?,
             _ => {
                 let target = self.find(place, blocks, scan.position())?;
                 let ticks = scan.ticks_until(target, now);
@@ -280,7 +296,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         (relation == blocks.relation).then(|| PartPages { form, stretch, origin: (first, load(part::ORIGIN)) })
     }
 
-    /// The lowest position, not below `from`, of one of `blocks`.
+    /// The lowest position, not below `from`, of one of `blocks`; none of a scan without order,
+    /// which has nothing behind it and nothing ahead.
     #[inline]
     pub(super) fn find(
         &self,
@@ -291,6 +308,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         match form {
             BITSET => pages::find_in_bitset(self.words(), stretch, origin, blocks, from),
             CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
+            STROKES => None,
             _ => pages::find_in_runs(self.words(), stretch, origin, blocks, from),
         }
     }

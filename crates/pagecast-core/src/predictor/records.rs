@@ -4,7 +4,7 @@
 //! `cell.rs`).
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x06");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x07");
 
 /// How many kinds of scans there are, each with a running estimate of pace.
 pub const KINDS: u8 = 16;
@@ -51,6 +51,8 @@ pub(super) mod header {
     /// Scans for which there was no room.
     pub(in super::super) const REFUSED: usize = 8;
     pub(in super::super) const MARKS: usize = 9;
+    /// How many scans have had strokes.
+    pub(in super::super) const STROKES: usize = 10;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first
     /// measurement.
     pub(in super::super) const PACE: usize = 16;
@@ -79,3 +81,5 @@ pub(super) mod part {
 pub(super) const RUNS: u32 = 0;
 pub(super) const BITSET: u32 = 1;
 pub(super) const CORRELATED: u32 = 2;
+/// Runs each of which is read at once, in no order.
+pub(super) const STROKES: u32 = 3;

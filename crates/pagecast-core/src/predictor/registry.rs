@@ -15,8 +15,9 @@
 use super::arena::Arena;
 use super::layout::Layout;
 use super::pages::{self, Extent};
-use super::records::{BITSET, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, bucket, header, part};
+use super::records::{BITSET, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, STROKES, bucket, header, part};
 use super::scan::{Scan, Slot};
+use super::strokes::{self, Strokes};
 use super::words::{NIL, Words, join, split};
 use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec};
 use crate::sync::atomic::{
@@ -108,20 +109,61 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has
     /// changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        self.try_register(scan, now).inspect_err(|error| self.count_refusal(error))
+        self.try_register(scan, false, now).inspect_err(|error| self.count_refusal(error))
+    }
+
+    /// Registers a scan that reads in any order, of which nothing is done at `now`.
+    ///
+    /// Its positions, from 0 to its length, are *strokes*: what it reads at once. All pages are
+    /// given as [`Pages::Runs`] of span 0, at the position of their stroke, which may have as many
+    /// as it takes, in several relations. A page of several strokes is wanted until the last of
+    /// them is done. The scan says which are ([`Predictor::complete`]); its reports change nothing.
+    /// What is left of it takes half the time of its strokes on average, and its pages are
+    /// estimated so. Its kind should not be one of scans in order, whose positions are others.
+    ///
+    /// ```
+    /// use pagecast_core::oracle::{Oracle, Question};
+    /// use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+    /// use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+    /// use std::sync::Arc;
+    ///
+    /// let config = PredictorConfig { scans: 8, parts: 8, runs: 64, ..PredictorConfig::EMPTY };
+    /// let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    /// let mut registry = Registry::format(memory, config)?;
+    /// let predictor = registry.predictor();
+    ///
+    /// // Ten row groups of 80 blocks.
+    /// let table = RelationId(7);
+    /// let runs: Vec<Run> =
+    ///     (0..10).map(|i| Run { first: i * 80, blocks: 80, position: i.into(), span: 0 }).collect();
+    /// let parts = [Part { relation: table, pages: Pages::Runs(&runs) }];
+    /// let spec = ScanSpec { kind: ScanKind(1), length: 10, parts: &parts };
+    /// let scan = registry.register_unordered(&spec, 0)?;
+    ///
+    /// let wanted = |block| predictor.next_access(Question::new(PageId::new(table, block), 3000));
+    /// predictor.complete(scan, 6, 1500);
+    /// predictor.complete(scan, 2, 3000); // 1500 ticks each, 8 are left
+    /// assert_eq!((wanted(0), wanted(799)), (Some(8 * 1500 / 2), Some(8 * 1500 / 2)));
+    /// assert_eq!((wanted(6 * 80), wanted(2 * 80)), (None, None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RegisterError`], as of [`register`](Self::register), or that a part's pages have an order.
+    pub fn register_unordered(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
+        self.try_register(scan, true, now).inspect_err(|error| self.count_refusal(error))
     }
 
     /// Counts the scans that run unpredicted because something is full; faulty ones are not among
     /// them.
     fn count_refusal(&self, error: &RegisterError) {
-        use RegisterError::{NoSpace, TooManyParts, TooManyScans};
-        if matches!(error, TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. }) {
+        if error.is_full() {
             let refused = self.words().load(header::REFUSED, Relaxed);
             self.words().store(header::REFUSED, refused.wrapping_add(1), Relaxed);
         }
     }
 
-    fn try_register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
+    fn try_register(&mut self, scan: &ScanSpec<'_>, unordered: bool, now: Tick) -> Result<ScanId, RegisterError> {
         if scan.kind.0 >= KINDS {
             return Err(RegisterError::BadKind { kind: scan.kind.0 });
         }
@@ -137,14 +179,18 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         // What was freed under another registry's `retract` is written below; see
         // `Scan::unchanged`.
         fence(Release);
-        let parts = self.place_parts(scan, id).inspect_err(|_| {
+        let strokes = unordered.then(|| Strokes::take(words, &self.arena(), scan.length)).transpose()?;
+        let parts = self.place_parts(scan, id, strokes).inspect_err(|_| {
             // Parts that were given back bear the id already. Nobody may get it any more: a reader
             // that still stands on such a part from its use before would take it for one of that
             // scan.
             record.retract();
+            if let Some(strokes) = strokes {
+                strokes.release(&self.arena());
+            }
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        record.fill(scan, parts, self.kind_pace(scan), now);
+        record.fill(scan, parts, strokes.map(Strokes::pack), self.kind_pace(scan), now);
         for part in self.siblings(parts.0) {
             self.link(part);
         }
@@ -164,7 +210,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let Some(at) = self.layout.scan(scan.slot) else { return false };
         let Some(running) = Scan::open(words, at, scan) else { return false };
         self.learn_pace(&running, now);
-        let first_part = running.first_part();
+        let (first_part, strokes) = (running.first_part(), running.strokes());
         let record = Slot { words, at };
         record.retract();
         // Pairs with the fence in `Scan::unchanged`: whoever sees a write below sees that the scan
@@ -174,6 +220,9 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             self.unlink(part);
         }
         self.free_parts(first_part);
+        if let Some(strokes) = strokes {
+            strokes.release(&self.arena());
+        }
         record.set_next_free(words.load(header::FREE_SCAN, Relaxed) as u32);
         words.store(header::FREE_SCAN, u64::from(scan.slot), Relaxed);
         self.count_change();
@@ -217,11 +266,16 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
 
     /// Takes memory for the parts and writes them, not linked yet: the first one, and how many have
     /// pages. On an error all is given back (R3).
-    fn place_parts(&self, scan: &ScanSpec<'_>, id: ScanId) -> Result<(u32, u32), RegisterError> {
+    fn place_parts(
+        &self,
+        scan: &ScanSpec<'_>,
+        id: ScanId,
+        strokes: Option<Strokes>,
+    ) -> Result<(u32, u32), RegisterError> {
         let (mut first_part, mut count) = (NIL, 0);
         // In reverse, so that the chain of siblings is in the order given.
         for (index, part) in scan.parts.iter().enumerate().rev() {
-            match self.place_part(part, index as u32, first_part, scan, id) {
+            match self.place_part(part, (index as u32, first_part), scan, id, strokes) {
                 Ok(None) => {}
                 Ok(Some(placed)) => (first_part, count) = (placed, count + 1),
                 Err(error) => {
@@ -237,16 +291,16 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     fn place_part(
         &self,
         given: &Part<'_>,
-        index: u32,
-        sibling: u32,
+        (index, sibling): (u32, u32),
         scan: &ScanSpec<'_>,
         id: ScanId,
+        strokes: Option<Strokes>,
     ) -> Result<Option<u32>, RegisterError> {
-        let Some(extent) = check(given, index, scan.length)? else { return Ok(None) };
+        let Some(extent) = check(given, index, scan.length, strokes.is_some())? else { return Ok(None) };
         let words = self.words();
         let number = words.load(header::FREE_PART, Relaxed) as u32;
         let at = self.layout.part(number).ok_or(self.layout.too_many_parts(scan.parts.len()))?;
-        let (form, count) = self.form(given, extent, scan.parts.len());
+        let (form, count) = self.form(given, extent, scan.parts.len(), strokes);
         let needed = pages::space(form, count);
         let no_space = RegisterError::NoSpace { part: index, words: u64::from(needed) };
         let stretch = self.arena().allocate(needed).ok_or(no_space)?;
@@ -277,18 +331,20 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// How the pages of a part are kept, and how many runs or words of bits that takes: as they are
-    /// if its share of the scan's budget allows, otherwise as one run.
-    fn form(&self, given: &Part<'_>, extent: Extent, parts: usize) -> (u32, u32) {
+    /// if its share of what the strokes leave of the scan's budget allows, otherwise as one run.
+    fn form(&self, given: &Part<'_>, extent: Extent, parts: usize, strokes: Option<Strokes>) -> (u32, u32) {
+        let of_strokes = strokes.map_or(0, Strokes::words);
         let share = match self.layout.config.scan_words {
             0 => u32::MAX,
-            words => words / u32::try_from(parts.max(1)).unwrap_or(u32::MAX),
+            words => words.saturating_sub(of_strokes) / u32::try_from(parts.max(1)).unwrap_or(u32::MAX),
         };
+        let runs = if strokes.is_some() { STROKES } else { RUNS };
         let (form, count) = match given.pages {
-            Pages::Runs(runs) => (RUNS, u32::try_from(runs.len()).unwrap_or(u32::MAX)),
+            Pages::Runs(given) => (runs, u32::try_from(given.len()).unwrap_or(u32::MAX)),
             Pages::Bitset { .. } => (BITSET, (extent.last - extent.first) / 64 + 1),
             Pages::Correlated { .. } => return (CORRELATED, 1),
         };
-        if pages::space(form, count) <= share { (form, count) } else { (RUNS, 1) }
+        if pages::space(form, count) <= share { (form, count) } else { (runs, 1) }
     }
 
     /// Gives back the parts of a scan, from `first_part` on, that are in no chain.
@@ -396,8 +452,11 @@ fn one_run(pages: Pages<'_>, extent: Extent) -> Run {
 }
 
 /// The extent of a part's pages, `None` if it has none.
-fn check(given: &Part<'_>, part: u32, length: u64) -> Result<Option<Extent>, RegisterError> {
+fn check(given: &Part<'_>, part: u32, length: u64, unordered: bool) -> Result<Option<Extent>, RegisterError> {
     let bad = |(run, fault): (u32, PagesFault)| RegisterError::BadPages { part, run, fault };
+    if unordered {
+        strokes::check(given.pages, length).map_err(bad)?;
+    }
     match given.pages {
         Pages::Runs(runs) => pages::check_runs(runs, length).map_err(bad),
         Pages::Bitset { first, words, position } => {

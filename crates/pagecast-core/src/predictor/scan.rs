@@ -1,7 +1,7 @@
 //! One running scan: its record in memory, and how readers and reporters use it together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`), its parts and its runs are written only
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, and `STROKES`), its parts and its runs are written only
 //!   while its version says that it is not live. A reader that finds the same live version before
 //!   and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is
@@ -34,7 +34,7 @@ const TRIES: u32 = 4;
 /// several workers.
 const KEEP: f64 = 0.875;
 
-// Words of a record; those from 22 on only fill it up to three cache lines.
+// Words of a record; that from 23 on only fills it up to three cache lines.
 const VERSION: usize = 0;
 const STARTED: usize = 1;
 const LENGTH: usize = 2;
@@ -60,10 +60,14 @@ pub(super) const VISIT_PACE: usize = 20;
 
 /// Up to where it has reported; a position.
 const REPORTED: usize = 21;
+/// Where its strokes are, and their tag (strokes.rs).
+pub(super) const STROKES: usize = 22;
 
 /// Beside the kind: see [`Order::at_strokes`] and [`Order::page_by_page`].
 const AT_STROKES: u32 = 1 << 8;
 const PAGE_BY_PAGE: u32 = 1 << 9;
+/// Its positions are strokes, read in any order.
+const UNORDERED: u32 = 1 << 10;
 
 /// In what order a scan asks for its pages.
 struct Order {
@@ -76,6 +80,12 @@ struct Order {
 impl Order {
     fn of(scan: &ScanSpec<'_>) -> Self {
         Self { at_strokes: Self::is_at_strokes(scan), page_by_page: Self::is_page_by_page(scan) }
+    }
+
+    fn bits(&self) -> u32 {
+        let at_strokes = if self.at_strokes { AT_STROKES } else { 0 };
+        let page_by_page = if self.page_by_page { PAGE_BY_PAGE } else { 0 };
+        at_strokes | page_by_page
     }
 
     /// Whether no run has more positions than one, as with row groups whose pages are asked for
@@ -181,6 +191,15 @@ impl<'a> Scan<'a> {
         split(self.get(KIND_PART)).1
     }
 
+    pub(super) fn is_unordered(&self) -> bool {
+        split(self.get(KIND_PART)).0 & UNORDERED != 0
+    }
+
+    #[inline]
+    pub(super) fn words(&self) -> Words<'a> {
+        self.words
+    }
+
     pub(super) fn parts(&self) -> u32 {
         self.get(PARTS) as u32
     }
@@ -252,9 +271,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Moves the scan to `position` if that is further than it was, and measures its pace.
+    /// Moves the scan to `position` if that is further than it was, and measures its pace. One
+    /// without order stands nowhere.
     pub(super) fn report(&self, position: u64, now: Tick) {
-        if self.advance(position.min(self.length())) {
+        if !self.is_unordered() && self.advance(position.min(self.length())) {
             let elapsed = self.elapsed(now);
             self.measure(elapsed, Told::Reported);
             self.measure_visits(elapsed);
@@ -290,6 +310,17 @@ impl<'a> Scan<'a> {
             found = self.get(POSITION);
         }
         false
+    }
+
+    /// Moves the scan on by one position, and measures its pace.
+    pub(super) fn go_on(&self, now: Tick) {
+        let mut found = self.get(POSITION);
+        while self.is_ours(found) {
+            if self.exchange(POSITION, found, self.tagged(value(found) + 1), Relaxed) {
+                return self.measure(self.elapsed(now), Told::Reported);
+            }
+            found = self.get(POSITION);
+        }
     }
 
     /// Takes the positions and ticks since the last measurement into the pace: the quotient of two
@@ -417,16 +448,22 @@ impl Slot<'_> {
     }
 
     /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many
-    /// they are.
-    pub(super) fn fill(self, scan: &ScanSpec<'_>, (first_part, parts): (u32, u32), pace: f64, now: Tick) {
-        let Order { at_strokes, page_by_page } = Order::of(scan);
+    /// they are; of one without order the word of its strokes.
+    pub(super) fn fill(
+        self,
+        scan: &ScanSpec<'_>,
+        (first_part, parts): (u32, u32),
+        strokes: Option<u64>,
+        pace: f64,
+        now: Tick,
+    ) {
         let generation = self.generation();
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);
         store(LENGTH, scan.length);
-        let at_strokes = if at_strokes { AT_STROKES } else { 0 };
-        let page_by_page = if page_by_page { PAGE_BY_PAGE } else { 0 };
-        store(KIND_PART, join(u32::from(scan.kind.0) | at_strokes | page_by_page, first_part));
+        let order = if strokes.is_some() { UNORDERED } else { Order::of(scan).bits() };
+        store(KIND_PART, join(u32::from(scan.kind.0) | order, first_part));
+        store(STROKES, strokes.unwrap_or(0));
         store(PARTS, u64::from(parts));
         let of_visits = [VISITED, VISITED_FROM, VISITED_SINCE, VISIT_STRIDE, VISIT_PACE];
         for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT].into_iter().chain(of_visits) {

@@ -51,13 +51,12 @@ const FULL: i32 = 1;
 const FAULTY: i32 = 2;
 
 fn status(result: Result<ScanId, RegisterError>, scan: *mut u64) -> i32 {
-    use RegisterError::{NoSpace, TooManyParts, TooManyScans};
     match result {
         Ok(id) => {
             put(scan, id.raw());
             OK
         }
-        Err(TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. }) => FULL,
+        Err(error) if error.is_full() => FULL,
         Err(_) => FAULTY,
     }
 }

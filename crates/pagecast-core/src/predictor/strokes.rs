@@ -1,0 +1,192 @@
+//! Strokes: what a scan without order reads at once, and which of them are done.
+//!
+//! Source: Świtakowski 2011, section 4.4 and figure 4.3. There a scan takes *chunks* in any order,
+//! and a chunk that it has not consumed is wanted in `ChunksNeeded / (2 * speed)`: of ten chunks at
+//! one a second a given one comes after five seconds on average. Of several scans the least counts,
+//! ordered ones among them, so that pages and chunks compare in one currency.
+//!
+//! Deviations, and why:
+//! * The estimate is of pages and not of chunks: a page is wanted while any of the scan's strokes
+//!   that hold it is not done. A page of two strokes, at the border of two chunks, is kept until
+//!   both are. No policy needs to know of chunks.
+//! * The figure's `speed` is that of the whole scan. Here it is the smoothed pace of
+//!   [`Predictor::report`](super::Predictor::report), measured in strokes that are done.
+//! * Between two strokes the estimate stands still: who is next is not known, so that there is
+//!   nothing to go on with.
+//!
+//! Suits scans that take what is in memory first, and share what others have read. Says the same of
+//! all pages that such a scan still wants: among these the policy's own order decides.
+//!
+//! Cost: done in O(1), lock-free; an estimate one search in the part's runs and one bit for each run
+//! that holds the page. Memory: 8 bytes for each 32 strokes, in the arena.
+//!
+//! Invariants:
+//! * (S1) Words of strokes are a scan's from before it is live until after it has ended, and bear
+//!   its tag in the upper half. They are changed only by a compare-exchange against a value with
+//!   that tag. Who was held up until the words are others' finds another tag and changes nothing;
+//!   who has read its value already finds another value.
+//! * (S2) A tag is that of one registration among 2^31, and no other word of the predictor's has
+//!   it: its top bit is set, unlike that of a position, a span, a rank and a free stretch's length.
+//!   What is left are words of a host's bitset and runs that begin in the upper half of the blocks:
+//!   tags are scattered, so that such a word is the very one that a held-up thread expects by a
+//!   chance of one in 2^31 at most.
+//! * (S3) Each bit that is set moves the scan's position by one, and who set it does that. Between
+//!   the two the position is too low by one, and stays so if the thread dies there.
+
+use super::arena::Arena;
+use super::pages::{self, Blocks, Stretch};
+use super::records::header;
+use super::scan::{STROKES, Scan};
+use super::words::{Words, join, split};
+use super::{Pages, PagesFault, RegisterError, Run};
+use crate::Tick;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Strokes of a word; the tag has the other half.
+const OF_A_WORD: u64 = 32;
+const TAG: u32 = 1 << 31;
+
+/// The strokes of a scan, or where they are kept.
+#[derive(Clone, Copy)]
+pub(super) struct Strokes {
+    at: u32,
+    tag: u32,
+    count: u64,
+}
+
+/// Whether all of a part's pages lie at strokes of a scan with `length` of them. A fault comes with
+/// the run it was found in.
+pub(super) fn check(pages: Pages<'_>, length: u64) -> Result<(), (u32, PagesFault)> {
+    let Pages::Runs(runs) = pages else { return Err((0, PagesFault::HasOrder)) };
+    runs.iter().zip(0..).try_for_each(|(run, index)| match run {
+        Run { span: 1.., .. } => Err((index, PagesFault::HasOrder)),
+        Run { position, .. } if *position >= length => Err((index, PagesFault::NoStroke)),
+        Run { .. } => Ok(()),
+    })
+}
+
+impl Strokes {
+    /// Takes memory for `count` strokes none of which is done.
+    pub(super) fn take(words: Words<'_>, arena: &Arena<'_>, count: u64) -> Result<Self, RegisterError> {
+        let space = count.div_ceil(OF_A_WORD);
+        let full = RegisterError::NoSpaceForStrokes { strokes: count, words: space };
+        let at = match u32::try_from(space) {
+            Ok(0) => 0,
+            Ok(space) => arena.allocate(space).ok_or(full)?,
+            Err(_) => return Err(full),
+        };
+        let registrations = words.load(header::STROKES, Relaxed).wrapping_add(1);
+        words.store(header::STROKES, registrations, Relaxed);
+        // An odd factor, hence another tag for each of 2^31 registrations.
+        let strokes = Self { at, tag: (registrations as u32).wrapping_mul(0x9e37_79b9) | TAG, count };
+        for index in 0..space as usize {
+            words.store(at as usize + index, join(strokes.tag, 0), Relaxed);
+        }
+        Ok(strokes)
+    }
+
+    /// Gives the memory back.
+    pub(super) fn release(self, arena: &Arena<'_>) {
+        if self.words() > 0 {
+            arena.release(self.at, self.words());
+        }
+    }
+
+    /// How many words of the arena they take.
+    pub(super) fn words(self) -> u32 {
+        self.count.div_ceil(OF_A_WORD) as u32
+    }
+
+    /// A word of the scan's record, which knows their number.
+    pub(super) fn pack(self) -> u64 {
+        join(self.at, self.tag)
+    }
+
+    /// Whether `stroke` was not done and is now.
+    fn set(self, words: Words<'_>, stroke: u64) -> bool {
+        let (at, bit) = self.place(stroke);
+        let mut found = words.load(at, Relaxed);
+        while self.is_ours(found) && found & bit == 0 {
+            #[cfg(pagecast_shuttle)]
+            if super::mistake::made(super::mistake::Mistake::StrokesStored) {
+                words.store(at, found | bit, Relaxed);
+                return true;
+            }
+            // Relaxed: nothing else is published by the bit.
+            if words.exchange(at, found, found | bit, Relaxed) {
+                return true;
+            }
+            found = words.load(at, Relaxed);
+        }
+        false
+    }
+
+    /// Whether any stroke from `first` to `last` is not done.
+    #[inline]
+    fn lack(self, words: Words<'_>, first: u64, last: u64) -> bool {
+        let mut stroke = first;
+        loop {
+            let (at, _) = self.place(stroke);
+            let end = (stroke | (OF_A_WORD - 1)).min(last);
+            let asked = (u32::MAX >> (31 - (end - stroke) as u32 % 32)) << (stroke % OF_A_WORD);
+            // Behind the memory's end no stroke is done, so that this ends whatever is in memory.
+            let done = words.load(at, Relaxed) as u32;
+            if done & asked != asked {
+                return true;
+            }
+            if end >= last {
+                return false;
+            }
+            stroke = end + 1;
+        }
+    }
+
+    #[inline]
+    fn place(self, stroke: u64) -> (usize, u64) {
+        (self.at as usize + (stroke / OF_A_WORD) as usize, 1 << (stroke % OF_A_WORD))
+    }
+
+    fn is_ours(self, word: u64) -> bool {
+        #[cfg(pagecast_shuttle)]
+        if super::mistake::made(super::mistake::Mistake::UntaggedStroke) {
+            return true;
+        }
+        split(word).0 == self.tag
+    }
+}
+
+impl Scan<'_> {
+    /// Its strokes, if it reads in any order.
+    pub(super) fn strokes(&self) -> Option<Strokes> {
+        self.is_unordered().then(|| self.of_unordered())
+    }
+
+    #[inline]
+    fn of_unordered(&self) -> Strokes {
+        let (at, tag) = split(self.get(STROKES));
+        Strokes { at, tag, count: self.length() }
+    }
+
+    /// Notes that `stroke` is done at `now`, which counts once, and measures the pace.
+    pub(super) fn complete(&self, stroke: u64, now: Tick) {
+        let strokes = self.strokes().filter(|strokes| stroke < strokes.count);
+        // All of that is of this registration, so that the tag is its own.
+        if let Some(strokes) = strokes.filter(|_| self.unchanged())
+            && strokes.set(self.words(), stroke)
+        {
+            self.go_on(now);
+        }
+    }
+
+    /// Ticks until the scan, which reads in any order, reads one of `blocks`, which it has in these
+    /// runs; `None` if all strokes that hold one are done.
+    #[inline]
+    pub(super) fn next_stroke(&self, runs: Stretch, origin: (u32, u64), blocks: Blocks) -> Option<Tick> {
+        let strokes = self.of_unordered();
+        let lacks = |position: u64, span: u64| strokes.lack(self.words(), position, position.saturating_add(span));
+        pages::any_run(self.words(), runs, origin, blocks, lacks).then(|| {
+            let left = strokes.count.saturating_sub(self.position());
+            (left as f64 * self.pace() * 0.5) as Tick
+        })
+    }
+}
