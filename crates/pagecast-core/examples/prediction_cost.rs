@@ -8,10 +8,11 @@
 //! ```
 //!
 //! The frames are plain memory that nobody else uses, so that the figures are the policy's and the
-//! predictor's alone. Two workloads. `whole`: each scan reads the whole relation from a place of
+//! predictor's alone. Three workloads. `whole`: each scan reads the whole relation from a place of
 //! its own on, and nearly every page is wanted by some scan, so that a victim takes all 10 samples
 //! at any number of scans. `ranges`: each scan reads 30 % of the relation as 32 row groups of 7
 //! column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
+//! `strokes`: the same, each row group a stroke, in any order.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use pagecast_core::oracle::{Oracle, Question};
@@ -35,6 +36,9 @@ const EVICTIONS: u32 = 40_000;
 const ROUNDS: usize = 7;
 const CHUNKS: u32 = 224;
 const COLUMNS: u32 = 7;
+/// Row groups, and how many of them further the next stroke is.
+const STROKES: u64 = (CHUNKS / COLUMNS) as u64;
+const STRIDE: u64 = 13;
 /// Ticks that a scan needs for a block.
 const PACE: u64 = 1_000;
 /// Ticks between evictions.
@@ -42,26 +46,36 @@ const EVERY: u64 = 100;
 
 type Memory = Arc<[AtomicU64]>;
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Workload {
+    Whole,
+    Ranges,
+    Strokes,
+}
+
+const WORKLOADS: [(&str, Workload); 3] =
+    [("whole", Workload::Whole), ("ranges", Workload::Ranges), ("strokes", Workload::Strokes)];
+
 /// Running scans, of which each now and then reports, so that what readers know grows old as it
 /// would.
 struct Scans {
     registry: Registry<Memory>,
     predictor: Predictor<Memory>,
     running: Vec<(ScanId, f64)>,
-    ranges: bool,
+    workload: Workload,
     random: Random,
     now: u64,
 }
 
 impl Scans {
-    fn new(count: u32, ranges: bool) -> Self {
-        let runs = count * if ranges { CHUNKS } else { 2 };
+    fn new(count: u32, workload: Workload) -> Self {
+        let runs = count * if workload == Workload::Whole { 2 } else { CHUNKS };
         let config =
             PredictorConfig { scans: count, parts: count, runs: 2 * runs, cells: 4096, ..PredictorConfig::EMPTY };
         let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(memory, config).unwrap();
         let predictor = registry.predictor();
-        let mut scans = Self { registry, predictor, running: Vec::new(), ranges, random: Random::new(7), now: 0 };
+        let mut scans = Self { registry, predictor, running: Vec::new(), workload, random: Random::new(7), now: 0 };
         let mut begun: Vec<u64> =
             (0..count).map(|_| u64::from(scans.random.below(BLOCKS)) * scans.length() / u64::from(BLOCKS)).collect();
         begun.sort_unstable();
@@ -70,25 +84,49 @@ impl Scans {
             scans.begin();
         }
         let end = PACE * scans.length();
-        for (scan, position) in &mut scans.running {
-            *position = (end - scans.predictor.scan(*scan).unwrap().started) as f64 / PACE as f64;
-            scans.predictor.report(*scan, *position as u64, end);
-        }
         scans.now = end;
+        for at in 0..scans.running.len() {
+            let started = scans.predictor.scan(scans.running[at].0).unwrap().started;
+            scans.move_to(at, (end - started) as f64 / PACE as f64);
+        }
         scans
     }
 
     fn length(&self) -> u64 {
-        u64::from(if self.ranges { BLOCKS * 3 / 10 } else { BLOCKS })
+        u64::from(if self.workload == Workload::Whole { BLOCKS } else { BLOCKS * 3 / 10 })
+    }
+
+    /// The scan has read so many of its blocks.
+    fn move_to(&mut self, at: usize, blocks: f64) {
+        let (scan, before) = self.running[at];
+        self.running[at].1 = blocks;
+        if self.workload == Workload::Strokes {
+            let done = |blocks: f64| (blocks * STROKES as f64 / self.length() as f64) as u64;
+            for stroke in done(before)..done(blocks) {
+                self.predictor.complete(scan, stroke * STRIDE % STROKES, self.now);
+            }
+        } else {
+            self.predictor.report(scan, blocks as u64, self.now);
+        }
+    }
+
+    fn register(&mut self, runs: &[Run]) -> ScanId {
+        let parts = [Part { relation: RELATION, pages: Pages::Runs(runs) }];
+        let spec = |length| ScanSpec { kind: ScanKind(0), length, parts: &parts };
+        if self.workload == Workload::Strokes {
+            return self.registry.register_unordered(&spec(STROKES), self.now).unwrap();
+        }
+        self.registry.register(&spec(self.length()), self.now).unwrap()
     }
 
     fn runs(&mut self) -> Vec<Run> {
-        if self.ranges {
+        if self.workload != Workload::Whole {
             let first = self.random.below(BLOCKS - BLOCKS * 3 / 10);
             let chunk = BLOCKS * 3 / 10 / CHUNKS;
-            let span = u64::from(chunk * COLUMNS);
-            let run =
-                |i| Run { first: first + i * chunk, blocks: chunk, position: u64::from(i / COLUMNS) * span, span };
+            let group = u64::from(chunk * COLUMNS);
+            let (positions, span) = if self.workload == Workload::Strokes { (1, 0) } else { (group, group) };
+            let position = |i| u64::from(i / COLUMNS) * positions;
+            let run = |i| Run { first: first + i * chunk, blocks: chunk, position: position(i), span };
             return (0..CHUNKS).map(run).collect();
         }
         let start = 1 + self.random.below(BLOCKS - 1);
@@ -101,9 +139,7 @@ impl Scans {
 
     fn begin(&mut self) {
         let runs = self.runs();
-        let parts = [Part { relation: RELATION, pages: Pages::Runs(&runs) }];
-        let spec = ScanSpec { kind: ScanKind(0), length: self.length(), parts: &parts };
-        let scan = self.registry.register(&spec, self.now).unwrap();
+        let scan = self.register(&runs);
         self.running.push((scan, 0.0));
     }
 
@@ -120,8 +156,7 @@ impl Scans {
             self.running.swap_remove(at);
             self.begin();
         } else {
-            self.running[at].1 = position;
-            self.predictor.report(scan, position as u64, self.now);
+            self.move_to(at, position);
         }
     }
 }
@@ -244,8 +279,8 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// Nanoseconds to register a scan and to end one, while `count` others run on the same relation.
-fn coming_and_going(count: u32, ranges: bool) -> (f64, f64) {
-    let mut scans = Scans::new(count, ranges);
+fn coming_and_going(count: u32, workload: Workload) -> (f64, f64) {
+    let mut scans = Scans::new(count, workload);
     let (mut register, mut finish) = (0, 0);
     let changes = 20_000;
     for _ in 0..changes {
@@ -255,10 +290,8 @@ fn coming_and_going(count: u32, ranges: bool) -> (f64, f64) {
         scans.registry.finish(scan, scans.now);
         finish += start.elapsed().as_nanos();
         let runs = scans.runs();
-        let parts = [Part { relation: RELATION, pages: Pages::Runs(&runs) }];
-        let spec = ScanSpec { kind: ScanKind(0), length: scans.length(), parts: &parts };
         let start = Instant::now();
-        let scan = black_box(scans.registry.register(&spec, scans.now)).unwrap();
+        let scan = black_box(scans.register(&runs));
         register += start.elapsed().as_nanos();
         scans.running.push((scan, 0.0));
     }
@@ -268,7 +301,8 @@ fn coming_and_going(count: u32, ranges: bool) -> (f64, f64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [workload, count, more @ ..] = &arguments[..] {
-        let mut scans = Scans::new(count.parse().unwrap(), workload == "ranges");
+        let (_, kind) = WORKLOADS.into_iter().find(|(name, _)| name == workload).unwrap();
+        let mut scans = Scans::new(count.parse().unwrap(), kind);
         let policy = more.first().map_or(POLICIES[0], String::as_str);
         let evictions = more.get(1).map_or(EVICTIONS, |evictions| evictions.parse().unwrap());
         let bench = Bench::new(policy, scans.now);
@@ -291,13 +325,13 @@ fn main() {
         "policy", "workload", "scans", "ns/eviction", "ns/register", "ns/finish"
     );
     for policy in POLICIES {
-        for (workload, ranges) in [("whole", false), ("ranges", true)] {
+        for (name, workload) in WORKLOADS {
             for count in [1, 8, 16, 32, 64, 128, 1000] {
-                let mut scans = Scans::new(count, ranges);
+                let mut scans = Scans::new(count, workload);
                 let bench = Bench::new(policy, scans.now);
                 let eviction = median((0..ROUNDS).map(|_| bench.evictions(&mut scans, EVICTIONS / 2)).collect());
-                let (register, finish) = coming_and_going(count, ranges);
-                println!("{policy:22} {workload:8} {count:>6} {eviction:>12.0} {register:>12.0} {finish:>12.0}");
+                let (register, finish) = coming_and_going(count, workload);
+                println!("{policy:22} {name:8} {count:>6} {eviction:>12.0} {register:>12.0} {finish:>12.0}");
             }
         }
     }
