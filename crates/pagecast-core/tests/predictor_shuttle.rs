@@ -285,6 +285,104 @@ fn visits_are_of_their_page() {
     }
 }
 
+/// Room for one scan of one run with `runs` words of strokes and more.
+fn for_one(runs: u32) -> (Registry<Memory>, Predictor<Memory>) {
+    let config = PredictorConfig { scans: 1, parts: 1, runs, cells: 2, ..PredictorConfig::EMPTY };
+    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    let registry = Registry::format(memory, config).unwrap();
+    let predictor = registry.predictor();
+    (registry, predictor)
+}
+
+/// Registers a scan without order of `length` strokes, of which the first `blocks` have one block
+/// each.
+fn register_unordered(registry: &mut Registry<Memory>, kind: u8, blocks: u32, length: u64) -> ScanId {
+    let runs: Vec<Run> =
+        (0..blocks).map(|block| Run { first: block, blocks: 1, position: block.into(), span: 0 }).collect();
+    let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
+    registry.register_unordered(&ScanSpec { kind: ScanKind(kind), length, parts: &parts }, 0).unwrap()
+}
+
+/// A worker has done a stroke while a scan without order ends and another takes its slot, its part
+/// and its strokes: an estimate is of one or of the other.
+fn never_a_mixture_of_strokes() {
+    let (mut registry, predictor) = for_one(2);
+    let first = register_unordered(&mut registry, 0, 1, 60);
+    (10..14).for_each(|stroke| predictor.complete(first, stroke, 0));
+    let worker = {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.complete(first, 40, 0))
+    };
+    let writer = thread::spawn(move || {
+        registry.finish(first, 0);
+        register_unordered(&mut registry, 0, 1, 90)
+    });
+    let page = PageId::new(TABLE, 0);
+    let estimate = predictor.next_access(Question::new(page, 0));
+    assert!([None, Some(56 / 2), Some(55 / 2), Some(90 / 2)].contains(&estimate), "{estimate:?}");
+    worker.join().unwrap();
+    let second = writer.join().unwrap();
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(90 / 2));
+    predictor.complete(second, 0, 0);
+    assert_eq!(predictor.next_access(Question::new(page, 0)), None);
+}
+
+/// A worker says late that a stroke is done: of the scan that has its word now none is.
+fn a_late_stroke_is_lost() {
+    let (mut registry, predictor) = for_one(2);
+    let first = register_unordered(&mut registry, 0, 1, 8);
+    let worker = {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.complete(first, 0, 10))
+    };
+    registry.finish(first, 20);
+    let second = register_unordered(&mut registry, 1, 1, 8);
+    worker.join().unwrap();
+    let view = predictor.scan(second).unwrap();
+    assert_eq!((view.position, view.pace), (0, 1.0));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(TABLE, 0), 100)), Some(4));
+    predictor.complete(second, 3, 30);
+    assert_eq!(predictor.scan(second).unwrap().pace, 30.0, "measuring goes on in the slot");
+}
+
+/// The same where the word is one of a bitset now.
+fn a_late_stroke_changes_no_bitset() {
+    let (mut registry, predictor) = for_one(2);
+    let first = register_unordered(&mut registry, 0, 1, 8);
+    let worker = {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.complete(first, 0, 10))
+    };
+    registry.finish(first, 20);
+    // Five words, and behind them one with the number of bits in front, which is 0.
+    let bits = [0b10, 0, 0, 0, 1];
+    let parts = [Part { relation: TABLE, pages: Pages::Bitset { first: 0, words: &bits, position: 0 } }];
+    registry.register(&ScanSpec { kind: ScanKind(1), length: 8, parts: &parts }, 0).unwrap();
+    worker.join().unwrap();
+    let wanted = |block| predictor.next_access(Question::new(PageId::new(TABLE, block), 0));
+    assert_eq!([0, 1, 256].map(wanted), [None, Some(0), Some(1)]);
+}
+
+/// Two workers say what they have done, and of one stroke both do: each counts once, in whatever
+/// order, and is done from then on.
+fn each_stroke_counts_once() {
+    let (mut registry, predictor) = for_one(5);
+    let scan = register_unordered(&mut registry, 0, 4, 8);
+    let wanted = |block| predictor.next_access(Question::new(PageId::new(TABLE, block), 0));
+    let workers = [[0, 1], [1, 2]].map(|strokes| {
+        let predictor = predictor.clone();
+        thread::spawn(move || strokes.map(|stroke| predictor.complete(scan, stroke, 0)))
+    });
+    let (before, first, then) = (wanted(0), wanted(3), predictor.scan(scan).unwrap().position);
+    assert!(before.is_none() || before >= first, "{before:?} {first:?}");
+    assert!(then <= 3 && first.is_some_and(|ticks| (5 / 2..=8 / 2).contains(&ticks)), "{then} {first:?}");
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    assert_eq!(predictor.scan(scan).unwrap().position, 3);
+    assert_eq!([0, 1, 2, 3].map(wanted), [None, None, None, Some(5 / 2)]);
+}
+
 /// Explores `protocol` with `left_out`. One at a time: what is left out is left out everywhere.
 fn explore(protocol: fn(), left_out: Option<Mistake>) {
     explore_times(FEW_SWITCHES, protocol, left_out);
@@ -341,6 +439,22 @@ fn a_scan_is_there_as_a_whole() {
 #[test]
 fn workers_need_no_lock() {
     explore(workers_report_side_by_side, None);
+}
+
+#[test]
+fn strokes_do_not_outlive_their_scan() {
+    explore_times(OF_A_LONG_ONE, never_a_mixture_of_strokes, None);
+    explore(never_a_mixture_of_strokes, Some(Mistake::NoVersionCheck));
+    for protocol in [a_late_stroke_is_lost, a_late_stroke_changes_no_bitset] {
+        explore(protocol, None);
+        explore(protocol, Some(Mistake::UntaggedStroke));
+    }
+}
+
+#[test]
+fn strokes_need_no_lock() {
+    explore(each_stroke_counts_once, None);
+    explore(each_stroke_counts_once, Some(Mistake::StrokesStored));
 }
 
 #[test]
