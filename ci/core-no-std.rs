@@ -22,7 +22,8 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
     let predictor = registry.predictor();
     let wanted = |relation, block| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), 2000));
-    let strokes = [Run { first: 0, blocks: 8, position: 0, span: 0 }, Run { first: 8, blocks: 8, position: 1, span: 0 }];
+    let strokes =
+        [Run { first: 0, blocks: 8, position: 0, span: 0 }, Run { first: 8, blocks: 8, position: 1, span: 0 }];
     let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&strokes) }];
     let spec = ScanSpec { kind: ScanKind(1), length: 41, parts: &parts };
     let Ok(scan) = registry.register_unordered(&spec, 0) else { return 9 };

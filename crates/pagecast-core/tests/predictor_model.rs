@@ -259,7 +259,8 @@ proptest! {
                         // What is meant for scans of the other sort changes nothing.
                         predictor.complete(scan.id, position, now);
                         predictor.report(scan.id, position, now);
-                        prop_assert!(scan.done.is_none() || predictor.reach(scan.id, PageId::new(RelationId(1), 7), now));
+                        let page = PageId::new(RelationId(1), 7);
+                        prop_assert!(scan.done.is_none() || predictor.reach(scan.id, page, now));
                     }
                     if scan.report(position, now) {
                         kinds.entry(scan.kind).or_insert(scan.pace);

@@ -136,7 +136,7 @@ pub(super) trait Arrivals {
     fn leaves_out(&self) -> bool;
 
     /// Whether `arrival` and all after it come to the cell no sooner than `nearest` ticks from
-    /// `now` on.
+    /// `now` on. What a scan without order is expected in falls half as fast as time goes by.
     #[inline]
     fn come_later(&self, arrival: &Arrival, nearest: Tick, now: Tick) -> bool {
         arrival.ticks as u64 >= nearest.saturating_add(now.saturating_sub(self.built()))

@@ -43,8 +43,9 @@ pub struct PredictorConfig {
     /// of the relation.
     pub cells: u32,
     /// The most words (of 8 bytes) that the pages and strokes of one scan may take, three for each
-    /// run and one for each 32 strokes; 0 for no such limit. A part whose runs or bitset need more becomes one run from its first block to
-    /// its last. Each part of a scan gets an equal share.
+    /// run and one for each 32 strokes; 0 for no such limit. A part whose runs or bitset need more
+    /// becomes one run from its first block to its last. Each part of a scan gets an equal share of
+    /// what its strokes leave.
     pub scan_words: u32,
     /// Marks of index scans that other scans may follow, see
     /// [`Predictor::mark`](super::Predictor::mark); a power of two of at least 4, or it is rounded

@@ -7,7 +7,9 @@
 //! A scan maps pages to *positions* on an axis of its own, from 0 to its length, and reports how
 //! far it is. A page is wanted in `(position of the page - position of the scan) * pace` ticks;
 //! pace is ticks per position. What a position is, only the host knows: blocks for a sequential
-//! scan, rows for a column scan, ranks for a bitmap scan.
+//! scan, rows for a column scan, ranks for a bitmap scan. Of a scan that reads in any order
+//! positions are *strokes*, each done or not, and the pages of what is not done are wanted in half
+//! the time of all that is not done (Świtakowski 2011, §4.4; deviations in `strokes.rs`).
 //!
 //! Deviations, and why:
 //! * Both sources keep a list of scans per page or per group of 1 MiB. Here a relation has a list
@@ -28,7 +30,8 @@
 //!   10 s.
 //!
 //! Suits workloads whose queries know what they will read: sequential, bitmap and column scans,
-//! alone or many over the same data. It says nothing about pages that no scan has registered.
+//! alone or many over the same data, in an order or in whichever costs least. It says nothing about
+//! pages that no scan has registered.
 //!
 //! Cost: registration O(runs + words of bitsets); report O(1), lock-free; an estimate
 //! ([`next_access`](crate::oracle::Oracle::next_access)) asks the one or two scans that come first

@@ -296,8 +296,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         (relation == blocks.relation).then(|| PartPages { form, stretch, origin: (first, load(part::ORIGIN)) })
     }
 
-    /// The lowest position, not below `from`, of one of `blocks`; none of a scan without order,
-    /// which has nothing behind it and nothing ahead.
+    /// The lowest position, not below `from`, of one of `blocks`.
     #[inline]
     pub(super) fn find(
         &self,
@@ -308,7 +307,6 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         match form {
             BITSET => pages::find_in_bitset(self.words(), stretch, origin, blocks, from),
             CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
-            STROKES => None,
             _ => pages::find_in_runs(self.words(), stretch, origin, blocks, from),
         }
     }
@@ -326,13 +324,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 }
 
 impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
-    /// The least, over all running scans that have the page ahead of them, of distance times pace.
+    /// The least, over all running scans that have the page ahead of them, of distance times pace;
+    /// of a scan without order, of half of what is left to it times pace.
     ///
-    /// A page counts while its position is not below what the scan has reported. The distance is
-    /// from where the scan probably is by now: on from its last report at its pace, at most as far
-    /// as the last report went. What is not [`above`](Question::above) is found out from the scans
-    /// that were nearest when the page's cell was last looked at. Then the entries that led scans
-    /// to the page are asked for.
+    /// A page counts while its position is not below what the scan has reported, or a stroke that
+    /// holds it is not done. The distance is from where the scan probably is by now: on from its
+    /// last report at its pace, at most as far as the last report went. What is not
+    /// [`above`](Question::above) is found out from the scans that were nearest when the page's cell
+    /// was last looked at. Then the entries that led scans to the page are asked for.
     ///
     /// A [`last_use`](Question::last_use) leaves out the scans that have probably made it: it was
     /// after their last report, and they should be past the page by now. With seldom reports and

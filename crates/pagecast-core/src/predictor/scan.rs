@@ -1,9 +1,9 @@
 //! One running scan: its record in memory, and how readers and reporters use it together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, and `STROKES`), its parts and its runs are written only
-//!   while its version says that it is not live. A reader that finds the same live version before
-//!   and after has read one registration.
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, and `STROKES`), its parts and its runs are
+//!   written only while its version says that it is not live. A reader that finds the same live
+//!   version before and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is
 //!   changed only by a compare-exchange against a value with these bits. A reporter that was held
 //!   up while its scan finished and the slot was taken again finds other bits and changes nothing.

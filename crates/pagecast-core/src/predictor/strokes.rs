@@ -17,8 +17,8 @@
 //! Suits scans that take what is in memory first, and share what others have read. Says the same of
 //! all pages that such a scan still wants: among these the policy's own order decides.
 //!
-//! Cost: done in O(1), lock-free; an estimate one search in the part's runs and one bit for each run
-//! that holds the page. Memory: 8 bytes for each 32 strokes, in the arena.
+//! Cost: a stroke that is done O(1), lock-free; an estimate one search in the part's runs, and a
+//! bit for each run that holds the page. Memory: 8 bytes for each 32 strokes, in the arena.
 //!
 //! Invariants:
 //! * (S1) Words of strokes are a scan's from before it is live until after it has ended, and bear
