@@ -401,8 +401,13 @@ fn memory_that_others_have_scribbled_on_does_no_harm() {
                 Part { relation: RelationId(4), pages: Pages::Bitset { first: 5, words: &set, position: 0 } },
             ];
             scans.extend(registry.register(&ScanSpec { kind: ScanKind(3), length: 1000, parts: &parts }, round));
+            let runs: [Run; 2] = [0, 1].map(|i| Run { first: 40 * i, blocks: 40, position: i.into(), span: 0 });
+            let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
+            let spec = ScanSpec { kind: ScanKind(4), length: u64::from(random.below(100)), parts: &parts };
+            scans.extend(registry.register_unordered(&spec, round));
             for &scan in &scans {
                 predictor.report(scan, u64::from(random.below(300)), round * 10);
+                predictor.complete(scan, u64::from(random.below(100)), round * 10);
             }
             for relation in [TABLE, RelationId(4)] {
                 predictor.next_access(Question::new(PageId::new(relation, random.below(100)), round * 10));

@@ -105,18 +105,20 @@ impl Strokes {
     /// Whether `stroke` was not done and is now.
     fn set(self, words: Words<'_>, stroke: u64) -> bool {
         let (at, bit) = self.place(stroke);
-        let mut found = words.load(at, Relaxed);
+        // In memory that makes no sense it may lie outside, where no exchange ever comes about.
+        let Some([word]) = words.record(at) else { return false };
+        let mut found = word.load(Relaxed);
         while self.is_ours(found) && found & bit == 0 {
             #[cfg(pagecast_shuttle)]
             if super::mistake::made(super::mistake::Mistake::StrokesStored) {
-                words.store(at, found | bit, Relaxed);
+                word.store(found | bit, Relaxed);
                 return true;
             }
             // Relaxed: nothing else is published by the bit.
-            if words.exchange(at, found, found | bit, Relaxed) {
-                return true;
+            match word.compare_exchange(found, found | bit, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(others) => found = others,
             }
-            found = words.load(at, Relaxed);
         }
         false
     }
@@ -143,7 +145,8 @@ impl Strokes {
 
     #[inline]
     fn place(self, stroke: u64) -> (usize, u64) {
-        (self.at as usize + (stroke / OF_A_WORD) as usize, 1 << (stroke % OF_A_WORD))
+        let index = usize::try_from(stroke / OF_A_WORD).unwrap_or(usize::MAX);
+        ((self.at as usize).saturating_add(index), 1 << (stroke % OF_A_WORD))
     }
 
     fn is_ours(self, word: u64) -> bool {
