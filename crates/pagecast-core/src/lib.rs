@@ -7,6 +7,8 @@
 //!
 //! * [`predictor`]: scans on their progress axis, and the estimate of a page's next access. Plain
 //!   `core`.
+//! * [`cooperation`]: which stretch of a table each running scan reads next, and what is loaded for
+//!   whom. Plain `core`.
 //! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what
 //!   usage counts tell. Plain `core`.
 //! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter
@@ -19,6 +21,8 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod arena;
+pub mod cooperation;
 mod id;
 pub mod oracle;
 #[cfg(feature = "alloc")]
@@ -27,5 +31,6 @@ pub mod predictor;
 pub mod random;
 pub mod steering;
 pub mod sync;
+mod words;
 
 pub use id::{FrameId, PageId, RelationId, ScanId, Tick};

@@ -3,7 +3,7 @@
 use super::records::{KINDS, MAX_LENGTH};
 use core::fmt;
 
-/// The memory cannot hold a predictor, or does not.
+/// The memory cannot hold a predictor or a manager of cooperation, or does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FormatError {
@@ -11,13 +11,14 @@ pub enum FormatError {
     TooSmall {
         /// Words that were given.
         given: usize,
-        /// Words that are needed; see [`PredictorConfig::words`](super::PredictorConfig::words).
+        /// Words that are needed; see [`PredictorConfig::words`](super::PredictorConfig::words) and
+        /// [`CooperationConfig::words`](crate::cooperation::CooperationConfig::words).
         needed: usize,
     },
     /// A count of the configuration is 0 where it may not be, or the whole has no size on this
     /// machine.
     BadConfig,
-    /// The memory was not formatted by this version of the predictor.
+    /// The memory was not formatted by this version.
     NotFormatted {
         /// The first word as found.
         found: u64,
@@ -28,13 +29,13 @@ impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooSmall { given, needed } => {
-                write!(f, "the predictor needs {needed} words of memory and was given {given}")
+                write!(f, "{needed} words of memory are needed and {given} were given")
             }
             Self::BadConfig => f.write_str(
-                "a predictor needs room for at least one scan and one part, and less than 2^32 words in all",
+                "the configuration needs room for at least one scan and one part or unit, and less than 2^32 words in all",
             ),
             Self::NotFormatted { found } => {
-                write!(f, "the memory holds no predictor of this version: its first word is {found:#018x}")
+                write!(f, "the memory was not formatted by this version of pagecast: its first word is {found:#018x}")
             }
         }
     }

@@ -14,7 +14,7 @@ use super::records::{
     BUCKET_WORDS, CELL_WORDS, HEADER_WORDS, MAGIC, MARKS_OF_A_SET, PART_WORDS, RUN_WORDS, SAMPLED_WORDS, SCAN_WORDS,
     SET_WORDS, header,
 };
-use super::words::{Words, split};
+use super::words::{Words, scatter, split};
 use super::{FormatError, RegisterError};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::{PageId, RelationId};
@@ -186,14 +186,6 @@ impl Layout {
     pub(super) fn too_many_parts(&self, wanted: usize) -> RegisterError {
         RegisterError::TooManyParts { wanted, limit: self.config.parts }
     }
-}
-
-/// One of `places`, a power of two. Fibonacci hashing, by the upper bits of the product: what is
-/// numbered in sequence, as relations and cells are, comes to lie evenly.
-#[inline]
-fn scatter(key: u64, places: usize) -> usize {
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((u128::from(hash) * places as u128) >> 64) as usize
 }
 
 /// The sets for `marks` marks, a power of two; 0 for none.

@@ -67,10 +67,8 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, words, records, error, layout, arena, pages, cell, scan, strokes,
-// visits, marks, reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs`
-// of the pool).
-mod arena;
+// From the bottom up: correlation, records, error, layout, pages, cell, scan, strokes, visits, marks,
+// reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the pool).
 mod cell;
 mod correlation;
 mod error;
@@ -87,7 +85,6 @@ mod registry;
 mod scan;
 mod strokes;
 mod visits;
-mod words;
 
 pub use correlation::scatter;
 pub use error::{FormatError, PagesFault, RegisterError};
@@ -96,7 +93,9 @@ pub use reader::Predictor;
 pub use records::{KINDS, MAX_LENGTH};
 pub use registry::Registry;
 
+// Shared with the manager of cooperation; here so that the modules name them as their own.
 use crate::{RelationId, ScanId, Tick};
+use crate::{arena, words};
 
 /// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind
 /// share the running estimate of pace that a new one starts from, so their positions should mean

@@ -76,7 +76,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         for part in (0..config.parts).rev() {
             registry.free_part(part);
         }
-        Arena::new(words, &layout).clear();
+        registry.arena().clear();
         // Release: pairs with the Acquire in `Layout::read`.
         words.store(header::MAGIC, MAGIC, Release);
         Ok(registry)
@@ -242,7 +242,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     fn arena(&self) -> Arena<'_> {
-        Arena::new(self.words(), &self.layout)
+        Arena::new(self.words(), header::FREE_ARENA, self.layout.arena_at..self.layout.end)
     }
 
     fn kind_pace(&self, scan: &ScanSpec<'_>) -> f64 {

@@ -1,45 +1,47 @@
-//! Stretches of words for runs and bitsets, which differ in size.
+//! Stretches of words that differ in size, as the runs and bitsets of scans do.
 //!
 //! First fit over a list of free stretches in the order of their address; a stretch that is given
 //! back joins its free neighbours at once. Each free stretch describes itself in its first word:
 //! length in the upper half, the next free stretch in the lower. One stretch per part, and not
 //! chained pieces, so that runs can be searched by bisection. When no stretch is long enough
-//! although enough words are free, the scan is refused and runs without predictions: moving
-//! stretches would make every reader start over.
+//! although enough words are free, the scan is refused: moving stretches would make every reader
+//! start over.
 //!
 //! Cost: O(free stretches), which are at most one more than the parts of running scans. Only the
 //! writer comes here.
 
-use super::layout::Layout;
-use super::records::header;
-use super::words::{NIL, Words, join, split};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::words::{NIL, Words, join, split};
+use core::ops::Range;
 
 /// The free words, of which each free stretch is a node.
-pub(super) struct Arena<'a> {
+pub(crate) struct Arena<'a> {
     words: Words<'a>,
+    /// The word with the first free stretch.
+    head: usize,
     from: usize,
     end: usize,
 }
 
 impl<'a> Arena<'a> {
-    pub(super) fn new(words: Words<'a>, layout: &Layout) -> Self {
-        Self { words, from: layout.arena_at, end: layout.end }
+    /// The words of `range`; the word at `head`, outside of it, leads to the first free stretch.
+    pub(crate) fn new(words: Words<'a>, head: usize, range: Range<usize>) -> Self {
+        Self { words, head, from: range.start, end: range.end }
     }
 
     /// Makes everything one free stretch.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let free = if self.from < self.end { self.from as u32 } else { NIL };
-        self.words.store(header::FREE_ARENA, u64::from(free), Relaxed);
+        self.words.store(self.head, u64::from(free), Relaxed);
         if free != NIL {
             self.words.store(self.from, join((self.end - self.from) as u32, NIL), Relaxed);
         }
     }
 
     /// A stretch of `count` words, which is at least 1.
-    pub(super) fn allocate(&self, count: u32) -> Option<u32> {
+    pub(crate) fn allocate(&self, count: u32) -> Option<u32> {
         let mut before = None;
-        let mut at = self.words.load(header::FREE_ARENA, Relaxed) as u32;
+        let mut at = self.words.load(self.head, Relaxed) as u32;
         while let Some((length, next)) = self.node(at) {
             if length == count {
                 self.link(before, next);
@@ -62,12 +64,12 @@ impl<'a> Arena<'a> {
     }
 
     /// Gives back the `count` words from `at`.
-    pub(super) fn release(&self, at: u32, count: u32) {
+    pub(crate) fn release(&self, at: u32, count: u32) {
         if self.stretch_end(at, count).is_none() {
             return;
         }
         let mut before = None;
-        let mut next = self.words.load(header::FREE_ARENA, Relaxed) as u32;
+        let mut next = self.words.load(self.head, Relaxed) as u32;
         while let Some((length, after)) = self.node(next).filter(|_| next < at) {
             before = Some((next, length));
             // As in `allocate`: only a damaged list does not rise.
@@ -102,7 +104,7 @@ impl<'a> Arena<'a> {
     fn link(&self, before: Option<(u32, u32)>, next: u32) {
         match before {
             Some((node, length)) => self.store_node(node, length, next),
-            None => self.words.store(header::FREE_ARENA, u64::from(next), Relaxed),
+            None => self.words.store(self.head, u64::from(next), Relaxed),
         }
     }
 
@@ -115,7 +117,6 @@ impl<'a> Arena<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PredictorConfig;
     use super::*;
     use crate::random::Random;
     use crate::sync::atomic::AtomicU64;
@@ -123,10 +124,8 @@ mod tests {
 
     #[test]
     fn everything_can_be_had_again_after_any_order_of_releases() {
-        let config = PredictorConfig { scans: 1, parts: 1, runs: 100, ..PredictorConfig::EMPTY };
-        let layout = config.layout().expect("a small configuration");
-        let memory: Vec<AtomicU64> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
-        let arena = Arena::new(Words(&memory), &layout);
+        let memory: Vec<AtomicU64> = (0..308).map(|_| AtomicU64::new(0)).collect();
+        let arena = Arena::new(Words(&memory), 0, 8..308);
         arena.clear();
         let mut random = Random::new(1);
         for _ in 0..200 {

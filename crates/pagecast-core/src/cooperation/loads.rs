@@ -1,0 +1,70 @@
+//! Loads: chosen, under way, ended; and pages that come and go.
+
+use super::members::Member;
+#[cfg(pagecast_shuttle)]
+use super::mistake::{Mistake, made};
+use super::state::State;
+use super::units::UnitRecord;
+use super::{Load, Loading, header};
+use crate::{PageId, Tick};
+
+impl<'a> State<'a> {
+    pub(super) fn next_load(self, now: Tick) -> Option<Load> {
+        let Loading::Manager { outstanding } = self.options().loading else { return None };
+        let (ended, under_way) = self.loads();
+        if under_way >= outstanding.max(1) {
+            return None;
+        }
+        let (member, stroke) = self.choose_load(now)?;
+        let (unit, need) = member.place(stroke)?;
+        let sequence = self.words.get(header::LOADS).wrapping_add(1).max(1);
+        self.words.set(header::LOADS, sequence);
+        self.set_loads(ended, under_way.wrapping_add(1));
+        unit.gather(need, self.starved());
+        unit.set_load(sequence);
+        unit.set_loader(member.id().raw());
+        unit.set_references(unit.references().wrapping_add(1));
+        member.set_loads(member.loads().wrapping_add(1));
+        Some(Load { member: member.id(), stroke, unit: unit.number, sequence, since: now })
+    }
+
+    /// The unit of a load that is under way.
+    fn loading(self, load: &Load) -> Option<UnitRecord<'a>> {
+        self.unit(load.unit).filter(|unit| load.sequence != 0 && unit.load() == load.sequence)
+    }
+
+    pub(super) fn pages(self, load: &Load, page: impl FnMut(PageId)) {
+        let Some(unit) = self.loading(load) else { return };
+        let missing = unit.wanted().words().zip(unit.resident().words()).map(|(wanted, resident)| wanted & !resident);
+        super::bits::numbers(missing).map(|index| unit.page(index)).for_each(page);
+    }
+
+    pub(super) fn loaded(self, load: &Load, now: Tick) {
+        let Some(unit) = self.loading(load) else { return };
+        unit.set_load(0);
+        let (ended, under_way) = self.loads();
+        self.set_loads(ended.wrapping_add(1), under_way.saturating_sub(1));
+        self.learn_load_ticks(now.saturating_sub(load.since));
+        if let Some(member) = self.member(load.member) {
+            member.set_loads(member.loads().saturating_sub(1));
+            member.grant(load.stroke);
+            member.refresh();
+        }
+        unit.release();
+        // Some may have waited for enough loads now to read for themselves.
+        self.waiting().iter().filter_map(|slot| self.slot(slot)).for_each(Member::refresh);
+    }
+
+    /// Notes in all units that hold it that a page has come or gone.
+    pub(super) fn note(self, page: PageId, present: bool) {
+        for unit in self.units_with(page) {
+            if let Some(index) = unit.note(page, present) {
+                unit.count(index, present);
+            }
+            #[cfg(pagecast_shuttle)]
+            if made(Mistake::BorderCountedOnce) {
+                break;
+            }
+        }
+    }
+}

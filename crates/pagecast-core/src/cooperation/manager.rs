@@ -1,0 +1,298 @@
+//! The calls of a host.
+
+use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
+use super::members::{Member, stretch_words};
+use super::state::State;
+use super::{CooperationConfig, FormatError, Load, MemberId, MemberView, Options, Refusal, Stroke, StrokeFault, Take};
+use crate::sync::atomic::{AtomicU64, Ordering::Release};
+use crate::words::{NIL, Words};
+use crate::{PageId, Tick};
+
+/// The manager: who gets which stroke, and what is loaded next.
+///
+/// All calls are made under one lock of the host. Several processes may each have one over the same
+/// memory, under one lock that they share. Nothing waits here. After each call that may serve
+/// somebody (all but `take` and the views) the host begins what [`next_load`](Self::next_load)
+/// tells, until that is nothing, and wakes whom [`wake`](Self::wake) names.
+#[derive(Debug)]
+pub struct Cooperation<M> {
+    memory: M,
+    layout: Layout,
+}
+
+impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
+    /// Takes `memory`, of at least [`CooperationConfig::words`] words, and makes it a manager
+    /// without scans. What it held is lost; nobody else may use it during the call.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the memory is too small or the configuration has no size.
+    pub fn format(memory: M, config: CooperationConfig) -> Result<Self, FormatError> {
+        let layout = config.layout().ok_or(FormatError::BadConfig)?.fits(Words(memory.as_ref()))?;
+        let manager = Self { memory, layout };
+        let state = manager.state();
+        let words = state.words;
+        (0..HEADER_WORDS).for_each(|at| words.set(at, 0));
+        words.set(header::SCANS_UNITS, crate::words::join(config.scans, config.units));
+        words.set(header::WORDS, u64::from(config.words));
+        state.clear_sets();
+        layout.all_buckets().for_each(|bucket| words.set(bucket, u64::from(NIL)));
+        for member in (0..config.scans).filter_map(|slot| state.slot(slot)) {
+            member.set_generation(0);
+            member.set_strokes(0);
+            member.set_next_free(if member.slot + 1 == config.scans { NIL } else { member.slot + 1 });
+        }
+        state.free_all_units();
+        state.clear_arena();
+        state.set_options(Options::default());
+        // Release: pairs with the Acquire in `Layout::read`.
+        words.store(header::MAGIC, MAGIC, Release);
+        Ok(manager)
+    }
+
+    /// The manager of memory that was formatted before, perhaps by another process.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the memory holds no manager of this version, or is shorter than it says.
+    pub fn attach(memory: M) -> Result<Self, FormatError> {
+        let layout = Layout::read(Words(memory.as_ref()))?;
+        Ok(Self { memory, layout })
+    }
+
+    fn state(&self) -> State<'_> {
+        State { words: Words(self.memory.as_ref()), layout: &self.layout }
+    }
+
+    /// How much it can hold.
+    pub fn config(&self) -> CooperationConfig {
+        self.layout.config
+    }
+
+    /// How it works, for all processes that share the memory.
+    pub fn options(&self) -> Options {
+        self.state().options()
+    }
+
+    /// Sets how it works from here on.
+    pub fn set_options(&mut self, options: Options) {
+        let state = self.state();
+        state.set_options(options);
+        state.registered().iter().filter_map(|slot| state.slot(slot)).for_each(Member::refresh);
+    }
+
+    /// Registers a scan that needs `strokes` and takes them with `workers` workers. `resident` is
+    /// asked about blocks of which nothing is known: of units that no registered scan needs yet, or
+    /// none that needs these blocks.
+    ///
+    /// # Errors
+    /// [`Refusal`], which says what is full or what is wrong; then nothing has changed.
+    pub fn register(
+        &mut self,
+        strokes: &[Stroke<'_>],
+        workers: u32,
+        now: Tick,
+        resident: impl Fn(PageId) -> bool,
+    ) -> Result<MemberId, Refusal> {
+        let id = self.try_register(strokes, workers, now, resident);
+        if matches!(id, Err(Refusal::TooManyScans { .. } | Refusal::TooManyUnits { .. } | Refusal::NoSpace { .. })) {
+            let words = self.state().words;
+            words.set(header::REFUSED, words.get(header::REFUSED).wrapping_add(1));
+        }
+        id
+    }
+
+    fn try_register(
+        &self,
+        strokes: &[Stroke<'_>],
+        workers: u32,
+        now: Tick,
+        resident: impl Fn(PageId) -> bool,
+    ) -> Result<MemberId, Refusal> {
+        for (stroke, given) in strokes.iter().enumerate() {
+            check(given).map_err(|fault| Refusal::BadStroke { stroke, fault })?;
+        }
+        let (state, config) = (self.state(), self.layout.config);
+        let no_space =
+            |wanted: usize| Refusal::NoSpace { wanted: wanted as u64, free: state.free_words(), limit: config.words };
+        let slot = state.words.get(header::FREE_MEMBER) as u32;
+        let member = state.slot(slot).ok_or(Refusal::TooManyScans { limit: config.scans })?;
+        let count = u32::try_from(strokes.len()).map_err(|_| no_space(usize::MAX))?;
+        let stretch = state.allocate(stretch_words(count)).ok_or_else(|| no_space(stretch_words(count)))?;
+        state.words.set(header::FREE_MEMBER, u64::from(member.next_free()));
+        member.begin(stretch, count, workers, now);
+        let (members, units) = state.counts();
+        state.set_counts(members.wrapping_add(1), units);
+        for (number, stroke) in strokes.iter().enumerate() {
+            let unit = match state.find_unit(stroke.unit) {
+                Some(unit) => Ok(unit),
+                None => state.new_unit(stroke.unit),
+            };
+            let free = config.units.saturating_sub(state.counts().1);
+            let too_many = Refusal::TooManyUnits { wanted: strokes.len(), free, limit: config.units };
+            let placed = match unit {
+                Ok(unit) => unit.need_of(stroke.need, &resident).map_err(|wanted| {
+                    unit.drop_unreferenced();
+                    no_space(wanted)
+                }),
+                Err(wanted) => Err(wanted.map_or(too_many, no_space)),
+            };
+            match placed {
+                Ok((unit, need)) => member.add(number as u32, unit, need),
+                Err(refusal) => {
+                    self.end(member);
+                    return Err(refusal);
+                }
+            }
+        }
+        member.refresh();
+        Ok(member.id())
+    }
+
+    /// A stroke for a worker of `member`: of those that may be handed out the one that can leave
+    /// the pool soonest; see [`Take`]. A member that has ended gets [`Take::End`].
+    pub fn take(&mut self, member: MemberId, now: Tick) -> Take {
+        let Some(member) = self.state().member(member) else { return Take::End };
+        if member.left() == 0 && member.out() == 0 {
+            return Take::End;
+        }
+        let Some(stroke) =
+            member.stroke_to_use().or_else(|| if member.reads_for_itself() { member.stroke_to_read() } else { None })
+        else {
+            member.wait(now);
+            member.refresh();
+            return Take::Wait;
+        };
+        let need = member.place(stroke).map(|(_, need)| need);
+        let resident = need.is_some_and(|need| need.missing() == 0);
+        let loader = need.map_or(MemberId::NOBODY.raw(), |need| need.loader());
+        let shared = resident && loader != MemberId::NOBODY.raw() && loader != member.id().raw();
+        member.hand_out(stroke, !resident);
+        member.count_served(now);
+        if shared {
+            member.count_shared();
+        }
+        member.refresh();
+        Take::Stroke { stroke, resident, shared }
+    }
+
+    /// A stroke that was handed out has been read. Each one handed out is told once, here or to
+    /// [`give_back`](Self::give_back).
+    pub fn consumed(&mut self, member: MemberId, stroke: u32, now: Tick) {
+        let _ = now;
+        self.end_stroke(member, stroke, true);
+    }
+
+    /// A stroke that was handed out has not been read, or not to its end: it may be handed out
+    /// again.
+    pub fn give_back(&mut self, member: MemberId, stroke: u32) {
+        self.end_stroke(member, stroke, false);
+    }
+
+    fn end_stroke(&self, member: MemberId, stroke: u32, consumed: bool) {
+        if let Some(member) = self.state().member(member) {
+            member.end_stroke(stroke, consumed);
+            member.refresh();
+        }
+    }
+
+    /// A stroke is superfluous: it is not handed out any more. One that is out stays so, and is not
+    /// needed again when it is given back.
+    pub fn remove(&mut self, member: MemberId, stroke: u32) {
+        if let Some(member) = self.state().member(member) {
+            member.remove_stroke(stroke);
+            member.refresh();
+        }
+    }
+
+    /// Ends a member, whatever of its strokes is out. A load for it goes on until it has
+    /// [`loaded`](Self::loaded).
+    pub fn finish(&mut self, member: MemberId) {
+        if let Some(member) = self.state().member(member) {
+            self.end(member);
+        }
+    }
+
+    fn end(&self, member: Member<'_>) {
+        let state = self.state();
+        member.drop_strokes();
+        state.release(member.stretch() as usize, stretch_words(member.strokes()));
+        let (members, units) = state.counts();
+        state.set_counts(members.wrapping_sub(1), units);
+        member.end();
+        member.set_next_free(state.words.get(header::FREE_MEMBER) as u32);
+        state.words.set(header::FREE_MEMBER, u64::from(member.slot));
+    }
+
+    /// What the host is to load now; `None` if nothing, or as many loads are under way as may be.
+    /// It counts as under way until [`loaded`](Self::loaded).
+    pub fn next_load(&mut self, now: Tick) -> Option<Load> {
+        self.state().next_load(now)
+    }
+
+    /// The pages of a load that is under way which are missing now, in the order of blocks.
+    pub fn pages(&self, load: &Load, page: impl FnMut(PageId)) {
+        self.state().pages(load, page);
+    }
+
+    /// Nothing of a load is under way any more: its pages have come, failed or were given up.
+    pub fn loaded(&mut self, load: &Load, now: Tick) {
+        self.state().loaded(load, now);
+    }
+
+    /// A page has come into the pool.
+    pub fn arrived(&mut self, page: PageId) {
+        self.state().note(page, true);
+    }
+
+    /// A page has left the pool.
+    pub fn left(&mut self, page: PageId) {
+        self.state().note(page, false);
+    }
+
+    /// Names the members with a waiting worker that [`take`](Self::take) would not tell to wait
+    /// now. They count as woken: the host wakes all workers of the member that wait.
+    pub fn wake(&mut self, mut ready: impl FnMut(MemberId)) {
+        let state = self.state();
+        let both = state.waiting().words().zip(state.servable().words()).map(|(waiting, servable)| waiting & servable);
+        for member in super::bits::numbers(both).filter_map(|slot| state.slot(slot)) {
+            state.waiting().put(member.slot, false);
+            member.refresh();
+            ready(member.id());
+        }
+    }
+
+    /// The registered scans.
+    pub fn members(&self, visit: impl FnMut(MemberView)) {
+        let state = self.state();
+        let view = |member: Member<'_>| MemberView {
+            id: member.id(),
+            workers: member.workers(),
+            strokes: member.strokes(),
+            left: member.left(),
+            out: member.out(),
+            available: member.available(),
+            waiting: state.waiting().has(member.slot),
+            starved: state.starved().has(member.slot),
+            shared: member.shared(),
+        };
+        state.registered().iter().filter_map(|slot| state.slot(slot)).map(view).for_each(visit);
+    }
+
+    /// Scans that were refused because something was full.
+    pub fn refused(&self) -> u64 {
+        self.state().words.get(header::REFUSED)
+    }
+}
+
+/// Whether a stroke makes sense.
+fn check(stroke: &Stroke<'_>) -> Result<(), StrokeFault> {
+    let (first, blocks) = (stroke.unit.first, stroke.unit.blocks);
+    if u64::from(first) + u64::from(blocks) > 1 << 32 {
+        return Err(StrokeFault::PastLastBlock);
+    }
+    let past =
+        stroke.need.iter().enumerate().any(|(index, &word)| match u64::from(blocks).checked_sub(64 * index as u64) {
+            None | Some(0) => word != 0,
+            Some(rest) => rest < 64 && word >> rest != 0,
+        });
+    if past { Err(StrokeFault::PastUnit) } else { Ok(()) }
+}

@@ -1,0 +1,200 @@
+//! Records of members: registered scans.
+
+use super::bits::Bits;
+use super::layout::{STROKE_WORDS, stroke_words};
+use super::state::State;
+use super::strokes::StrokeRecord;
+use super::{Loading, MemberId};
+use crate::Tick;
+use crate::words::join;
+
+// Words of a member.
+const GENERATION_NEXT: usize = 0;
+const STRETCH_STROKES: usize = 1;
+const LEFT_AVAILABLE: usize = 2;
+const OUT_WORKERS: usize = 3;
+/// Loads under way that were chosen for it, and whether it has several strokes with one need.
+const LOADS_TWINS: usize = 4;
+const SHARED: usize = 5;
+const SINCE: usize = 6;
+/// How many loads had ended when it began to wait.
+const PATIENT_FROM: usize = 7;
+
+/// A member's record.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'a> {
+    pub(super) state: State<'a>,
+    at: usize,
+    pub(super) slot: u32,
+}
+
+/// A half of a word of a record: how it is read, and written if it changes.
+macro_rules! half {
+    ($(#[$doc:meta])* $get:ident, $read:ident, $word:expr $(, $set:ident, $write:ident)?) => {
+        $(#[$doc])*
+        #[inline]
+        pub(super) fn $get(self) -> u32 {
+            self.state.$read(self.at + $word)
+        }
+        $(
+            #[inline]
+            pub(super) fn $set(self, value: u32) {
+                self.state.$write(self.at + $word, value);
+            }
+        )?
+    };
+}
+pub(super) use half;
+
+impl<'a> State<'a> {
+    #[inline]
+    pub(super) fn slot(self, slot: u32) -> Option<Member<'a>> {
+        Some(Member { state: self, at: self.layout.member(slot)?, slot })
+    }
+
+    /// The member with this name, while it is registered.
+    pub(super) fn member(self, id: MemberId) -> Option<Member<'a>> {
+        self.slot(id.slot).filter(|member| self.registered().has(id.slot) && member.generation() == id.generation)
+    }
+}
+
+impl<'a> Member<'a> {
+    half!(generation, upper, GENERATION_NEXT, set_generation, set_upper);
+    half!(next_free, lower, GENERATION_NEXT, set_next_free, set_lower);
+    half!(stretch, upper, STRETCH_STROKES);
+    half!(recorded_strokes, lower, STRETCH_STROKES, set_strokes, set_lower);
+    half!(
+        /// Strokes that are needed: neither handed out nor done.
+        left, upper, LEFT_AVAILABLE, set_left, set_upper);
+    half!(
+        /// Needed strokes that may be handed out.
+        available, lower, LEFT_AVAILABLE, set_available, set_lower);
+    half!(
+        /// Strokes that are handed out.
+        out, upper, OUT_WORKERS, set_out, set_upper);
+    half!(workers, lower, OUT_WORKERS);
+    half!(loads, upper, LOADS_TWINS, set_loads, set_upper);
+    half!(has_twins, lower, LOADS_TWINS, set_twins, set_lower);
+
+    pub(super) fn id(self) -> MemberId {
+        MemberId { slot: self.slot, generation: self.generation() }
+    }
+
+    /// Begins a use of the record. `stretch` is of [`stretch_words`] words, all 0.
+    pub(super) fn begin(self, stretch: u32, strokes: u32, workers: u32, now: Tick) {
+        let words = self.state.words;
+        words.set(self.at + STRETCH_STROKES, join(stretch, strokes));
+        for word in [LEFT_AVAILABLE, LOADS_TWINS, SHARED, PATIENT_FROM] {
+            words.set(self.at + word, 0);
+        }
+        words.set(self.at + OUT_WORKERS, join(0, workers.max(1)));
+        words.set(self.at + SINCE, now);
+        self.state.registered().put(self.slot, true);
+    }
+
+    /// How many strokes it was registered with.
+    #[inline]
+    pub(super) fn strokes(self) -> u32 {
+        // Damage must not lead out of the arena.
+        let strokes = self.recorded_strokes();
+        if self.state.layout.holds(self.stretch() as usize, stretch_words(strokes)) { strokes } else { 0 }
+    }
+
+    #[inline]
+    pub(super) fn stroke(self, number: u32) -> Option<StrokeRecord<'a>> {
+        let at = self.stretch() as usize + number as usize * STROKE_WORDS;
+        (number < self.strokes()).then_some(StrokeRecord { state: self.state, at })
+    }
+
+    fn stroke_set(self, number: usize) -> Bits<'a> {
+        let (strokes, words) = (self.strokes(), self.state.words);
+        let count = if strokes == 0 { 0 } else { stroke_words(strokes) };
+        Bits { words, at: self.stretch() as usize + strokes as usize * STROKE_WORDS + number * count, count }
+    }
+
+    pub(super) fn needed(self) -> Bits<'a> {
+        self.stroke_set(0)
+    }
+
+    /// Needed strokes that may be handed out.
+    pub(super) fn ready(self) -> Bits<'a> {
+        self.stroke_set(1)
+    }
+
+    pub(super) fn set_needed(self, number: u32, needed: bool) {
+        if self.needed().put(number, needed) {
+            let left = self.left();
+            self.set_left(if needed { left.wrapping_add(1) } else { left.wrapping_sub(1) });
+        }
+    }
+
+    pub(super) fn set_ready(self, number: u32, ready: bool) {
+        if self.ready().put(number, ready) {
+            let available = self.available();
+            self.set_available(if ready { available.wrapping_add(1) } else { available.wrapping_sub(1) });
+        }
+    }
+
+    pub(super) fn shared(self) -> u64 {
+        self.state.words.get(self.at + SHARED)
+    }
+
+    pub(super) fn count_shared(self) {
+        self.state.words.set(self.at + SHARED, self.shared().wrapping_add(1));
+    }
+
+    /// Since when it has not been served.
+    pub(super) fn since(self) -> Tick {
+        self.state.words.get(self.at + SINCE)
+    }
+
+    pub(super) fn count_served(self, now: Tick) {
+        self.state.words.set(self.at + SINCE, now);
+        self.state.words.set(self.at + PATIENT_FROM, u64::from(self.state.loads().0));
+    }
+
+    /// Notes that a worker waits from `now` on.
+    pub(super) fn wait(self, now: Tick) {
+        if self.state.waiting().put(self.slot, true) {
+            self.count_served(now);
+        }
+    }
+
+    /// The fewest available strokes with which it does not starve (A3; all its workers together).
+    #[inline]
+    pub(super) fn enough(self) -> u32 {
+        self.state.options().starved.saturating_mul(self.workers()).min(self.left())
+    }
+
+    /// Whether it may read for itself now, when none of its strokes is ready.
+    pub(super) fn reads_for_itself(self) -> bool {
+        let options = self.state.options();
+        let patience = options.patience;
+        let waits = || self.state.waiting().has(self.slot);
+        let loads = || self.state.loads().0.wrapping_sub(self.state.words.get(self.at + PATIENT_FROM) as u32);
+        options.loading == Loading::Opportunistic || patience.is_some_and(|patience| waits() && loads() >= patience)
+    }
+
+    /// Notes whether it starves and whether it can be served. Called after every change.
+    pub(super) fn refresh(self) {
+        let (left, available) = (self.left(), self.available());
+        self.state.starved().put(self.slot, available < self.enough());
+        let ended = left == 0 && self.out() == 0;
+        self.state.servable().put(self.slot, available > 0 || ended || (left > 0 && self.reads_for_itself()));
+    }
+
+    /// The record's number is free again, for another member.
+    pub(super) fn end(self) {
+        let state = self.state;
+        for set in [state.registered(), state.waiting(), state.starved(), state.servable()] {
+            set.put(self.slot, false);
+        }
+        self.set_generation(self.generation().wrapping_add(1));
+        self.set_strokes(0);
+    }
+}
+
+/// Words that the strokes of a member take.
+pub(super) const fn stretch_words(strokes: u32) -> usize {
+    strokes as usize * STROKE_WORDS + 2 * stroke_words(strokes)
+}

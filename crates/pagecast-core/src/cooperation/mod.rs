@@ -1,0 +1,201 @@
+//! Cooperative scans: who reads which stretch of a table next, and what is loaded for whom.
+//!
+//! Source: Świtakowski 2011, §3.2 to 3.4 (the Active Buffer Manager), §8.2.2 (several workers of one
+//! scan) and §8.2.5 (scans that load for themselves). The idea is that of Zukowski et al., VLDB
+//! 2007.
+//!
+//! A table is cut into *units*. A scan whose rows may come in any order registers with *strokes*: a
+//! unit each, and which of its blocks the scan needs. Its workers [`take`](Cooperation::take)
+//! strokes, first those that are in the pool. What is not is loaded for short scans first, and of
+//! what a scan needs that is loaded first which serves many others. The manager decides and does
+//! nothing: the host loads, tells which pages come and go, and keeps who waits.
+//!
+//! ```
+//! use pagecast_core::cooperation::{Cooperation, CooperationConfig, Stroke, Take, Unit};
+//! use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+//!
+//! let config = CooperationConfig::of(8, 4, 128, 2);
+//! let memory: Vec<AtomicU64> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+//! let mut manager = Cooperation::format(memory, config)?;
+//!
+//! // Four row groups of 100 blocks. One scan reads the first 20 of each, another 50 of the last two.
+//! let unit = |group: u32| Unit { relation: RelationId(7), first: 100 * group, blocks: 100 };
+//! let narrow: Vec<Stroke> = (0..4).map(|group| Stroke { unit: unit(group), need: &[(1 << 20) - 1] }).collect();
+//! let wide: Vec<Stroke> = (2..4).map(|group| Stroke { unit: unit(group), need: &[(1 << 50) - 1] }).collect();
+//! let pool_is_empty = |_: PageId| false;
+//! let long = manager.register(&narrow, 1, 0, pool_is_empty)?;
+//! let short = manager.register(&wide, 1, 0, pool_is_empty)?;
+//! assert_eq!(manager.take(long, 0), Take::Wait);
+//! assert_eq!(manager.take(short, 0), Take::Wait);
+//!
+//! // The scan with less left comes first. Its load brings what the other needs of the unit, too.
+//! let load = manager.next_load(10).unwrap();
+//! assert_eq!((load.member, load.stroke), (short, 0));
+//! let mut pages = Vec::new();
+//! manager.pages(&load, |page| pages.push(page));
+//! assert_eq!(pages.len(), 50);
+//! pages.iter().for_each(|&page| manager.arrived(page));
+//! manager.loaded(&load, 20);
+//! let mut woken = Vec::new();
+//! manager.wake(|member| woken.push(member));
+//! assert_eq!(woken, [long, short]);
+//! assert_eq!(manager.take(long, 20), Take::Stroke { stroke: 2, resident: true, shared: true });
+//! assert_eq!(manager.take(short, 20), Take::Stroke { stroke: 0, resident: true, shared: false });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bits;
+mod error;
+mod layout;
+mod loads;
+mod manager;
+mod members;
+#[cfg(pagecast_shuttle)]
+pub mod mistake;
+mod relevance;
+mod state;
+mod strokes;
+mod units;
+
+pub use crate::predictor::FormatError;
+pub use error::{Refusal, StrokeFault};
+pub use layout::CooperationConfig;
+pub use manager::Cooperation;
+
+use crate::{RelationId, Tick};
+use layout::header;
+
+/// A stretch of blocks of a relation, say a row group. The same three numbers are the same unit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Unit {
+    /// The relation.
+    pub relation: RelationId,
+    /// The first block.
+    pub first: u32,
+    /// How many blocks; neighbouring units may have blocks in common.
+    pub blocks: u32,
+}
+
+/// What is handed out at once: blocks of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stroke<'a> {
+    /// The unit.
+    pub unit: Unit,
+    /// Bit `i` of word `w` stands for block `first + 64 * w + i`. Words that are missing are 0. A
+    /// stroke without blocks may be handed out at once.
+    pub need: &'a [u64],
+}
+
+/// A member of the cooperation: a registered scan. A slot and the generation of its use, so that a
+/// stale name is recognised.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MemberId {
+    slot: u32,
+    generation: u32,
+}
+
+impl MemberId {
+    /// No member ever has this name.
+    pub const NOBODY: Self = Self { slot: u32::MAX, generation: 0 };
+
+    /// Slot and generation in one word.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        crate::words::join(self.slot, self.generation)
+    }
+
+    /// The name with this packed form.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Self {
+        let (slot, generation) = crate::words::split(raw);
+        Self { slot, generation }
+    }
+
+    /// The slot, below the configuration's number of scans. Reused after the scan finished.
+    #[inline]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
+/// The answer to a worker that wants a stroke.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Take {
+    /// Read this one.
+    Stroke {
+        /// Its number, from 0 in the order of registration.
+        stroke: u32,
+        /// Whether all of it is in the pool, as far as is known.
+        resident: bool,
+        /// Whether a load or read for another scan brought it.
+        shared: bool,
+    },
+    /// Nothing may be handed out now. The worker is woken and asks again.
+    Wait,
+    /// Nothing is needed any more, and nothing is out that could be given back.
+    End,
+}
+
+/// A load that the host is to begin: pages of one unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// For whom it was chosen.
+    pub member: MemberId,
+    /// The stroke of this member that is deliverable after it.
+    pub stroke: u32,
+    unit: u32,
+    sequence: u64,
+    since: Tick,
+}
+
+/// Who loads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loading {
+    /// The manager chooses loads, of which the host has so many under way at most.
+    Manager {
+        /// At least 1.
+        outstanding: u32,
+    },
+    /// Each scan reads what is missing for itself.
+    Opportunistic,
+}
+
+/// How the manager works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Who loads.
+    pub loading: Loading,
+    /// A scan with fewer available strokes per worker starves.
+    pub starved: u32,
+    /// How many loads a waiting scan sees end before it reads for itself; `None` for ever.
+    pub patience: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { loading: Loading::Manager { outstanding: 1 }, starved: 2, patience: None }
+    }
+}
+
+/// A registered scan, as seen at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberView {
+    /// Its name.
+    pub id: MemberId,
+    /// How many workers take its strokes.
+    pub workers: u32,
+    /// How many strokes it was registered with.
+    pub strokes: u32,
+    /// Strokes that are needed: neither handed out nor done.
+    pub left: u32,
+    /// Strokes that are handed out.
+    pub out: u32,
+    /// Needed strokes that may be handed out.
+    pub available: u32,
+    /// Whether a worker waits.
+    pub waiting: bool,
+    /// Whether it starves.
+    pub starved: bool,
+    /// Strokes that loads or reads for others have brought.
+    pub shared: u64,
+}

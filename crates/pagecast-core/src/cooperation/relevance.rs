@@ -1,0 +1,192 @@
+//! What is best: which stroke to hand out, for whom to load, and what.
+//!
+//! The functions are those of Figure 3.3 of the thesis, by the counts that needs keep: `U` and `L`
+//! are sizes of sets of members, `P` is a count of pages.
+
+use super::bits::{Bits, numbers};
+use super::members::Member;
+use super::state::State;
+use super::units::{Need, UnitRecord};
+use crate::Tick;
+use core::cmp::Ordering;
+
+/// How many strokes are compared by the pages of all that would be loaded; the others only by a
+/// bound on that.
+const EXACT: usize = 16;
+
+/// A number of scans for a number of pages, and what decides between equals.
+#[derive(Clone, Copy)]
+struct Worth {
+    scans: u32,
+    pages: u32,
+    interested: u32,
+}
+
+impl Worth {
+    /// Greater: more scans a page, then more interested ones.
+    #[inline]
+    fn compare(self, other: Self) -> Ordering {
+        let own = u64::from(self.scans) * u64::from(other.pages);
+        let others = u64::from(other.scans) * u64::from(self.pages);
+        own.cmp(&others).then(self.interested.cmp(&other.interested))
+    }
+}
+
+/// A stroke that may be loaded.
+#[derive(Clone, Copy)]
+struct Candidate {
+    number: u32,
+    worth: Worth,
+}
+
+impl Candidate {
+    /// Whether it is better than `other`: worth more, or as much with a lower number.
+    #[inline]
+    fn precedes(self, other: Self) -> bool {
+        self.worth.compare(other.worth).then(other.number.cmp(&self.number)).is_gt()
+    }
+}
+
+impl<'a> Member<'a> {
+    /// The available stroke with the most resident pages per interested scan (UseRelevance); of
+    /// equals the one with the lowest number.
+    pub(super) fn stroke_to_use(self) -> Option<u32> {
+        let mut best: Option<(u32, u64, u64)> = None;
+        for number in self.ready().iter() {
+            let Some((_, need)) = self.place(number) else { continue };
+            let pages = u64::from(need.pages().saturating_sub(need.missing()));
+            let scans = u64::from(need.sharers().len().max(1));
+            if best.is_none_or(|(_, most, least)| pages * least > most * scans) {
+                best = Some((number, pages, scans));
+            }
+        }
+        best.map(|(number, ..)| number)
+    }
+
+    /// The stroke that the scan does best to read for itself: one that nobody reads or loads if
+    /// there is any, then the one with the most starved interested scans per missing page of its
+    /// own need.
+    pub(super) fn stroke_to_read(self) -> Option<u32> {
+        let starved = self.state.starved();
+        let mut best: Option<(bool, Candidate)> = None;
+        for number in self.missing() {
+            let Some((unit, need)) = self.place(number) else { continue };
+            let alone = unit.load() == 0 && unit.reading() == 0;
+            let candidate = Candidate { number, worth: bound(need, starved) };
+            if best.is_none_or(|(other, best)| if alone == other { candidate.precedes(best) } else { alone }) {
+                best = Some((alone, candidate));
+            }
+        }
+        best.map(|(_, best)| best.number)
+    }
+
+    /// Needed strokes that may not be handed out yet.
+    fn missing(self) -> impl Iterator<Item = u32> + use<'a> {
+        numbers(self.needed().words().zip(self.ready().words()).map(|(needed, ready)| needed & !ready))
+    }
+
+    /// The stroke with the highest LoadRelevance among those whose unit is not being loaded. Those
+    /// that nobody reads come first.
+    pub(super) fn stroke_to_load(self) -> Option<u32> {
+        self.best_to_load(true).or_else(|| self.best_to_load(false))
+    }
+
+    fn best_to_load(self, alone: bool) -> Option<u32> {
+        let starved = self.state.starved();
+        let mut candidates: [Option<Candidate>; EXACT] = [None; EXACT];
+        for number in self.missing() {
+            let Some((unit, need)) = self.place(number) else { continue };
+            if unit.load() == 0 && (unit.reading() == 0) == alone {
+                insert(&mut candidates, Candidate { number, worth: bound(need, starved) });
+            }
+        }
+        let mut best: Option<Candidate> = None;
+        for candidate in candidates.into_iter().flatten() {
+            // None of those that follow can be better: their bounds are no higher.
+            if best.is_some_and(|best| !candidate.precedes(best)) {
+                break;
+            }
+            let Some((unit, need)) = self.place(candidate.number) else { continue };
+            let pages = unit.gather(need, starved);
+            let exact = Candidate { worth: Worth { pages, ..candidate.worth }, ..candidate };
+            if best.is_none_or(|best| exact.precedes(best)) {
+                best = Some(exact);
+            }
+        }
+        best.map(|best| best.number)
+    }
+
+    /// CscanRelevance: short scans first, and waiting counts.
+    fn relevance(self, now: Tick) -> f64 {
+        let (running, _) = self.state.counts();
+        let load_ticks = self.state.load_ticks();
+        let waits = self.state.waiting().has(self.slot) && load_ticks > 0.0;
+        let waiting = if waits { now.saturating_sub(self.since()) as f64 / load_ticks } else { 0.0 };
+        waiting / f64::from(running.max(1)) - f64::from(self.left())
+    }
+}
+
+impl<'a> State<'a> {
+    /// The stroke to load next: of the most relevant starved scan for which anything can be loaded.
+    pub(super) fn choose_load(self, now: Tick) -> Option<(Member<'a>, u32)> {
+        let mut last: Option<(f64, u32)> = None;
+        // One round for each member at most: those without anything to load are passed.
+        for _ in 0..self.layout.config.scans {
+            let mut next: Option<(f64, Member<'a>)> = None;
+            for member in self.starved().iter().filter_map(|slot| self.slot(slot)) {
+                if member.available().saturating_add(member.loads()) >= member.enough() {
+                    continue;
+                }
+                let relevance = member.relevance(now);
+                let follows =
+                    last.is_none_or(|(value, slot)| relevance < value || (relevance == value && member.slot > slot));
+                if follows && next.is_none_or(|(value, _)| relevance > value) {
+                    next = Some((relevance, member));
+                }
+            }
+            let (relevance, member) = next?;
+            if let Some(stroke) = member.stroke_to_load() {
+                return Some((member, stroke));
+            }
+            last = Some((relevance, member.slot));
+        }
+        None
+    }
+}
+
+impl UnitRecord<'_> {
+    /// Gathers the blocks of all needs that a load for `need` serves, namely those of starved scans
+    /// that have a block in common with it; how many of them are missing. The unit is not being
+    /// loaded.
+    pub(super) fn gather(self, need: Need<'_>, starved: Bits<'_>) -> u32 {
+        let wanted = self.wanted();
+        wanted.clear();
+        wanted.add_all(need.mask());
+        for other in self.needs().filter(|other| other.members().meets(starved) && other.meets(need)) {
+            wanted.add_all(other.mask());
+        }
+        wanted.len() - wanted.common(self.resident())
+    }
+}
+
+/// The best that loading for `need` can be: as many starved scans as have a block in common with
+/// it, and no pages but its own.
+#[inline]
+fn bound(need: Need<'_>, starved: Bits<'_>) -> Worth {
+    let sharers = need.sharers();
+    let scans = sharers.common(starved).max(1);
+    Worth { scans, pages: need.missing().max(1), interested: sharers.len() }
+}
+
+/// Puts a candidate at its place among the best ones, if it is one of them.
+fn insert(best: &mut [Option<Candidate>; EXACT], candidate: Candidate) {
+    let precedes = |held: &Option<Candidate>| held.is_none_or(|held| candidate.precedes(held));
+    if !best.last().is_some_and(precedes) {
+        return;
+    }
+    let place = best.iter().position(precedes).unwrap_or(EXACT);
+    let mut carried = Some(candidate);
+    for held in best.iter_mut().skip(place) {
+        core::mem::swap(held, &mut carried);
+    }
+}

@@ -1,0 +1,145 @@
+//! The manager's memory as a whole: options, counts, sets of members, stretches of the arena.
+
+use super::bits::Bits;
+use super::layout::{Layout, header};
+use super::{Loading, Options};
+use crate::arena::Arena;
+use crate::words::{NIL, Words, join, split};
+
+/// Numbers of the sets of members.
+const REGISTERED: usize = 0;
+const WAITING: usize = 1;
+const STARVED: usize = 2;
+const SERVABLE: usize = 3;
+
+/// How much a load's duration moves the smoothed one.
+const LOAD_KEEP: f64 = 0.875;
+
+/// The memory of a manager, under the host's lock.
+#[derive(Clone, Copy)]
+pub(super) struct State<'a> {
+    pub(super) words: Words<'a>,
+    pub(super) layout: &'a Layout,
+}
+
+impl<'a> State<'a> {
+    fn set(self, number: usize) -> Bits<'a> {
+        Bits { words: self.words, at: self.layout.set(number), count: self.layout.set_words }
+    }
+
+    pub(super) fn registered(self) -> Bits<'a> {
+        self.set(REGISTERED)
+    }
+
+    /// Members a worker of which was told to wait and not woken since.
+    pub(super) fn waiting(self) -> Bits<'a> {
+        self.set(WAITING)
+    }
+
+    pub(super) fn starved(self) -> Bits<'a> {
+        self.set(STARVED)
+    }
+
+    /// Members whom `take` would not tell to wait.
+    pub(super) fn servable(self) -> Bits<'a> {
+        self.set(SERVABLE)
+    }
+
+    pub(super) fn clear_sets(self) {
+        (REGISTERED..=SERVABLE).for_each(|set| self.set(set).clear());
+    }
+
+    pub(super) fn options(self) -> Options {
+        let (starved, outstanding) = split(self.words.get(header::STARVED_OUTSTANDING));
+        let (patience, opportunistic) = split(self.words.get(header::PATIENCE_LOADING));
+        let loading = if opportunistic == 1 { Loading::Opportunistic } else { Loading::Manager { outstanding } };
+        Options { loading, starved, patience: (patience != NIL).then_some(patience) }
+    }
+
+    pub(super) fn set_options(self, options: Options) {
+        let (outstanding, opportunistic) = match options.loading {
+            Loading::Manager { outstanding } => (outstanding, 0),
+            Loading::Opportunistic => (0, 1),
+        };
+        self.words.set(header::STARVED_OUTSTANDING, join(options.starved, outstanding));
+        self.words.set(header::PATIENCE_LOADING, join(options.patience.unwrap_or(NIL), opportunistic));
+    }
+
+    /// The mean duration of a load, in ticks; 0 while none has ended.
+    pub(super) fn load_ticks(self) -> f64 {
+        let ticks = f64::from_bits(self.words.get(header::LOAD_TICKS));
+        if ticks > 0.0 && ticks.is_finite() { ticks } else { 0.0 }
+    }
+
+    pub(super) fn learn_load_ticks(self, ticks: u64) {
+        let (old, new) = (self.load_ticks(), ticks as f64);
+        let smoothed = if old > 0.0 { LOAD_KEEP * old + (1.0 - LOAD_KEEP) * new } else { new };
+        self.words.set(header::LOAD_TICKS, smoothed.to_bits());
+    }
+
+    /// Loads that have ended, and those under way.
+    pub(super) fn loads(self) -> (u32, u32) {
+        split(self.words.get(header::ENDED_UNDER_WAY))
+    }
+
+    pub(super) fn set_loads(self, ended: u32, under_way: u32) {
+        self.words.set(header::ENDED_UNDER_WAY, join(ended, under_way));
+    }
+
+    /// Registered scans, and units in use.
+    pub(super) fn counts(self) -> (u32, u32) {
+        split(self.words.get(header::MEMBERS_UNITS))
+    }
+
+    pub(super) fn set_counts(self, members: u32, units: u32) {
+        self.words.set(header::MEMBERS_UNITS, join(members, units));
+    }
+
+    fn arena(self) -> Arena<'a> {
+        Arena::new(self.words, header::FREE_ARENA, self.layout.arena_at..self.layout.end)
+    }
+
+    pub(super) fn clear_arena(self) {
+        self.arena().clear();
+        self.words.set(header::USED, 0);
+    }
+
+    /// A stretch of `count` words, all 0.
+    pub(super) fn allocate(self, count: usize) -> Option<u32> {
+        let at = self.arena().allocate(u32::try_from(count).ok()?)?;
+        (0..count).for_each(|index| self.words.set(at as usize + index, 0));
+        self.words.set(header::USED, self.words.get(header::USED).wrapping_add(count as u64));
+        Some(at)
+    }
+
+    pub(super) fn release(self, at: usize, count: usize) {
+        if let (Ok(at), Ok(count)) = (u32::try_from(at), u32::try_from(count)) {
+            self.arena().release(at, count);
+            self.words.set(header::USED, self.words.get(header::USED).wrapping_sub(u64::from(count)));
+        }
+    }
+
+    pub(super) fn free_words(self) -> u64 {
+        u64::from(self.layout.config.words).saturating_sub(self.words.get(header::USED))
+    }
+
+    #[inline]
+    pub(super) fn upper(self, at: usize) -> u32 {
+        split(self.words.get(at)).0
+    }
+
+    #[inline]
+    pub(super) fn lower(self, at: usize) -> u32 {
+        split(self.words.get(at)).1
+    }
+
+    #[inline]
+    pub(super) fn set_upper(self, at: usize, value: u32) {
+        self.words.set(at, join(value, self.lower(at)));
+    }
+
+    #[inline]
+    pub(super) fn set_lower(self, at: usize, value: u32) {
+        self.words.set(at, join(self.upper(at), value));
+    }
+}
