@@ -3,7 +3,9 @@
 use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{Member, stretch_words};
 use super::state::State;
-use super::{CooperationConfig, FormatError, Load, MemberId, MemberView, Options, Refusal, Stroke, StrokeFault, Take};
+use super::{
+    CooperationConfig, FormatError, Load, MemberId, MemberView, Options, Refusal, Stroke, StrokeFault, Take, Usage,
+};
 use crate::sync::atomic::{AtomicU64, Ordering::Release};
 use crate::words::{NIL, Words};
 use crate::{PageId, Tick};
@@ -277,9 +279,12 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         state.registered().iter().filter_map(|slot| state.slot(slot)).map(view).for_each(visit);
     }
 
-    /// Scans that were refused because something was full.
-    pub fn refused(&self) -> u64 {
-        self.state().words.get(header::REFUSED)
+    /// How much of the memory is in use.
+    pub fn usage(&self) -> Usage {
+        let state = self.state();
+        let (scans, units) = state.counts();
+        let words = u64::from(self.layout.config.words).saturating_sub(state.free_words());
+        Usage { scans, units, words, loads: state.loads().1, refused: state.words.get(header::REFUSED) }
     }
 }
 

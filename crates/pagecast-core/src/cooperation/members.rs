@@ -13,7 +13,7 @@ const GENERATION_NEXT: usize = 0;
 const STRETCH_STROKES: usize = 1;
 const LEFT_AVAILABLE: usize = 2;
 const OUT_WORKERS: usize = 3;
-/// Loads under way that were chosen for it, and whether it has several strokes with one need.
+/// Loads under way that were chosen for it, and whether it has several strokes of one unit.
 const LOADS_TWINS: usize = 4;
 const SHARED: usize = 5;
 const SINCE: usize = 6;

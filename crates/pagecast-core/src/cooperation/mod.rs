@@ -199,3 +199,18 @@ pub struct MemberView {
     /// Strokes that loads or reads for others have brought.
     pub shared: u64,
 }
+
+/// How much a manager holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Registered scans.
+    pub scans: u32,
+    /// Units that they need, or that are being loaded.
+    pub units: u32,
+    /// Words for strokes and units, of the configuration's `words`.
+    pub words: u64,
+    /// Loads under way.
+    pub loads: u32,
+    /// Scans that were refused since the start because something was full.
+    pub refused: u64,
+}

@@ -112,9 +112,10 @@ impl<'a> Member<'a> {
         let Some((unit, need)) = stroke.place() else { return };
         stroke.mark(NEEDED, true);
         need.set_head(push(stroke, need.head()));
-        if !need.members().put(self.slot, true) {
+        if unit.needs().any(|other| other.members().has(self.slot)) {
             self.set_twins(1);
         }
+        need.members().put(self.slot, true);
         for other in unit.needs().filter(|other| other.meets(need)) {
             other.sharers().put(self.slot, true);
         }

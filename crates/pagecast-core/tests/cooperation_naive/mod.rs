@@ -1,0 +1,403 @@
+//! A second manager of cooperation: plain collections, every figure computed anew from them when it
+//! is asked for. Slow, and easy to read.
+
+use pagecast_core::PageId;
+use pagecast_core::cooperation::{Loading, MemberId, MemberView, Options, Stroke, Take, Unit};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// As many candidates are compared exactly, as in the manager.
+const EXACT: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Needed,
+    /// Handed out; by whom and when it began to be read, if pages are missing.
+    Out(Option<u64>),
+    Done,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) unit: Unit,
+    pub(crate) pages: BTreeSet<PageId>,
+    pub(crate) state: State,
+    granted: bool,
+    superfluous: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) id: MemberId,
+    pub(crate) parts: Vec<Part>,
+    workers: u32,
+    waiting: bool,
+    since: u64,
+    patient_from: u32,
+    shared: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Under {
+    pub(crate) member: MemberId,
+    pub(crate) stroke: u32,
+    pub(crate) unit: Unit,
+    wanted: BTreeSet<PageId>,
+    since: u64,
+}
+
+type NeedKey = (u32, u32, u32, Vec<PageId>);
+
+#[derive(Debug)]
+pub(crate) struct Naive {
+    pub(crate) options: Options,
+    pub(crate) scans: BTreeMap<u32, Scan>,
+    pub(crate) resident: BTreeSet<PageId>,
+    pub(crate) loads: Vec<Under>,
+    ended: u32,
+    load_ticks: f64,
+    hand_outs: u64,
+    unit_loaders: HashMap<Unit, Option<MemberId>>,
+    need_loaders: HashMap<NeedKey, Option<MemberId>>,
+}
+
+/// The blocks of a need-mask.
+fn pages(stroke: &Stroke<'_>) -> BTreeSet<PageId> {
+    let unit = stroke.unit;
+    let has = |index: u32| stroke.need.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1);
+    (0..unit.blocks).filter(|&index| has(index)).map(|index| PageId::new(unit.relation, unit.first + index)).collect()
+}
+
+impl Part {
+    fn key(&self) -> NeedKey {
+        (self.unit.relation.0, self.unit.first, self.unit.blocks, self.pages.iter().copied().collect())
+    }
+
+    /// Whether the two concern each other.
+    fn meets(&self, other: &Part) -> bool {
+        self.unit == other.unit && (self.pages == other.pages || !self.pages.is_disjoint(&other.pages))
+    }
+
+    fn is_needed(&self) -> bool {
+        self.state == State::Needed
+    }
+}
+
+/// Scans for pages, compared as a fraction, then scans interested.
+fn compare(a: (u64, u64, u64), b: (u64, u64, u64)) -> Ordering {
+    (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2))
+}
+
+impl Naive {
+    pub(crate) fn new() -> Self {
+        Self {
+            options: Options::default(),
+            scans: BTreeMap::new(),
+            resident: BTreeSet::new(),
+            loads: Vec::new(),
+            ended: 0,
+            load_ticks: 0.0,
+            hand_outs: 0,
+            unit_loaders: HashMap::new(),
+            need_loaders: HashMap::new(),
+        }
+    }
+
+    fn missing(&self, part: &Part) -> u64 {
+        part.pages.iter().filter(|page| !self.resident.contains(page)).count() as u64
+    }
+
+    fn is_ready(&self, part: &Part) -> bool {
+        part.is_needed() && (part.granted || self.missing(part) == 0)
+    }
+
+    pub(crate) fn available(&self, scan: &Scan) -> u32 {
+        scan.parts.iter().filter(|part| self.is_ready(part)).count() as u32
+    }
+
+    fn left(scan: &Scan) -> u32 {
+        scan.parts.iter().filter(|part| part.is_needed()).count() as u32
+    }
+
+    fn out(scan: &Scan) -> u32 {
+        scan.parts.iter().filter(|part| matches!(part.state, State::Out(_))).count() as u32
+    }
+
+    fn enough(&self, scan: &Scan) -> u32 {
+        (self.options.starved * scan.workers).min(Self::left(scan))
+    }
+
+    fn is_starved(&self, scan: &Scan) -> bool {
+        self.available(scan) < self.enough(scan)
+    }
+
+    fn reads_for_itself(&self, scan: &Scan) -> bool {
+        let patient = |patience| scan.waiting && self.ended - scan.patient_from >= patience;
+        self.options.loading == Loading::Opportunistic || self.options.patience.is_some_and(patient)
+    }
+
+    pub(crate) fn is_servable(&self, scan: &Scan) -> bool {
+        let left = Self::left(scan);
+        self.available(scan) > 0 || left == 0 && Self::out(scan) == 0 || left > 0 && self.reads_for_itself(scan)
+    }
+
+    fn is_loading(&self, unit: Unit) -> bool {
+        self.loads.iter().any(|load| load.unit == unit)
+    }
+
+    fn is_read(&self, unit: Unit) -> bool {
+        let reads = |part: &Part| part.unit == unit && matches!(part.state, State::Out(Some(_)));
+        self.scans.values().any(|scan| scan.parts.iter().any(reads))
+    }
+
+    /// Scans with a needed stroke that shares a block with `part`.
+    fn sharers<'a>(&'a self, part: &'a Part) -> impl Iterator<Item = &'a Scan> {
+        self.scans.values().filter(|scan| scan.parts.iter().any(|other| other.is_needed() && other.meets(part)))
+    }
+
+    /// What is known of units and needs that nobody refers to is forgotten.
+    fn forget(&mut self) {
+        let parts = || self.scans.values().flat_map(|scan| &scan.parts).filter(|part| part.state != State::Done);
+        let units: Vec<Unit> = parts().map(|part| part.unit).chain(self.loads.iter().map(|load| load.unit)).collect();
+        let needs: Vec<NeedKey> = parts().map(Part::key).collect();
+        self.unit_loaders.retain(|unit, _| units.contains(unit));
+        self.need_loaders.retain(|need, _| needs.contains(need));
+    }
+
+    pub(crate) fn register(&mut self, id: MemberId, strokes: &[Stroke<'_>], workers: u32, now: u64) {
+        let part = |stroke: &Stroke<'_>| Part {
+            unit: stroke.unit,
+            pages: pages(stroke),
+            state: State::Needed,
+            granted: false,
+            superfluous: false,
+        };
+        let parts: Vec<Part> = strokes.iter().map(part).collect();
+        for part in &parts {
+            let loader = *self.unit_loaders.entry(part.unit).or_default();
+            self.need_loaders.entry(part.key()).or_insert(loader);
+        }
+        let scan = Scan { id, parts, workers: workers.max(1), waiting: false, since: now, patient_from: 0, shared: 0 };
+        assert!(self.scans.insert(id.slot(), scan).is_none(), "a slot is used twice");
+    }
+
+    fn find(&self, id: MemberId) -> Option<&Scan> {
+        self.scans.get(&id.slot()).filter(|scan| scan.id == id)
+    }
+
+    fn find_mut(&mut self, id: MemberId) -> Option<&mut Scan> {
+        self.scans.get_mut(&id.slot()).filter(|scan| scan.id == id)
+    }
+
+    pub(crate) fn take(&mut self, id: MemberId, now: u64) -> Take {
+        let Some(scan) = self.find(id) else { return Take::End };
+        if Self::left(scan) == 0 && Self::out(scan) == 0 {
+            return Take::End;
+        }
+        let use_relevance = |part: &Part| {
+            let resident = part.pages.len() as u64 - self.missing(part);
+            (resident, self.sharers(part).count().max(1) as u64, 0)
+        };
+        let mut chosen = None;
+        for (number, part) in scan.parts.iter().enumerate().filter(|(_, part)| self.is_ready(part)) {
+            if chosen.is_none_or(|(_, best)| compare(use_relevance(part), best).is_gt()) {
+                chosen = Some((number, use_relevance(part)));
+            }
+        }
+        let mut chosen = chosen.map(|(number, _)| number);
+        if chosen.is_none() && self.reads_for_itself(scan) {
+            let missing = || scan.parts.iter().enumerate().filter(|(_, part)| part.is_needed());
+            let alone = |part: &Part| !self.is_loading(part.unit) && !self.is_read(part.unit);
+            let is_any_alone = missing().any(|(_, part)| alone(part));
+            let mut candidates: Vec<_> = missing().filter(|(_, part)| alone(part) == is_any_alone).collect();
+            candidates.sort_by(|a, b| compare(self.bound(b.1), self.bound(a.1)));
+            chosen = candidates.first().map(|(number, _)| *number);
+        }
+        let ended = self.ended;
+        let Some(number) = chosen else {
+            let scan = self.find_mut(id).unwrap();
+            if !scan.waiting {
+                (scan.waiting, scan.since, scan.patient_from) = (true, now, ended);
+            }
+            return Take::Wait;
+        };
+        let part = &scan.parts[number];
+        let resident = self.missing(part) == 0;
+        let loader = self.need_loaders[&part.key()];
+        let shared = resident && loader.is_some_and(|loader| loader != id);
+        let (unit, order) = (part.unit, self.hand_outs);
+        self.hand_outs += 1;
+        if !resident {
+            self.unit_loaders.insert(unit, Some(id));
+        }
+        let scan = self.find_mut(id).unwrap();
+        scan.parts[number].state = State::Out((!resident).then_some(order));
+        scan.parts[number].granted = false;
+        (scan.since, scan.patient_from) = (now, ended);
+        scan.shared += u64::from(shared);
+        Take::Stroke { stroke: number as u32, resident, shared }
+    }
+
+    pub(crate) fn end_stroke(&mut self, id: MemberId, stroke: u32, consumed: bool) {
+        let Some(scan) = self.find_mut(id) else { return };
+        let Some(part) = scan.parts.get_mut(stroke as usize) else { return };
+        if matches!(part.state, State::Out(_)) {
+            part.state = if consumed || part.superfluous { State::Done } else { State::Needed };
+        }
+        self.forget();
+    }
+
+    pub(crate) fn remove(&mut self, id: MemberId, stroke: u32) {
+        let Some(scan) = self.find_mut(id) else { return };
+        let Some(part) = scan.parts.get_mut(stroke as usize) else { return };
+        match part.state {
+            State::Needed => part.state = State::Done,
+            State::Out(_) => part.superfluous = true,
+            State::Done => {}
+        }
+        self.forget();
+    }
+
+    pub(crate) fn finish(&mut self, id: MemberId) {
+        if self.find(id).is_some() {
+            self.scans.remove(&id.slot());
+        }
+        self.forget();
+    }
+
+    /// Starved scans with something in common, its own missing pages, interested scans.
+    fn bound(&self, part: &Part) -> (u64, u64, u64) {
+        let starved = self.sharers(part).filter(|scan| self.is_starved(scan)).count().max(1) as u64;
+        (starved, self.missing(part).max(1), self.sharers(part).count() as u64)
+    }
+
+    /// All that a load for `part` brings, resident or not.
+    fn wanted(&self, part: &Part) -> BTreeSet<PageId> {
+        let starved = self.scans.values().filter(|scan| self.is_starved(scan));
+        let served = starved.flat_map(|scan| &scan.parts).filter(|other| other.is_needed() && other.meets(part));
+        part.pages.iter().chain(served.flat_map(|other| &other.pages)).copied().collect()
+    }
+
+    fn stroke_to_load(&self, scan: &Scan) -> Option<usize> {
+        for read in [false, true] {
+            let is_candidate = |part: &Part| {
+                part.is_needed()
+                    && !self.is_ready(part)
+                    && !self.is_loading(part.unit)
+                    && self.is_read(part.unit) == read
+            };
+            let mut candidates: Vec<_> = scan.parts.iter().enumerate().filter(|(_, part)| is_candidate(part)).collect();
+            candidates.sort_by(|a, b| compare(self.bound(b.1), self.bound(a.1)));
+            let exact = |part: &Part| {
+                let missing = self.wanted(part).iter().filter(|page| !self.resident.contains(page)).count();
+                (self.bound(part).0, missing as u64, self.bound(part).2)
+            };
+            let mut best: Vec<_> = candidates.iter().take(EXACT).map(|(number, part)| (exact(part), *number)).collect();
+            best.sort_by(|a, b| compare(b.0, a.0).then(a.1.cmp(&b.1)));
+            if let Some((_, number)) = best.first() {
+                return Some(*number);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn next_load(&mut self, now: u64) -> Option<(MemberId, u32)> {
+        let Loading::Manager { outstanding } = self.options.loading else { return None };
+        if self.loads.len() as u32 >= outstanding.max(1) {
+            return None;
+        }
+        let own_loads = |scan: &Scan| self.loads.iter().filter(|load| load.member == scan.id).count() as u32;
+        let relevance = |scan: &Scan| {
+            let waits = scan.waiting && self.load_ticks > 0.0;
+            let waiting = if waits { (now - scan.since) as f64 / self.load_ticks } else { 0.0 };
+            waiting / f64::from(self.scans.len() as u32) - f64::from(Self::left(scan))
+        };
+        let mut triggers: Vec<&Scan> =
+            self.scans.values().filter(|scan| self.available(scan) + own_loads(scan) < self.enough(scan)).collect();
+        triggers.sort_by(|a, b| relevance(b).total_cmp(&relevance(a)));
+        let (scan, number) = triggers.iter().find_map(|scan| Some((scan, self.stroke_to_load(scan)?)))?;
+        let part = &scan.parts[number];
+        let (member, stroke, unit, wanted) = (scan.id, number as u32, part.unit, self.wanted(part));
+        self.unit_loaders.insert(unit, Some(member));
+        self.loads.push(Under { member, stroke, unit, wanted, since: now });
+        Some((member, stroke))
+    }
+
+    /// The pages of the load at `index` that are missing.
+    pub(crate) fn pages(&self, index: usize) -> Vec<PageId> {
+        self.loads[index].wanted.iter().filter(|page| !self.resident.contains(page)).copied().collect()
+    }
+
+    pub(crate) fn loaded(&mut self, index: usize, now: u64) {
+        let load = self.loads.remove(index);
+        self.ended += 1;
+        let ticks = (now - load.since) as f64;
+        self.load_ticks = if self.load_ticks > 0.0 { 0.875 * self.load_ticks + 0.125 * ticks } else { ticks };
+        if let Some(scan) = self.find_mut(load.member)
+            && scan.parts[load.stroke as usize].is_needed()
+        {
+            scan.parts[load.stroke as usize].granted = true;
+        }
+        self.forget();
+    }
+
+    pub(crate) fn arrived(&mut self, page: PageId) {
+        if !self.resident.insert(page) {
+            return;
+        }
+        let mut complete: HashMap<NeedKey, (Unit, Option<(u64, MemberId)>)> = HashMap::new();
+        for scan in self.scans.values() {
+            let parts = scan.parts.iter().filter(|part| part.state != State::Done && part.pages.contains(&page));
+            for part in parts.filter(|part| self.missing(part) == 0) {
+                let latest = &mut complete.entry(part.key()).or_insert((part.unit, None)).1;
+                if let State::Out(Some(order)) = part.state
+                    && latest.is_none_or(|(other, _)| order > other)
+                {
+                    *latest = Some((order, scan.id));
+                }
+            }
+        }
+        for (need, (unit, reader)) in &complete {
+            let reader = reader.map(|(_, reader)| reader).filter(|_| !self.is_loading(*unit));
+            self.need_loaders.insert(need.clone(), reader.or(self.unit_loaders[unit]));
+        }
+        for part in self.scans.values_mut().flat_map(|scan| &mut scan.parts) {
+            if matches!(part.state, State::Out(_)) && complete.contains_key(&part.key()) {
+                part.state = State::Out(None);
+            }
+        }
+    }
+
+    pub(crate) fn left_pool(&mut self, page: PageId) {
+        self.resident.remove(&page);
+    }
+
+    pub(crate) fn wake(&mut self) -> Vec<MemberId> {
+        let ready = |scan: &&Scan| scan.waiting && self.is_servable(scan);
+        let woken: Vec<MemberId> = self.scans.values().filter(ready).map(|scan| scan.id).collect();
+        for id in &woken {
+            self.find_mut(*id).unwrap().waiting = false;
+        }
+        woken
+    }
+
+    pub(crate) fn views(&self) -> Vec<MemberView> {
+        let view = |scan: &Scan| MemberView {
+            id: scan.id,
+            workers: scan.workers,
+            strokes: scan.parts.len() as u32,
+            left: Self::left(scan),
+            out: Self::out(scan),
+            available: self.available(scan),
+            waiting: scan.waiting,
+            starved: self.is_starved(scan),
+            shared: scan.shared,
+        };
+        self.scans.values().map(view).collect()
+    }
+
+    /// Units that somebody refers to.
+    pub(crate) fn units(&self) -> usize {
+        self.unit_loaders.len()
+    }
+}
