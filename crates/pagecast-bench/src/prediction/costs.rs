@@ -49,10 +49,11 @@ pub(crate) fn evictions() -> Result<Vec<Cost>, String> {
     for policy in POLICIES {
         for scans in SCANS {
             let ns = work(policy, scans, EVICTIONS);
-            let instructions = match (counted(policy, scans, 0)?, counted(policy, scans, COUNTED_EVICTIONS)?) {
-                (Some(without), Some(with)) => Some(with.saturating_sub(without) / u64::from(COUNTED_EVICTIONS)),
-                _ => None,
-            };
+            let instructions =
+                match (counted(COUNTED, policy, scans, 0)?, counted(COUNTED, policy, scans, COUNTED_EVICTIONS)?) {
+                    (Some(without), Some(with)) => Some(with.saturating_sub(without) / u64::from(COUNTED_EVICTIONS)),
+                    _ => None,
+                };
             let shown = instructions.map_or("valgrind is not installed".into(), |count| count.to_string());
             println!("| `{policy}` | {scans} | {ns:.0} | {shown} |");
             costs.push(Cost { policy, scans, ns, instructions });
@@ -159,13 +160,14 @@ fn memory(config: &PredictorConfig) -> Arc<[AtomicU64]> {
     (0..config.words()).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// The instructions of a run of this program with so many evictions; `None` without valgrind.
-fn counted(policy: &str, scans: u32, evictions: u32) -> Result<Option<u64>, String> {
+/// The instructions of a run of this program with so many evictions or choices, which `flag` asks
+/// for; `None` without valgrind.
+pub(crate) fn counted(flag: &str, what: &str, size: u32, times: u32) -> Result<Option<u64>, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args([COUNTED, policy, &scans.to_string(), &evictions.to_string()])
+        .args([flag, what, &size.to_string(), &times.to_string()])
         .output();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

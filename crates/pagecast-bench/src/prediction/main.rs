@@ -13,12 +13,14 @@
 //! | `sensitivity` | scans alone with each free choice of the simulation varied |
 //! | `coarsening` | bitmap scans that are kept in fewer words than they need |
 //! | `costs` | a victim, a registration, the memory of many scans |
+//! | `cooperation` | a choice of the manager of cooperation among many units and scans |
 //!
 //! What must hold of them is checked cell by cell; the last table says where it does not, and by
 //! how much.
 
 mod cells;
 mod coarsening;
+mod cooperation;
 mod costs;
 mod goals;
 mod online;
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-const PARTS: [&str; 7] = ["cells", "points", "index", "sampling", "sensitivity", "coarsening", "costs"];
+const PARTS: [&str; 8] = ["cells", "points", "index", "sampling", "sensitivity", "coarsening", "costs", "cooperation"];
 
 #[derive(Default)]
 struct Arguments {
@@ -55,6 +57,8 @@ struct Arguments {
     only: Vec<String>,
     /// Policy, scans and evictions of a run whose instructions another process counts.
     counted: Option<(String, u32, u32)>,
+    /// The same of choices of the manager of cooperation: which, column sets, how many.
+    counted_choices: Option<(String, u32, u32)>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -74,6 +78,9 @@ fn arguments() -> Result<Arguments, String> {
                 }
             }
             costs::COUNTED => parsed.counted = Some((value()?, number(value()?)?, number(value()?)?)),
+            cooperation::COUNTED => {
+                parsed.counted_choices = Some((value()?, number(value()?)?, number(value()?)?));
+            }
             _ => {
                 return Err(format!(
                     "unknown flag {flag}; there are --json FILE, --seed N, --only PART,... and --quick"
@@ -88,6 +95,9 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if let Some((policy, scans, evictions)) = &arguments.counted {
         costs::work(policy, *scans, *evictions);
         return Ok(());
+    }
+    if let Some((kind, sets, choices)) = &arguments.counted_choices {
+        return cooperation::work(kind, *sets, *choices).map(|_| ());
     }
     println!("seed {}", arguments.seed);
     let (mut tables, mut cells, mut checks) = (serde_json::Map::new(), Vec::new(), Vec::new());
@@ -128,6 +138,7 @@ fn measured(
         "sensitivity" if !quick => vec![("sensitivity", sensitivity_json(seed)?)],
         "coarsening" if !quick => vec![("coarsening", coarsening_json(seed)?)],
         "costs" => costs_json(checks)?,
+        "cooperation" => vec![("choices", cooperation_json(checks)?)],
         _ => vec![],
     };
     Ok(tables.into_iter().map(|(name, table)| (name.to_owned(), table)).collect())
@@ -154,6 +165,16 @@ fn coarsening_json(seed: u64) -> Result<Value, String> {
         })
     };
     Ok(coarsening::measure(seed)?.iter().map(row).collect())
+}
+
+fn cooperation_json(checks: &mut Vec<Check>) -> Result<Value, String> {
+    let row = |cost: &cooperation::Cost| {
+        json!({
+            "choice": cost.kind, "column_sets": cost.sets, "us": cost.us, "instructions": cost.instructions,
+            "bytes_per_unit_and_scan": cost.bytes,
+        })
+    };
+    Ok(cooperation::choices(checks)?.iter().map(row).collect())
 }
 
 fn costs_json(checks: &mut Vec<Check>) -> Result<Vec<(&'static str, Value)>, String> {

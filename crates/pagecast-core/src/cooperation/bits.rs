@@ -1,6 +1,7 @@
 //! Sets of small numbers as bits of the manager's memory: blocks of a unit, strokes of a scan,
 //! scans.
 
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::words::Words;
 
 /// A set; a number past its words is never in it.
@@ -37,7 +38,8 @@ impl<'a> Bits<'a> {
 
     #[inline]
     pub(super) fn words(self) -> impl Iterator<Item = u64> + use<'a> {
-        (0..self.count).map(move |index| self.words.get(self.at + index))
+        let words = self.words.0.get(self.at..self.at.saturating_add(self.count)).unwrap_or(&[]);
+        words.iter().map(|word| word.load(Relaxed))
     }
 
     pub(super) fn clear(self) {

@@ -16,7 +16,8 @@ impl<'a> State<'a> {
             return None;
         }
         let (member, stroke) = self.choose_load(now)?;
-        let (unit, need) = member.place(stroke)?;
+        let need = member.need(stroke)?;
+        let unit = self.unit(need.unit())?;
         let sequence = self.words.get(header::LOADS).wrapping_add(1).max(1);
         self.words.set(header::LOADS, sequence);
         self.set_loads(ended, under_way.wrapping_add(1));

@@ -163,7 +163,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
             member.refresh();
             return Take::Wait;
         };
-        let need = member.place(stroke).map(|(_, need)| need);
+        let need = member.need(stroke);
         let resident = need.is_some_and(|need| need.missing() == 0);
         let loader = need.map_or(MemberId::NOBODY.raw(), |need| need.loader());
         let shared = resident && loader != MemberId::NOBODY.raw() && loader != member.id().raw();

@@ -2,7 +2,8 @@
 
 use super::bits::Bits;
 use super::layout::{STROKE_WORDS, stroke_words};
-use super::state::State;
+use super::needs::Need;
+use super::state::{State, half};
 use super::strokes::StrokeRecord;
 use super::{Loading, MemberId};
 use crate::Tick;
@@ -27,24 +28,6 @@ pub(super) struct Member<'a> {
     at: usize,
     pub(super) slot: u32,
 }
-
-/// A half of a word of a record: how it is read, and written if it changes.
-macro_rules! half {
-    ($(#[$doc:meta])* $get:ident, $read:ident, $word:expr $(, $set:ident, $write:ident)?) => {
-        $(#[$doc])*
-        #[inline]
-        pub(super) fn $get(self) -> u32 {
-            self.state.$read(self.at + $word)
-        }
-        $(
-            #[inline]
-            pub(super) fn $set(self, value: u32) {
-                self.state.$write(self.at + $word, value);
-            }
-        )?
-    };
-}
-pub(super) use half;
 
 impl<'a> State<'a> {
     #[inline]
@@ -103,7 +86,14 @@ impl<'a> Member<'a> {
     #[inline]
     pub(super) fn stroke(self, number: u32) -> Option<StrokeRecord<'a>> {
         let at = self.stretch() as usize + number as usize * STROKE_WORDS;
-        (number < self.strokes()).then_some(StrokeRecord { state: self.state, at })
+        if number < self.strokes() { self.state.stroke(at) } else { None }
+    }
+
+    /// What its stroke `number`, one of a set of its own, needs.
+    #[inline]
+    pub(super) fn need(self, number: u32) -> Option<Need<'a>> {
+        let at = (self.stretch() as usize).wrapping_add(number as usize * STROKE_WORDS);
+        self.state.need(self.state.stroke(at)?.need_at())
     }
 
     fn stroke_set(self, number: usize) -> Bits<'a> {

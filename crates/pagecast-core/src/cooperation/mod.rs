@@ -44,14 +44,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// From the bottom up: bits, error, layout, state, strokes, needs, units, members, handout,
+// relevance, loads, manager. A module uses those before it (`tests/layers.rs` of the pool).
 mod bits;
 mod error;
+mod handout;
 mod layout;
 mod loads;
 mod manager;
 mod members;
 #[cfg(pagecast_shuttle)]
 pub mod mistake;
+mod needs;
 mod relevance;
 mod state;
 mod strokes;

@@ -5,8 +5,9 @@
 
 use super::bits::{Bits, numbers};
 use super::members::Member;
+use super::needs::Need;
 use super::state::State;
-use super::units::{Need, UnitRecord};
+use super::units::UnitRecord;
 use crate::Tick;
 use core::cmp::Ordering;
 
@@ -53,7 +54,7 @@ impl<'a> Member<'a> {
     pub(super) fn stroke_to_use(self) -> Option<u32> {
         let mut best: Option<(u32, u64, u64)> = None;
         for number in self.ready().iter() {
-            let Some((_, need)) = self.place(number) else { continue };
+            let Some(need) = self.need(number) else { continue };
             let pages = u64::from(need.pages().saturating_sub(need.missing()));
             let scans = u64::from(need.sharers().len().max(1));
             if best.is_none_or(|(_, most, least)| pages * least > most * scans) {
@@ -70,8 +71,8 @@ impl<'a> Member<'a> {
         let starved = self.state.starved();
         let mut best: Option<(bool, Candidate)> = None;
         for number in self.missing() {
-            let Some((unit, need)) = self.place(number) else { continue };
-            let alone = unit.load() == 0 && unit.reading() == 0;
+            let Some(need) = self.need(number) else { continue };
+            let alone = self.state.business(need.unit()) == (false, false);
             let candidate = Candidate { number, worth: bound(need, starved) };
             if best.is_none_or(|(other, best)| if alone == other { candidate.precedes(best) } else { alone }) {
                 best = Some((alone, candidate));
@@ -95,8 +96,8 @@ impl<'a> Member<'a> {
         let starved = self.state.starved();
         let mut candidates: [Option<Candidate>; EXACT] = [None; EXACT];
         for number in self.missing() {
-            let Some((unit, need)) = self.place(number) else { continue };
-            if unit.load() == 0 && (unit.reading() == 0) == alone {
+            let Some(need) = self.need(number) else { continue };
+            if self.state.business(need.unit()) == (false, !alone) {
                 insert(&mut candidates, Candidate { number, worth: bound(need, starved) });
             }
         }
@@ -106,8 +107,8 @@ impl<'a> Member<'a> {
             if best.is_some_and(|best| !candidate.precedes(best)) {
                 break;
             }
-            let Some((unit, need)) = self.place(candidate.number) else { continue };
-            let pages = unit.gather(need, starved);
+            let Some(need) = self.need(candidate.number) else { continue };
+            let pages = self.state.unit(need.unit()).map_or(0, |unit| unit.gather(need, starved));
             let exact = Candidate { worth: Worth { pages, ..candidate.worth }, ..candidate };
             if best.is_none_or(|best| exact.precedes(best)) {
                 best = Some(exact);
@@ -154,16 +155,16 @@ impl<'a> State<'a> {
     }
 }
 
-impl UnitRecord<'_> {
+impl<'a> UnitRecord<'a> {
     /// Gathers the blocks of all needs that a load for `need` serves, namely those of starved scans
     /// that have a block in common with it; how many of them are missing. The unit is not being
     /// loaded.
-    pub(super) fn gather(self, need: Need<'_>, starved: Bits<'_>) -> u32 {
+    pub(super) fn gather(self, need: Need<'a>, starved: Bits<'_>) -> u32 {
         let wanted = self.wanted();
         wanted.clear();
-        wanted.add_all(need.mask());
-        for other in self.needs().filter(|other| other.members().meets(starved) && other.meets(need)) {
-            wanted.add_all(other.mask());
+        wanted.add_all(self.mask(need));
+        for other in self.needs().filter(|&other| other.members().meets(starved) && self.meet(other, need)) {
+            wanted.add_all(self.mask(other));
         }
         wanted.len() - wanted.common(self.resident())
     }

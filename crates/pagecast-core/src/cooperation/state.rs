@@ -15,6 +15,24 @@ const SERVABLE: usize = 3;
 /// How much a load's duration moves the smoothed one.
 const LOAD_KEEP: f64 = 0.875;
 
+/// A half of a word of a record: how it is read, and written if it changes.
+macro_rules! half {
+    ($(#[$doc:meta])* $get:ident, $read:ident, $word:expr $(, $set:ident, $write:ident)?) => {
+        $(#[$doc])*
+        #[inline]
+        pub(super) fn $get(self) -> u32 {
+            self.state.$read(self.at + $word)
+        }
+        $(
+            #[inline]
+            pub(super) fn $set(self, value: u32) {
+                self.state.$write(self.at + $word, value);
+            }
+        )?
+    };
+}
+pub(super) use half;
+
 /// The memory of a manager, under the host's lock.
 #[derive(Clone, Copy)]
 pub(super) struct State<'a> {

@@ -1,4 +1,4 @@
-//! Records of units, how a page leads to those that hold it, and the different needs of a unit.
+//! Records of units, and how a page leads to those that hold it.
 //!
 //! A unit has a stretch of the arena, with `w` words for its blocks:
 //!
@@ -7,23 +7,16 @@
 //! known     w      blocks of which that is known
 //! wanted    w      blocks of the load that is under way
 //! nodes     w + 1  one for each 64 blocks of the relation that it touches: next node, the unit
-//! needs     each 4 words, two sets of members, a need-mask
+//! needs     see needs.rs
 //! ```
-//!
-//! A *need* is a need-mask that at least one member has over the unit. Members with equal masks
-//! share it, so that what depends on the mask and not on the member is counted once: missing pages,
-//! and which members have something in common with it. Choices read these counts and no masks.
 
 use super::bits::Bits;
-use super::layout::NEED_WORDS;
-use super::members::half;
-use super::state::State;
+use super::layout::UNIT_WORDS;
+use super::needs::Need;
+use super::state::{State, half};
 use super::{Unit, header};
 use crate::words::{NIL, join, split};
 use crate::{PageId, RelationId};
-
-/// The most needs that a unit may have: what a stroke has bits for.
-const MOST_NEEDS: u32 = 1 << 24;
 
 // Words of a unit.
 const RELATION_FIRST: usize = 0;
@@ -37,14 +30,6 @@ const LOADER: usize = 4;
 /// How many strokes are handed out to be read by those who took them; the next free record.
 const READING_NEXT: usize = 5;
 
-// Words of a need.
-const PAGES_MISSING: usize = 0;
-/// The first needed stroke, and how many strokes are not done.
-const HEAD_STROKES: usize = 1;
-/// The first stroke that is being read by who took it.
-const READING_HEAD: usize = 2;
-const NEED_LOADER: usize = 3;
-
 /// A unit's record. Place and size of its stretch were checked when it was opened.
 #[derive(Clone, Copy)]
 pub(super) struct UnitRecord<'a> {
@@ -54,14 +39,6 @@ pub(super) struct UnitRecord<'a> {
     stretch: usize,
     width: usize,
     capacity: u32,
-}
-
-/// A need-mask of a unit.
-#[derive(Clone, Copy)]
-pub(super) struct Need<'a> {
-    pub(super) state: State<'a>,
-    at: usize,
-    width: usize,
 }
 
 impl<'a> State<'a> {
@@ -77,12 +54,15 @@ impl<'a> State<'a> {
         Some(UnitRecord { state: self, number, at, stretch, width, capacity })
     }
 
-    fn need_words(self, width: usize) -> usize {
-        NEED_WORDS + 2 * self.layout.set_words + width
-    }
-
     fn unit_words(self, width: usize, capacity: u32) -> Option<usize> {
         (capacity as usize).checked_mul(self.need_words(width))?.checked_add(4 * width + 1)
+    }
+
+    /// Whether a unit is being loaded, and whether a scan reads it for itself.
+    #[inline]
+    pub(super) fn business(self, unit: u32) -> (bool, bool) {
+        let at = self.layout.unit(unit).unwrap_or(usize::MAX - UNIT_WORDS);
+        (self.words.get(at + LOAD) != 0, self.upper(at + READING_NEXT) != 0)
     }
 
     /// Units with a node in the chain of `block`'s bucket; some do not hold the block.
@@ -210,13 +190,25 @@ impl<'a> UnitRecord<'a> {
     }
 
     pub(super) fn needs(self) -> impl Iterator<Item = Need<'a>> {
-        (0..self.capacity).filter_map(move |index| self.need(index)).filter(|need| need.strokes() > 0)
+        self.need_places().filter(|need| need.strokes() > 0)
     }
 
+    /// The places for needs, free ones too.
+    fn need_places(self) -> impl Iterator<Item = Need<'a>> {
+        let (first, size) = (self.stretch + 4 * self.width + 1, self.state.need_words(self.width));
+        (0..self.capacity as usize).map(move |index| Need { state: self.state, at: first + index * size })
+    }
+
+    /// The need-mask of one of its needs.
     #[inline]
-    pub(super) fn need(self, index: u32) -> Option<Need<'a>> {
-        let at = self.stretch + 4 * self.width + 1 + index as usize * self.state.need_words(self.width);
-        (index < self.capacity).then_some(Need { state: self.state, at, width: self.width })
+    pub(super) fn mask(self, need: Need<'a>) -> Bits<'a> {
+        need.mask(self.width)
+    }
+
+    /// Whether two of its needs concern each other: the same, or with a block in common.
+    #[inline]
+    pub(super) fn meet(self, one: Need<'a>, other: Need<'a>) -> bool {
+        one.at == other.at || self.mask(one).meets(self.mask(other))
     }
 
     /// The need with this mask, which is made if there is none yet. An error says how many words
@@ -225,32 +217,38 @@ impl<'a> UnitRecord<'a> {
         self,
         mask: &[u64],
         resident: &impl Fn(PageId) -> bool,
-    ) -> Result<(UnitRecord<'a>, u32), usize> {
-        let mut free = None;
-        for index in 0..self.capacity {
-            match self.need(index) {
-                Some(need) if need.strokes() == 0 => free = free.or(Some(index)),
-                Some(need) if need.is(mask) => return Ok((self, index)),
-                _ => {}
+    ) -> Result<(UnitRecord<'a>, Need<'a>), usize> {
+        if let Some(need) = self.needs().find(|&need| is(self.mask(need), mask)) {
+            return Ok((self, need));
+        }
+        let free = |unit: Self| unit.need_places().find(|need| need.strokes() == 0);
+        let unit = if free(self).is_some() { self } else { self.grow()? };
+        let need = free(unit).ok_or(usize::MAX)?;
+        unit.begin(need, mask, resident);
+        Ok((unit, need))
+    }
+
+    /// Makes `need` one that nobody has yet.
+    fn begin(self, need: Need<'a>, mask: &[u64], resident: &impl Fn(PageId) -> bool) {
+        let own = self.mask(need);
+        let given = mask.iter().copied().chain(core::iter::repeat(0));
+        (0..own.count).zip(given).for_each(|(index, bits)| self.state.words.set(own.at + index, bits));
+        for block in own.iter() {
+            if self.known().put(block, true) {
+                self.resident().put(block, resident(self.page(block)));
             }
         }
-        let (unit, index) = match free {
-            Some(index) => (self, index),
-            None => (self.grow()?, self.capacity),
-        };
-        if let Some(need) = unit.need(index) {
-            need.begin(unit, mask, resident);
+        let pages = own.len();
+        need.begin(self.number, pages, pages.wrapping_sub(own.common(self.resident())), self.loader());
+        for other in self.needs().filter(|&other| self.meet(other, need)) {
+            need.sharers().add_all(other.members());
         }
-        Ok((unit, index))
     }
 
     /// Moves to a stretch with room for more needs.
     fn grow(self) -> Result<Self, usize> {
         let old = self.state.unit_words(self.width, self.capacity).unwrap_or(0);
-        let capacity = self.capacity.saturating_add(self.capacity / 2).saturating_add(1).min(MOST_NEEDS);
-        if capacity == self.capacity {
-            return Err(usize::MAX);
-        }
+        let capacity = self.capacity.saturating_add(self.capacity / 2).saturating_add(1);
         let size = self.state.unit_words(self.width, capacity).unwrap_or(usize::MAX);
         let stretch = self.state.allocate(size).ok_or(size)?;
         self.leave();
@@ -261,6 +259,11 @@ impl<'a> UnitRecord<'a> {
         self.state.words.set(self.at + STRETCH_CAPACITY, join(stretch, capacity));
         let moved = Self { stretch: stretch as usize, capacity, ..self };
         moved.enter();
+        for need in moved.needs() {
+            for head in [need.head(), need.out_head()] {
+                self.state.list(head).for_each(|stroke| stroke.set_need_at(need.at as u32));
+            }
+        }
         Ok(moved)
     }
 
@@ -330,83 +333,7 @@ impl<'a> UnitRecord<'a> {
     }
 }
 
-impl<'a> Need<'a> {
-    half!(
-        /// Blocks of the mask.
-        pages, upper, PAGES_MISSING);
-    half!(
-        /// Those that are not resident.
-        missing, lower, PAGES_MISSING, set_missing, set_lower);
-    half!(head, upper, HEAD_STROKES, set_head, set_upper);
-    half!(
-        /// Strokes with this need that are not done.
-        strokes, lower, HEAD_STROKES, set_strokes, set_lower);
-    half!(reading_head, upper, READING_HEAD, set_reading_head, set_upper);
-
-    /// Who brought the last page of it, packed.
-    pub(super) fn loader(self) -> u64 {
-        self.state.words.get(self.at + NEED_LOADER)
-    }
-
-    pub(super) fn set_loader(self, loader: u64) {
-        self.state.words.set(self.at + NEED_LOADER, loader);
-    }
-
-    fn set(self, offset: usize, count: usize) -> Bits<'a> {
-        Bits { words: self.state.words, at: self.at + NEED_WORDS + offset, count }
-    }
-
-    /// Members with a needed stroke of this need.
-    #[inline]
-    pub(super) fn members(self) -> Bits<'a> {
-        self.set(0, self.state.layout.set_words)
-    }
-
-    /// Members with a needed stroke of the unit whose mask has a block in common with this one.
-    #[inline]
-    pub(super) fn sharers(self) -> Bits<'a> {
-        self.set(self.state.layout.set_words, self.state.layout.set_words)
-    }
-
-    #[inline]
-    pub(super) fn mask(self) -> Bits<'a> {
-        self.set(2 * self.state.layout.set_words, self.width)
-    }
-
-    fn is(self, mask: &[u64]) -> bool {
-        let given = mask.iter().copied().chain(core::iter::repeat(0));
-        self.mask().words().zip(given).all(|(own, given)| own == given)
-    }
-
-    /// Whether the two concern each other: the same, or with a block in common.
-    #[inline]
-    pub(super) fn meets(self, other: Need<'_>) -> bool {
-        self.at == other.at || self.mask().meets(other.mask())
-    }
-
-    /// A need that nobody has yet, of `unit`.
-    fn begin(self, unit: UnitRecord<'a>, mask: &[u64], resident: &impl Fn(PageId) -> bool) {
-        let words = self.state.words;
-        for (index, &bits) in mask.iter().enumerate().take(self.width) {
-            words.set(self.mask().at + index, bits);
-        }
-        for index in mask.len()..self.width {
-            words.set(self.mask().at + index, 0);
-        }
-        for block in self.mask().iter() {
-            if unit.known().put(block, true) {
-                unit.resident().put(block, resident(unit.page(block)));
-            }
-        }
-        let pages = self.mask().len();
-        words.set(self.at + PAGES_MISSING, join(pages, pages.wrapping_sub(self.mask().common(unit.resident()))));
-        words.set(self.at + HEAD_STROKES, join(NIL, 0));
-        words.set(self.at + READING_HEAD, join(NIL, 0));
-        self.set_loader(unit.loader());
-        self.members().clear();
-        self.sharers().clear();
-        for other in unit.needs().filter(|other| other.meets(self)) {
-            self.sharers().add_all(other.members());
-        }
-    }
+/// Whether a set of blocks is the one of a mask, whose words at the end may be missing.
+fn is(own: Bits<'_>, mask: &[u64]) -> bool {
+    own.words().zip(mask.iter().copied().chain(core::iter::repeat(0))).all(|(own, given)| own == given)
 }
