@@ -44,13 +44,13 @@ capi-header: ## writes the C header anew
 	PAGECAST_WRITE_HEADER=1 cargo test --locked -p pagecast-capi --test header
 
 explore: ## the concurrency protocols under a schedule explorer
-	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle
+	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle --test cooperation_shuttle
 	$(EXPLORE) cargo test --locked -p pagecast --lib exploration
 
 check-threads: ## ThreadSanitizer and Miri, where a nightly compiler has them
 	bash ci/check-threads.sh
 
-no-std: ## the predictor links without std and without an allocator
+no-std: ## predictor and manager of cooperation link without std and without an allocator
 	bash ci/core-no-std.sh
 
 test-host: ## DataFusion host and command, and what else needs Parquet

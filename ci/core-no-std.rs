@@ -1,10 +1,11 @@
 //! A C program, as far as the linker can tell: no std, no allocator, no unwinding, and yet
-//! predictions. Built and inspected by core-no-std.sh.
+//! predictions and cooperation. Built and inspected by core-no-std.sh.
 #![no_std]
 #![no_main]
 
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
+use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Options, Stroke, Take, Unit};
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
 use pagecast_core::steering::{Candidate, Uses, choose, pass};
@@ -12,12 +13,60 @@ use pagecast_core::{PageId, RelationId};
 
 static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
-/// Returns 0 when the predictor says what it should.
+/// Whether the manager of cooperation loads for two scans what they share, and hands it to both.
+fn cooperates(scans: u32) -> bool {
+    let config = CooperationConfig { scans: 2 * scans, units: 2, words: 120 };
+    let Ok(mut manager) = Cooperation::format(&MEMORY[..], config) else { return false };
+    manager.set_options(Options { loading: Loading::Manager { outstanding: scans }, ..manager.options() });
+    let unit = |first| Unit { relation: RelationId(1), first, blocks: 8 };
+    let strokes = [Stroke { unit: unit(0), need: &[0b1111] }, Stroke { unit: unit(7), need: &[0b1] }];
+    let Ok(long) = manager.register(&strokes, scans, 0, |_| false) else { return false };
+    let [_, last] = strokes;
+    let Ok(short) = manager.register(&[last], scans, 0, |_| false) else { return false };
+    let full = manager.register(&strokes, scans, 0, |_| false).is_err();
+    if manager.take(short, 0) != Take::Wait {
+        return false;
+    }
+    let Some(load) = manager.next_load(1) else { return false };
+    let mut pages = [None; 8];
+    let mut count = 0;
+    manager.pages(&load, |page| {
+        if let Some(place) = pages.get_mut(count) {
+            *place = Some(page);
+        }
+        count += 1;
+    });
+    pages.into_iter().flatten().for_each(|page| manager.arrived(page));
+    manager.loaded(&load, 2);
+    let mut woken = None;
+    manager.wake(|member| woken = Some(member));
+    let shared = Take::Stroke { stroke: 1, resident: true, shared: true };
+    if !full || count != 1 || woken != Some(short) || manager.take(long, 3) != shared {
+        return false;
+    }
+    manager.give_back(long, 1);
+    manager.remove(long, 0);
+    manager.left(PageId::new(RelationId(1), 7));
+    if manager.take(long, 4) != Take::Wait || manager.take(short, 4) == Take::Wait {
+        return false;
+    }
+    manager.consumed(short, 0, 5);
+    manager.finish(long);
+    manager.finish(short);
+    let mut members = 0;
+    manager.members(|_| members += 1);
+    members == 0 && manager.usage().words == 0 && Cooperation::attach(&MEMORY[..]).is_ok()
+}
+
+/// Returns 0 when predictor and manager say what they should.
 #[unsafe(no_mangle)]
 extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     // The number of arguments is 1, which the compiler does not know: nothing can be computed
     // before the program runs.
     let Ok(scans) = u32::try_from(arguments) else { return 1 };
+    if !cooperates(scans) {
+        return 20;
+    }
     let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12, marks: 8 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
     let predictor = registry.predictor();

@@ -134,7 +134,17 @@ fn modules_of_the_pool_use_only_those_below_them() {
 /// The order is that of the list in predictor/mod.rs.
 #[test]
 fn modules_of_the_predictor_use_only_those_below_them() {
-    let folder = workspace().join("crates/pagecast-core/src/predictor");
+    check_listed_layers("predictor");
+}
+
+/// The order is that of the list in cooperation/mod.rs.
+#[test]
+fn modules_of_the_cooperation_use_only_those_below_them() {
+    check_listed_layers("cooperation");
+}
+
+fn check_listed_layers(module: &str) {
+    let folder = workspace().join("crates/pagecast-core/src").join(module);
     let root = fs::read_to_string(folder.join("mod.rs")).unwrap();
     let (_, list) = root.split_once("// From the bottom up: ").unwrap();
     let (list, _) = list.split_once('.').unwrap();

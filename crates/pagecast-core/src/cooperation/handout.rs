@@ -2,9 +2,8 @@
 //! change for them.
 
 use super::members::Member;
-#[cfg(pagecast_shuttle)]
-use super::mistake::{Mistake, made};
 use super::needs::Need;
+use super::state::mistaken;
 use super::strokes::{GRANTED, NEEDED, OUT, READING, SUPERFLUOUS, StrokeRecord};
 use super::units::UnitRecord;
 
@@ -46,11 +45,7 @@ impl<'a> Member<'a> {
     fn unwant(self, number: u32) {
         let Some(stroke) = self.stroke(number) else { return };
         let Some((unit, need)) = stroke.need_and_unit() else { return };
-        #[cfg(pagecast_shuttle)]
-        let stays = made(Mistake::HandedOutTwice) && need.pages() > 0;
-        #[cfg(not(pagecast_shuttle))]
-        let stays = false;
-        if !stays {
+        if !mistaken!(HandedOutTwice) {
             self.set_ready(number, false);
         }
         self.set_needed(number, false);

@@ -1,9 +1,7 @@
 //! Loads: chosen, under way, ended; and pages that come and go.
 
 use super::members::Member;
-#[cfg(pagecast_shuttle)]
-use super::mistake::{Mistake, made};
-use super::state::State;
+use super::state::{State, mistaken};
 use super::units::UnitRecord;
 use super::{Load, Loading, header};
 use crate::{PageId, Tick};
@@ -43,12 +41,17 @@ impl<'a> State<'a> {
     pub(super) fn loaded(self, load: &Load, now: Tick) {
         let Some(unit) = self.loading(load) else { return };
         unit.set_load(0);
-        let (ended, under_way) = self.loads();
-        self.set_loads(ended.wrapping_add(1), under_way.saturating_sub(1));
+        let member = self.member(load.member);
+        if !(mistaken!(EndedLoadStays) && member.is_none()) {
+            let (ended, under_way) = self.loads();
+            self.set_loads(ended.wrapping_add(1), under_way.saturating_sub(1));
+        }
         self.learn_load_ticks(now.saturating_sub(load.since));
-        if let Some(member) = self.member(load.member) {
+        if let Some(member) = member {
             member.set_loads(member.loads().saturating_sub(1));
-            member.grant(load.stroke);
+            if !mistaken!(NotGranted) {
+                member.grant(load.stroke);
+            }
             member.refresh();
         }
         unit.release();
@@ -62,8 +65,7 @@ impl<'a> State<'a> {
             if let Some(index) = unit.note(page, present) {
                 unit.count(index, present);
             }
-            #[cfg(pagecast_shuttle)]
-            if made(Mistake::BorderCountedOnce) {
+            if mistaken!(BorderCountedOnce) {
                 break;
             }
         }

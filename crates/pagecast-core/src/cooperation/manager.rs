@@ -2,7 +2,7 @@
 
 use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{Member, stretch_words};
-use super::state::State;
+use super::state::{State, mistaken};
 use super::{
     CooperationConfig, FormatError, Load, MemberId, MemberView, Options, Refusal, Stroke, StrokeFault, Take, Usage,
 };
@@ -169,6 +169,9 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         let shared = resident && loader != MemberId::NOBODY.raw() && loader != member.id().raw();
         member.hand_out(stroke, !resident);
         member.count_served(now);
+        if mistaken!(LostWakeUp) {
+            self.state().waiting().put(member.slot, false);
+        }
         if shared {
             member.count_shared();
         }

@@ -3,7 +3,7 @@
 use super::bits::Bits;
 use super::layout::{STROKE_WORDS, stroke_words};
 use super::needs::Need;
-use super::state::{State, half};
+use super::state::{State, half, mistaken};
 use super::strokes::StrokeRecord;
 use super::{Loading, MemberId};
 use crate::Tick;
@@ -169,7 +169,7 @@ impl<'a> Member<'a> {
     pub(super) fn refresh(self) {
         let (left, available) = (self.left(), self.available());
         self.state.starved().put(self.slot, available < self.enough());
-        let ended = left == 0 && self.out() == 0;
+        let ended = left == 0 && self.out() == 0 && !mistaken!(EndWakesNobody);
         self.state.servable().put(self.slot, available > 0 || ended || (left > 0 && self.reads_for_itself()));
     }
 

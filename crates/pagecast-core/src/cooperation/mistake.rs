@@ -20,6 +20,8 @@ pub enum Mistake {
     NotGranted = 5,
     /// A load of a scan that has ended is not taken off those under way.
     EndedLoadStays = 6,
+    /// Who waits is not told that the last stroke is done.
+    EndWakesNobody = 7,
 }
 
 static CURRENT: AtomicU8 = AtomicU8::new(0);
@@ -29,6 +31,7 @@ pub fn make(mistake: Option<Mistake>) {
     CURRENT.store(mistake.map_or(0, |mistake| mistake as u8), Relaxed);
 }
 
+#[inline]
 pub(super) fn made(mistake: Mistake) -> bool {
     CURRENT.load(Relaxed) == mistake as u8
 }

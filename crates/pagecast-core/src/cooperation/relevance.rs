@@ -13,7 +13,7 @@ use core::cmp::Ordering;
 
 /// How many strokes are compared by the pages of all that would be loaded; the others only by a
 /// bound on that.
-const EXACT: usize = 16;
+const EXACT: usize = 8;
 
 /// A number of scans for a number of pages, and what decides between equals.
 #[derive(Clone, Copy)]
@@ -166,7 +166,7 @@ impl<'a> UnitRecord<'a> {
         for other in self.needs().filter(|&other| other.members().meets(starved) && self.meet(other, need)) {
             wanted.add_all(self.mask(other));
         }
-        wanted.len() - wanted.common(self.resident())
+        wanted.len().saturating_sub(wanted.common(self.resident()))
     }
 }
 
@@ -174,9 +174,12 @@ impl<'a> UnitRecord<'a> {
 /// it, and no pages but its own.
 #[inline]
 fn bound(need: Need<'_>, starved: Bits<'_>) -> Worth {
-    let sharers = need.sharers();
-    let scans = sharers.common(starved).max(1);
-    Worth { scans, pages: need.missing().max(1), interested: sharers.len() }
+    let (mut scans, mut interested) = (0, 0);
+    for (sharers, starved) in need.sharers().words().zip(starved.words()) {
+        scans += (sharers & starved).count_ones();
+        interested += sharers.count_ones();
+    }
+    Worth { scans: scans.max(1), pages: need.missing().max(1), interested }
 }
 
 /// Puts a candidate at its place among the best ones, if it is one of them.

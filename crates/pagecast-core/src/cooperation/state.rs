@@ -33,6 +33,18 @@ macro_rules! half {
 }
 pub(super) use half;
 
+/// Whether this mistake is made, which only builds for the exploration can be told to.
+macro_rules! mistaken {
+    ($mistake:ident) => {{
+        #[cfg(pagecast_shuttle)]
+        let made = super::mistake::made(super::mistake::Mistake::$mistake);
+        #[cfg(not(pagecast_shuttle))]
+        let made = false;
+        made
+    }};
+}
+pub(super) use mistaken;
+
 /// The memory of a manager, under the host's lock.
 #[derive(Clone, Copy)]
 pub(super) struct State<'a> {

@@ -13,7 +13,7 @@
 use super::bits::Bits;
 use super::layout::UNIT_WORDS;
 use super::needs::Need;
-use super::state::{State, half};
+use super::state::{State, half, mistaken};
 use super::{Unit, header};
 use crate::words::{NIL, join, split};
 use crate::{PageId, RelationId};
@@ -62,7 +62,7 @@ impl<'a> State<'a> {
     #[inline]
     pub(super) fn business(self, unit: u32) -> (bool, bool) {
         let at = self.layout.unit(unit).unwrap_or(usize::MAX - UNIT_WORDS);
-        (self.words.get(at + LOAD) != 0, self.upper(at + READING_NEXT) != 0)
+        (self.words.get(at + LOAD) != 0 && !mistaken!(LoadedTwice), self.upper(at + READING_NEXT) != 0)
     }
 
     /// Units with a node in the chain of `block`'s bucket; some do not hold the block.
