@@ -1,9 +1,11 @@
 //! Loads: chosen, under way, ended; and pages that come and go.
 
+use super::bits::numbers;
+use super::layout::header;
 use super::members::Member;
 use super::state::{State, mistaken};
 use super::units::UnitRecord;
-use super::{Load, Loading, header};
+use super::{Load, Loading};
 use crate::{PageId, Tick};
 
 impl<'a> State<'a> {
@@ -35,7 +37,7 @@ impl<'a> State<'a> {
     pub(super) fn pages(self, load: &Load, page: impl FnMut(PageId)) {
         let Some(unit) = self.loading(load) else { return };
         let missing = unit.wanted().words().zip(unit.resident().words()).map(|(wanted, resident)| wanted & !resident);
-        super::bits::numbers(missing).map(|index| unit.page(index)).for_each(page);
+        numbers(missing).map(|index| unit.page(index)).for_each(page);
     }
 
     pub(super) fn loaded(self, load: &Load, now: Tick) {

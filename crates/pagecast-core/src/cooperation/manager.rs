@@ -1,5 +1,6 @@
 //! The calls of a host.
 
+use super::bits::numbers;
 use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{Member, stretch_words};
 use super::state::{State, mistaken};
@@ -7,7 +8,7 @@ use super::{
     CooperationConfig, FormatError, Load, MemberId, MemberView, Options, Refusal, Stroke, StrokeFault, Take, Usage,
 };
 use crate::sync::atomic::{AtomicU64, Ordering::Release};
-use crate::words::{NIL, Words};
+use crate::words::{NIL, Words, join};
 use crate::{PageId, Tick};
 
 /// The manager: who gets which stroke, and what is loaded next.
@@ -34,7 +35,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         let state = manager.state();
         let words = state.words;
         (0..HEADER_WORDS).for_each(|at| words.set(at, 0));
-        words.set(header::SCANS_UNITS, crate::words::join(config.scans, config.units));
+        words.set(header::SCANS_UNITS, join(config.scans, config.units));
         words.set(header::WORDS, u64::from(config.words));
         state.clear_sets();
         layout.all_buckets().for_each(|bucket| words.set(bucket, u64::from(NIL)));
@@ -258,7 +259,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     pub fn wake(&mut self, mut ready: impl FnMut(MemberId)) {
         let state = self.state();
         let both = state.waiting().words().zip(state.servable().words()).map(|(waiting, servable)| waiting & servable);
-        for member in super::bits::numbers(both).filter_map(|slot| state.slot(slot)) {
+        for member in numbers(both).filter_map(|slot| state.slot(slot)) {
             state.waiting().put(member.slot, false);
             member.refresh();
             ready(member.id());

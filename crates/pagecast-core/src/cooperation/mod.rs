@@ -67,7 +67,6 @@ pub use layout::CooperationConfig;
 pub use manager::Cooperation;
 
 use crate::{RelationId, Tick};
-use layout::header;
 
 /// A stretch of blocks of a relation, say a row group. The same three numbers are the same unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -10,11 +10,11 @@
 //! needs     see needs.rs
 //! ```
 
+use super::Unit;
 use super::bits::Bits;
-use super::layout::UNIT_WORDS;
+use super::layout::{UNIT_WORDS, header};
 use super::needs::Need;
 use super::state::{State, half, mistaken};
-use super::{Unit, header};
 use crate::words::{NIL, join, split};
 use crate::{PageId, RelationId};
 

@@ -1,0 +1,174 @@
+//! Memory that somebody else has written over, and hosts that want too much: decisions may get
+//! worse, nothing else may.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::cooperation::{
+    Cooperation, CooperationConfig, Load, Loading, MemberId, Options, Refusal, Stroke, StrokeFault, Take, Unit,
+};
+use pagecast_core::predictor::FormatError;
+use pagecast_core::random::Random;
+use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn memory(config: CooperationConfig) -> Arc<[AtomicU64]> {
+    (0..config.words()).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn unit(number: u32) -> Unit {
+    Unit { relation: RelationId(1), first: 90 * number, blocks: 100 }
+}
+
+/// A call with arguments drawn at random.
+fn call(
+    manager: &mut Cooperation<Arc<[AtomicU64]>>,
+    random: &mut Random,
+    members: &mut Vec<MemberId>,
+    loads: &mut Vec<Load>,
+) {
+    let now = random.next() >> random.below(64);
+    let member = match random.below(4) {
+        0 => MemberId::from_raw(random.next() >> random.below(64)),
+        _ if members.is_empty() => MemberId::NOBODY,
+        _ => members[random.below(members.len() as u32) as usize],
+    };
+    let page = PageId::new(RelationId(random.below(3)), random.below(1000));
+    match random.below(13) {
+        0 => {
+            let need = [random.next(), random.next() >> 28];
+            let strokes: Vec<Stroke<'_>> =
+                (0..random.below(9)).map(|_| Stroke { unit: unit(random.below(8)), need: &need }).collect();
+            members.extend(manager.register(&strokes, random.below(4), now, |page| page.block() % 3 == 0));
+        }
+        1 | 2 => {
+            if let Take::Stroke { stroke, .. } = manager.take(member, now) {
+                match random.below(3) {
+                    0 => manager.give_back(member, stroke),
+                    1 => manager.consumed(member, stroke, now),
+                    _ => {}
+                }
+            }
+        }
+        3 => manager.remove(member, random.below(20)),
+        4 => manager.finish(member),
+        5 => loads.extend(manager.next_load(now)),
+        6 => loads.iter().for_each(|load| manager.pages(load, |_| {})),
+        7 => {
+            if let Some(load) = loads.pop() {
+                manager.loaded(&load, now);
+            }
+        }
+        8 => manager.arrived(page),
+        9 => manager.left(page),
+        10 => manager.wake(|_| {}),
+        11 => manager.members(|_| {}),
+        _ => {
+            let loading = match random.below(3) {
+                0 => Loading::Opportunistic,
+                outstanding => Loading::Manager { outstanding },
+            };
+            let patience = (random.below(2) == 0).then(|| random.below(3));
+            manager.set_options(Options { loading, starved: random.next() as u32, patience });
+        }
+    }
+}
+
+#[test]
+fn any_memory_is_survived() {
+    let config = CooperationConfig { scans: 4, units: 6, words: 300 };
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let memory = memory(config);
+        let mut manager = Cooperation::format(memory.clone(), config).unwrap();
+        let (mut members, mut loads) = (Vec::new(), Vec::new());
+        for step in 0..400 {
+            call(&mut manager, &mut random, &mut members, &mut loads);
+            // Not the layout's words: who attaches reads them once, and never again.
+            if step > 40 && random.below(4) == 0 {
+                let at = 3 + random.below(memory.len() as u32 - 3) as usize;
+                // Numbers of all sizes: many are places that exist.
+                let (high, low) = (random.next() >> random.below(64), random.next() >> random.below(64));
+                memory[at].store(high << 32 | low & 0xffff_ffff, Relaxed);
+            }
+        }
+        // Formatted anew it works as ever.
+        let mut manager = Cooperation::format(memory, config).unwrap();
+        let member = manager.register(&[Stroke { unit: unit(0), need: &[1] }], 1, 0, |_| true).unwrap();
+        assert_eq!(manager.take(member, 0), Take::Stroke { stroke: 0, resident: true, shared: false });
+    }
+}
+
+#[test]
+fn memory_that_is_too_small_or_another_is_refused() {
+    let config = CooperationConfig { scans: 2, units: 2, words: 50 };
+    let needed = config.words();
+    let short: Vec<AtomicU64> = (1..needed).map(|_| AtomicU64::new(0)).collect();
+    let given = short.len();
+    assert_eq!(Cooperation::attach(&short[..]).unwrap_err(), FormatError::NotFormatted { found: 0 });
+    assert_eq!(Cooperation::format(&short[..], config).unwrap_err(), FormatError::TooSmall { given, needed });
+    let empty = CooperationConfig { scans: 0, ..config };
+    assert_eq!(Cooperation::format(&short[..], empty).unwrap_err(), FormatError::BadConfig);
+    let huge = CooperationConfig { words: u32::MAX, ..config };
+    assert_eq!((huge.words(), huge.bytes()), (usize::MAX, u64::MAX));
+    let memory = memory(config);
+    Cooperation::format(&memory[..], config).unwrap();
+    assert_eq!(Cooperation::attach(&memory[..]).unwrap().config(), config);
+    let error = Cooperation::attach(&memory[..needed - 1]).unwrap_err();
+    assert_eq!(error.to_string(), format!("{needed} words of memory are needed and {} were given", needed - 1));
+}
+
+#[test]
+fn a_refusal_says_what_was_wanted_and_what_there_is() {
+    let config = CooperationConfig { scans: 2, units: 3, words: 80 };
+    let mut manager = Cooperation::format(memory(config), config).unwrap();
+    let strokes = |count: u32| -> Vec<Stroke<'_>> {
+        (0..count).map(|number| Stroke { unit: unit(number), need: &[1] }).collect()
+    };
+    let mut refuse = |strokes: &[Stroke<'_>]| {
+        let before = manager.usage();
+        let refusal = manager.register(strokes, 1, 0, |_| false).unwrap_err();
+        assert_eq!((manager.usage().words, manager.usage().units), (before.words, before.units));
+        refusal
+    };
+    let no_space = refuse(&strokes(30));
+    assert_eq!(no_space, Refusal::NoSpace { wanted: 92, free: 80, limit: 80 });
+    assert_eq!(no_space.to_string(), "cooperation needs 92 words in one stretch, and 80 of 80 are free");
+    // Four strokes take 14 words, each unit 17.
+    assert_eq!(refuse(&strokes(4)), Refusal::TooManyUnits { wanted: 4, free: 0, limit: 3 });
+    let past = [Stroke { unit: Unit { first: u32::MAX, ..unit(0) }, need: &[] }];
+    assert_eq!(refuse(&past), Refusal::BadStroke { stroke: 0, fault: StrokeFault::PastLastBlock });
+    let past = [strokes(1)[0], Stroke { unit: unit(1), need: &[0, 1 << 36] }];
+    assert_eq!(refuse(&past), Refusal::BadStroke { stroke: 1, fault: StrokeFault::PastUnit });
+    let last = Stroke { unit: unit(1), need: &[0, 1 << 35, 0] };
+    manager.register(&[last], 1, 0, |_| false).unwrap();
+    manager.register(&[], 1, 0, |_| false).unwrap();
+    assert_eq!(manager.register(&[], 1, 0, |_| false).unwrap_err(), Refusal::TooManyScans { limit: 2 });
+    assert_eq!(manager.usage().refused, 3);
+}
+
+/// The budget of the issue: 200 bytes a unit and scan, whatever the need-masks.
+#[test]
+fn a_hundred_scans_of_a_thousand_units_fit_into_what_the_configuration_says() {
+    const SCANS: u32 = 100;
+    const UNITS: u32 = 1000;
+    for needs in [1, 8, SCANS] {
+        let config = CooperationConfig::of(SCANS, UNITS, 100, needs);
+        assert!(config.bytes() <= u64::from(200 * SCANS * UNITS), "{needs}: {}", config.bytes());
+        let mut manager = Cooperation::format(memory(config), config).unwrap();
+        let mut members = Vec::new();
+        for scan in 0..SCANS {
+            let need = [1 << (scan % needs % 64), 1 << (scan % needs / 4)];
+            let strokes: Vec<Stroke<'_>> =
+                (0..UNITS).map(|number| Stroke { unit: unit(number), need: &need }).collect();
+            members.push(manager.register(&strokes, 1, 0, |_| false).unwrap());
+        }
+        let used = manager.usage().words * 8;
+        println!("{needs} needs: {} bytes a unit and scan, of {}", used / 100_000, config.bytes() / 100_000);
+        for (scan, member) in members.iter().enumerate() {
+            manager.finish(*member);
+            assert_eq!(manager.usage().scans as usize, members.len() - 1 - scan);
+        }
+        assert_eq!(manager.usage().words, 0);
+    }
+}
