@@ -3,9 +3,9 @@
 //!
 //! The host of this exploration does what a real one does: one lock, one queue of loads, a sleeping
 //! place for waiting workers. It takes the lock anew for each call, so that others come between an
-//! event and what follows from it. The explorer finds who sleeps for ever by itself; the host checks
-//! each answer against its own page table. Each step that the manager rests on is left out once
-//! ([`Mistake`]), and the exploration must then find the fault.
+//! event and what follows from it. The explorer finds who sleeps for ever by itself; the host
+//! checks each answer against its own page table. Each step that the manager rests on is left out
+//! once ([`Mistake`]), and the exploration must then find the fault.
 #![cfg(pagecast_shuttle)]
 #![allow(clippy::unwrap_used)]
 

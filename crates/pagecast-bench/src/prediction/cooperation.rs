@@ -1,8 +1,8 @@
 //! What a choice of the manager of cooperation costs, with 1,000 units and 100 scans: time, and
 //! instructions as in `costs`. And the memory that these take.
 //!
-//! All scans read all units, so that every choice looks at 1,000 strokes. They read them in a number
-//! of column sets, each some of 16 columns of 8 blocks.
+//! All scans read all units, so that every choice looks at 1,000 strokes. They read them in a
+//! number of column sets, each some of 16 columns of 8 blocks.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
@@ -85,7 +85,8 @@ impl Bench {
                 let load = black_box(self.manager.next_load(now));
                 spent += start.elapsed().as_nanos();
                 if let Some(load) = load {
-                    // It brings nothing. Its stroke, which counts as available, goes and comes back.
+                    // It brings nothing. Its stroke, which counts as available, goes and comes
+                    // back.
                     self.manager.loaded(&load, now);
                     self.manager.take(load.member, now);
                     self.manager.give_back(load.member, load.stroke);

@@ -60,9 +60,9 @@ pub(super) mod header {
 /// * a unit that some scan reads takes `4 w + 1`, and for each different need-mask over it
 ///   `4 + 2 s + w`. Scans with equal masks over a unit share one.
 ///
-/// A hundred scans of a thousand units of 128 blocks with eight different masks take 32 bytes for
-/// each scan and unit. With a hundred different masks they take 106. One registration needs its
-/// strokes in one stretch.
+/// A hundred scans of a thousand units of 128 blocks with eight different masks take 34 bytes for
+/// each scan and unit, with a hundred different masks 140. The strokes of one registration need one
+/// stretch; see also [`of`](Self::of).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CooperationConfig {
     /// Scans that may be registered at the same time; at least 1.

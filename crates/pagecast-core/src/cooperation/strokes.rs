@@ -1,7 +1,7 @@
 //! Records of strokes, and the two lists of a need that lead to those that have it.
 //!
-//! A stroke goes from *needed* to *out* (handed out) to *done*; given back it is needed again. It is
-//! in the first list of its need while it is needed, and in the second while it is out.
+//! A stroke goes from *needed* to *out* (handed out) to *done*; given back it is needed again. It
+//! is in the first list of its need while it is needed, and in the second while it is out.
 
 use super::layout::STROKE_WORDS;
 use super::state::{State, half};
