@@ -182,8 +182,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
 
     /// A stroke that was handed out has been read. Each one handed out is told once, here or to
     /// [`give_back`](Self::give_back).
-    pub fn consumed(&mut self, member: MemberId, stroke: u32, now: Tick) {
-        let _ = now;
+    pub fn consumed(&mut self, member: MemberId, stroke: u32, _now: Tick) {
         self.end_stroke(member, stroke, true);
     }
 

@@ -93,8 +93,8 @@ pub use reader::Predictor;
 pub use records::{KINDS, MAX_LENGTH};
 pub use registry::Registry;
 
-// Shared with the manager of cooperation; here so that the modules name them as their own.
 use crate::{RelationId, ScanId, Tick};
+// Shared with the manager of cooperation; here so that the modules name them as their own.
 use crate::{arena, words};
 
 /// What sort of scan it is, from 0 to [`KINDS`]` - 1`; a host numbers its own. Scans of one kind
