@@ -1,7 +1,7 @@
 //! What happens to strokes: needed, handed out, given back, done; and what pages that come and go
 //! change for them.
 
-use super::members::Member;
+use super::members::{Member, TWINS};
 use super::needs::Need;
 use super::state::mistaken;
 use super::strokes::{GRANTED, NEEDED, OUT, READING, SUPERFLUOUS, StrokeRecord};
@@ -31,7 +31,7 @@ impl<'a> Member<'a> {
         stroke.mark(NEEDED, true);
         need.set_head(stroke.push(need.head()));
         if unit.needs().any(|other| other.members().has(self.slot)) {
-            self.set_twins(1);
+            self.flag(TWINS, true);
         }
         need.members().put(self.slot, true);
         for other in unit.needs().filter(|&other| unit.meet(other, need)) {
@@ -51,7 +51,7 @@ impl<'a> Member<'a> {
         self.set_needed(number, false);
         stroke.mark(NEEDED | GRANTED, false);
         need.set_head(stroke.pull(need.head()));
-        let twins = self.has_twins() != 0;
+        let twins = self.flags() & TWINS != 0;
         if twins && self.state.list(need.head()).any(|other| other.slot() == self.slot) {
             return;
         }

@@ -169,7 +169,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         let loader = need.map_or(MemberId::NOBODY.raw(), |need| need.loader());
         let shared = resident && loader != MemberId::NOBODY.raw() && loader != member.id().raw();
         member.hand_out(stroke, !resident);
-        member.count_served(now);
+        member.served(now);
         if mistaken!(LostWakeUp) {
             self.state().waiting().put(member.slot, false);
         }

@@ -14,12 +14,18 @@ const GENERATION_NEXT: usize = 0;
 const STRETCH_STROKES: usize = 1;
 const LEFT_AVAILABLE: usize = 2;
 const OUT_WORKERS: usize = 3;
-/// Loads under way that were chosen for it, and whether it has several strokes of one unit.
-const LOADS_TWINS: usize = 4;
+/// Loads under way that were chosen for it, and flags.
+const LOADS_FLAGS: usize = 4;
 const SHARED: usize = 5;
 const SINCE: usize = 6;
-/// How many loads had ended when it began to wait.
+/// How many loads had ended then.
 const PATIENT_FROM: usize = 7;
+
+// Flags of a member.
+/// It has several strokes of one unit.
+pub(super) const TWINS: u32 = 1;
+/// A worker was told to wait and none was served since, whether or not it was woken.
+const UNSERVED: u32 = 2;
 
 /// A member's record.
 #[derive(Clone, Copy)]
@@ -56,8 +62,8 @@ impl<'a> Member<'a> {
         /// Strokes that are handed out.
         out, upper, OUT_WORKERS, set_out, set_upper);
     half!(workers, lower, OUT_WORKERS);
-    half!(loads, upper, LOADS_TWINS, set_loads, set_upper);
-    half!(has_twins, lower, LOADS_TWINS, set_twins, set_lower);
+    half!(loads, upper, LOADS_FLAGS, set_loads, set_upper);
+    half!(flags, lower, LOADS_FLAGS, set_flags, set_lower);
 
     pub(super) fn id(self) -> MemberId {
         MemberId { slot: self.slot, generation: self.generation() }
@@ -67,7 +73,7 @@ impl<'a> Member<'a> {
     pub(super) fn begin(self, stretch: u32, strokes: u32, workers: u32, now: Tick) {
         let words = self.state.words;
         words.set(self.at + STRETCH_STROKES, join(stretch, strokes));
-        for word in [LEFT_AVAILABLE, LOADS_TWINS, SHARED, PATIENT_FROM] {
+        for word in [LEFT_AVAILABLE, LOADS_FLAGS, SHARED, PATIENT_FROM] {
             words.set(self.at + word, 0);
         }
         words.set(self.at + OUT_WORKERS, join(0, workers.max(1)));
@@ -133,21 +139,33 @@ impl<'a> Member<'a> {
         self.state.words.set(self.at + SHARED, self.shared().wrapping_add(1));
     }
 
-    /// Since when it has not been served.
-    pub(super) fn since(self) -> Tick {
-        self.state.words.get(self.at + SINCE)
+    pub(super) fn flag(self, flag: u32, present: bool) {
+        self.set_flags(if present { self.flags() | flag } else { self.flags() & !flag });
     }
 
-    pub(super) fn count_served(self, now: Tick) {
+    /// Since when it waits, if it does.
+    pub(super) fn waits_since(self) -> Option<Tick> {
+        self.waits().then(|| self.state.words.get(self.at + SINCE))
+    }
+
+    fn waits(self) -> bool {
+        self.flags() & UNSERVED != 0 || self.state.waiting().has(self.slot)
+    }
+
+    /// Notes that a worker was served at `now`. Another may wait on.
+    pub(super) fn served(self, now: Tick) {
+        self.flag(UNSERVED, false);
         self.state.words.set(self.at + SINCE, now);
         self.state.words.set(self.at + PATIENT_FROM, u64::from(self.state.loads().0));
     }
 
     /// Notes that a worker waits from `now` on.
     pub(super) fn wait(self, now: Tick) {
-        if self.state.waiting().put(self.slot, true) {
-            self.count_served(now);
+        if !self.waits() {
+            self.served(now);
         }
+        self.flag(UNSERVED, true);
+        self.state.waiting().put(self.slot, true);
     }
 
     /// The fewest available strokes with which it does not starve (A3; all its workers together).
@@ -159,10 +177,9 @@ impl<'a> Member<'a> {
     /// Whether it may read for itself now, when none of its strokes is ready.
     pub(super) fn reads_for_itself(self) -> bool {
         let options = self.state.options();
-        let patience = options.patience;
-        let waits = || self.state.waiting().has(self.slot);
-        let loads = || self.state.loads().0.wrapping_sub(self.state.words.get(self.at + PATIENT_FROM) as u32);
-        options.loading == Loading::Opportunistic || patience.is_some_and(|patience| waits() && loads() >= patience)
+        let seen = || self.state.loads().0.wrapping_sub(self.state.words.get(self.at + PATIENT_FROM) as u32);
+        let is_impatient = |patience| self.waits() && seen() >= patience;
+        options.loading == Loading::Opportunistic || options.patience.is_some_and(is_impatient)
     }
 
     /// Notes whether it starves and whether it can be served. Called after every change.

@@ -121,8 +121,10 @@ impl<'a> Member<'a> {
     fn relevance(self, now: Tick) -> f64 {
         let (running, _) = self.state.counts();
         let load_ticks = self.state.load_ticks();
-        let waits = self.state.waiting().has(self.slot) && load_ticks > 0.0;
-        let waiting = if waits { now.saturating_sub(self.since()) as f64 / load_ticks } else { 0.0 };
+        let waiting = match self.waits_since() {
+            Some(since) if load_ticks > 0.0 => now.saturating_sub(since) as f64 / load_ticks,
+            _ => 0.0,
+        };
         waiting / f64::from(running.max(1)) - f64::from(self.left())
     }
 }

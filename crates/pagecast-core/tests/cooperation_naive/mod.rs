@@ -32,6 +32,8 @@ pub(crate) struct Scan {
     pub(crate) parts: Vec<Part>,
     workers: u32,
     waiting: bool,
+    /// A worker was told to wait, and none was served since.
+    unserved: bool,
     since: u64,
     patient_from: u32,
     shared: u64,
@@ -131,8 +133,12 @@ impl Naive {
         self.available(scan) < self.enough(scan)
     }
 
+    fn waits(scan: &Scan) -> bool {
+        scan.waiting || scan.unserved
+    }
+
     fn reads_for_itself(&self, scan: &Scan) -> bool {
-        let patient = |patience| scan.waiting && self.ended - scan.patient_from >= patience;
+        let patient = |patience| Self::waits(scan) && self.ended - scan.patient_from >= patience;
         self.options.loading == Loading::Opportunistic || self.options.patience.is_some_and(patient)
     }
 
@@ -177,7 +183,16 @@ impl Naive {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
         }
-        let scan = Scan { id, parts, workers: workers.max(1), waiting: false, since: now, patient_from: 0, shared: 0 };
+        let scan = Scan {
+            id,
+            parts,
+            workers: workers.max(1),
+            waiting: false,
+            unserved: false,
+            since: now,
+            patient_from: 0,
+            shared: 0,
+        };
         assert!(self.scans.insert(id.slot(), scan).is_none(), "a slot is used twice");
     }
 
@@ -216,9 +231,10 @@ impl Naive {
         let ended = self.ended;
         let Some(number) = chosen else {
             let scan = self.find_mut(id).unwrap();
-            if !scan.waiting {
-                (scan.waiting, scan.since, scan.patient_from) = (true, now, ended);
+            if !Self::waits(scan) {
+                (scan.since, scan.patient_from) = (now, ended);
             }
+            (scan.waiting, scan.unserved) = (true, true);
             return Take::Wait;
         };
         let part = &scan.parts[number];
@@ -233,7 +249,7 @@ impl Naive {
         let scan = self.find_mut(id).unwrap();
         scan.parts[number].state = State::Out((!resident).then_some(order));
         scan.parts[number].granted = false;
-        (scan.since, scan.patient_from) = (now, ended);
+        (scan.unserved, scan.since, scan.patient_from) = (false, now, ended);
         scan.shared += u64::from(shared);
         Take::Stroke { stroke: number as u32, resident, shared }
     }
@@ -308,7 +324,7 @@ impl Naive {
         }
         let own_loads = |scan: &Scan| self.loads.iter().filter(|load| load.member == scan.id).count() as u32;
         let relevance = |scan: &Scan| {
-            let waits = scan.waiting && self.load_ticks > 0.0;
+            let waits = Self::waits(scan) && self.load_ticks > 0.0;
             let waiting = if waits { (now - scan.since) as f64 / self.load_ticks } else { 0.0 };
             waiting / f64::from(self.scans.len() as u32) - f64::from(Self::left(scan))
         };

@@ -1,0 +1,225 @@
+//! The manager of cooperation by example: each choice of the thesis in the smallest case that shows
+//! it.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+
+use pagecast_core::cooperation::{
+    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Options, Stroke, Take, Unit,
+};
+use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
+use std::sync::Arc;
+
+type Manager = Cooperation<Arc<[AtomicU64]>>;
+
+const TABLE: RelationId = RelationId(1);
+/// Two columns of eight blocks each.
+const A: u64 = 0xff;
+const B: u64 = 0xff00;
+
+fn manager() -> Manager {
+    let config = CooperationConfig::of(8, 16, 16, 8);
+    let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+    Cooperation::format(memory, config).unwrap()
+}
+
+fn unit(number: u32) -> Unit {
+    Unit { relation: TABLE, first: 16 * number, blocks: 16 }
+}
+
+/// A scan of `need` of these units, while nothing is known to be in the pool.
+fn register(manager: &mut Manager, units: impl IntoIterator<Item = u32>, need: u64, workers: u32) -> MemberId {
+    let need = [need];
+    let strokes: Vec<Stroke<'_>> = units.into_iter().map(|number| Stroke { unit: unit(number), need: &need }).collect();
+    manager.register(&strokes, workers, 0, |_| false).unwrap()
+}
+
+fn pages(manager: &Manager, load: &Load) -> Vec<u32> {
+    let mut blocks = Vec::new();
+    manager.pages(load, |page| blocks.push(page.block()));
+    blocks
+}
+
+/// All pages of a load come, and it ends.
+fn bring(manager: &mut Manager, load: &Load, now: u64) {
+    pages(manager, load).iter().for_each(|&block| manager.arrived(PageId::new(TABLE, block)));
+    manager.loaded(load, now);
+}
+
+/// `need` of a unit comes.
+fn arrive(manager: &mut Manager, number: u32, need: u64) {
+    let blocks = (0..16).filter(|block| need >> block & 1 == 1);
+    blocks.for_each(|block| manager.arrived(PageId::new(TABLE, unit(number).first + block)));
+}
+
+fn view(manager: &Manager, id: MemberId) -> MemberView {
+    let mut found = None;
+    manager.members(|view| found = found.or((view.id == id).then_some(view)));
+    found.unwrap()
+}
+
+fn stroke(take: Take) -> u32 {
+    let Take::Stroke { stroke, .. } = take else { panic!("{take:?}") };
+    stroke
+}
+
+#[test]
+fn short_scans_come_first_and_waiting_counts() {
+    let mut manager = manager();
+    let long = register(&mut manager, 0..8, A, 1);
+    let short = register(&mut manager, 8..11, B, 1);
+    assert_eq!((manager.take(long, 0), manager.take(short, 0)), (Take::Wait, Take::Wait));
+    let first = manager.next_load(0).unwrap();
+    assert_eq!(first.member, short);
+    // A load takes 10 ticks.
+    bring(&mut manager, &first, 10);
+    assert_eq!(stroke(manager.take(short, 10)), 0);
+    manager.consumed(short, 0, 10);
+    assert_eq!(manager.take(short, 10), Take::Wait);
+    // Two strokes left against eight, and it waits for long, too.
+    let second = manager.next_load(130).unwrap();
+    assert_eq!(second.member, short);
+    bring(&mut manager, &second, 140);
+    assert_eq!(stroke(manager.take(short, 140)), 1);
+    manager.consumed(short, 1, 141);
+    assert_eq!(manager.take(short, 141), Take::Wait);
+    // One left against eight. The other has waited for 14 loads more, 7 for each scan.
+    assert_eq!(manager.next_load(141).unwrap().member, long);
+}
+
+#[test]
+fn workers_of_one_scan_starve_together_and_never_for_more_than_is_left() {
+    let mut manager = manager();
+    let group = register(&mut manager, 0..5, A, 2);
+    for (resident, starved) in [(1, true), (2, true), (3, true), (4, false)] {
+        arrive(&mut manager, resident - 1, A);
+        let view = view(&manager, group);
+        assert_eq!((view.available, view.starved), (resident, starved));
+    }
+    // With its last strokes in the pool it does not starve, however few they are (A3).
+    for number in [4, 3, 2] {
+        manager.remove(group, number);
+    }
+    assert_eq!((view(&manager, group).available, view(&manager, group).starved), (2, false));
+    assert_eq!(manager.next_load(0), None);
+}
+
+#[test]
+fn a_load_brings_what_all_starved_scans_need_that_share_a_block_with_its_scan() {
+    let mut manager = manager();
+    let trigger = register(&mut manager, [0, 1], A, 1);
+    let both = register(&mut manager, [0, 2, 3], A | B, 1);
+    register(&mut manager, 0..4, B, 1);
+    // Unit 0 serves two starved scans with 16 pages, unit 1 one with 8: as many per page, and more
+    // are interested in the first.
+    let load = manager.next_load(0).unwrap();
+    assert_eq!((load.member, load.stroke), (trigger, 0));
+    assert_eq!(pages(&manager, &load), (0..16).collect::<Vec<_>>());
+    bring(&mut manager, &load, 1);
+    assert_eq!(manager.take(both, 1), Take::Stroke { stroke: 0, resident: true, shared: true });
+    // Nobody but the trigger needs column A of unit 1.
+    assert_eq!(manager.take(trigger, 1), Take::Stroke { stroke: 0, resident: true, shared: false });
+    let load = manager.next_load(1).unwrap();
+    assert_eq!((load.member, pages(&manager, &load)), (trigger, (16..24).collect::<Vec<_>>()));
+}
+
+#[test]
+fn what_few_scans_need_is_handed_out_first() {
+    let mut manager = manager();
+    let scan = register(&mut manager, 0..3, A, 1);
+    let other = register(&mut manager, 0..2, A, 1);
+    (0..3).for_each(|number| arrive(&mut manager, number, A));
+    assert_eq!(stroke(manager.take(scan, 0)), 2);
+    assert_eq!(stroke(manager.take(other, 0)), 0);
+    assert_eq!(stroke(manager.take(scan, 0)), 0, "nobody else needs it any more");
+}
+
+#[test]
+fn a_border_block_counts_for_both_its_units() {
+    let mut manager = manager();
+    let units = [Unit { relation: TABLE, first: 0, blocks: 65 }, Unit { relation: TABLE, first: 64, blocks: 3 }];
+    let strokes = [Stroke { unit: units[0], need: &[0, 1] }, Stroke { unit: units[1], need: &[1] }];
+    let scan = manager.register(&strokes, 1, 0, |_| false).unwrap();
+    manager.arrived(PageId::new(RelationId(2), 64));
+    assert_eq!(view(&manager, scan).available, 0);
+    manager.arrived(PageId::new(TABLE, 64));
+    assert_eq!(view(&manager, scan).available, 2);
+    manager.left(PageId::new(TABLE, 64));
+    assert_eq!(view(&manager, scan).available, 0);
+}
+
+#[test]
+fn scans_that_load_for_themselves_read_different_units_while_they_can() {
+    let mut manager = manager();
+    manager.set_options(Options { loading: Loading::Opportunistic, ..Options::default() });
+    let scans = [(); 3].map(|()| register(&mut manager, 0..2, A, 1));
+    assert_eq!(scans.map(|scan| stroke(manager.take(scan, 0))), [0, 1, 0]);
+    assert_eq!(manager.next_load(0), None);
+    // What one reads the others find.
+    arrive(&mut manager, 0, A);
+    assert_eq!(manager.take(scans[1], 1), Take::Stroke { stroke: 0, resident: true, shared: true });
+    // Of two that nobody reads, the one of which more is there.
+    let late = register(&mut manager, [3, 4], A, 1);
+    arrive(&mut manager, 4, 0xf);
+    assert_eq!(manager.take(late, 2), Take::Stroke { stroke: 1, resident: false, shared: false });
+}
+
+#[test]
+fn one_that_has_waited_for_enough_loads_reads_for_itself() {
+    let mut manager = manager();
+    manager.set_options(Options { patience: Some(2), ..Options::default() });
+    let short = register(&mut manager, 0..4, A, 1);
+    let long = register(&mut manager, 8..15, B, 1);
+    for now in 0..2 {
+        assert_eq!(manager.take(long, now), Take::Wait);
+        let load = manager.next_load(now).unwrap();
+        assert_eq!(load.member, short);
+        bring(&mut manager, &load, now);
+    }
+    let mut woken = Vec::new();
+    manager.wake(|id| woken.push(id));
+    assert_eq!(woken, [long]);
+    // The short one reads unit 2 next: it has two available strokes and starves no more.
+    assert_eq!(manager.take(long, 2), Take::Stroke { stroke: 0, resident: false, shared: false });
+    // From here on it is patient again.
+    assert_eq!(manager.take(long, 3), Take::Wait);
+}
+
+#[test]
+fn the_end_waits_for_what_may_be_given_back() {
+    let mut manager = manager();
+    let scan = register(&mut manager, 0..2, A, 2);
+    (0..2).for_each(|number| arrive(&mut manager, number, A));
+    assert_eq!((stroke(manager.take(scan, 0)), stroke(manager.take(scan, 0))), (0, 1));
+    assert_eq!(manager.take(scan, 0), Take::Wait);
+    manager.consumed(scan, 0, 0);
+    manager.wake(|_| panic!("one is still out"));
+    manager.give_back(scan, 1);
+    let mut woken = 0;
+    manager.wake(|_| woken += 1);
+    assert_eq!((woken, stroke(manager.take(scan, 0))), (1, 1));
+    assert_eq!(manager.take(scan, 0), Take::Wait);
+    manager.remove(scan, 1);
+    manager.give_back(scan, 1);
+    manager.wake(|_| woken += 1);
+    assert_eq!((woken, manager.take(scan, 0)), (2, Take::End), "it was superfluous");
+}
+
+#[test]
+fn processes_share_the_memory_under_one_lock() {
+    let mut one = manager();
+    let memory = {
+        let config = one.config();
+        let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+        one = Cooperation::format(memory.clone(), config).unwrap();
+        memory
+    };
+    let mut other = Cooperation::attach(memory).unwrap();
+    one.set_options(Options { loading: Loading::Manager { outstanding: 2 }, starved: 3, patience: Some(4) });
+    assert_eq!(other.options(), one.options());
+    let (here, there) = (register(&mut one, 0..4, A, 1), register(&mut other, 0..4, A, 1));
+    let load = one.next_load(0).unwrap();
+    bring(&mut other, &load, 1);
+    assert_eq!(stroke(one.take(here, 1)), stroke(other.take(there, 1)));
+    one.finish(there);
+    assert_eq!(other.take(there, 1), Take::End);
+}
