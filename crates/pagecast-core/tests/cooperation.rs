@@ -79,11 +79,12 @@ fn short_scans_come_first_and_waiting_counts() {
     let second = manager.next_load(130).unwrap();
     assert_eq!(second.member, short);
     bring(&mut manager, &second, 140);
+    manager.wake(|id| assert_eq!(id, short));
     assert_eq!(stroke(manager.take(short, 140)), 1);
-    manager.consumed(short, 1, 141);
-    assert_eq!(manager.take(short, 141), Take::Wait);
-    // One left against eight. The other has waited for 14 loads more, 7 for each scan.
-    assert_eq!(manager.next_load(141).unwrap().member, long);
+    manager.consumed(short, 1, 150);
+    assert_eq!(manager.take(short, 150), Take::Wait);
+    // One left against eight. The other has waited for 15 loads more, 7.5 for each scan.
+    assert_eq!(manager.next_load(150).unwrap().member, long);
 }
 
 #[test]
