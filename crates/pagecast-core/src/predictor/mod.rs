@@ -67,8 +67,9 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, records, error, layout, pages, cell, scan, strokes, visits, marks,
-// reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the pool).
+// From the bottom up: correlation, records, error, layout, pages, cell, scan, strokes, visits,
+// marks, reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the
+// pool).
 mod cell;
 mod correlation;
 mod error;
