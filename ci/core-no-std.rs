@@ -55,7 +55,10 @@ fn cooperates(scans: u32) -> bool {
     manager.finish(short);
     let mut members = 0;
     manager.members(|_| members += 1);
-    members == 0 && manager.usage().words == 0 && Cooperation::attach(&MEMORY[..]).is_ok()
+    members == 0
+        && manager.sharing() == [0; 5]
+        && manager.usage().words == 0
+        && Cooperation::attach(&MEMORY[..]).is_ok()
 }
 
 /// Returns 0 when predictor and manager say what they should.

@@ -14,7 +14,7 @@ use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const SCANS: u32 = 5;
+const SCANS: u32 = 6;
 /// Little enough to refuse some.
 const CONFIG: CooperationConfig = CooperationConfig { scans: SCANS, units: 12, words: 420 };
 
@@ -224,6 +224,7 @@ impl Pair {
         let mut views: Vec<MemberView> = Vec::new();
         self.manager.members(|view| views.push(view));
         assert_eq!(views, self.naive.views());
+        assert_eq!(self.manager.sharing(), self.naive.sharing());
         for load in 0..self.loads.len() {
             assert_eq!(self.pages(load), self.naive.pages(load));
         }

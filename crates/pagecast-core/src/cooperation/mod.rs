@@ -44,7 +44,8 @@
 //!   back.
 //! * (C2) Nobody waits while a stroke of his may be handed out: [`wake`](Cooperation::wake) names
 //!   every member with a waiting worker that [`take`](Cooperation::take) would serve.
-//! * (C3) A unit is in one load at most. When it ends, the stroke for which it was chosen may be
+//! * (C3) A unit is in one load at most; a block that two units share may be in two, which the host
+//!   reads once. When a load ends, the stroke for which it was chosen may be
 //!   handed out, if it is needed still.
 //! * (C4) A block is resident in every unit that has it, or in none, as was told last.
 //! * (C5) A need's missing pages, and a member's left and available strokes, are what its sets say.
@@ -90,7 +91,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// From the bottom up: bits, error, layout, state, strokes, needs, units, members, handout,
+// From the bottom up: bits, error, layout, state, strokes, needs, units, sharing, members, handout,
 // relevance, loads, manager. A module uses those before it (`tests/layers.rs` of the pool).
 mod bits;
 mod error;
@@ -103,6 +104,7 @@ mod members;
 pub mod mistake;
 mod needs;
 mod relevance;
+mod sharing;
 mod state;
 mod strokes;
 mod units;
