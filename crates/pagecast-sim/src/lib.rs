@@ -1,6 +1,7 @@
 //! Replays page traces through pagecast's policies.
 
 pub mod charts;
+pub mod closed;
 pub mod curve;
 pub mod generate;
 pub mod odds;

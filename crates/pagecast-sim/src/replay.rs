@@ -116,7 +116,7 @@ struct Replay<'a, I, F> {
 }
 
 impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Replay<'_, I, F> {
-    fn run(self, driver: impl Driver) -> Counts {
+    fn run(self, driver: impl Driver<MemoryFrames>) -> Counts {
         let Self { requests, ids, frames, oracle, on_miss } = self;
         match ids {
             PageIds::Sparse => {
@@ -146,7 +146,7 @@ fn run(
     requests: impl IntoIterator<Item = Access>,
     mut table: impl PageTable,
     frames: u32,
-    mut driver: impl Driver,
+    mut driver: impl Driver<MemoryFrames>,
     oracle: &dyn Oracle,
     mut on_miss: impl FnMut(&Access),
 ) -> Counts {
@@ -205,61 +205,61 @@ impl FrameSet {
     }
 }
 
-/// The two kinds of policy as the loop calls them.
-trait Driver {
-    fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access);
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
-    fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access);
+/// The two kinds of policy as a loop over frames `F` calls them.
+pub(crate) trait Driver<F> {
+    fn hit(&mut self, frames: &F, frame: FrameId, access: &Access);
+    fn evict(&mut self, frames: &F, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed>;
+    fn admit(&mut self, frames: &F, frame: FrameId, access: &Access);
 }
 
-struct Sequential<P>(P);
+pub(crate) struct Sequential<P>(pub(crate) P);
 
-impl<P: SequentialPolicy> Driver for Sequential<P> {
+impl<P: SequentialPolicy, F: Frames> Driver<F> for Sequential<P> {
     #[inline]
-    fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+    fn hit(&mut self, frames: &F, frame: FrameId, access: &Access) {
         if !self.0.hit_need().is_met_by(frames.word(frame)) {
             self.0.hit(frame, access);
         }
     }
 
     #[inline]
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
+    fn evict(&mut self, frames: &F, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         self.0.evict(frames, incoming, oracle)
     }
 
     #[inline]
-    fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+    fn admit(&mut self, frames: &F, frame: FrameId, access: &Access) {
         self.0.admit(frames, frame, access);
     }
 }
 
-struct Concurrent<P> {
+pub(crate) struct Concurrent<P> {
     policy: P,
     /// For a policy that counts uses within a step as one.
     clock: Option<CoarseClock>,
 }
 
 impl<P: ConcurrentPolicy> Concurrent<P> {
-    fn new(policy: P, frames: u32) -> Self {
+    pub(crate) fn new(policy: P, frames: u32) -> Self {
         let clock = (policy.hit_need() == HitNeed::LaterThanWord).then(|| CoarseClock::new(frames));
         Self { policy, clock }
     }
 }
 
-impl<P: ConcurrentPolicy> Driver for Concurrent<P> {
+impl<P: ConcurrentPolicy, F: Frames> Driver<F> for Concurrent<P> {
     #[inline]
-    fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+    fn hit(&mut self, frames: &F, frame: FrameId, access: &Access) {
         let at = self.clock.as_ref().map_or(access.at, |clock| clock.at(access.at));
         self.policy.hit(frames, frame, &Access { at, ..*access });
     }
 
     #[inline]
-    fn evict(&mut self, frames: &MemoryFrames, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
+    fn evict(&mut self, frames: &F, incoming: &Access, oracle: &dyn Oracle) -> Option<Claimed> {
         self.policy.evict(frames, incoming, oracle)
     }
 
     #[inline]
-    fn admit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
+    fn admit(&mut self, frames: &F, frame: FrameId, access: &Access) {
         self.policy.admit(frames, frame, access);
         if let Some(clock) = &self.clock {
             clock.admitted(access.at);

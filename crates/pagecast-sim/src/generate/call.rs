@@ -5,14 +5,14 @@ pub(crate) const MAX_REQUESTS: u64 = 1 << 27;
 
 /// The text, taken apart. A generator asks for each parameter that it has; what nobody asked for is
 /// unknown.
-pub(super) struct Call {
+pub(crate) struct Call {
     name: String,
     given: Vec<(String, String)>,
     resolved: Vec<(&'static str, String)>,
 }
 
 impl Call {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (name, arguments) = match text.split_once('(') {
             None => (text, ""),
@@ -32,19 +32,19 @@ impl Call {
         Ok(Self { name: name.to_owned(), given, resolved: Vec::new() })
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// A whole number of `low` to `high`.
-    pub(super) fn count(&mut self, name: &'static str, default: u32, low: u32, high: u32) -> Result<u32, String> {
+    pub(crate) fn count(&mut self, name: &'static str, default: u32, low: u32, high: u32) -> Result<u32, String> {
         let expected = format!("a whole number from {low} to {high}");
         let parse = |text: &str| text.parse().ok().filter(|n| (low..=high).contains(n));
         self.value(name, default, parse, &expected, |n| n.to_string())
     }
 
     /// A number of `low` to `high`; `5%` is 0.05.
-    pub(super) fn number(&mut self, name: &'static str, default: f64, low: f64, high: f64) -> Result<f64, String> {
+    pub(crate) fn number(&mut self, name: &'static str, default: f64, low: f64, high: f64) -> Result<f64, String> {
         let expected = format!("a number from {low} to {high}");
         let parse = |text: &str| {
             let number: f64 = match text.strip_suffix('%') {
@@ -56,7 +56,8 @@ impl Call {
         self.value(name, default, parse, &expected, |n| n.to_string())
     }
 
-    fn value<T>(
+    /// What `parse` makes of the parameter; `expected` says what it may be, `show` writes it back.
+    pub(crate) fn value<T>(
         &mut self,
         name: &'static str,
         default: T,
@@ -76,7 +77,7 @@ impl Call {
     }
 
     /// Refuses a workload of more requests than memory should hold.
-    pub(super) fn bounded(&self, requests: u64) -> Result<(), String> {
+    pub(crate) fn bounded(&self, requests: u64) -> Result<(), String> {
         if requests <= MAX_REQUESTS {
             return Ok(());
         }
@@ -84,7 +85,7 @@ impl Call {
     }
 
     /// The text with all parameters, once the generator has asked for all that it has.
-    pub(super) fn finish(self) -> Result<String, String> {
+    pub(crate) fn finish(self) -> Result<String, String> {
         let known: Vec<_> = self.resolved.iter().map(|(name, _)| *name).collect();
         if let Some((name, _)) = self.given.first() {
             return Err(format!("workload `{}` has no parameter `{name}`; it has {}", self.name, known.join(", ")));

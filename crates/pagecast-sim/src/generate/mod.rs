@@ -5,7 +5,7 @@
 //! so that a replay in logical time can interleave them anew.
 
 mod bitmap;
-mod call;
+pub(crate) mod call;
 mod dynzipf;
 mod index;
 mod loops;

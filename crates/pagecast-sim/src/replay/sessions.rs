@@ -72,7 +72,7 @@ impl<P: SequentialPolicy> Wrapped<P> {
     }
 }
 
-impl<P: SequentialPolicy> Driver for Wrapped<P> {
+impl<P: SequentialPolicy> Driver<MemoryFrames> for Wrapped<P> {
     fn hit(&mut self, frames: &MemoryFrames, frame: FrameId, access: &Access) {
         match self.policy.hit_need() {
             HitNeed::Queue { length } => {

@@ -1,0 +1,215 @@
+//! What a closed loop runs: streams of queries over tables, made by rule and seed.
+
+use super::table::Table;
+use crate::generate::call::Call;
+use pagecast_core::random::Random;
+use pagecast_core::{PageId, RelationId};
+use std::ops::Range;
+
+/// A scan of some columns of a stretch of rows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScanProgram {
+    /// The table's number in [`Workload::tables`].
+    pub table: usize,
+    /// The numbers of its columns, in their order.
+    pub columns: Vec<usize>,
+    /// The rows.
+    pub rows: Range<u64>,
+    /// What the processor needs for a row, in nanoseconds.
+    pub row_cost: f64,
+    /// Whether the query needs the rows in their order, whatever the delivery is.
+    pub in_order: bool,
+}
+
+/// Scans that one query makes one after the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Query {
+    /// Its type's number in [`Workload::types`].
+    pub kind: usize,
+    /// Its scans.
+    pub scans: Vec<ScanProgram>,
+}
+
+/// Streams of queries. All streams begin at once; each runs its queries one after the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// The text that makes it, with all parameters.
+    pub name: String,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// The tables. Each has a relation of its own.
+    pub tables: Vec<Table>,
+    /// The names of the types of queries.
+    pub types: Vec<String>,
+    /// By stream, its queries.
+    pub streams: Vec<Vec<Query>>,
+    /// What is in the pool at the beginning; the first was used longest ago.
+    pub resident: Vec<PageId>,
+}
+
+/// A workload that there is.
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    make: fn(&mut Call, &mut Random) -> Result<Workload, String>,
+}
+
+static WORKLOADS: &[Entry] = &[
+    Entry {
+        name: "speeds",
+        about: "One table; fast queries (F) and slow ones (S) over a random part of it; Świtakowski 2011, 6.2 to 6.5. \
+                streams=16, queries=4, speeds=FS, sizes=1+10+50+100 (per cent of the table), ordered=0% (queries that \
+                need their rows in order), units=240",
+        make: speeds,
+    },
+    Entry {
+        name: "columns",
+        about: "One table of six columns, A to F; queries over some of them and a random 40 % of the rows; 6.6. \
+                streams=16, queries=4, sets=ABC (some, as ABC+BCD), share=40%, units=200",
+        make: columns,
+    },
+];
+
+/// The workloads by name, with what each imitates and takes.
+pub fn workloads() -> impl Iterator<Item = (&'static str, &'static str)> {
+    WORKLOADS.iter().map(|workload| (workload.name, workload.about))
+}
+
+impl Workload {
+    /// The workload that `text` names, as `name` or `name(parameter=value,...)`.
+    ///
+    /// # Errors
+    ///
+    /// An unknown name or parameter, or a value out of its range, in one line that says which there
+    /// are.
+    pub fn make(text: &str, seed: u64) -> Result<Self, String> {
+        let mut call = Call::parse(text)?;
+        let entry = WORKLOADS.iter().find(|entry| entry.name == call.name()).ok_or_else(|| {
+            let known: Vec<_> = workloads().map(|(name, _)| name).collect();
+            format!("unknown workload `{}`; there are {}", call.name(), known.join(", "))
+        })?;
+        let workload = (entry.make)(&mut call, &mut Random::new(seed))?;
+        Ok(Self { name: call.finish()?, ..workload })
+    }
+
+    /// Pages of all tables.
+    pub fn pages(&self) -> u32 {
+        self.tables.iter().map(Table::blocks).sum()
+    }
+}
+
+/// Full scans of a query of the two speeds take the processor so many seconds.
+const SPEEDS: [(char, f64); 2] = [('F', 2.0), ('S', 6.0)];
+
+/// Pages of lineitem's columns in a unit of a million rows: those of TPC-H's Q6, by the bits that a
+/// compressed row takes (28, 13, 7, 5), and three more of Q1.
+const LINEITEM: [u32; 7] = [7, 3, 2, 1, 1, 1, 1];
+const OF_FAST: usize = 4;
+
+const UNIT_ROWS: u64 = 1_000_000;
+
+fn speeds(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
+    let (streams, queries) = streams(call)?;
+    let speeds = list(call, "speeds", "FS", "letters F and S", |text| {
+        text.chars().map(|letter| SPEEDS.iter().find(|speed| speed.0 == letter).copied()).collect()
+    })?;
+    let sizes = list(call, "sizes", "1+10+50+100", "per cent from 1 to 100, with + between them", |text| {
+        text.split('+').map(|size| size.parse().ok().filter(|size| (1..=100).contains(size))).collect()
+    })?;
+    let ordered = call.number("ordered", 0.0, 0.0, 1.0)?;
+    let table = table(call.count("units", 240, 1, 100_000)?, &LINEITEM);
+    let mut types: Vec<(String, u64)> = Vec::new();
+    let query = || {
+        let (speed, seconds) = speeds[random.below(speeds.len() as u32) as usize];
+        let size: u64 = sizes[random.below(sizes.len() as u32) as usize];
+        let name = format!("{speed}-{size}");
+        let columns = if speed == 'F' { OF_FAST } else { LINEITEM.len() };
+        let scan = ScanProgram {
+            table: 0,
+            columns: (0..columns).collect(),
+            rows: somewhere(table.all_rows(), size as f64 / 100.0, random),
+            row_cost: seconds * 1e9 / table.all_rows() as f64,
+            in_order: ordered > 0.0 && random.unit() < ordered,
+        };
+        let order = SPEEDS.iter().position(|known| known.0 == speed).unwrap_or(0) as u64 * 1000 + size;
+        if !types.iter().any(|known| known.0 == name) {
+            types.push((name.clone(), order));
+        }
+        (name, scan)
+    };
+    let programs = in_streams(streams, queries, query);
+    types.sort_by_key(|kind| kind.1);
+    let types = types.into_iter().map(|kind| kind.0).collect();
+    Ok(named(table, types, programs))
+}
+
+fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
+    let (streams, queries) = streams(call)?;
+    let expected = "letters from A to F, with + between sets";
+    let sets = list(call, "sets", "ABC", expected, |text| {
+        let column = |letter: char| "ABCDEF".find(letter);
+        text.split('+').map(|set| set.chars().map(column).collect::<Option<Vec<_>>>()).collect()
+    })?;
+    if sets.iter().any(|set| set.is_empty() || !set.is_sorted_by(|a, b| a < b)) {
+        return Err(format!("workload `columns`: `sets` must be {expected}, each in the order of the letters"));
+    }
+    let share = call.number("share", 0.4, 0.0, 1.0)?;
+    // Eight bytes a row.
+    let table = table(call.count("units", 200, 1, 100_000)?, &[16; 6]);
+    let name = |set: &[usize]| set.iter().map(|&column| char::from(b'A' + column as u8)).collect::<String>();
+    let mut types: Vec<String> = sets.iter().map(|set| name(set)).collect();
+    types.dedup();
+    let programs = in_streams(streams, queries, || {
+        let set = &sets[random.below(sets.len() as u32) as usize];
+        let rows = somewhere(table.all_rows(), share, random);
+        let row_cost = SPEEDS[0].1 * 1e9 / table.all_rows() as f64;
+        (name(set), ScanProgram { table: 0, columns: set.clone(), rows, row_cost, in_order: false })
+    });
+    Ok(named(table, types, programs))
+}
+
+fn streams(call: &mut Call) -> Result<(u32, u32), String> {
+    Ok((call.count("streams", 16, 1, 1024)?, call.count("queries", 4, 1, 1024)?))
+}
+
+/// A parameter of some values, none of which is missing.
+fn list<T>(
+    call: &mut Call,
+    name: &'static str,
+    default: &str,
+    expected: &str,
+    parse: impl Fn(&str) -> Option<Vec<T>>,
+) -> Result<Vec<T>, String> {
+    let parse = |text: &str| parse(text).filter(|values| !values.is_empty()).map(|values| (text.to_owned(), values));
+    let default = parse(default).ok_or_else(|| format!("`{name}` has a wrong default"))?;
+    Ok(call.value(name, default, parse, expected, |(text, _)| text.clone())?.1)
+}
+
+fn table(units: u32, columns: &[u32]) -> Table {
+    Table { relation: RelationId(1), units, rows: UNIT_ROWS, columns: columns.to_vec() }
+}
+
+/// A random stretch of `share` of `rows` rows, one at least.
+fn somewhere(rows: u64, share: f64, random: &mut Random) -> Range<u64> {
+    let length = ((rows as f64 * share) as u64).clamp(1, rows);
+    let start = (random.unit() * (rows - length + 1) as f64) as u64;
+    start..start + length
+}
+
+/// Queries of one scan each, with the names of their types.
+fn in_streams(
+    streams: u32,
+    queries: u32,
+    mut query: impl FnMut() -> (String, ScanProgram),
+) -> Vec<Vec<(String, ScanProgram)>> {
+    (0..streams).map(|_| (0..queries).map(|_| query()).collect()).collect()
+}
+
+fn named(table: Table, types: Vec<String>, programs: Vec<Vec<(String, ScanProgram)>>) -> Workload {
+    let query = |(name, scan): (String, ScanProgram)| Query {
+        kind: types.iter().position(|known| *known == name).unwrap_or(0),
+        scans: vec![scan],
+    };
+    let streams = programs.into_iter().map(|stream| stream.into_iter().map(query).collect()).collect();
+    Workload { name: String::new(), page_bytes: 1 << 19, tables: vec![table], types, streams, resident: Vec::new() }
+}
