@@ -3,20 +3,45 @@
 use super::table::Table;
 use super::workload::{ScanProgram, Workload};
 use crate::generate::call::Call;
+use pagecast_core::cooperation::{CooperationConfig, Loading, Options};
 use pagecast_core::predictor::PredictorConfig;
-use std::fmt;
 use std::ops::Range;
 
-/// How scans get their rows.
+/// How scans get their rows, as text `name(parameter=value,...)`.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Delivery {
-    /// In the order of the table. The scan asks for `ahead` pages of each column before it needs
-    /// them.
-    Ordered {
-        /// Pages.
-        ahead: u32,
-    },
+pub struct Delivery {
+    /// The text, with all parameters.
+    pub name: String,
+    /// Pages of each column that a scan in order asks for before it needs them.
+    pub ahead: u32,
+    /// Of scans that are delivered in any order; `None` if none is.
+    pub unordered: Option<Unordered>,
 }
+
+/// How scans are delivered in any order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Unordered {
+    /// How the manager works.
+    pub options: Options,
+    /// Registrations of one scan, each of an equal share of its rows.
+    pub registrations: u32,
+    /// Workers of each registration.
+    pub workers: u32,
+    /// A scan of fewer units is delivered in order.
+    pub least: u32,
+}
+
+/// What a delivery may be, with its parameters.
+pub const DELIVERIES: &[(&str, &str)] = &[
+    ("ordered", "In the order of the table. ahead=2 (pages that are asked for ahead, of each column)"),
+    (
+        "unordered",
+        "As the manager of cooperation says. workers=1, outstanding=1 (loads at a time), starved=2, patience=never (loads \
+         that end before a scan reads for itself), least=0 (units; a scan of fewer goes in order), ahead=2",
+    ),
+    ("opportunistic", "The same, but each scan loads for itself. workers=1, least=0, ahead=2"),
+    ("static", "As unordered, but a scan is registered as several, each of an equal share. scans=4, and as above"),
+];
 
 impl Delivery {
     /// Reads `name` or `name(parameter=value,...)`.
@@ -27,42 +52,84 @@ impl Delivery {
     /// are.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut call = Call::parse(text)?;
-        let delivery = match call.name() {
-            "ordered" => Self::Ordered { ahead: call.count("ahead", 2, 0, 1024)? },
-            name => return Err(format!("unknown delivery `{name}`; there is ordered")),
+        let unordered = match call.name() {
+            "ordered" => None,
+            "unordered" | "static" => {
+                let options = Options {
+                    loading: Loading::Manager { outstanding: call.count("outstanding", 1, 1, 1024)? },
+                    starved: call.count("starved", 2, 1, 1024)?,
+                    patience: patience(&mut call)?,
+                };
+                Some(unordered(&mut call, options)?)
+            }
+            "opportunistic" => {
+                Some(unordered(&mut call, Options { loading: Loading::Opportunistic, ..Options::default() })?)
+            }
+            name => {
+                let known: Vec<_> = DELIVERIES.iter().map(|known| known.0).collect();
+                return Err(format!("unknown delivery `{name}`; there are {}", known.join(", ")));
+            }
         };
-        call.finish()?;
-        Ok(delivery)
+        let ahead = call.count("ahead", 2, 0, 1024)?;
+        Ok(Self { name: call.finish()?, ahead, unordered })
     }
 
-    /// How this scan is delivered.
-    pub(super) fn of(&self, _table: &Table, _program: &ScanProgram) -> Self {
-        self.clone()
-    }
-
-    /// The stretches of `rows` that are registered apart.
-    pub(super) fn shares(&self, rows: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-        std::iter::once(rows.clone())
-    }
-
-    /// Workers of a registration.
-    pub(super) fn workers(&self) -> u32 {
-        1
+    /// How this scan is delivered in any order, if it is.
+    pub(super) fn of(&self, table: &Table, program: &ScanProgram) -> Option<Unordered> {
+        let units = table.units_of(&program.rows).len() as u32;
+        self.unordered.filter(|unordered| !program.in_order && units >= unordered.least)
     }
 
     /// What the predictor needs room for.
     pub(super) fn room(&self, workload: &Workload) -> PredictorConfig {
-        let scans = workload.streams.len().max(1) as u32;
+        let scans = self.scans(workload);
         let runs = workload.tables.iter().map(|table| table.units * table.columns.len() as u32).max().unwrap_or(1);
-        // Runs lie next to each other in one space that fragments: twice the room.
-        PredictorConfig { scans, parts: scans, runs: 2 * scans * runs, cells: 4096, ..PredictorConfig::EMPTY }
+        let strokes = workload.tables.iter().map(|table| table.units.div_ceil(32) + 1).max().unwrap_or(1);
+        // Runs and strokes lie next to each other in one space that fragments: twice the room.
+        PredictorConfig {
+            scans,
+            parts: scans,
+            runs: 2 * scans * runs,
+            bitset_words: 2 * scans * strokes,
+            cells: 4096,
+            ..PredictorConfig::EMPTY
+        }
+    }
+
+    /// What the manager needs room for.
+    pub(super) fn cooperation(&self, workload: &Workload) -> CooperationConfig {
+        let scans = self.scans(workload);
+        let units: u32 = workload.tables.iter().map(|table| table.units).sum();
+        let blocks = workload.tables.iter().map(Table::unit_blocks).max().unwrap_or(1);
+        let (masks, sets) = (blocks.div_ceil(64), scans.div_ceil(64));
+        let strokes = 3 * units + 2 * units.div_ceil(64);
+        let needs = 4 * masks + 1 + scans * (4 + 2 * sets + masks);
+        CooperationConfig { scans, units, words: 2 * (scans * strokes + units * needs) }
+    }
+
+    /// Registrations that may run at the same time.
+    fn scans(&self, workload: &Workload) -> u32 {
+        workload.streams.len().max(1) as u32 * self.unordered.map_or(1, |unordered| unordered.registrations)
     }
 }
 
-impl fmt::Display for Delivery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ordered { ahead } => write!(f, "ordered(ahead={ahead})"),
-        }
+fn unordered(call: &mut Call, options: Options) -> Result<Unordered, String> {
+    let registrations = if call.name() == "static" { call.count("scans", 4, 1, 64)? } else { 1 };
+    let workers = if call.name() == "static" { 1 } else { call.count("workers", 1, 1, 64)? };
+    Ok(Unordered { options, registrations, workers, least: call.count("least", 0, 0, 1 << 20)? })
+}
+
+fn patience(call: &mut Call) -> Result<Option<u32>, String> {
+    let parse = |text: &str| if text == "never" { Some(None) } else { text.parse().ok().map(Some) };
+    let show = |patience: &Option<u32>| patience.map_or("never".to_owned(), |loads| loads.to_string());
+    call.value("patience", None, parse, "a number of loads, or never", show)
+}
+
+impl Unordered {
+    /// The stretches of `rows` that are registered apart (Eq. 4.1).
+    pub(super) fn shares(&self, rows: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+        let (start, length, count) = (rows.start, rows.end - rows.start, u64::from(self.registrations));
+        let shares = (0..count).map(move |share| start + length * share / count..start + length * (share + 1) / count);
+        shares.filter(|share| !share.is_empty())
     }
 }

@@ -1,16 +1,18 @@
 //! The loop: what happens next in logical time, and who goes on then.
 
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Unordered};
 use super::device::{Cores, Device, Machine};
+use super::manager::{Manager, UnderWay};
 use super::memory::{Asked, Memory};
 use super::record::Recorder;
-use super::scan::{Got, Scan, Worker, WorkerState};
-use super::workload::{Query, ScanProgram, Workload};
+use super::scan::{Got, Registration, Scan, Way, Worker, WorkerState};
+use super::workload::{ScanProgram, Workload};
 use super::{ClosedError, Outcome};
+use pagecast_core::cooperation::{Load, Take};
 use pagecast_core::policy::{Access, PolicySpec};
 use pagecast_core::predictor::{Predictor, Registry};
 use pagecast_core::sync::atomic::AtomicU64;
-use pagecast_core::{PageId, Tick};
+use pagecast_core::{PageId, ScanId, Tick};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -52,6 +54,8 @@ enum Event {
 pub(super) enum Waiter {
     /// A worker that asked for it.
     Worker(usize),
+    /// A load that the manager chose.
+    Load(usize),
 }
 
 /// A stream, and the query that it runs.
@@ -68,34 +72,34 @@ struct Stream {
 
 /// A workload while it runs.
 pub(super) struct Loop<'a> {
-    pub(super) workload: &'a Workload,
-    pub(super) settings: Settings<'a>,
-    pub(super) now: Tick,
+    workload: &'a Workload,
+    settings: Settings<'a>,
+    now: Tick,
     events: BinaryHeap<Reverse<(Tick, u64, Event)>>,
     happened: u64,
-    pub(super) memory: Memory<Waiter>,
-    pub(super) device: Device,
+    memory: Memory<Waiter>,
+    device: Device,
     cores: Cores,
-    pub(super) registry: Registry<Words>,
-    pub(super) predictor: Predictor<Words>,
+    registry: Registry<Words>,
+    predictor: Predictor<Words>,
+    manager: Option<Manager>,
     streams: Vec<Stream>,
-    pub(super) scans: Vec<Scan<'a>>,
-    pub(super) workers: Vec<Worker>,
-    pub(super) recorder: Option<Recorder>,
+    scans: Vec<Scan<'a>>,
+    workers: Vec<Worker>,
+    recorder: Option<Recorder>,
     outcome: Outcome,
 }
 
 impl<'a> Loop<'a> {
     pub(super) fn new(workload: &'a Workload, settings: Settings<'a>) -> Result<Self, ClosedError> {
         let config = settings.delivery.room(workload);
-        let registry = Registry::format(words(config.words()), config).expect("the memory was made for it");
+        let registry =
+            Registry::format(words(config.words()), config).expect("the memory was made for this configuration");
         // A pool with a frame for every page never evicts; more frames would only cost memory.
         let frames = settings.frames.min(workload.pages());
         let mut memory = Memory::new(settings.policy, frames, settings.seed)?;
         for &page in &workload.resident {
-            if !memory.put(page) {
-                break;
-            }
+            memory.put(page);
         }
         Ok(Self {
             workload,
@@ -108,6 +112,7 @@ impl<'a> Loop<'a> {
             cores: Cores::new(settings.machine.cores),
             predictor: registry.predictor(),
             registry,
+            manager: Manager::new(settings.delivery, workload),
             streams: workload.streams.iter().map(|_| Stream::default()).collect(),
             scans: Vec::new(),
             workers: Vec::new(),
@@ -121,7 +126,7 @@ impl<'a> Loop<'a> {
         for stream in 0..self.streams.len() {
             self.next_scan(stream)?;
         }
-        self.begin_what_waits();
+        self.go_on_with_all()?;
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             self.now = at;
             match event {
@@ -134,25 +139,51 @@ impl<'a> Loop<'a> {
                     self.worked(worker)?;
                 }
             }
-            self.begin_what_waits();
+            self.go_on_with_all()?;
         }
-        assert!(self.workers.iter().all(|worker| worker.state == WorkerState::Done), "a worker waits for nothing");
-        self.memory.check_quiet();
-        self.outcome.counts = self.memory.counts;
+        self.check_all_done();
         self.outcome.busy = self.cores.busy;
         self.outcome.total = self.now;
         self.outcome.pictures = self.recorder.map(|recorder| recorder.finish(self.now));
         Ok(self.outcome)
     }
 
-    /// Device and cores take what they have room for.
-    fn begin_what_waits(&mut self) {
+    /// Nothing may be left over: a worker that waits for nothing would be a fault of the manager.
+    fn check_all_done(&self) {
+        let waits = self.workers.iter().position(|worker| worker.state != WorkerState::Done);
+        assert_eq!(waits, None, "this worker waits for nothing");
+        self.memory.check_quiet();
+        if let Some(manager) = &self.manager {
+            manager.cooperation.members(|member| panic!("{member:?} is left over"));
+            assert!(manager.loads.iter().all(Option::is_none), "a load is left over");
+        }
+    }
+
+    /// Whoever the manager can serve now is served; device and cores take what they have room for.
+    fn go_on_with_all(&mut self) -> Result<(), ClosedError> {
+        loop {
+            // First those who wait: what came for them may be evicted by the next load.
+            let woken = self.manager.as_mut().map_or(Vec::new(), Manager::woken);
+            for &scan in &woken {
+                let starves = |worker: &Worker| worker.scan == scan && worker.state == WorkerState::Starves;
+                let starving: Vec<_> = (0..self.workers.len()).filter(|&at| starves(&self.workers[at])).collect();
+                starving.into_iter().try_for_each(|worker| self.go_on(worker))?;
+            }
+            let load = self.manager.as_mut().and_then(|manager| manager.cooperation.next_load(self.now));
+            if let Some(load) = load {
+                self.load(load);
+            }
+            if woken.is_empty() && load.is_none() {
+                break;
+            }
+        }
         while let Some((at, page)) = self.device.begin(self.now) {
             self.later(at, Event::Read(page));
         }
         while let Some((worker, work)) = self.cores.begin() {
             self.later(self.now + work, Event::Worked(worker));
         }
+        Ok(())
     }
 
     fn later(&mut self, at: Tick, event: Event) {
@@ -177,12 +208,11 @@ impl<'a> Loop<'a> {
             return Ok(());
         };
         *stream = Stream { begun: stream.begun + 1, began: now, scans: 0, running: 0 };
-        match query {
-            // It has nothing to do.
-            Query { scans, .. } if scans.is_empty() => self.next_scan(number),
-            Query { scans, .. } => {
+        match query.scans.first() {
+            None => self.next_scan(number),
+            Some(scan) => {
                 self.streams[number].scans = 1;
-                self.begin_scan(number, &scans[0])
+                self.begin_scan(number, scan)
             }
         }
     }
@@ -190,85 +220,159 @@ impl<'a> Loop<'a> {
     /// Registers a scan, once or as often as the delivery says.
     fn begin_scan(&mut self, stream: usize, program: &'a ScanProgram) -> Result<(), ClosedError> {
         let table = &self.workload.tables[program.table];
-        let delivery = self.settings.delivery.of(table, program);
-        let shares: Vec<_> = delivery.shares(&program.rows).collect();
+        let unordered = self.settings.delivery.of(table, program);
+        let whole = || vec![program.rows.clone()];
+        let shares = unordered.map_or_else(whole, |unordered| unordered.shares(&program.rows).collect());
         self.streams[stream].running = shares.len();
         let first = self.workers.len();
         for rows in shares {
-            let scan = self.scans.len();
-            let registered = Scan::register(&mut self.registry, table, program, rows, &delivery, self.now)?;
+            let number = self.scans.len();
+            let scan = self.register(stream, Registration { table, program, rows }, unordered)?;
             if let Some(recorder) = &mut self.recorder {
-                registered.each_page(|page| recorder.wanted(page, self.now));
+                scan.each_page(|page| recorder.wanted(page, self.now));
             }
-            self.scans.push(Scan { stream, ..registered });
-            self.workers.extend((0..delivery.workers()).map(|_| Worker::new(scan, &self.scans[scan])));
+            self.workers.extend((0..scan.workers).map(|_| Worker::new(number, &scan)));
+            self.scans.push(scan);
         }
-        for worker in first..self.workers.len() {
-            self.go_on(worker)?;
-        }
-        Ok(())
+        (first..self.workers.len()).try_for_each(|worker| self.go_on(worker))
+    }
+
+    /// Tells the predictor of a scan, and the manager if it has one.
+    fn register(
+        &mut self,
+        stream: usize,
+        of: Registration<'a>,
+        unordered: Option<Unordered>,
+    ) -> Result<Scan<'a>, ClosedError> {
+        let (now, memory) = (self.now, &self.memory);
+        let (id, way, workers) = match self.manager.as_mut().zip(unordered) {
+            None => (of.in_order(&mut self.registry, now)?, Way::InOrder { ahead: self.settings.delivery.ahead }, 1),
+            Some((manager, unordered)) => {
+                let id = of.in_any_order(&mut self.registry, now)?;
+                let resident = |page| memory.is_resident(page);
+                let cooperation = &mut manager.cooperation;
+                let workers = unordered.workers;
+                let member = of.with_strokes(|strokes| cooperation.register(strokes, workers, now, resident))?;
+                manager.begins(member, self.scans.len());
+                (id, Way::AnyOrder(member), workers)
+            }
+        };
+        let Registration { table, program, rows } = of;
+        Ok(Scan { id, stream, table, program, rows, way, workers })
     }
 
     /// A worker without work looks for the next piece.
     fn go_on(&mut self, worker: usize) -> Result<(), ClosedError> {
         self.release_done(worker);
-        let state = &mut self.workers[worker];
-        let scan = &self.scans[state.scan];
-        if state.at == scan.rows.end {
-            let scan = state.scan;
-            state.state = WorkerState::Done;
-            return self.ended(scan);
-        }
-        let mut wanted = Vec::new();
-        state.wants(scan, &mut wanted);
-        for held in wanted {
-            let page = held.page;
-            self.workers[worker].held.push(held);
-            match self.ask(page, worker) {
-                Asked::Here(frame) => self.workers[worker].gets(page, Got::Frame(frame)),
-                Asked::Begun | Asked::Coming => {}
+        let asked = self.workers[worker].held.len();
+        let number = self.workers[worker].scan;
+        let (state, scan) = (&mut self.workers[worker], &self.scans[number]);
+        match scan.way {
+            Way::InOrder { .. } if state.at == scan.rows.end => return self.worker_done(worker),
+            Way::InOrder { ahead } => state.want_next(scan, ahead),
+            Way::AnyOrder(member) => {
+                let Some(manager) = &mut self.manager else { return Ok(()) };
+                match manager.cooperation.take(member, self.now) {
+                    Take::Stroke { stroke, shared, .. } => {
+                        state.want_stroke(scan, stroke);
+                        self.outcome.strokes += 1;
+                        self.outcome.shared += u64::from(shared);
+                    }
+                    Take::Wait => {
+                        state.state = WorkerState::Starves;
+                        return Ok(());
+                    }
+                    Take::End => return self.worker_done(worker),
+                }
             }
         }
-        self.work_if_ready(worker);
+        self.ask_for(worker, asked);
         Ok(())
     }
 
-    /// A worker asks the pool for a page.
-    fn ask(&mut self, page: PageId, worker: usize) -> Asked {
+    /// Asks for the pages that the worker has noted from the `first` on, and begins to work if it
+    /// has all that it needs.
+    fn ask_for(&mut self, worker: usize, first: usize) {
         let id = self.scans[self.workers[worker].scan].id;
-        let access = Access { page, scan: Some(id), write: false, at: self.now };
-        if !self.memory.is_resident(page) {
-            self.predictor.missed(id, page, self.now);
+        let in_order = self.workers[worker].stroke.is_none();
+        self.workers[worker].state = WorkerState::Waits;
+        for at in first..self.workers[worker].held.len() {
+            let page = self.workers[worker].held[at].page;
+            if in_order && !self.memory.is_resident(page) {
+                self.predictor.missed(id, page, self.now);
+            }
+            let asked = self.ask(page, Some(id), Waiter::Worker(worker));
+            self.outcome.counts.requests += 1;
+            match asked {
+                Asked::Here(frame) => self.workers[worker].held[at].got = Got::Frame(frame),
+                Asked::Begun | Asked::Coming => self.outcome.counts.misses += 1,
+            }
         }
-        let asked = self.memory.ask(access, Waiter::Worker(worker), &self.predictor);
+        if let Some(stroke) = self.workers[worker].stroke {
+            self.predictor.complete(id, stroke.into(), self.now);
+        }
+        self.work_if_ready(worker);
+    }
+
+    /// Asks the pool for a page, and the device if nobody else has.
+    fn ask(&mut self, page: PageId, scan: Option<ScanId>, who: Waiter) -> Asked {
+        let access = Access { page, scan, write: false, at: self.now };
+        let asked = self.memory.ask(access, who, &self.predictor);
         if asked == Asked::Begun {
-            self.read(access);
+            let view = scan.and_then(|scan| self.predictor.scan(scan));
+            let need = view.map_or(0, |view| ((view.length - view.position) as f64 * view.pace) as Tick);
+            self.device.submit(page, need);
+            self.outcome.reads += 1;
         }
-        self.note_left();
+        for page in self.memory.left.drain(..) {
+            if let Some(manager) = &mut self.manager {
+                manager.cooperation.left(page);
+            }
+        }
         asked
     }
 
-    /// Sends a read to the device.
-    fn read(&mut self, access: Access) {
-        let view = access.scan.and_then(|scan| self.predictor.scan(scan));
-        let need = view.map_or(0, |view| ((view.length - view.position) as f64 * view.pace) as Tick);
-        self.device.submit(access.page, need);
-        self.outcome.reads += 1;
+    /// Begins a load.
+    fn load(&mut self, load: Load) {
+        let Some(manager) = &mut self.manager else { return };
+        let scan = manager.scan(load.member).map(|scan| self.scans[scan].id);
+        let (pages, number) = (manager.pages(&load), manager.loads.len());
+        manager.loads.push(Some(UnderWay { load, missing: pages.len() as u32, held: Vec::new() }));
+        let here: Vec<_> = pages
+            .into_iter()
+            .filter_map(|page| match self.ask(page, scan, Waiter::Load(number)) {
+                Asked::Here(frame) => Some(frame),
+                Asked::Begun | Asked::Coming => None,
+            })
+            .collect();
+        here.into_iter().for_each(|frame| self.loaded_page(number, Got::Frame(frame)));
+        self.end_load(number);
     }
 
-    /// Tells those who must know which pages have left.
-    fn note_left(&mut self) {
-        self.memory.left.clear();
+    /// A page of a load is there.
+    fn loaded_page(&mut self, number: usize, got: Got) {
+        let Some(under_way) = self.manager.as_mut().and_then(|manager| manager.loads[number].as_mut()) else { return };
+        under_way.missing -= 1;
+        if let Got::Frame(frame) = got {
+            under_way.held.push(frame);
+        }
+    }
+
+    /// Ends a load all of whose pages have come.
+    fn end_load(&mut self, number: usize) {
+        let Some(manager) = &mut self.manager else { return };
+        if let Some(under_way) = manager.loads[number].take_if(|under_way| under_way.missing == 0) {
+            manager.cooperation.loaded(&under_way.load, self.now);
+            under_way.held.into_iter().for_each(|frame| self.memory.release(frame));
+        }
     }
 
     /// Begins the worker's piece of work if all pages of it are there.
     fn work_if_ready(&mut self, worker: usize) {
         let state = &mut self.workers[worker];
-        let scan = &self.scans[state.scan];
-        if let Some(end) = state.ready_until(scan) {
-            let work = ((end - state.at) as f64 * scan.program.row_cost) as Tick;
-            state.end = end;
-            state.state = WorkerState::Works;
+        if let Some(end) = state.ready_until() {
+            let work = ((end - state.at) as f64 * self.scans[state.scan].program.row_cost) as Tick;
+            (state.end, state.state) = (end, WorkerState::Works);
             self.cores.submit(worker, work);
         }
     }
@@ -276,6 +380,9 @@ impl<'a> Loop<'a> {
     /// A page has come.
     fn arrived(&mut self, page: PageId) {
         let (waiting, frame) = self.memory.arrive(page, self.now);
+        if let Some(manager) = self.manager.as_mut().filter(|_| frame.is_some()) {
+            manager.cooperation.arrived(page);
+        }
         let got = frame.map_or(Got::PastPool, Got::Frame);
         for waiter in waiting {
             match waiter {
@@ -285,6 +392,10 @@ impl<'a> Loop<'a> {
                         self.work_if_ready(worker);
                     }
                 }
+                Waiter::Load(number) => {
+                    self.loaded_page(number, got);
+                    self.end_load(number);
+                }
             }
         }
     }
@@ -293,8 +404,15 @@ impl<'a> Loop<'a> {
     fn worked(&mut self, worker: usize) -> Result<(), ClosedError> {
         let state = &mut self.workers[worker];
         let scan = &self.scans[state.scan];
-        (state.at, state.state) = (state.end, WorkerState::Waits);
-        self.predictor.report(scan.id, state.at - scan.rows.start, self.now);
+        state.at = state.end;
+        match (scan.way, state.stroke.take()) {
+            (Way::AnyOrder(member), Some(stroke)) => {
+                if let Some(manager) = &mut self.manager {
+                    manager.cooperation.consumed(member, stroke, self.now);
+                }
+            }
+            _ => self.predictor.report(scan.id, state.at - scan.rows.start, self.now),
+        }
         self.go_on(worker)
     }
 
@@ -312,10 +430,20 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// A registration has nothing more to read.
-    fn ended(&mut self, scan: usize) -> Result<(), ClosedError> {
-        let Scan { id, stream, .. } = self.scans[scan];
+    /// Nothing is left for a worker, and perhaps for its scan.
+    fn worker_done(&mut self, worker: usize) -> Result<(), ClosedError> {
+        let state = &mut self.workers[worker];
+        state.state = WorkerState::Done;
+        let scan = &mut self.scans[state.scan];
+        scan.workers -= 1;
+        if scan.workers > 0 {
+            return Ok(());
+        }
+        let Scan { id, stream, way, .. } = *scan;
         self.registry.finish(id, self.now);
+        if let (Way::AnyOrder(member), Some(manager)) = (way, &mut self.manager) {
+            manager.finish(member);
+        }
         self.streams[stream].running -= 1;
         if self.streams[stream].running == 0 { self.next_scan(stream) } else { Ok(()) }
     }

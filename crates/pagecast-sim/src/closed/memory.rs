@@ -6,7 +6,7 @@
 //! * (I2) A frame belongs to the page that is in it, to the read that claimed it, or to nobody yet.
 //! * (I3) A page whose read found no frame goes to those who wait for it, and is then forgotten.
 
-use crate::replay::{Concurrent, Counts, Driver, Sequential};
+use crate::replay::{Concurrent, Driver, Sequential};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use pagecast_core::oracle::Oracle;
@@ -41,8 +41,6 @@ pub(super) struct Memory<W> {
     driver: Box<dyn Driver<HeldFrames>>,
     table: HashMap<PageId, FrameId, FixedState>,
     reads: HashMap<PageId, Read<W>, FixedState>,
-    /// Requests, and those that did not find their page in the pool.
-    pub(super) counts: Counts,
     /// Pages that left since somebody last looked.
     pub(super) left: Vec<PageId>,
 }
@@ -54,7 +52,6 @@ impl<W> Memory<W> {
             driver: spec.visit(frames, seed, IntoDriver { frames })?,
             table: HashMap::with_hasher(FixedState::default()),
             reads: HashMap::with_hasher(FixedState::default()),
-            counts: Counts::default(),
             left: Vec::new(),
         })
     }
@@ -65,13 +62,11 @@ impl<W> Memory<W> {
 
     /// A request for a page. Who waits for it gets it from [`Memory::arrive`].
     pub(super) fn ask(&mut self, access: Access, who: W, oracle: &dyn Oracle) -> Asked {
-        self.counts.requests += 1;
         if let Some(&frame) = self.table.get(&access.page) {
             self.driver.hit(&self.frames, frame, &access);
             self.frames.hold(frame);
             return Asked::Here(frame);
         }
-        self.counts.misses += 1;
         if let Some(read) = self.reads.get_mut(&access.page) {
             read.waiting.push(who);
             return Asked::Coming;
@@ -114,13 +109,11 @@ impl<W> Memory<W> {
         self.driver.admit(&self.frames, frame, access);
     }
 
-    /// Puts a page in the pool before anything begins; false if there is no room.
-    pub(super) fn put(&mut self, page: PageId) -> bool {
-        let frame = self.frames.free();
-        if let Some(frame) = frame {
+    /// Puts a page in the pool before anything begins, if there is room.
+    pub(super) fn put(&mut self, page: PageId) {
+        if let Some(frame) = self.frames.free() {
             self.admit(frame, &Access { page, scan: None, write: false, at: 0 }, 0);
         }
-        frame.is_some()
     }
 
     /// Whoever held the page in `frame` is done with it.

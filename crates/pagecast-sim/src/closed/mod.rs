@@ -11,22 +11,27 @@
 mod delivery;
 mod device;
 mod engine;
+mod figures;
+mod manager;
 mod memory;
 mod record;
 mod scan;
 mod table;
 mod workload;
 
-pub use delivery::Delivery;
+pub use delivery::{DELIVERIES, Delivery, Unordered};
 pub use device::Machine;
 pub use engine::Settings;
+pub use figures::{Figures, Spread, TypeFigures, base_times};
 pub use record::{LEVELS, Pictures, Sharing};
 pub use table::Table;
 pub use workload::{Query, ScanProgram, Workload, workloads};
 
 use crate::replay::Counts;
 use pagecast_core::Tick;
+use pagecast_core::cooperation::Refusal;
 use pagecast_core::policy::PolicyError;
+use pagecast_core::predictor::RegisterError;
 
 /// What a run came to.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -35,6 +40,10 @@ pub struct Outcome {
     pub counts: Counts,
     /// Pages that the device read.
     pub reads: u64,
+    /// Strokes that scans took in any order, and those of them that were brought for others.
+    pub strokes: u64,
+    /// See `strokes`.
+    pub shared: u64,
     /// When the last stream was done.
     pub total: Tick,
     /// When each stream was done.
@@ -64,8 +73,11 @@ pub enum ClosedError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// The predictor refuses a scan.
-    #[error("a scan cannot be registered: {0}")]
-    Scan(String),
+    #[error("a scan cannot be registered with the predictor: {0}")]
+    Predictor(#[from] RegisterError),
+    /// The manager of cooperation refuses a scan.
+    #[error("a scan cannot be registered with the manager of cooperation: {0}")]
+    Manager(#[from] Refusal),
 }
 
 /// Runs `workload`, which begins with an empty pool but for what it says to be resident.

@@ -1,11 +1,10 @@
 //! A scan that runs: what it registers, and how far its workers are.
 
-use super::ClosedError;
-use super::delivery::Delivery;
 use super::engine::Words;
 use super::table::Table;
 use super::workload::ScanProgram;
-use pagecast_core::predictor::{Pages, Part, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::cooperation::{MemberId, Stroke, Unit};
+use pagecast_core::predictor::{Pages, Part, RegisterError, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::{FrameId, PageId, ScanId, Tick};
 use std::ops::Range;
 
@@ -17,54 +16,105 @@ pub(super) struct Scan<'a> {
     pub(super) table: &'a Table,
     pub(super) program: &'a ScanProgram,
     pub(super) rows: Range<u64>,
-    /// Pages that it asks for ahead in each column.
-    pub(super) ahead: u32,
+    pub(super) way: Way,
+    /// Workers that are not done.
+    pub(super) workers: u32,
+}
+
+/// In which order a scan gets its rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// That of the table; the pages of each column that it asks for ahead.
+    InOrder { ahead: u32 },
+    /// That which the manager of cooperation says.
+    AnyOrder(MemberId),
 }
 
 impl<'a> Scan<'a> {
-    /// Registers `rows` of `program` with the predictor.
-    pub(super) fn register(
-        registry: &mut Registry<Words>,
-        table: &'a Table,
-        program: &'a ScanProgram,
-        rows: Range<u64>,
-        delivery: &Delivery,
-        now: Tick,
-    ) -> Result<Self, ClosedError> {
-        let Delivery::Ordered { ahead } = *delivery;
-        let runs = runs_in_order(table, program, &rows);
-        let parts = [Part { relation: table.relation, pages: Pages::Runs(&runs) }];
-        let spec = ScanSpec { kind: ScanKind(0), length: rows.end - rows.start, parts: &parts };
-        let id = registry.register(&spec, now).map_err(|error| ClosedError::Scan(error.to_string()))?;
-        Ok(Self { id, stream: 0, table, program, rows, ahead })
-    }
-
     /// Every page that it reads.
     pub(super) fn each_page(&self, mut visit: impl FnMut(PageId)) {
         for &column in &self.program.columns {
             self.table.pages(column, &self.rows).for_each(|number| visit(self.table.page(column, number)));
         }
     }
+
+    /// The unit of a stroke, and its rows.
+    pub(super) fn stroke(&self, stroke: u32) -> (u32, Range<u64>) {
+        let unit = self.table.units_of(&self.rows).start + stroke;
+        (unit, self.table.rows_in(unit, &self.rows))
+    }
 }
 
-/// A run for each column of each unit, on an axis of rows.
-fn runs_in_order(table: &Table, program: &ScanProgram, rows: &Range<u64>) -> Vec<Run> {
-    let mut runs = Vec::new();
-    for unit in table.units_of(rows) {
-        let within = table.rows_in(unit, rows);
-        for &column in &program.columns {
-            let pages = table.pages(column, &within);
-            let start = table.rows_of(column, pages.start).start.max(within.start);
-            let end = table.rows_of(column, pages.end - 1).end.min(within.end);
+/// What a scan says of itself before it begins.
+pub(super) struct Registration<'a> {
+    pub(super) table: &'a Table,
+    pub(super) program: &'a ScanProgram,
+    pub(super) rows: Range<u64>,
+}
+
+impl Registration<'_> {
+    /// Tells the predictor of a scan in order: a run for each column of each unit, on an axis of
+    /// rows.
+    pub(super) fn in_order(&self, registry: &mut Registry<Words>, now: Tick) -> Result<ScanId, RegisterError> {
+        let mut runs = Vec::new();
+        self.each_stretch(|_, column, pages, within| {
+            let start = self.table.rows_of(column, pages.start).start.max(within.start);
+            let end = self.table.rows_of(column, pages.end - 1).end.min(within.end);
             runs.push(Run {
-                first: table.page(column, pages.start).block(),
+                first: self.table.page(column, pages.start).block(),
                 blocks: (pages.end - pages.start) as u32,
-                position: start - rows.start,
+                position: start - self.rows.start,
                 span: end - start,
             });
+        });
+        let parts = [Part { relation: self.table.relation, pages: Pages::Runs(&runs) }];
+        let length = self.rows.end - self.rows.start;
+        registry.register(&ScanSpec { kind: ScanKind(0), length, parts: &parts }, now)
+    }
+
+    /// Tells the predictor of a scan in any order, whose strokes are units.
+    pub(super) fn in_any_order(&self, registry: &mut Registry<Words>, now: Tick) -> Result<ScanId, RegisterError> {
+        let mut runs = Vec::new();
+        let units = self.table.units_of(&self.rows);
+        self.each_stretch(|unit, column, pages, _| {
+            runs.push(Run {
+                first: self.table.page(column, pages.start).block(),
+                blocks: (pages.end - pages.start) as u32,
+                position: (unit - units.start).into(),
+                span: 0,
+            });
+        });
+        let parts = [Part { relation: self.table.relation, pages: Pages::Runs(&runs) }];
+        let spec = ScanSpec { kind: ScanKind(1), length: units.len() as u64, parts: &parts };
+        registry.register_unordered(&spec, now)
+    }
+
+    /// Shows the manager the strokes.
+    pub(super) fn with_strokes<T>(&self, then: impl FnOnce(&[Stroke<'_>]) -> T) -> T {
+        let (units, blocks) = (self.table.units_of(&self.rows), self.table.unit_blocks());
+        let words = blocks.div_ceil(64) as usize;
+        let mut needs = vec![0u64; words * units.len()];
+        self.each_stretch(|unit, column, pages, _| {
+            let need = &mut needs[(unit - units.start) as usize * words..][..words];
+            for number in pages {
+                let bit = self.table.page(column, number).block() - unit * blocks;
+                need[bit as usize / 64] |= 1 << (bit % 64);
+            }
+        });
+        let unit = |unit| Unit { relation: self.table.relation, first: unit * blocks, blocks };
+        let strokes = units.zip(needs.chunks(words)).map(|(number, need)| Stroke { unit: unit(number), need });
+        then(&strokes.collect::<Vec<_>>())
+    }
+
+    /// Visits the pages of each column in each unit, with the rows that are read there.
+    fn each_stretch(&self, mut visit: impl FnMut(u32, usize, Range<u64>, &Range<u64>)) {
+        for unit in self.table.units_of(&self.rows) {
+            let within = self.table.rows_in(unit, &self.rows);
+            for &column in &self.program.columns {
+                visit(unit, column, self.table.pages(column, &within), &within);
+            }
         }
     }
-    runs
 }
 
 /// Whether and how a page that was asked for has come.
@@ -91,6 +141,8 @@ pub(super) struct Held {
 pub(super) enum WorkerState {
     /// For pages.
     Waits,
+    /// For a stroke.
+    Starves,
     /// It has a core, or waits for one.
     Works,
     /// Nothing is left for it.
@@ -105,32 +157,49 @@ pub(super) struct Worker {
     /// The row that comes next, and where the piece of work ends that it does now.
     pub(super) at: u64,
     pub(super) end: u64,
-    /// Where it is with each of the scan's columns: the next page to ask for.
+    /// Of a scan in order, by column: the pages that are to be asked for.
     next: Vec<Range<u64>>,
+    /// Of a scan in any order: the stroke that it has.
+    pub(super) stroke: Option<u32>,
     pub(super) held: Vec<Held>,
 }
 
 impl Worker {
     pub(super) fn new(number: usize, scan: &Scan<'_>) -> Self {
-        let next = scan.program.columns.iter().map(|&column| scan.table.pages(column, &scan.rows)).collect();
+        let next = match scan.way {
+            Way::InOrder { .. } => {
+                scan.program.columns.iter().map(|&column| scan.table.pages(column, &scan.rows)).collect()
+            }
+            Way::AnyOrder(_) => Vec::new(),
+        };
         let at = scan.rows.start;
-        Self { scan: number, state: WorkerState::Waits, at, end: at, next, held: Vec::new() }
+        Self { scan: number, state: WorkerState::Waits, at, end: at, next, stroke: None, held: Vec::new() }
     }
 
-    /// The pages that it is time to ask for: of each column the one that has the next row, and some
-    /// ahead of it.
-    pub(super) fn wants(&mut self, scan: &Scan<'_>, wanted: &mut Vec<Held>) {
+    /// Notes the pages that it is time to ask for: of each column the one that has the next row,
+    /// and `ahead` behind it.
+    pub(super) fn want_next(&mut self, scan: &Scan<'_>, ahead: u32) {
         for (&column, next) in scan.program.columns.iter().zip(&mut self.next) {
             while let Some(number) = next.clone().next() {
-                let rows = scan.table.rows_of(column, number);
-                let due = scan.table.rows_of(column, number.saturating_sub(scan.ahead.into())).start;
-                if due > self.at {
+                if scan.table.rows_of(column, number.saturating_sub(ahead.into())).start > self.at {
                     break;
                 }
                 next.start += 1;
+                let rows = scan.table.rows_of(column, number);
                 let page = scan.table.page(column, number);
-                let (from, until) = (rows.start.max(self.at), rows.end.min(scan.rows.end));
-                wanted.push(Held { page, got: Got::Nothing, from, until });
+                self.held.push(Held { page, got: Got::Nothing, from: rows.start, until: rows.end.min(scan.rows.end) });
+            }
+        }
+    }
+
+    /// Notes all pages of a stroke.
+    pub(super) fn want_stroke(&mut self, scan: &Scan<'_>, stroke: u32) {
+        let (_, rows) = scan.stroke(stroke);
+        (self.at, self.stroke) = (rows.start, Some(stroke));
+        for &column in &scan.program.columns {
+            for number in scan.table.pages(column, &rows) {
+                let page = scan.table.page(column, number);
+                self.held.push(Held { page, got: Got::Nothing, from: rows.start, until: rows.end });
             }
         }
     }
@@ -142,9 +211,9 @@ impl Worker {
         }
     }
 
-    /// The row up to which it can work now, if it has a page of every column.
-    pub(super) fn ready_until(&self, scan: &Scan<'_>) -> Option<u64> {
-        let mut end = scan.rows.end;
+    /// The row up to which it can work now, if all pages that it needs for that are there.
+    pub(super) fn ready_until(&self) -> Option<u64> {
+        let mut end = u64::MAX;
         for held in self.held.iter().filter(|held| held.from <= self.at) {
             if held.got == Got::Nothing {
                 return None;
