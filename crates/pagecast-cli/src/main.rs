@@ -2,6 +2,7 @@
 
 #[cfg(feature = "sql")]
 mod bench;
+mod closed_loop;
 mod failure;
 mod interrupt;
 mod output;
@@ -38,6 +39,8 @@ enum Verb {
     Sql(sql::Args),
     /// Replay page traces through replacement policies
     Simulate(simulate::Args),
+    /// Run streams of scans on a simulated device, by how they get their rows
+    ClosedLoop(closed_loop::Args),
     /// Look at, convert, generate and draw traces
     Trace(trace::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
         Verb::Simulate(args) => simulate::run(args),
+        Verb::ClosedLoop(args) => closed_loop::run(args),
         Verb::Trace(args) => trace::run(args),
     };
     match done {

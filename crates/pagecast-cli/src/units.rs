@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-#[cfg(feature = "sql")]
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
@@ -57,7 +56,6 @@ impl fmt::Display for Size {
 }
 
 /// A number of bytes a second from `40MB/s` or `40MB`; at least 1.
-#[cfg(feature = "sql")]
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     match text.strip_suffix("/s").unwrap_or(text).parse() {
         Ok(Size::Bytes(bytes)) if bytes > 0 => Ok(bytes),
@@ -66,7 +64,6 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
 }
 
 /// A time from `5ms`, `250us`, `1.5s` or `0`.
-#[cfg(feature = "sql")]
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let fault = || format!("`{text}` is no time; write 5ms, 250us or 1.5s");
     let (number, unit) = split_number(text).ok_or_else(fault)?;
@@ -172,7 +169,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "sql")]
     #[test]
     fn rates_and_times() {
         assert_eq!(rate("40MB/s"), Ok(40_000_000));

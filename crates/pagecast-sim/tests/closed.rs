@@ -24,6 +24,7 @@ fn smallest(streams: &[&[usize]]) -> Workload {
     let relation = RelationId(1);
     Workload {
         name: "smallest".to_owned(),
+        full: "smallest".to_owned(),
         page_bytes: 1 << 20,
         tables: vec![Table { relation, units: 30, rows: 1, columns: vec![1] }],
         types: vec!["Q1".to_owned(), "Q2".to_owned()],
@@ -53,4 +54,6 @@ fn the_smallest_example() {
     assert_eq!(ends(&[&[0], &[1]], "ordered(ahead=0)"), [30, 20], "page by page in turns");
     assert_eq!(ends(&[&[0, 1]], "ordered(ahead=0)"), [20, 30], "the first query first");
     assert_eq!(ends(&[&[1, 0]], "ordered(ahead=0)"), [25, 5], "the second query first");
+    assert_eq!(ends(&[&[0], &[1]], "unordered"), [20, 5], "in any order");
+    assert_eq!(ends(&[&[0], &[1]], "opportunistic"), [20, 5], "in any order, each for itself");
 }

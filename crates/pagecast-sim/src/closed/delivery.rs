@@ -10,8 +10,10 @@ use std::ops::Range;
 /// How scans get their rows, as text `name(parameter=value,...)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Delivery {
-    /// The text, with all parameters.
+    /// The text as it was given.
     pub name: String,
+    /// The same with all parameters.
+    pub full: String,
     /// Pages of each column that a scan in order asks for before it needs them.
     pub ahead: u32,
     /// Of scans that are delivered in any order; `None` if none is.
@@ -71,7 +73,7 @@ impl Delivery {
             }
         };
         let ahead = call.count("ahead", 2, 0, 1024)?;
-        Ok(Self { name: call.finish()?, ahead, unordered })
+        Ok(Self { name: text.trim().to_owned(), full: call.finish()?, ahead, unordered })
     }
 
     /// How this scan is delivered in any order, if it is.

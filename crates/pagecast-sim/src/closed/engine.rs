@@ -269,12 +269,25 @@ impl<'a> Loop<'a> {
         let (state, scan) = (&mut self.workers[worker], &self.scans[number]);
         match scan.way {
             Way::InOrder { .. } if state.at == scan.rows.end => return self.worker_done(worker),
-            Way::InOrder { ahead } => state.want_next(scan, ahead),
+            Way::InOrder { ahead } => {
+                state.want_next(scan, ahead);
+                let unit = scan.table.units_of(&(state.at..state.at + 1)).start;
+                if let Some(recorder) = self.recorder.as_mut().filter(|_| state.comes_to(unit)) {
+                    recorder.step((number, scan), unit, false, self.now);
+                }
+            }
             Way::AnyOrder(member) => {
                 let Some(manager) = &mut self.manager else { return Ok(()) };
                 match manager.cooperation.take(member, self.now) {
-                    Take::Stroke { stroke, shared, .. } => {
+                    Take::Stroke { stroke, shared, resident } => {
                         state.want_stroke(scan, stroke);
+                        if let Some(recorder) = &mut self.recorder {
+                            let unit = scan.stroke(stroke).0;
+                            if !resident {
+                                recorder.load((number, scan), unit, self.now);
+                            }
+                            recorder.step((number, scan), unit, shared, self.now);
+                        }
                         self.outcome.strokes += 1;
                         self.outcome.shared += u64::from(shared);
                     }
@@ -335,12 +348,17 @@ impl<'a> Loop<'a> {
     /// Begins a load.
     fn load(&mut self, load: Load) {
         let Some(manager) = &mut self.manager else { return };
-        let scan = manager.scan(load.member).map(|scan| self.scans[scan].id);
         let (pages, number) = (manager.pages(&load), manager.loads.len());
-        manager.loads.push(Some(UnderWay { load, missing: pages.len() as u32, held: Vec::new() }));
+        let Some(trigger) = manager.scan(load.member) else {
+            return manager.cooperation.loaded(&load, self.now);
+        };
+        let scan = &self.scans[trigger];
+        let (id, unit) = (scan.id, scan.stroke(load.stroke).0);
+        let recorded = self.recorder.as_mut().map(|recorder| recorder.load((trigger, scan), unit, self.now));
+        manager.loads.push(Some(UnderWay { load, missing: pages.len() as u32, held: Vec::new(), recorded }));
         let here: Vec<_> = pages
             .into_iter()
-            .filter_map(|page| match self.ask(page, scan, Waiter::Load(number)) {
+            .filter_map(|page| match self.ask(page, Some(id), Waiter::Load(number)) {
                 Asked::Here(frame) => Some(frame),
                 Asked::Begun | Asked::Coming => None,
             })
@@ -363,6 +381,9 @@ impl<'a> Loop<'a> {
         let Some(manager) = &mut self.manager else { return };
         if let Some(under_way) = manager.loads[number].take_if(|under_way| under_way.missing == 0) {
             manager.cooperation.loaded(&under_way.load, self.now);
+            if let (Some(recorder), Some(recorded)) = (&mut self.recorder, under_way.recorded) {
+                recorder.loaded(recorded, self.now);
+            }
             under_way.held.into_iter().for_each(|frame| self.memory.release(frame));
         }
     }

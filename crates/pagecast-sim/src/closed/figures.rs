@@ -64,6 +64,8 @@ pub struct Figures {
     pub normalized: f64,
     /// Work of the processor over the total time: 1 is one core.
     pub cores: f64,
+    /// Of the strokes that scans took in any order, the part that was brought for others.
+    pub shared: f64,
     /// By type.
     pub types: Vec<TypeFigures>,
 }
@@ -95,6 +97,7 @@ impl Figures {
             total_seconds: seconds(outcome.total),
             normalized: Spread::of(types.iter().map(|kind| kind.normalized)).mean,
             cores: outcome.busy as f64 / outcome.total as f64,
+            shared: if outcome.strokes == 0 { 0.0 } else { outcome.shared as f64 / outcome.strokes as f64 },
             types,
         }
     }
@@ -112,7 +115,7 @@ pub fn base_times(workload: &Workload, machine: Machine) -> Result<Vec<Tick>, Cl
         let query = workload.streams.iter().flatten().find(|query| query.kind == kind);
         let streams = vec![query.into_iter().cloned().collect()];
         let alone = Workload { streams, resident: Vec::new(), ..workload.clone() };
-        let delivery = Delivery { name: "ordered".to_owned(), ahead: 2, unordered: None };
+        let delivery = Delivery { name: String::new(), full: String::new(), ahead: 2, unordered: None };
         let settings =
             Settings { machine, delivery: &delivery, policy: &policy, frames: workload.pages(), seed: 0, record: false };
         Ok(run(&alone, settings)?.total)

@@ -15,6 +15,8 @@ pub(super) struct UnderWay {
     pub(super) missing: u32,
     /// Those that have, which stay until the load ends.
     pub(super) held: Vec<FrameId>,
+    /// Its number among those that pictures show.
+    pub(super) recorded: Option<usize>,
 }
 
 /// The manager, and what its names stand for here.

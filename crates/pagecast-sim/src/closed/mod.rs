@@ -14,6 +14,7 @@ mod engine;
 mod figures;
 mod manager;
 mod memory;
+pub mod pictures;
 mod record;
 mod scan;
 mod table;
@@ -23,7 +24,7 @@ pub use delivery::{DELIVERIES, Delivery, Unordered};
 pub use device::Machine;
 pub use engine::Settings;
 pub use figures::{Figures, Spread, TypeFigures, base_times};
-pub use record::{LEVELS, Pictures, Sharing};
+pub use record::{LEVELS, Loaded, Pictures, Sharing, Step};
 pub use table::Table;
 pub use workload::{Query, ScanProgram, Workload, workloads};
 

@@ -159,6 +159,8 @@ pub(super) struct Worker {
     pub(super) end: u64,
     /// Of a scan in order, by column: the pages that are to be asked for.
     next: Vec<Range<u64>>,
+    /// The unit that it came to last.
+    unit: Option<u32>,
     /// Of a scan in any order: the stroke that it has.
     pub(super) stroke: Option<u32>,
     pub(super) held: Vec<Held>,
@@ -173,7 +175,7 @@ impl Worker {
             Way::AnyOrder(_) => Vec::new(),
         };
         let at = scan.rows.start;
-        Self { scan: number, state: WorkerState::Waits, at, end: at, next, stroke: None, held: Vec::new() }
+        Self { scan: number, state: WorkerState::Waits, at, end: at, next, unit: None, stroke: None, held: Vec::new() }
     }
 
     /// Notes the pages that it is time to ask for: of each column the one that has the next row,
@@ -190,6 +192,11 @@ impl Worker {
                 self.held.push(Held { page, got: Got::Nothing, from: rows.start, until: rows.end.min(scan.rows.end) });
             }
         }
+    }
+
+    /// Whether it has just come to this unit.
+    pub(super) fn comes_to(&mut self, unit: u32) -> bool {
+        self.unit.replace(unit) != Some(unit)
     }
 
     /// Notes all pages of a stroke.

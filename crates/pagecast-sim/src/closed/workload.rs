@@ -33,8 +33,10 @@ pub struct Query {
 /// Streams of queries. All streams begin at once; each runs its queries one after the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Workload {
-    /// The text that makes it, with all parameters.
+    /// The text that makes it, as it was given.
     pub name: String,
+    /// The same with all parameters.
+    pub full: String,
     /// Bytes of a page.
     pub page_bytes: u32,
     /// The tables. Each has a relation of its own.
@@ -89,7 +91,7 @@ impl Workload {
             format!("unknown workload `{}`; there are {}", call.name(), known.join(", "))
         })?;
         let workload = (entry.make)(&mut call, &mut Random::new(seed))?;
-        Ok(Self { name: call.finish()?, ..workload })
+        Ok(Self { name: text.trim().to_owned(), full: call.finish()?, ..workload })
     }
 
     /// Pages of all tables.
@@ -211,5 +213,13 @@ fn named(table: Table, types: Vec<String>, programs: Vec<Vec<(String, ScanProgra
         scans: vec![scan],
     };
     let streams = programs.into_iter().map(|stream| stream.into_iter().map(query).collect()).collect();
-    Workload { name: String::new(), page_bytes: 1 << 19, tables: vec![table], types, streams, resident: Vec::new() }
+    Workload {
+        name: String::new(),
+        full: String::new(),
+        page_bytes: 1 << 19,
+        tables: vec![table],
+        types,
+        streams,
+        resident: Vec::new(),
+    }
 }
