@@ -3,7 +3,9 @@
 
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::{PageId, RelationId, Tick};
-use pagecast_sim::closed::{Delivery, Machine, Outcome, Query, ScanProgram, Settings, Table, Workload, run};
+use pagecast_sim::closed::{
+    Delivery, Figures, Machine, Outcome, Query, ScanProgram, Settings, Table, Workload, base_times, run,
+};
 
 fn outcome(workload: &Workload, machine: Machine, delivery: &str, policy: &str, frames: u32) -> Outcome {
     let (delivery, policy) = (Delivery::parse(delivery).unwrap(), PolicySpec::parse(policy).unwrap());
@@ -55,5 +57,166 @@ fn the_smallest_example() {
     assert_eq!(ends(&[&[0, 1]], "ordered(ahead=0)"), [20, 30], "the first query first");
     assert_eq!(ends(&[&[1, 0]], "ordered(ahead=0)"), [25, 5], "the second query first");
     assert_eq!(ends(&[&[0], &[1]], "unordered"), [20, 5], "in any order");
-    assert_eq!(ends(&[&[0], &[1]], "opportunistic"), [20, 5], "in any order, each for itself");
+    assert_eq!(ends(&[&[0], &[1]], "opportunistic"), [20, 10], "in any order, but nobody lets the short one go first");
+}
+
+const DELIVERIES: [&str; 6] = [
+    "ordered",
+    "unordered",
+    "unordered(workers=3,patience=1)",
+    "unordered(outstanding=4,least=5)",
+    "opportunistic(workers=2)",
+    "static(scans=3)",
+];
+
+fn made(workload: &str, seed: u64) -> Workload {
+    Workload::make(workload, seed).unwrap()
+}
+
+/// Pages and units that the scans of a workload read, each as often as there are scans.
+fn demand(workload: &Workload) -> (u64, u64) {
+    let (mut pages, mut units) = (0, 0);
+    for scan in workload.streams.iter().flatten().flat_map(|query| &query.scans) {
+        let table = &workload.tables[scan.table];
+        for unit in 0..u64::from(table.units) {
+            let start = scan.rows.start.max(unit * table.rows);
+            let end = scan.rows.end.min((unit + 1) * table.rows);
+            units += u64::from(start < end);
+            for &column in &scan.columns {
+                let of_column = u64::from(table.columns[column]);
+                // Beginnings of pages are rounded down.
+                let begin = |page: u64| unit * table.rows + page * table.rows / of_column;
+                pages +=
+                    (0..of_column).filter(|&page| begin(page).max(start) < begin(page + 1).min(end)).count() as u64;
+            }
+        }
+    }
+    (pages, units)
+}
+
+/// However scans get their rows: each page is asked for once by each scan that needs it, each
+/// stroke is taken once, and streams end, with a pool of any size.
+#[test]
+fn every_scan_reads_what_it_needs_once() {
+    for seed in 1..4 {
+        let workload = made("speeds(streams=6,queries=3,units=12,sizes=10+40+100,ordered=20%)", seed);
+        let (pages, units) = demand(&workload);
+        for delivery in DELIVERIES {
+            // A unit has 16 pages.
+            for frames in [1, 5, 40, 192] {
+                let outcome = outcome(&workload, Machine::default(), delivery, "pbm", frames);
+                let case = format!("{delivery} with {frames} frames, seed {seed}");
+                // Shares of a scan may meet inside a page.
+                let split = delivery.starts_with("static");
+                let requests = outcome.counts.requests;
+                assert!(
+                    requests == pages || (split && requests > pages && requests < pages * 5 / 4),
+                    "{case}: {requests}"
+                );
+                assert!(outcome.reads <= 2 * requests && outcome.streams.iter().all(|&end| end > 0), "{case}");
+                let pictures = outcome.pictures.unwrap();
+                let steps = pictures.steps.len() as u64;
+                assert!(steps == units || (split && steps > units), "{case}: {steps} of {units}");
+                if delivery == "ordered" {
+                    assert_eq!((outcome.strokes, pictures.loads.len()), (0, 0), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// The pool holds everything: each page is read once, whatever the delivery.
+#[test]
+fn nothing_is_gained_where_everything_fits() {
+    let workload = made("speeds(streams=8,queries=2,units=20,sizes=50+100)", 1);
+    let whole = workload.pages();
+    let reads = |delivery| outcome(&workload, Machine::default(), delivery, "pbm", whole).reads;
+    let ordered = reads("ordered");
+    assert!(DELIVERIES.into_iter().all(|delivery| reads(delivery) == ordered));
+}
+
+/// One scan alone reads each of its pages once, in the same time but for what overlaps: in any
+/// order it works on a unit when all of it is there.
+#[test]
+fn nothing_is_lost_by_a_scan_alone() {
+    let workload = made("speeds(streams=1,queries=1,units=50,sizes=100)", 1);
+    let alone = |delivery| outcome(&workload, Machine::default(), delivery, "pbm", 64);
+    let ordered = alone("ordered");
+    for delivery in ["unordered", "unordered(workers=4)", "opportunistic(workers=2)"] {
+        let any = alone(delivery);
+        assert_eq!(any.reads, ordered.reads, "{delivery}");
+        assert!(any.total < ordered.total * 103 / 100, "{delivery}: {} and {}", any.total, ordered.total);
+    }
+}
+
+/// What is needed by scans that run is counted up and down to nothing.
+#[test]
+fn sharing_begins_with_what_the_first_queries_need() {
+    let workload = made("columns(streams=3,queries=1,sets=ABC,share=100%,units=4)", 1);
+    let bytes = |pages: u64| pages * u64::from(workload.page_bytes);
+    for delivery in ["ordered", "unordered"] {
+        let sharing = outcome(&workload, Machine::default(), delivery, "lru", 100).pictures.unwrap().sharing;
+        let most = sharing.iter().map(|moment| moment.bytes[2]).max();
+        assert_eq!(most, Some(bytes(4 * 48)), "{delivery}: all three scans need three columns");
+        assert_eq!(sharing.last().unwrap().bytes, [0; 5], "{delivery}");
+        assert!(sharing.iter().all(|moment| moment.bytes.iter().sum::<u64>() <= bytes(4 * 48)), "{delivery}");
+    }
+}
+
+/// The same settings give the same run.
+#[test]
+fn a_run_can_be_repeated() {
+    let workload = made("speeds(streams=5,queries=2,units=15)", 7);
+    for delivery in DELIVERIES {
+        let one = outcome(&workload, Machine::default(), delivery, "pbm", 80);
+        assert_eq!(one, outcome(&workload, Machine::default(), delivery, "pbm", 80), "{delivery}");
+    }
+}
+
+/// Table 6.1 in small: half of the units, two queries a stream. In each size in any order is
+/// ahead of in-order PBM, and that of LRU, in all that the table has; and a scan that reads for
+/// itself saves as much, but not the latency.
+#[test]
+fn the_basic_benchmark_in_small() {
+    for share in [20, 40, 60, 80] {
+        let mean = |delivery: &str, policy: &str| -> [f64; 4] {
+            let mut sums = [0.0; 4];
+            for seed in 1..=4 {
+                let workload = made("speeds(units=120,queries=2)", seed);
+                let machine = Machine { bandwidth: 5e7, ..Machine::default() };
+                let frames = workload.pages() * share / 100;
+                let (delivery, policy) = (Delivery::parse(delivery).unwrap(), policy.parse().unwrap());
+                let settings = Settings { machine, delivery: &delivery, policy: &policy, frames, seed, record: false };
+                let base = base_times(&workload, machine).unwrap();
+                let figures = Figures::of(&workload, &run(&workload, settings).unwrap(), &base);
+                let of = [figures.bytes_read, figures.stream_seconds, figures.total_seconds, figures.normalized];
+                sums.iter_mut().zip(of).for_each(|(sum, figure)| *sum += figure);
+            }
+            sums
+        };
+        let [lru, pbm] = ["lru", "pbm"].map(|policy| mean("ordered", policy));
+        let [any, each] = ["unordered", "opportunistic"].map(|delivery| mean(delivery, "pbm"));
+        for figure in 0..4 {
+            let case = format!("figure {figure} at {share} %: {} {} {}", lru[figure], pbm[figure], any[figure]);
+            assert!(any[figure] < pbm[figure] && pbm[figure] < lru[figure], "{case}");
+        }
+        assert!(each[0] < pbm[0] && each[3] > any[3], "{share} %: {each:?} and {any:?}");
+        if share == 40 {
+            assert!(any[0] < 0.36 * lru[0] && any[0] < 0.73 * pbm[0], "{} of {} and {}", any[0], lru[0], pbm[0]);
+        }
+    }
+}
+
+#[test]
+fn what_there_is_not_is_refused_in_one_line() {
+    let workload = |text| Workload::make(text, 1).unwrap_err();
+    assert_eq!(workload("mix"), "unknown workload `mix`; there are speeds, columns");
+    assert!(workload("speeds(speeds=X)").contains("`speeds=X` must be letters F and S"));
+    assert!(workload("speeds(sizes=0)").contains("`sizes=0` must be per cent"));
+    assert!(workload("columns(sets=CA)").contains("in the order of the letters"));
+    assert!(workload("columns(rows=3)").contains("has no parameter `rows`; it has streams"));
+    let delivery = |text| Delivery::parse(text).unwrap_err();
+    assert_eq!(delivery("any"), "unknown delivery `any`; there are ordered, unordered, opportunistic, static");
+    assert!(delivery("unordered(patience=x)").contains("`patience=x` must be a number of loads, or never"));
+    assert!(delivery("ordered(workers=2)").contains("has no parameter `workers`; it has ahead"));
 }

@@ -73,11 +73,7 @@ fn help() -> String {
     let lines = |of: &str, list: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
         list.fold(format!("{of}:\n"), |text, (name, about)| format!("{text}  {name:13}{about}\n"))
     };
-    format!(
-        "{}\n{}",
-        lines("Workloads", &mut workloads()),
-        lines("Deliveries", &mut DELIVERIES.iter().copied())
-    )
+    format!("{}\n{}", lines("Workloads", &mut workloads()), lines("Deliveries", &mut DELIVERIES.iter().copied()))
 }
 
 /// What all runs of one command share.
@@ -131,7 +127,9 @@ fn show(plan: &Plan, results: &Results) -> anyhow::Result<()> {
 fn plan(args: &Args) -> anyhow::Result<Plan> {
     let policies = PolicySpec::parse_list(&args.policies).map_err(|error| usage(format!("--policies: {error}")))?;
     if let Some(opt) = policies.iter().find(|policy| policy.needs_trace()) {
-        return Err(usage(format!("--policies: `{opt}` cannot run here, where the order of requests depends on the policy")));
+        return Err(usage(format!(
+            "--policies: `{opt}` cannot run here, where the order of requests depends on the policy"
+        )));
     }
     let size = |text: &str| match text.parse() {
         Ok(Size::Plain(0) | Size::Bytes(0)) => Err(usage("--sizes: a pool of 0 pages holds nothing")),

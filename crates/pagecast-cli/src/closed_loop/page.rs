@@ -26,9 +26,8 @@ pub(super) fn render(plan: &Plan, results: &Results) -> String {
         }
         add_pictures(&mut page, workload, &rows);
     }
-    let table = |(heads, cells): (Vec<&str>, Vec<Vec<String>>)| {
-        cells.into_iter().fold(Table::new(&heads, 3), Table::row)
-    };
+    let table =
+        |(heads, cells): (Vec<&str>, Vec<Vec<String>>)| cells.into_iter().fold(Table::new(&heads, 3), Table::row);
     page.table("All figures", table(cells(results)));
     page.explain("read MB", "the mean over the seeds of what the device read, with the least and the most.");
     page.explain("stream s", "the mean time until a stream was done; total s, until all were.");

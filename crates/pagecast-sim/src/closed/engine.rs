@@ -159,9 +159,16 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Whoever the manager can serve now is served; device and cores take what they have room for.
+    /// Cores take what they have room for, whoever the manager can serve is served, and loads and
+    /// reads begin. All that happens at one moment happens before anything is chosen by it.
     fn go_on_with_all(&mut self) -> Result<(), ClosedError> {
         loop {
+            while let Some((worker, work)) = self.cores.begin() {
+                self.later(self.now + work, Event::Worked(worker));
+            }
+            if self.events.peek().is_some_and(|Reverse((next, ..))| *next == self.now) {
+                return Ok(());
+            }
             // First those who wait: what came for them may be evicted by the next load.
             let woken = self.manager.as_mut().map_or(Vec::new(), Manager::woken);
             for &scan in &woken {
@@ -179,9 +186,6 @@ impl<'a> Loop<'a> {
         }
         while let Some((at, page)) = self.device.begin(self.now) {
             self.later(at, Event::Read(page));
-        }
-        while let Some((worker, work)) = self.cores.begin() {
-            self.later(self.now + work, Event::Worked(worker));
         }
         Ok(())
     }
@@ -318,7 +322,7 @@ impl<'a> Loop<'a> {
             self.outcome.counts.requests += 1;
             match asked {
                 Asked::Here(frame) => self.workers[worker].held[at].got = Got::Frame(frame),
-                Asked::Begun | Asked::Coming => self.outcome.counts.misses += 1,
+                Asked::Begun | Asked::Coming | Asked::NoRoom => self.outcome.counts.misses += 1,
             }
         }
         if let Some(stroke) = self.workers[worker].stroke {
@@ -330,7 +334,9 @@ impl<'a> Loop<'a> {
     /// Asks the pool for a page, and the device if nobody else has.
     fn ask(&mut self, page: PageId, scan: Option<ScanId>, who: Waiter) -> Asked {
         let access = Access { page, scan, write: false, at: self.now };
-        let asked = self.memory.ask(access, who, &self.predictor);
+        // A load brings pages into the pool or not at all: its scan will read them for itself.
+        let past = matches!(who, Waiter::Worker(_));
+        let asked = self.memory.ask(access, who, past, &self.predictor);
         if asked == Asked::Begun {
             let view = scan.and_then(|scan| self.predictor.scan(scan));
             let need = view.map_or(0, |view| ((view.length - view.position) as f64 * view.pace) as Tick);
@@ -356,14 +362,13 @@ impl<'a> Loop<'a> {
         let (id, unit) = (scan.id, scan.stroke(load.stroke).0);
         let recorded = self.recorder.as_mut().map(|recorder| recorder.load((trigger, scan), unit, self.now));
         manager.loads.push(Some(UnderWay { load, missing: pages.len() as u32, held: Vec::new(), recorded }));
-        let here: Vec<_> = pages
-            .into_iter()
-            .filter_map(|page| match self.ask(page, Some(id), Waiter::Load(number)) {
-                Asked::Here(frame) => Some(frame),
-                Asked::Begun | Asked::Coming => None,
-            })
-            .collect();
-        here.into_iter().for_each(|frame| self.loaded_page(number, Got::Frame(frame)));
+        for page in pages {
+            match self.ask(page, Some(id), Waiter::Load(number)) {
+                Asked::Here(frame) => self.loaded_page(number, Got::Frame(frame)),
+                Asked::NoRoom => self.loaded_page(number, Got::PastPool),
+                Asked::Begun | Asked::Coming => {}
+            }
+        }
         self.end_load(number);
     }
 

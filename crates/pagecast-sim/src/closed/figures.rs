@@ -116,8 +116,14 @@ pub fn base_times(workload: &Workload, machine: Machine) -> Result<Vec<Tick>, Cl
         let streams = vec![query.into_iter().cloned().collect()];
         let alone = Workload { streams, resident: Vec::new(), ..workload.clone() };
         let delivery = Delivery { name: String::new(), full: String::new(), ahead: 2, unordered: None };
-        let settings =
-            Settings { machine, delivery: &delivery, policy: &policy, frames: workload.pages(), seed: 0, record: false };
+        let settings = Settings {
+            machine,
+            delivery: &delivery,
+            policy: &policy,
+            frames: workload.pages(),
+            seed: 0,
+            record: false,
+        };
         Ok(run(&alone, settings)?.total)
     };
     (0..workload.types.len()).map(alone).collect()

@@ -26,6 +26,8 @@ pub(super) enum Asked {
     Coming,
     /// The caller is to read it.
     Begun,
+    /// No frame can be had for it, and the caller did not want it without.
+    NoRoom,
 }
 
 /// A page that is on its way.
@@ -60,8 +62,9 @@ impl<W> Memory<W> {
         self.table.contains_key(&page)
     }
 
-    /// A request for a page. Who waits for it gets it from [`Memory::arrive`].
-    pub(super) fn ask(&mut self, access: Access, who: W, oracle: &dyn Oracle) -> Asked {
+    /// A request for a page. Who waits for it gets it from [`Memory::arrive`]. Where no frame can
+    /// be had for it, it is only read if it may go `past` the pool.
+    pub(super) fn ask(&mut self, access: Access, who: W, past: bool, oracle: &dyn Oracle) -> Asked {
         if let Some(&frame) = self.table.get(&access.page) {
             self.driver.hit(&self.frames, frame, &access);
             self.frames.hold(frame);
@@ -72,6 +75,9 @@ impl<W> Memory<W> {
             return Asked::Coming;
         }
         let frame = self.place(&access, oracle);
+        if frame.is_none() && !past {
+            return Asked::NoRoom;
+        }
         self.reads.insert(access.page, Read { access, frame, waiting: vec![who] });
         Asked::Begun
     }

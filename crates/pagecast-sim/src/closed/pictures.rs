@@ -31,8 +31,11 @@ pub fn sharing(pictures: &Pictures, end: f64) -> Value {
             LEVELS => format!("{LEVELS} or more"),
             scans => format!("{scans} scans"),
         };
-        let data: Vec<_> =
-            pictures.sharing.iter().map(|moment| json!([seconds(moment.at), moment.bytes[level] as f64 / 1e6])).collect();
+        let data: Vec<_> = pictures
+            .sharing
+            .iter()
+            .map(|moment| json!([seconds(moment.at), moment.bytes[level] as f64 / 1e6]))
+            .collect();
         json!({
             "name": name, "type": "line", "stack": "all", "step": "end", "symbol": "none", "data": data,
             "color": HEAT[level], "lineStyle": {"width": 0}, "areaStyle": {"opacity": 0.9},
@@ -79,15 +82,17 @@ pub fn loads(pictures: &Pictures, end: f64) -> Value {
     for load in &pictures.loads {
         let last = load.uses.last().map_or(load.time.1, |last| last.0.max(load.time.1));
         // A line from the load to the last use; the empty point ends it.
-        stays.extend([json!([seconds(load.time.0), load.unit]), json!([seconds(last), load.unit]), json!([null, null])]);
+        stays.extend([
+            json!([seconds(load.time.0), load.unit]),
+            json!([seconds(last), load.unit]),
+            json!([null, null]),
+        ]);
         for &(at, for_him) in &load.uses {
             let uses = if for_him { &mut own } else { &mut others };
             uses.push(json!([seconds(at), load.unit]));
         }
     }
-    let dots = |name: &str, data: Vec<Value>, color: &str| {
-        json!({"name": name, "type": "scatter", "data": data, "symbolSize": 4, "silent": true, "color": color, "progressive": 0})
-    };
+    let dots = |name: &str, data: Vec<Value>, color: &str| json!({"name": name, "type": "scatter", "data": data, "symbolSize": 4, "silent": true, "color": color, "progressive": 0});
     json!({
         "legend": {"top": 0},
         "grid": {"left": 50, "right": 22, "top": 40, "bottom": 46},
