@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The figures of the paper that a simulator can show: traces by rule, and tables of what each policy
-# misses on them. Usage: reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2
-# slices; all if none is named). Writes traces and one JSON file a table to
-# target/reproduction.
+# What a simulator can show of two sources. The paper of 2025: traces by rule, and tables of what
+# each policy misses on them. The thesis of 2011: streams of scans in a closed loop, by how they get
+# their rows. Usage: reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2
+# slices, and of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-variants; all if
+# none is named). Writes traces and one JSON file a table to target/reproduction.
 set -euo pipefail
 
 pagecast=$1
 shift
-figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices}
+figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-variants}
 out=target/reproduction
 mkdir -p "$out"
 
@@ -18,6 +19,15 @@ simulate() {
     echo "== $name: $workload"
     "$pagecast" trace generate "$workload" --seed 1 --out "$out/$name.pct" >"$out/$name.log"
     "$pagecast" simulate "$out/$name.pct" --policies "$policies" --sizes "$sizes" --seed 1 --jobs 1 --json "$out/$name.json" "$@"
+}
+
+# closed NAME DELIVERIES POLICIES SIZES WORKLOAD...: means over 16 seeds.
+closed() {
+    local name=$1 deliveries=$2 policies=$3 sizes=$4
+    shift 4
+    echo "== $name"
+    "$pagecast" closed-loop "$@" --deliveries "$deliveries" --policies "$policies" --sizes "$sizes" --seed 1 --seeds 16 \
+        --json "$out/$name.json" --html "$out/$name.html"
 }
 
 # The paper's sampling with bulk eviction, and with statistics and fallback.
@@ -93,6 +103,39 @@ for figure in $figures; do
             printf "pbm-pq(version=$version,slice=%s)," 5 50 500 5000
         done)
         simulate slices "sequential(streams=32,$table)" "pbm-pq(bulk=1),pbm-pq(bulk=128),${slices%,}" 30%
+        ;;
+    # Table 6.1, and Figure 6.1 in its report. With two pages read ahead of each column; sixteen are
+    # nearer to the thesis' own figures.
+    2011-6.1) closed 2011-6.1 'ordered,ordered(ahead=16),unordered' lru,pbm 40% speeds ;;
+    2011-6.2) closed 2011-6.2 ordered,unordered,opportunistic lru,pbm 20%,40%,60%,80%,100% speeds ;;
+    2011-6.3)
+        workloads=()
+        for speeds in F FS FFS; do
+            for sizes in 1+2+5+10+20 1+2+10+50+100 10+30+50+100; do
+                workloads+=("speeds(speeds=$speeds,sizes=$sizes)")
+            done
+        done
+        closed 2011-6.3 ordered,unordered lru,pbm 40% "${workloads[@]}"
+        ;;
+    2011-6.4)
+        workloads=()
+        for size in 10 50; do
+            for streams in 1 2 4 8 16 32; do
+                workloads+=("speeds(speeds=F,sizes=$size,streams=$streams)")
+            done
+        done
+        closed 2011-6.4 ordered,unordered,opportunistic lru,pbm 40% "${workloads[@]}"
+        ;;
+    # Table 6.2 and Figure 6.5.
+    2011-columns)
+        closed 2011-columns ordered,unordered lru,pbm 40% 'columns(sets=ABC)' 'columns(sets=ABC+DEF)' \
+            'columns(sets=ABC+BCD)' 'columns(sets=ABC+BCD+CDE)' 'columns(sets=ABC+BCD+CDE+DEF)'
+        ;;
+    2011-variants)
+        variants=$(printf 'unordered(outstanding=%s),' 2 4)$(printf 'unordered(starved=%s),' 1 4)
+        variants+=$(printf 'unordered(patience=%s),' 1 4 16)$(printf 'unordered(least=%s),' 4 30)
+        variants+='unordered(workers=4),static(scans=4),opportunistic,opportunistic(workers=4)'
+        closed 2011-variants "ordered,unordered,$variants" pbm 40% speeds 'columns(sets=ABC+BCD+CDE+DEF)'
         ;;
     *)
         echo "$0: no figure \`$figure\`" >&2

@@ -15,7 +15,7 @@ fn seconds(at: Tick) -> f64 {
 fn time_axis(end: f64) -> Value {
     json!({
         "type": "value", "name": "seconds", "nameLocation": "middle", "nameGap": 28, "max": end,
-        "splitLine": {"show": false}, "axisLabel": {"hideOverlap": true},
+        "splitLine": {"show": false}, "axisLabel": {"hideOverlap": true, "showMaxLabel": false},
     })
 }
 
