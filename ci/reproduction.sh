@@ -2,13 +2,13 @@
 # What a simulator can show of two sources. The paper of 2025: traces by rule, and tables of what
 # each policy misses on them. The thesis of 2011: streams of scans in a closed loop, by how they get
 # their rows. Usage: reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2
-# slices, and of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-variants; all if
-# none is named). Writes traces and one JSON file a table to target/reproduction.
+# slices, and of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-7.3 2011-variants;
+# all if none is named). Writes traces and one JSON file a table to target/reproduction.
 set -euo pipefail
 
 pagecast=$1
 shift
-figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-variants}
+figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-7.3 2011-variants}
 out=target/reproduction
 mkdir -p "$out"
 
@@ -131,6 +131,8 @@ for figure in $figures; do
         closed 2011-columns ordered,unordered lru,pbm 40% 'columns(sets=ABC)' 'columns(sets=ABC+DEF)' \
             'columns(sets=ABC+BCD)' 'columns(sets=ABC+BCD+CDE)' 'columns(sets=ABC+BCD+CDE+DEF)'
         ;;
+    # Figure 7.3 in its main point: little is shared where ten streams read ten tables.
+    2011-7.3) closed 2011-7.3 ordered,unordered lru,pbm 10%,20%,40%,60%,80%,100% 'speeds(streams=10,tables=10,units=24)' ;;
     2011-variants)
         variants=$(printf 'unordered(outstanding=%s),' 2 4)$(printf 'unordered(starved=%s),' 1 4)
         variants+=$(printf 'unordered(patience=%s),' 1 4 16)$(printf 'unordered(least=%s),' 4 30)

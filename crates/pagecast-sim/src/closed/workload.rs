@@ -61,7 +61,7 @@ static WORKLOADS: &[Entry] = &[
         name: "speeds",
         about: "One table; fast queries (F) and slow ones (S) over a random part of it; Świtakowski 2011, 6.2 to 6.5. \
                 streams=16, queries=4, speeds=FS, sizes=1+10+50+100 (per cent of the table), ordered=0% (queries that \
-                need their rows in order), units=240",
+                need their rows in order), tables=1 (each query reads one of so many), units=240 (of each)",
         make: speeds,
     },
     Entry {
@@ -119,7 +119,10 @@ fn speeds(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
         text.split('+').map(|size| size.parse().ok().filter(|size| (1..=100).contains(size))).collect()
     })?;
     let ordered = call.number("ordered", 0.0, 0.0, 1.0)?;
-    let table = table(call.count("units", 240, 1, 100_000)?, &LINEITEM);
+    let count = call.count("tables", 1, 1, 1000)?;
+    let units = call.count("units", 240, 1, 100_000)?;
+    let tables: Vec<_> = (0..count).map(|number| table(RelationId(number + 1), units, &LINEITEM)).collect();
+    let rows = tables[0].all_rows();
     let mut types: Vec<(String, u64)> = Vec::new();
     let query = || {
         let (speed, seconds) = speeds[random.below(speeds.len() as u32) as usize];
@@ -127,10 +130,10 @@ fn speeds(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
         let name = format!("{speed}-{size}");
         let columns = if speed == 'F' { OF_FAST } else { LINEITEM.len() };
         let scan = ScanProgram {
-            table: 0,
+            table: if count > 1 { random.below(count) as usize } else { 0 },
             columns: (0..columns).collect(),
-            rows: somewhere(table.all_rows(), size as f64 / 100.0, random),
-            row_cost: seconds * 1e9 / table.all_rows() as f64,
+            rows: somewhere(rows, size as f64 / 100.0, random),
+            row_cost: seconds * 1e9 / rows as f64,
             in_order: ordered > 0.0 && random.unit() < ordered,
         };
         let order = SPEEDS.iter().position(|known| known.0 == speed).unwrap_or(0) as u64 * 1000 + size;
@@ -142,7 +145,7 @@ fn speeds(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
     let programs = in_streams(streams, queries, query);
     types.sort_by_key(|kind| kind.1);
     let types = types.into_iter().map(|kind| kind.0).collect();
-    Ok(named(table, types, programs))
+    Ok(named(tables, types, programs))
 }
 
 fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
@@ -157,7 +160,7 @@ fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
     }
     let share = call.number("share", 0.4, 0.0, 1.0)?;
     // Eight bytes a row.
-    let table = table(call.count("units", 200, 1, 100_000)?, &[16; 6]);
+    let table = table(RelationId(1), call.count("units", 200, 1, 100_000)?, &[16; 6]);
     let name = |set: &[usize]| set.iter().map(|&column| char::from(b'A' + column as u8)).collect::<String>();
     let mut types: Vec<String> = sets.iter().map(|set| name(set)).collect();
     types.dedup();
@@ -167,7 +170,7 @@ fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
         let row_cost = SPEEDS[0].1 * 1e9 / table.all_rows() as f64;
         (name(set), ScanProgram { table: 0, columns: set.clone(), rows, row_cost, in_order: false })
     });
-    Ok(named(table, types, programs))
+    Ok(named(vec![table], types, programs))
 }
 
 fn streams(call: &mut Call) -> Result<(u32, u32), String> {
@@ -187,8 +190,8 @@ fn list<T>(
     Ok(call.value(name, default, parse, expected, |(text, _)| text.clone())?.1)
 }
 
-fn table(units: u32, columns: &[u32]) -> Table {
-    Table { relation: RelationId(1), units, rows: UNIT_ROWS, columns: columns.to_vec() }
+fn table(relation: RelationId, units: u32, columns: &[u32]) -> Table {
+    Table { relation, units, rows: UNIT_ROWS, columns: columns.to_vec() }
 }
 
 /// A random stretch of `share` of `rows` rows, one at least.
@@ -207,7 +210,7 @@ fn in_streams(
     (0..streams).map(|_| (0..queries).map(|_| query()).collect()).collect()
 }
 
-fn named(table: Table, types: Vec<String>, programs: Vec<Vec<(String, ScanProgram)>>) -> Workload {
+fn named(tables: Vec<Table>, types: Vec<String>, programs: Vec<Vec<(String, ScanProgram)>>) -> Workload {
     let query = |(name, scan): (String, ScanProgram)| Query {
         kind: types.iter().position(|known| *known == name).unwrap_or(0),
         scans: vec![scan],
@@ -217,7 +220,7 @@ fn named(table: Table, types: Vec<String>, programs: Vec<Vec<(String, ScanProgra
         name: String::new(),
         full: String::new(),
         page_bytes: 1 << 19,
-        tables: vec![table],
+        tables,
         types,
         streams,
         resident: Vec::new(),
