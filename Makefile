@@ -114,7 +114,7 @@ bench-prediction: ## hit rates, what a victim costs; target/bench/prediction.jso
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json $(ARGS)
 
-reproduction: ## the figures of paper and thesis that a simulator can show; FIGURES='5 2011-6.1' for some
+reproduction: ## what a simulator can show of paper and thesis; FIGURES='5 2011-6.1' for some
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/reproduction.sh $(PAGECAST) $(FIGURES)
 

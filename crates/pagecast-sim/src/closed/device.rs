@@ -51,7 +51,8 @@ impl Device {
         self.submitted += 1;
     }
 
-    /// The next read that the device begins at `now`, if it has room: its page, and when that comes.
+    /// The next read that the device begins at `now`, if it has room: its page, and when that
+    /// comes.
     pub(super) fn begin(&mut self, now: Tick) -> Option<(Tick, PageId)> {
         if self.in_service == self.machine.outstanding {
             return None;
