@@ -39,9 +39,12 @@ pub(super) fn render(plan: &Plan, results: &Results) -> String {
     page.to_string()
 }
 
+/// One of a run's figures.
+type Figure = fn(&Figures) -> f64;
+
 /// Figures over the pool's size.
 fn add_sizes(page: &mut Page, workload: &str, rows: &[&Row]) {
-    let of = |figure: fn(&Figures) -> f64| {
+    let of = |figure: Figure| {
         let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
         for row in rows {
             let point = (row.pool_share(), row.spread(figure).mean);
@@ -53,7 +56,7 @@ fn add_sizes(page: &mut Page, workload: &str, rows: &[&Row]) {
         lines.iter_mut().for_each(|line| line.1.sort_by(|one, other| one.0.total_cmp(&other.0)));
         lines
     };
-    let charts: [(&str, fn(&Figures) -> f64, &str); 3] = [
+    let charts: [(&str, Figure, &str); 3] = [
         ("Bytes read", |run| run.bytes_read / 1e6, "MB"),
         ("Mean stream time", |run| run.stream_seconds, "seconds"),
         ("Mean normalized latency", |run| run.normalized, "times alone"),

@@ -1,5 +1,6 @@
 //! How scans get their rows.
 
+use super::ClosedError;
 use super::table::Table;
 use super::workload::{ScanProgram, Workload};
 use crate::generate::call::Call;
@@ -83,37 +84,51 @@ impl Delivery {
     }
 
     /// What the predictor needs room for.
-    pub(super) fn room(&self, workload: &Workload) -> PredictorConfig {
+    pub(super) fn room(&self, workload: &Workload) -> Result<PredictorConfig, ClosedError> {
         let scans = self.scans(workload);
-        let runs = workload.tables.iter().map(|table| table.units * table.columns.len() as u32).max().unwrap_or(1);
-        let strokes = workload.tables.iter().map(|table| table.units.div_ceil(32) + 1).max().unwrap_or(1);
+        let most = |of: fn(&Table) -> u64| workload.tables.iter().map(of).max().unwrap_or(1);
+        let runs = most(|table| u64::from(table.units) * table.columns.len() as u64);
+        let strokes = most(|table| u64::from(table.units.div_ceil(32)) + 1);
         // Runs and strokes lie next to each other in one space that fragments: twice the room.
-        PredictorConfig {
-            scans,
-            parts: scans,
-            runs: 2 * scans * runs,
-            bitset_words: 2 * scans * strokes,
+        Ok(PredictorConfig {
+            scans: bounded(scans)?,
+            parts: bounded(scans)?,
+            runs: bounded(2 * scans * runs)?,
+            bitset_words: bounded(2 * scans * strokes)?,
             cells: 4096,
             ..PredictorConfig::EMPTY
-        }
+        })
     }
 
     /// What the manager needs room for.
-    pub(super) fn cooperation(&self, workload: &Workload) -> CooperationConfig {
+    pub(super) fn cooperation(&self, workload: &Workload) -> Result<CooperationConfig, ClosedError> {
         let scans = self.scans(workload);
-        let units: u32 = workload.tables.iter().map(|table| table.units).sum();
-        let blocks = workload.tables.iter().map(Table::unit_blocks).max().unwrap_or(1);
+        let units: u64 = workload.tables.iter().map(|table| u64::from(table.units)).sum();
+        let blocks = workload.tables.iter().map(|table| u64::from(table.unit_blocks())).max().unwrap_or(1);
         let (masks, sets) = (blocks.div_ceil(64), scans.div_ceil(64));
         let strokes = 3 * units + 2 * units.div_ceil(64);
         let needs = 4 * masks + 1 + scans * (4 + 2 * sets + masks);
-        CooperationConfig { scans, units, words: 2 * (scans * strokes + units * needs) }
+        let words = bounded(2 * (scans * strokes + units * needs))?;
+        Ok(CooperationConfig { scans: bounded(scans)?, units: bounded(units)?, words })
     }
 
     /// Registrations that may run at the same time.
-    fn scans(&self, workload: &Workload) -> u32 {
-        workload.streams.len().max(1) as u32 * self.unordered.map_or(1, |unordered| unordered.registrations)
+    fn scans(&self, workload: &Workload) -> u64 {
+        let registrations = self.unordered.map_or(1, |unordered| unordered.registrations);
+        workload.streams.len().max(1) as u64 * u64::from(registrations)
     }
 }
+
+/// A number of things that memory has room for.
+fn bounded(number: u64) -> Result<u32, ClosedError> {
+    if number > MAX_WORDS {
+        return Err(ClosedError::TooLarge);
+    }
+    Ok(number as u32)
+}
+
+/// Two gigabytes.
+const MAX_WORDS: u64 = 1 << 28;
 
 fn unordered(call: &mut Call, options: Options) -> Result<Unordered, String> {
     let registrations = if call.name() == "static" { call.count("scans", 4, 1, 64)? } else { 1 };

@@ -92,11 +92,14 @@ pub(super) struct Loop<'a> {
 
 impl<'a> Loop<'a> {
     pub(super) fn new(workload: &'a Workload, settings: Settings<'a>) -> Result<Self, ClosedError> {
-        let config = settings.delivery.room(workload);
+        let config = settings.delivery.room(workload)?;
         let registry =
             Registry::format(words(config.words()), config).expect("the memory was made for this configuration");
         // A pool with a frame for every page never evicts; more frames would only cost memory.
         let frames = settings.frames.min(workload.pages());
+        let delivery = settings.delivery;
+        let manager = |unordered| Manager::new(delivery, unordered, workload);
+        let manager = delivery.unordered.as_ref().map(manager).transpose()?;
         let mut memory = Memory::new(settings.policy, frames, settings.seed)?;
         for &page in &workload.resident {
             memory.put(page);
@@ -112,7 +115,7 @@ impl<'a> Loop<'a> {
             cores: Cores::new(settings.machine.cores),
             predictor: registry.predictor(),
             registry,
-            manager: Manager::new(settings.delivery, workload),
+            manager,
             streams: workload.streams.iter().map(|_| Stream::default()).collect(),
             scans: Vec::new(),
             workers: Vec::new(),

@@ -1,6 +1,7 @@
 //! The manager of cooperation in a closed loop: its scans, and the loads that are under way for it.
 
-use super::delivery::Delivery;
+use super::ClosedError;
+use super::delivery::{Delivery, Unordered};
 use super::engine::{Words, words};
 use super::workload::Workload;
 use foldhash::fast::FixedState;
@@ -28,13 +29,12 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(delivery: &Delivery, workload: &Workload) -> Option<Self> {
-        let unordered = delivery.unordered?;
-        let config = delivery.cooperation(workload);
+    pub(super) fn new(delivery: &Delivery, unordered: &Unordered, workload: &Workload) -> Result<Self, ClosedError> {
+        let config = delivery.cooperation(workload)?;
         let mut cooperation =
             Cooperation::format(words(config.words()), config).expect("the memory was made for this configuration");
         cooperation.set_options(unordered.options);
-        Some(Self { cooperation, scans: HashMap::with_hasher(FixedState::default()), loads: Vec::new() })
+        Ok(Self { cooperation, scans: HashMap::with_hasher(FixedState::default()), loads: Vec::new() })
     }
 
     pub(super) fn begins(&mut self, member: MemberId, scan: usize) {

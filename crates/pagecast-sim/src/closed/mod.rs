@@ -73,6 +73,9 @@ pub enum ClosedError {
     /// The policy cannot be built for this pool.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// Running scans would need more memory than there should be.
+    #[error("the scans that run at a time would need too much memory; ask for fewer streams or units")]
+    TooLarge,
     /// The predictor refuses a scan.
     #[error("a scan cannot be registered with the predictor: {0}")]
     Predictor(#[from] RegisterError),

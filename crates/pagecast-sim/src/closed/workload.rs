@@ -91,6 +91,13 @@ impl Workload {
             format!("unknown workload `{}`; there are {}", call.name(), known.join(", "))
         })?;
         let workload = (entry.make)(&mut call, &mut Random::new(seed))?;
+        let pages: u64 =
+            workload.tables.iter().map(|table| u64::from(table.units) * u64::from(table.unit_blocks())).sum();
+        if pages > MAX_PAGES {
+            return Err(format!(
+                "workload `{text}` would have {pages} pages; at most {MAX_PAGES}: ask for fewer units"
+            ));
+        }
         Ok(Self { name: text.trim().to_owned(), full: call.finish()?, ..workload })
     }
 
@@ -99,6 +106,9 @@ impl Workload {
         self.tables.iter().map(Table::blocks).sum()
     }
 }
+
+/// No workload has more pages than this.
+const MAX_PAGES: u64 = 1 << 26;
 
 /// Full scans of a query of the two speeds take the processor so many seconds.
 const SPEEDS: [(char, f64); 2] = [('F', 2.0), ('S', 6.0)];
