@@ -138,7 +138,7 @@ for figure in $figures; do
     2011-7.3) closed 2011-7.3 16 ordered,unordered lru,pbm 10%,20%,40%,60%,80%,100% 'speeds(streams=10,tables=10,units=24)' ;;
     2011-variants)
         variants=$(printf 'unordered(outstanding=%s),' 2 4)$(printf 'unordered(starved=%s),' 1 4)
-        variants+=$(printf 'unordered(patience=%s),' 1 4 16)$(printf 'unordered(least=%s),' 4 30)
+        variants+=$(printf 'unordered(least=%s),' 4 30)
         variants+='unordered(workers=4),static(scans=4),opportunistic,opportunistic(workers=4)'
         closed 2011-variants 16 "ordered,unordered,$variants" pbm 40% speeds 'columns(sets=ABC+BCD+CDE+DEF)'
         ;;

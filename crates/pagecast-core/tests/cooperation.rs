@@ -165,27 +165,6 @@ fn scans_that_load_for_themselves_read_different_units_while_they_can() {
 }
 
 #[test]
-fn one_that_has_waited_for_enough_loads_reads_for_itself() {
-    let mut manager = manager();
-    manager.set_options(Options { patience: Some(2), ..Options::default() });
-    let short = register(&mut manager, 0..4, A, 1);
-    let long = register(&mut manager, 8..15, B, 1);
-    for now in 0..2 {
-        assert_eq!(manager.take(long, now), Take::Wait);
-        let load = manager.next_load(now).unwrap();
-        assert_eq!(load.member, short);
-        bring(&mut manager, &load, now);
-    }
-    let mut woken = Vec::new();
-    manager.wake(|id| woken.push(id));
-    assert_eq!(woken, [long]);
-    // The short one reads unit 2 next: it has two available strokes and starves no more.
-    assert_eq!(manager.take(long, 2), Take::Stroke { stroke: 0, resident: false, shared: false });
-    // From here on it is patient again.
-    assert_eq!(manager.take(long, 3), Take::Wait);
-}
-
-#[test]
 fn the_end_waits_for_what_may_be_given_back() {
     let mut manager = manager();
     let scan = register(&mut manager, 0..2, A, 2);
@@ -215,7 +194,7 @@ fn processes_share_the_memory_under_one_lock() {
         memory
     };
     let mut other = Cooperation::attach(memory).unwrap();
-    one.set_options(Options { loading: Loading::Manager { outstanding: 2 }, starved: 3, patience: Some(4) });
+    one.set_options(Options { loading: Loading::Manager { outstanding: 2 }, starved: 3 });
     assert_eq!(other.options(), one.options());
     let (here, there) = (register(&mut one, 0..4, A, 1), register(&mut other, 0..4, A, 1));
     let load = one.next_load(0).unwrap();

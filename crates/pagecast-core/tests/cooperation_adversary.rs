@@ -69,8 +69,7 @@ fn call(
                 0 => Loading::Opportunistic,
                 outstanding => Loading::Manager { outstanding },
             };
-            let patience = (random.below(2) == 0).then(|| random.below(3));
-            manager.set_options(Options { loading, starved: random.next() as u32, patience });
+            manager.set_options(Options { loading, starved: random.next() as u32 });
         }
     }
     false

@@ -44,7 +44,7 @@ enum Step {
     Left { unit: u32, block: u32 },
     LeftAny { page: usize },
     Wake,
-    Options { loading: u32, starved: u32, patience: Option<u32> },
+    Options { loading: u32, starved: u32 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -65,8 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u32..13, 0u32..130).prop_map(|(unit, block)| Step::Left { unit, block }),
         3 => (0usize..1000).prop_map(|page| Step::LeftAny { page }),
         3 => Just(Step::Wake),
-        1 => (0u32..4, 0u32..4, prop_oneof![Just(None), (0u32..3).prop_map(Some)])
-            .prop_map(|(loading, starved, patience)| Step::Options { loading, starved, patience }),
+        1 => (0u32..4, 0u32..4).prop_map(|(loading, starved)| Step::Options { loading, starved }),
     ]
 }
 
@@ -165,12 +164,12 @@ impl Pair {
                 self.manager.wake(|id| woken.push(id));
                 assert_eq!(woken, self.naive.wake());
             }
-            Step::Options { loading, starved, patience } => {
+            Step::Options { loading, starved } => {
                 let loading = match loading {
                     0 => Loading::Opportunistic,
                     &outstanding => Loading::Manager { outstanding },
                 };
-                let options = Options { loading, starved: *starved, patience: *patience };
+                let options = Options { loading, starved: *starved };
                 self.manager.set_options(options);
                 self.naive.options = options;
             }

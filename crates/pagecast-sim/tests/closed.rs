@@ -63,7 +63,7 @@ fn the_smallest_example() {
 const DELIVERIES: [&str; 6] = [
     "ordered",
     "unordered",
-    "unordered(workers=3,patience=1)",
+    "unordered(workers=3,starved=1)",
     "unordered(outstanding=4,least=5)",
     "opportunistic(workers=2)",
     "static(scans=3)",
@@ -226,6 +226,5 @@ fn what_there_is_not_is_refused_in_one_line() {
     assert!(run(&many, settings).unwrap_err().to_string().contains("fewer streams or units"));
     let delivery = |text| Delivery::parse(text).unwrap_err();
     assert_eq!(delivery("any"), "unknown delivery `any`; there are ordered, unordered, opportunistic, static");
-    assert!(delivery("unordered(patience=x)").contains("`patience=x` must be a number of loads, or never"));
     assert!(delivery("ordered(workers=2)").contains("has no parameter `workers`; it has ahead"));
 }

@@ -36,14 +36,14 @@ pub(super) mod header {
     pub(in super::super) const FREE_ARENA: usize = 5;
     /// `starved` and `outstanding` of the options.
     pub(in super::super) const STARVED_OUTSTANDING: usize = 6;
-    /// Patience, and whether scans load for themselves.
-    pub(in super::super) const PATIENCE_LOADING: usize = 7;
+    /// Who loads.
+    pub(in super::super) const LOADING: usize = 7;
     /// f64 bits: ticks from a load's choice to its end, smoothed; 0 before the first.
     pub(in super::super) const LOAD_TICKS: usize = 8;
     /// The number of the latest load.
     pub(in super::super) const LOADS: usize = 9;
-    /// Loads that have ended, and those under way.
-    pub(in super::super) const ENDED_UNDER_WAY: usize = 10;
+    /// Loads under way.
+    pub(in super::super) const UNDER_WAY: usize = 10;
     /// Registered scans, and units in use.
     pub(in super::super) const MEMBERS_UNITS: usize = 11;
     pub(in super::super) const REFUSED: usize = 12;

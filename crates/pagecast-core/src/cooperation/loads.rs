@@ -2,7 +2,6 @@
 
 use super::bits::numbers;
 use super::layout::header;
-use super::members::Member;
 use super::state::{State, mistaken};
 use super::units::UnitRecord;
 use super::{Load, Loading};
@@ -11,7 +10,7 @@ use crate::{PageId, Tick};
 impl<'a> State<'a> {
     pub(super) fn next_load(self, now: Tick) -> Option<Load> {
         let Loading::Manager { outstanding } = self.options().loading else { return None };
-        let (ended, under_way) = self.loads();
+        let under_way = self.loads();
         if under_way >= outstanding.max(1) {
             return None;
         }
@@ -20,7 +19,7 @@ impl<'a> State<'a> {
         let unit = self.unit(need.unit())?;
         let sequence = self.words.get(header::LOADS).wrapping_add(1).max(1);
         self.words.set(header::LOADS, sequence);
-        self.set_loads(ended, under_way.wrapping_add(1));
+        self.set_loads(under_way.wrapping_add(1));
         unit.gather(need, self.starved());
         unit.set_load(sequence);
         unit.set_loader(member.id().raw());
@@ -45,8 +44,7 @@ impl<'a> State<'a> {
         unit.set_load(0);
         let member = self.member(load.member);
         if !(mistaken!(EndedLoadStays) && member.is_none()) {
-            let (ended, under_way) = self.loads();
-            self.set_loads(ended.wrapping_add(1), under_way.saturating_sub(1));
+            self.set_loads(self.loads().saturating_sub(1));
         }
         self.learn_load_ticks(now.saturating_sub(load.since));
         if let Some(member) = member {
@@ -57,8 +55,6 @@ impl<'a> State<'a> {
             member.refresh();
         }
         unit.release();
-        // Some may have waited for enough loads now to read for themselves.
-        self.waiting().iter().filter_map(|slot| self.slot(slot)).for_each(Member::refresh);
     }
 
     /// Notes in all units that hold it that a page has come or gone.

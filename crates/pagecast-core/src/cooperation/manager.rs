@@ -157,8 +157,9 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         if member.left() == 0 && member.out() == 0 {
             return Take::End;
         }
-        let Some(stroke) =
-            member.stroke_to_use().or_else(|| if member.reads_for_itself() { member.stroke_to_read() } else { None })
+        let Some(stroke) = member
+            .stroke_to_use()
+            .or_else(|| if self.state().reads_for_itself() { member.stroke_to_read() } else { None })
         else {
             member.wait(now);
             member.refresh();
@@ -294,7 +295,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         let state = self.state();
         let (scans, units) = state.counts();
         let words = u64::from(self.layout.config.words).saturating_sub(state.free_words());
-        Usage { scans, units, words, loads: state.loads().1, refused: state.words.get(header::REFUSED) }
+        Usage { scans, units, words, loads: state.loads(), refused: state.words.get(header::REFUSED) }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Records of members: registered scans.
 
+use super::MemberId;
 use super::bits::Bits;
 use super::layout::{STROKE_WORDS, stroke_words};
 use super::needs::Need;
 use super::state::{State, half, mistaken};
 use super::strokes::StrokeRecord;
-use super::{Loading, MemberId};
 use crate::Tick;
 use crate::words::join;
 
@@ -18,8 +18,6 @@ const OUT_WORKERS: usize = 3;
 const LOADS_FLAGS: usize = 4;
 const SHARED: usize = 5;
 const SINCE: usize = 6;
-/// How many loads had ended then.
-const PATIENT_FROM: usize = 7;
 
 // Flags of a member.
 /// It has several strokes of one unit.
@@ -73,7 +71,7 @@ impl<'a> Member<'a> {
     pub(super) fn begin(self, stretch: u32, strokes: u32, workers: u32, now: Tick) {
         let words = self.state.words;
         words.set(self.at + STRETCH_STROKES, join(stretch, strokes));
-        for word in [LEFT_AVAILABLE, LOADS_FLAGS, SHARED, PATIENT_FROM] {
+        for word in [LEFT_AVAILABLE, LOADS_FLAGS, SHARED] {
             words.set(self.at + word, 0);
         }
         words.set(self.at + OUT_WORKERS, join(0, workers.max(1)));
@@ -156,7 +154,6 @@ impl<'a> Member<'a> {
     pub(super) fn served(self, now: Tick) {
         self.flag(UNSERVED, false);
         self.state.words.set(self.at + SINCE, now);
-        self.state.words.set(self.at + PATIENT_FROM, u64::from(self.state.loads().0));
     }
 
     /// Notes that a worker waits from `now` on.
@@ -174,20 +171,12 @@ impl<'a> Member<'a> {
         self.state.options().starved.saturating_mul(self.workers()).min(self.left())
     }
 
-    /// Whether it may read for itself now, when none of its strokes is ready.
-    pub(super) fn reads_for_itself(self) -> bool {
-        let options = self.state.options();
-        let seen = || self.state.loads().0.wrapping_sub(self.state.words.get(self.at + PATIENT_FROM) as u32);
-        let is_impatient = |patience| self.waits() && seen() >= patience;
-        options.loading == Loading::Opportunistic || options.patience.is_some_and(is_impatient)
-    }
-
     /// Notes whether it starves and whether it can be served. Called after every change.
     pub(super) fn refresh(self) {
         let (left, available) = (self.left(), self.available());
         self.state.starved().put(self.slot, available < self.enough());
         let ended = left == 0 && self.out() == 0 && !mistaken!(EndWakesNobody);
-        self.state.servable().put(self.slot, available > 0 || ended || (left > 0 && self.reads_for_itself()));
+        self.state.servable().put(self.slot, available > 0 || ended || (left > 0 && self.state.reads_for_itself()));
     }
 
     /// The record's number is free again, for another member.

@@ -4,13 +4,16 @@ use super::bits::Bits;
 use super::layout::{Layout, header};
 use super::{Loading, Options};
 use crate::arena::Arena;
-use crate::words::{NIL, Words, join, split};
+use crate::words::{Words, join, split};
 
 /// Numbers of the sets of members.
 const REGISTERED: usize = 0;
 const WAITING: usize = 1;
 const STARVED: usize = 2;
 const SERVABLE: usize = 3;
+
+/// In [`header::LOADING`]: scans load for themselves.
+const OPPORTUNISTIC: u64 = 1;
 
 /// How much a load's duration moves the smoothed one.
 const LOAD_KEEP: f64 = 0.875;
@@ -81,18 +84,22 @@ impl<'a> State<'a> {
 
     pub(super) fn options(self) -> Options {
         let (starved, outstanding) = split(self.words.get(header::STARVED_OUTSTANDING));
-        let (patience, opportunistic) = split(self.words.get(header::PATIENCE_LOADING));
-        let loading = if opportunistic == 1 { Loading::Opportunistic } else { Loading::Manager { outstanding } };
-        Options { loading, starved, patience: (patience != NIL).then_some(patience) }
+        let loading = if self.reads_for_itself() { Loading::Opportunistic } else { Loading::Manager { outstanding } };
+        Options { loading, starved }
+    }
+
+    /// Whether scans read for themselves what is missing.
+    pub(super) fn reads_for_itself(self) -> bool {
+        self.words.get(header::LOADING) == OPPORTUNISTIC
     }
 
     pub(super) fn set_options(self, options: Options) {
         let (outstanding, opportunistic) = match options.loading {
             Loading::Manager { outstanding } => (outstanding, 0),
-            Loading::Opportunistic => (0, 1),
+            Loading::Opportunistic => (0, OPPORTUNISTIC),
         };
         self.words.set(header::STARVED_OUTSTANDING, join(options.starved, outstanding));
-        self.words.set(header::PATIENCE_LOADING, join(options.patience.unwrap_or(NIL), opportunistic));
+        self.words.set(header::LOADING, opportunistic);
     }
 
     /// The mean duration of a load, in ticks; 0 while none has ended.
@@ -107,13 +114,13 @@ impl<'a> State<'a> {
         self.words.set(header::LOAD_TICKS, smoothed.to_bits());
     }
 
-    /// Loads that have ended, and those under way.
-    pub(super) fn loads(self) -> (u32, u32) {
-        split(self.words.get(header::ENDED_UNDER_WAY))
+    /// Loads under way.
+    pub(super) fn loads(self) -> u32 {
+        self.words.get(header::UNDER_WAY) as u32
     }
 
-    pub(super) fn set_loads(self, ended: u32, under_way: u32) {
-        self.words.set(header::ENDED_UNDER_WAY, join(ended, under_way));
+    pub(super) fn set_loads(self, under_way: u32) {
+        self.words.set(header::UNDER_WAY, u64::from(under_way));
     }
 
     /// Registered scans, and units in use.

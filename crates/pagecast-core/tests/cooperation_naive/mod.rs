@@ -35,7 +35,6 @@ pub(crate) struct Scan {
     /// A worker was told to wait, and none was served since.
     unserved: bool,
     since: u64,
-    patient_from: u32,
     shared: u64,
 }
 
@@ -56,7 +55,6 @@ pub(crate) struct Naive {
     pub(crate) scans: BTreeMap<u32, Scan>,
     pub(crate) resident: BTreeSet<PageId>,
     pub(crate) loads: Vec<Under>,
-    ended: u32,
     load_ticks: f64,
     hand_outs: u64,
     unit_loaders: HashMap<Unit, Option<MemberId>>,
@@ -97,7 +95,6 @@ impl Naive {
             scans: BTreeMap::new(),
             resident: BTreeSet::new(),
             loads: Vec::new(),
-            ended: 0,
             load_ticks: 0.0,
             hand_outs: 0,
             unit_loaders: HashMap::new(),
@@ -137,14 +134,13 @@ impl Naive {
         scan.waiting || scan.unserved
     }
 
-    fn reads_for_itself(&self, scan: &Scan) -> bool {
-        let patient = |patience| Self::waits(scan) && self.ended - scan.patient_from >= patience;
-        self.options.loading == Loading::Opportunistic || self.options.patience.is_some_and(patient)
+    fn reads_for_itself(&self) -> bool {
+        self.options.loading == Loading::Opportunistic
     }
 
     pub(crate) fn is_servable(&self, scan: &Scan) -> bool {
         let left = Self::left(scan);
-        self.available(scan) > 0 || left == 0 && Self::out(scan) == 0 || left > 0 && self.reads_for_itself(scan)
+        self.available(scan) > 0 || left == 0 && Self::out(scan) == 0 || left > 0 && self.reads_for_itself()
     }
 
     fn is_loading(&self, unit: Unit) -> bool {
@@ -183,16 +179,7 @@ impl Naive {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
         }
-        let scan = Scan {
-            id,
-            parts,
-            workers: workers.max(1),
-            waiting: false,
-            unserved: false,
-            since: now,
-            patient_from: 0,
-            shared: 0,
-        };
+        let scan = Scan { id, parts, workers: workers.max(1), waiting: false, unserved: false, since: now, shared: 0 };
         assert!(self.scans.insert(id.slot(), scan).is_none(), "a slot is used twice");
     }
 
@@ -220,7 +207,7 @@ impl Naive {
             }
         }
         let mut chosen = chosen.map(|(number, _)| number);
-        if chosen.is_none() && self.reads_for_itself(scan) {
+        if chosen.is_none() && self.reads_for_itself() {
             let missing = || scan.parts.iter().enumerate().filter(|(_, part)| part.is_needed());
             let alone = |part: &Part| !self.is_loading(part.unit) && !self.is_read(part.unit);
             let is_any_alone = missing().any(|(_, part)| alone(part));
@@ -228,11 +215,10 @@ impl Naive {
             candidates.sort_by(|a, b| compare(self.bound(b.1), self.bound(a.1)));
             chosen = candidates.first().map(|(number, _)| *number);
         }
-        let ended = self.ended;
         let Some(number) = chosen else {
             let scan = self.find_mut(id).unwrap();
             if !Self::waits(scan) {
-                (scan.since, scan.patient_from) = (now, ended);
+                scan.since = now;
             }
             (scan.waiting, scan.unserved) = (true, true);
             return Take::Wait;
@@ -249,7 +235,7 @@ impl Naive {
         let scan = self.find_mut(id).unwrap();
         scan.parts[number].state = State::Out((!resident).then_some(order));
         scan.parts[number].granted = false;
-        (scan.unserved, scan.since, scan.patient_from) = (false, now, ended);
+        (scan.unserved, scan.since) = (false, now);
         scan.shared += u64::from(shared);
         Take::Stroke { stroke: number as u32, resident, shared }
     }
@@ -346,7 +332,6 @@ impl Naive {
 
     pub(crate) fn loaded(&mut self, index: usize, now: u64) {
         let load = self.loads.remove(index);
-        self.ended += 1;
         let ticks = (now - load.since) as f64;
         self.load_ticks = if self.load_ticks > 0.0 { 0.875 * self.load_ticks + 0.125 * ticks } else { ticks };
         if let Some(scan) = self.find_mut(load.member)

@@ -39,8 +39,8 @@ pub const DELIVERIES: &[(&str, &str)] = &[
     ("ordered", "In the order of the table. ahead=2 (pages that are asked for ahead, of each column)"),
     (
         "unordered",
-        "As the manager of cooperation says. workers=1, outstanding=1 (loads at a time), starved=2, patience=never (loads \
-         that end before a scan reads for itself), least=0 (units; a scan of fewer goes in order), ahead=2",
+        "As the manager of cooperation says. workers=1, outstanding=1 (loads at a time), starved=2, least=0 (units; a scan \
+         of fewer goes in order), ahead=2",
     ),
     ("opportunistic", "The same, but each scan loads for itself. workers=1, least=0, ahead=2"),
     ("static", "As unordered, but a scan is registered as several, each of an equal share. scans=4, and as above"),
@@ -61,7 +61,6 @@ impl Delivery {
                 let options = Options {
                     loading: Loading::Manager { outstanding: call.count("outstanding", 1, 1, 1024)? },
                     starved: call.count("starved", 2, 1, 1024)?,
-                    patience: patience(&mut call)?,
                 };
                 Some(unordered(&mut call, options)?)
             }
@@ -134,12 +133,6 @@ fn unordered(call: &mut Call, options: Options) -> Result<Unordered, String> {
     let registrations = if call.name() == "static" { call.count("scans", 4, 1, 64)? } else { 1 };
     let workers = if call.name() == "static" { 1 } else { call.count("workers", 1, 1, 64)? };
     Ok(Unordered { options, registrations, workers, least: call.count("least", 0, 0, 1 << 20)? })
-}
-
-fn patience(call: &mut Call) -> Result<Option<u32>, String> {
-    let parse = |text: &str| if text == "never" { Some(None) } else { text.parse().ok().map(Some) };
-    let show = |patience: &Option<u32>| patience.map_or("never".to_owned(), |loads| loads.to_string());
-    call.value("patience", None, parse, "a number of loads, or never", show)
 }
 
 impl Unordered {
