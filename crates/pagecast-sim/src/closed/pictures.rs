@@ -43,7 +43,7 @@ pub fn sharing(pictures: &Pictures, end: f64) -> Value {
     });
     json!({
         "legend": {"top": 0, "icon": "roundRect", "itemWidth": 14, "itemHeight": 8},
-        "grid": {"left": 76, "right": 22, "top": 40, "bottom": 46},
+        "grid": {"left": 76, "right": 22, "top": 56, "bottom": 46},
         "tooltip": {"trigger": "axis", "valueFormatter": "=count", "confine": true, "order": "seriesDesc"},
         "xAxis": time_axis(end),
         "yAxis": {"type": "value", "name": "MB"},
