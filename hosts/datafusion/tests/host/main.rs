@@ -8,5 +8,6 @@ mod order;
 mod refusing;
 mod row_groups;
 mod rows;
+mod shared;
 mod tables;
 mod tpch;
