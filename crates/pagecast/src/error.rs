@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagecast_core::PageId;
+use pagecast_core::cooperation::Refusal;
 use pagecast_core::policy::PolicyError;
 use pagecast_core::predictor::{FormatError, RegisterError};
 use thiserror::Error;
@@ -263,6 +264,19 @@ pub enum PoolError {
         /// The page.
         page: PageId,
     },
+}
+
+/// Why a scan without order was not registered. Nothing of it is left; it may read in an order of
+/// its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum UnorderedError {
+    /// The predictor does not take it.
+    #[error(transparent)]
+    Predictor(#[from] RegisterError),
+    /// It cannot cooperate with others.
+    #[error(transparent)]
+    Cooperation(#[from] Refusal),
 }
 
 impl PoolError {

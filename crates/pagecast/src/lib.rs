@@ -18,6 +18,7 @@
 //! | `blocking` | a future awaited by a thread |
 //! | [`storage`] | where pages come from: local files, io_uring (unsafe), declared speed, memory, faults |
 //! | `token` | who has a frame |
+//! | `cooperation` | unordered scans: who waits, and whose turn it is to load |
 //! | `frame_memory` | the frames' bytes; unsafe |
 //! | `cache` | frames, page table, loads, eviction: the protocol, with its invariants |
 //! | `paged_file` | open files, cut into pages |
@@ -28,13 +29,14 @@
 //! | `pin`, `pin_mut` | a page in the caller's hands |
 //! | `engine` | requests, reads, pages ahead, and how the memory is divided |
 //! | `relation` | an open file in the caller's hands |
-//! | `scan`, `session` | what a caller keeps while it reads |
+//! | `scan`, `unordered`, `session` | what a caller keeps while it reads |
 //! | `pool` | what users call: [`Pool`], with resize, writes, snapshot and [`warm`] restart |
 //! | [`metrics`] | a snapshot as Prometheus text |
 #![deny(unsafe_code)]
 
 mod blocking;
 mod cache;
+mod cooperation;
 mod engine;
 mod error;
 #[allow(unsafe_code)]
@@ -59,12 +61,14 @@ mod stats;
 pub mod storage;
 mod sync;
 mod token;
+mod unordered;
 mod write;
 
 pub use cache::FrameCounts;
 pub use engine::{MemoryUse, ReadResult, ReadStats};
-pub use error::PoolError;
+pub use error::{PoolError, UnorderedError};
 pub use options::{PoolOptions, PrefetchOptions, Recorder};
+pub use pagecast_core::cooperation::{CooperationConfig, MemberView, Refusal, Stroke, StrokeFault, Unit};
 pub use pagecast_core::policy::{Batching, PolicySpec};
 pub use pagecast_core::predictor::PredictorConfig;
 pub use pagecast_core::{PageId, RelationId, ScanId};
@@ -76,6 +80,7 @@ pub use scan::Scan;
 pub use seal::{Format, Lsn, SEAL_BYTES};
 pub use session::Session;
 pub use stats::PoolStats;
+pub use unordered::{Lease, UnorderedScan, UnorderedSpec};
 pub use write::{DoubleWriteOptions, Log, WriteOptions, WriterOptions, Written};
 
 /// Who leaves when a page must come in: the policies by name, and what a name can be wrong about.

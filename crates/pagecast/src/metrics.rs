@@ -36,7 +36,7 @@ impl Snapshot {
     }
 
     /// The pool's numbers: name, kind, meaning, value.
-    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 31] {
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 38] {
         use Kind::{Counter, Gauge};
         let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
         [
@@ -55,6 +55,12 @@ impl Snapshot {
             ("prefetch_useful_total", Counter, "Pages of those that were there in time.", stats.prefetch_useful),
             ("prefetch_late_total", Counter, "Pages of those that were still on their way.", stats.prefetch_late),
             ("prefetch_wasted_total", Counter, "Pages of those that nobody asked for.", stats.prefetch_wasted),
+            ("strokes_total", Counter, "Strokes that unordered scans were handed.", stats.strokes),
+            ("strokes_shared_total", Counter, "Strokes that another scan had brought.", stats.strokes_shared),
+            ("strokes_incomplete_total", Counter, "Strokes of which pages were missing.", stats.strokes_incomplete),
+            ("strokes_consumed_total", Counter, "Strokes that were consumed.", stats.strokes_consumed),
+            ("strokes_returned_total", Counter, "Strokes that were given back.", stats.strokes_returned),
+            ("stroke_loads_total", Counter, "Loads of strokes for unordered scans.", stats.stroke_loads),
             ("device_requests_total", Counter, "Requests that the device answered.", device.requests),
             ("device_read_bytes_total", Counter, "Bytes that the device read.", device.bytes_read),
             ("device_written_bytes_total", Counter, "Bytes that the device wrote.", device.bytes_written),
@@ -71,6 +77,7 @@ impl Snapshot {
             ("page_size_bytes", Gauge, "Bytes of a page.", self.page_size.into()),
             ("memory_bytes", Gauge, "Memory of the pool, all in all.", self.memory.total),
             ("scans", Gauge, "Scans that are registered.", self.scans.len() as u64),
+            ("unordered_scans", Gauge, "Scans of those that read in any order.", self.unordered.len() as u64),
         ]
     }
 }

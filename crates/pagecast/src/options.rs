@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagecast_core::PageId;
+use pagecast_core::cooperation::CooperationConfig;
 use pagecast_core::policy::{Batching, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 
@@ -52,6 +53,10 @@ pub struct PoolOptions {
     /// How many scans can be registered. Default: what fits into 1/32 of the memory, up to the
     /// predictor's own default.
     pub predictor: Option<PredictorConfig>,
+    /// How many unordered scans can be registered, and how many strokes they can have. Default:
+    /// what fits into 1/64 of the memory, up to the manager's own default;
+    /// [`CooperationConfig::EMPTY`] where there are none.
+    pub cooperation: Option<CooperationConfig>,
     /// How pages are brought before they are asked for.
     pub prefetch: PrefetchOptions,
     /// Who is told of each request. Default: nobody.
@@ -116,6 +121,7 @@ impl Default for PoolOptions {
             seed: 42,
             device: Device::local(),
             predictor: None,
+            cooperation: None,
             prefetch: PrefetchOptions::default(),
             recorder: None,
             count_relations: false,
@@ -184,6 +190,13 @@ impl PoolOptions {
         self
     }
 
+    /// Sets [`cooperation`](Self::cooperation).
+    #[must_use]
+    pub fn cooperation(mut self, cooperation: impl Into<Option<CooperationConfig>>) -> Self {
+        self.cooperation = cooperation.into();
+        self
+    }
+
     /// Sets [`prefetch`](Self::prefetch).
     #[must_use]
     pub fn prefetch(mut self, prefetch: PrefetchOptions) -> Self {
@@ -238,6 +251,7 @@ impl fmt::Debug for PoolOptions {
             .field("seed", &self.seed)
             .field("device", &self.device)
             .field("predictor", &self.predictor)
+            .field("cooperation", &self.cooperation)
             .field("prefetch", &self.prefetch)
             .field("double_write", &self.double_write)
             .field("writer", &self.writer)

@@ -44,6 +44,19 @@ pub struct PoolStats {
     /// Pages of those that left, whose scan ended or whose read failed before anybody asked for
     /// them.
     pub prefetch_wasted: u64,
+    /// Strokes that unordered scans were handed, those that came back and were handed out again
+    /// counted again.
+    pub strokes: u64,
+    /// Strokes of those that a load or read for another unordered scan had brought.
+    pub strokes_shared: u64,
+    /// Strokes of those of which pages were missing, for their scan to read.
+    pub strokes_incomplete: u64,
+    /// Strokes of those that were consumed.
+    pub strokes_consumed: u64,
+    /// Strokes of those that were given back. What is neither consumed nor given back is held.
+    pub strokes_returned: u64,
+    /// Loads of strokes that were begun for unordered scans.
+    pub stroke_loads: u64,
     /// What the lock of a policy that keeps an order has been through; nothing for the others,
     /// which have none.
     pub policy_lock: LockCounts,
@@ -75,7 +88,7 @@ impl PoolStats {
             prefetch_useful: sum(Counter::PrefetchUseful),
             prefetch_late: sum(Counter::PrefetchLate),
             prefetch_wasted: sum(Counter::PrefetchWasted),
-            policy_lock: LockCounts::default(),
+            ..Self::default()
         }
     }
 }

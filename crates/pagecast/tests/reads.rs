@@ -152,9 +152,9 @@ fn everything_fits_into_the_memory_that_was_given() {
         let pool = Pool::new(PoolOptions::default().memory(memory).page_size(page_size)).unwrap();
         let used = pool.memory();
         assert!(used.total <= memory && u64::from(pool.frames()) * u64::from(page_size) == used.frames);
-        let parts =
-            [used.headers, used.table, used.policy, used.predictor, used.inflight, used.prefetch, used.statistics];
-        assert_eq!(used.frames + parts.iter().sum::<u64>(), used.total);
+        let scans = [used.predictor, used.cooperation, used.prefetch];
+        let parts = [used.headers, used.table, used.policy, used.inflight, used.statistics].into_iter().chain(scans);
+        assert_eq!(used.frames + parts.sum::<u64>(), used.total);
     }
 }
 

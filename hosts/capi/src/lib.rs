@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `status` | codes, the thread's message, no panic into C |
 //! | `pointers` | the raw pointers' way in and out |
-//! | `pool`, `relation`, `scan`, `page`, `session`, `write` | the entry points |
+//! | `pool`, `relation`, `scan`, `unordered`, `page`, `session`, `write` | the entry points |
 
 mod page;
 mod pointers;
@@ -18,6 +18,7 @@ mod relation;
 mod scan;
 mod session;
 mod status;
+mod unordered;
 mod write;
 
 pub use page::{Page, PinHandle, pagecast_pin, pagecast_read, pagecast_unpin};
@@ -37,6 +38,10 @@ pub use session::{
     SessionHandle, pagecast_session_close, pagecast_session_copy, pagecast_session_open, pagecast_session_pin,
 };
 pub use status::{Status, pagecast_message};
+pub use unordered::{
+    LeaseHandle, Stroke, pagecast_lease_asked, pagecast_lease_consumed, pagecast_lease_return, pagecast_lease_stroke,
+    pagecast_scan_register_unordered, pagecast_scan_remove, pagecast_scan_take,
+};
 pub use write::{
     PageMut, PinMutHandle, pagecast_checkpoint, pagecast_flush, pagecast_mark_dirty, pagecast_pin_to_write,
     pagecast_relation_grow, pagecast_relation_open_to_write, pagecast_unpin_written,

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn pagecast_pin(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        let pin = relation.of(pool)?.pin(block, scan.map(|scan| scan.0.id()))?;
+        let pin = relation.of(pool)?.pin(block, scan.map(ScanHandle::id))?;
         out.set(give_page(pin));
         Ok(())
     })
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn pagecast_read(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2): as many bytes as the caller says.
         let memory = unsafe { buffer(bytes, length, "bytes") }?.unwritten();
-        relation.of(&pool.pool)?.read_into_blocking(offset, memory, scan.map(|scan| scan.0.id()))?;
+        relation.of(&pool.pool)?.read_into_blocking(offset, memory, scan.map(ScanHandle::id))?;
         Ok(())
     })
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use pagecast::Scan;
 use pagecast::predictor::{self, Pages, ScanKind, ScanSpec};
+use pagecast::{Scan, ScanId, UnorderedScan};
 
 use crate::pointers::{array, borrow, give, output, take};
 use crate::pool::PoolHandle;
@@ -11,7 +11,41 @@ use crate::relation::RelationHandle;
 use crate::status::{Failure, Status, answer};
 
 /// A scan that the pool knows of.
-pub struct ScanHandle(pub(crate) Scan);
+pub struct ScanHandle(AnyScan);
+
+enum AnyScan {
+    Ordered(Scan),
+    Unordered(UnorderedScan),
+}
+
+impl ScanHandle {
+    pub(crate) fn of_unordered(scan: UnorderedScan) -> Self {
+        Self(AnyScan::Unordered(scan))
+    }
+
+    pub(crate) fn id(&self) -> ScanId {
+        match &self.0 {
+            AnyScan::Ordered(scan) => scan.id(),
+            AnyScan::Unordered(scan) => scan.id(),
+        }
+    }
+
+    /// The scan, if it reads in an order of its own.
+    fn ordered(&self) -> Result<&Scan, Failure> {
+        match &self.0 {
+            AnyScan::Ordered(scan) => Ok(scan),
+            AnyScan::Unordered(_) => Err(Failure::argument("`scan` was registered to read in any order")),
+        }
+    }
+
+    /// The scan, if it reads in any order.
+    pub(crate) fn unordered(&self) -> Result<&UnorderedScan, Failure> {
+        match &self.0 {
+            AnyScan::Unordered(scan) => Ok(scan),
+            AnyScan::Ordered(_) => Err(Failure::argument("`scan` was registered to read in an order of its own")),
+        }
+    }
+}
 
 /// Neighbouring pages that a scan reads one after the other: page first + i at position + span * i
 /// / pages.
@@ -76,7 +110,7 @@ pub unsafe extern "C" fn pagecast_scan_register(
         });
         let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
         let scan = pool.register(&ScanSpec { kind: ScanKind(kind), length, parts: &parts })?;
-        out.set(give(ScanHandle(scan)));
+        out.set(give(ScanHandle(AnyScan::Ordered(scan))));
         Ok(())
     })
 }
@@ -97,7 +131,7 @@ impl Run {
 pub unsafe extern "C" fn pagecast_scan_report(scan: *const ScanHandle, position: u64) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        unsafe { borrow(scan, "scan") }?.0.report(position);
+        unsafe { borrow(scan, "scan") }?.ordered()?.report(position);
         Ok(())
     })
 }
@@ -112,7 +146,7 @@ pub unsafe extern "C" fn pagecast_scan_report(scan: *const ScanHandle, position:
 pub unsafe extern "C" fn pagecast_scan_cap(scan: *const ScanHandle, frames: u32) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        unsafe { borrow(scan, "scan") }?.0.cap((frames > 0).then_some(frames));
+        unsafe { borrow(scan, "scan") }?.ordered()?.cap((frames > 0).then_some(frames));
         Ok(())
     })
 }
@@ -135,7 +169,7 @@ pub unsafe extern "C" fn pagecast_scan_will_need(
 ) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        let scan = &unsafe { borrow(scan, "scan") }?.0;
+        let scan = unsafe { borrow(scan, "scan") }?.ordered()?;
         // SAFETY: (C1).
         let relation = &unsafe { borrow(relation, "relation") }?.0;
         // SAFETY: (C2).
@@ -153,7 +187,8 @@ fn range_of(offset: u64, length: u64) -> Result<Range<u64>, Failure> {
     Ok(offset..end)
 }
 
-/// The scan has ended, or was given up.
+/// The scan has ended, or was given up. One that reads in any order ends when its leases have ended,
+/// too.
 ///
 /// # Safety
 ///

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn pagecast_session_pin(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        out.set(give_page(session.pin(relation.of(pool)?, block, scan.map(|scan| scan.0.id()))?));
+        out.set(give_page(session.pin(relation.of(pool)?, block, scan.map(ScanHandle::id))?));
         Ok(())
     })
 }
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn pagecast_session_copy(
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?.of(pool)?;
         // SAFETY: (C1).
-        let scan = unsafe { borrow_if_any(scan) }.map(|scan| scan.0.id());
+        let scan = unsafe { borrow_if_any(scan) }.map(ScanHandle::id);
         // SAFETY: (C2): as many bytes as the caller says.
         let into = unsafe { buffer(bytes, length, "bytes") }?;
         let start = offset as usize;

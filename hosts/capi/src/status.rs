@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pagecast::PoolError;
+use pagecast::Refusal;
 use pagecast::predictor::RegisterError;
+use pagecast::{PoolError, UnorderedError};
 
 /// What became of a call. The numbers stay as they are; later versions may add some.
 #[repr(C)]
@@ -39,6 +40,8 @@ pub enum Status {
     ReadOnly = 10,
     /// The bytes in the file are not a page as pagecast wrote it.
     Damaged = 11,
+    /// There is nothing yet: ask again.
+    NotYet = 12,
 }
 
 /// A status that is not OK, and its words.
@@ -87,6 +90,17 @@ impl From<PoolError> for Failure {
 impl From<RegisterError> for Failure {
     fn from(error: RegisterError) -> Self {
         Self::new(of_register(&error), error.to_string())
+    }
+}
+
+impl From<UnorderedError> for Failure {
+    fn from(error: UnorderedError) -> Self {
+        let status = match &error {
+            UnorderedError::Predictor(error) => of_register(error),
+            UnorderedError::Cooperation(Refusal::BadStroke { .. }) => Status::InvalidArgument,
+            _ => Status::NoRoom,
+        };
+        Self::new(status, error.to_string())
     }
 }
 

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn pagecast_pin_to_write(
         let scan = unsafe { borrow_if_any(scan) };
         // SAFETY: (C2).
         let out = unsafe { output(page, "page") }?;
-        let mut pin = relation.of(pool)?.pin_mut(block, scan.map(|scan| scan.0.id()))?;
+        let mut pin = relation.of(pool)?.pin_mut(block, scan.map(ScanHandle::id))?;
         let (data, length) = (pin.as_mut_ptr(), pin.len());
         out.set(PageMut { data, length, pin: give(PinMutHandle(pin)) });
         Ok(())

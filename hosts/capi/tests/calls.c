@@ -174,6 +174,68 @@ static void prefetch(pagecast_pool *pool, pagecast_relation *table) {
     OK(pagecast_scan_finish(scan));
 }
 
+/* Strokes of 4 pages, of which the first takes its second page only. */
+static void any_order(pagecast_pool *pool, pagecast_relation *table) {
+    enum { UNIT = 4, STROKES = PAGES / UNIT };
+    const uint64_t second = 2;
+    pagecast_stroke strokes[STROKES];
+    for (uint32_t i = 0; i < STROKES; i++) {
+        strokes[i] = (pagecast_stroke){.relation = table, .first = i * UNIT, .pages = UNIT, .need = i ? NULL : &second};
+    }
+    pagecast_scan *scan;
+    OK(pagecast_scan_register_unordered(pool, 1, 1, strokes, STROKES, &scan));
+    CHECK(metric(pool, "unordered_scans") == 1);
+    pagecast_lease *lease;
+    uint32_t stroke;
+    uint8_t seen[STROKES] = {0};
+    OK(pagecast_scan_take(scan, 1, &lease));
+    OK(pagecast_lease_return(lease));
+    for (uint32_t i = 0; i < STROKES; i++) {
+        OK(pagecast_scan_take(scan, 1, &lease));
+        CHECK(lease);
+        OK(pagecast_lease_stroke(lease, &stroke));
+        CHECK(stroke < STROKES && !seen[stroke]);
+        seen[stroke] = 1;
+        for (uint32_t page = stroke ? 0 : 1; page < (stroke ? UNIT : 2); page++) {
+            uint8_t bytes[100];
+            OK(pagecast_read(pool, table, (stroke * UNIT + page) * PAGE_SIZE, sizeof bytes, scan, bytes));
+            CHECK(bytes[0] == stroke * UNIT + page);
+        }
+        OK(pagecast_lease_asked(lease));
+        if (i == STROKES - 1) {
+            pagecast_lease *none;
+            REFUSED(pagecast_scan_take(scan, 0, &none), NOT_YET);
+        }
+        OK(pagecast_lease_consumed(lease));
+    }
+    OK(pagecast_scan_take(scan, 1, &lease));
+    CHECK(!lease);
+    CHECK(metric(pool, "strokes_total") == STROKES + 1 && metric(pool, "strokes_returned_total") == 1);
+    REFUSED(pagecast_scan_report(scan, 1), INVALID_ARGUMENT);
+    REFUSED(pagecast_scan_take(NULL, 1, &lease), INVALID_ARGUMENT);
+    REFUSED(pagecast_lease_consumed(NULL), INVALID_ARGUMENT);
+    OK(pagecast_scan_finish(scan));
+
+    /* A stroke that is not needed any more is not handed out; the lease ends after its scan. */
+    OK(pagecast_scan_register_unordered(pool, 1, 1, strokes, 2, &scan));
+    OK(pagecast_scan_remove(scan, 1));
+    OK(pagecast_scan_take(scan, 1, &lease));
+    OK(pagecast_lease_stroke(lease, &stroke));
+    CHECK(stroke == 0);
+    OK(pagecast_scan_finish(scan));
+    CHECK(metric(pool, "unordered_scans") == 1);
+    OK(pagecast_lease_return(lease));
+    CHECK(metric(pool, "unordered_scans") == 0 && metric(pool, "scans") == 0);
+
+    strokes[0].first = PAGES;
+    REFUSED(pagecast_scan_register_unordered(pool, 1, 1, strokes, 1, &scan), OUT_OF_BOUNDS);
+    strokes[0] = (pagecast_stroke){.relation = NULL};
+    REFUSED(pagecast_scan_register_unordered(pool, 1, 1, strokes, 1, &scan), INVALID_ARGUMENT);
+    scan = scan_of(pool, table);
+    REFUSED(pagecast_scan_take(scan, 1, &lease), INVALID_ARGUMENT);
+    OK(pagecast_scan_finish(scan));
+}
+
 static void resize(pagecast_pool *pool, pagecast_relation *table, uint64_t memory) {
     pagecast_resized smaller, larger;
     OK(pagecast_pool_resize(pool, memory / 2, &smaller));
@@ -221,6 +283,7 @@ int main(int argc, char **argv) {
     OK(pagecast_relation_open(pool, argv[1], &table));
     shares(pool, table, argv);
     sessions(pool, table);
+    any_order(pool, table);
     OK(pagecast_relation_close(table));
     OK(pagecast_pool_close(pool));
     puts("done");

@@ -13,6 +13,7 @@ fn the_header_is_what_the_sources_say() {
         .with_src(here.join("src/pool.rs"))
         .with_src(here.join("src/relation.rs"))
         .with_src(here.join("src/scan.rs"))
+        .with_src(here.join("src/unordered.rs"))
         .with_src(here.join("src/page.rs"))
         .with_src(here.join("src/session.rs"))
         .with_src(here.join("src/write.rs"))

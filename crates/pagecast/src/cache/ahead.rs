@@ -33,7 +33,7 @@ use crate::token::Owned;
 
 /// What became of the wish to bring a page ahead.
 pub(crate) enum Ahead {
-    /// It has a frame to be read into.
+    /// Its load is under way; whether it has its frame, the caller knows.
     Started(Loading),
     /// It is resident or on its way already.
     There,
@@ -52,10 +52,13 @@ impl Cache {
             return Ahead::There;
         }
         let Some(owned) = self.frame_ahead(&access, oracle) else { return Ahead::NoRoom };
-        self.enter(owned, Load::ahead(access), |_| {
-            self.flagged.fetch_add(1, Relaxed);
-            self.statistics.add(Counter::Prefetched, 1);
-        })
+        self.enter_with(owned, Load::ahead(access), |_| self.put_on())
+    }
+
+    /// Begins to bring a page that nobody has asked for, but that somebody waits for: the load
+    /// looks for its frame as any other ([`Cache::place`]).
+    pub(crate) fn bring_at_once(self: &Arc<Self>, access: Access) -> Ahead {
+        self.enter(Load::ahead(access), |_| self.put_on())
     }
 
     /// Begins to bring a page into a free frame, and displaces nobody for it. The waiter is the
@@ -64,7 +67,7 @@ impl Cache {
         let free = if self.is_at_cap(&access) { None } else { self.free.take() };
         let Some(owned) = free else { return (Ahead::NoRoom, None) };
         let mut waiter = None;
-        let ahead = self.enter(owned, Load::new(access), |load| waiter = Some(load.join(self)));
+        let ahead = self.enter_with(owned, Load::new(access), |load| waiter = Some(load.join(self)));
         (ahead, waiter)
     }
 
@@ -72,27 +75,36 @@ impl Cache {
         shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
     }
 
-    /// Enters a load that has its frame, unless its page is there or too many loads are under way.
-    /// `entering` runs before anybody can find it.
-    fn enter(self: &Arc<Self>, owned: Owned, load: Arc<Load>, entering: impl FnOnce(&Arc<Load>)) -> Ahead {
+    /// Enters a load that has its frame, as [`enter`](Self::enter).
+    fn enter_with(self: &Arc<Self>, owned: Owned, load: Arc<Load>, entering: impl FnOnce(&Arc<Load>)) -> Ahead {
+        match self.enter(load, entering) {
+            Ahead::Started(mut loading) => {
+                loading.place(owned);
+                Ahead::Started(loading)
+            }
+            not_entered => {
+                self.free.give(owned, &self.memory);
+                not_entered
+            }
+        }
+    }
+
+    /// Enters a load, unless its page is there or too many loads are under way. `entering` runs
+    /// before anybody can find it.
+    fn enter(self: &Arc<Self>, load: Arc<Load>, entering: impl FnOnce(&Arc<Load>)) -> Ahead {
         let page = load.access.page;
         let mut shard = self.table.shard(page).lock();
-        let there = self.is_there(page, &shard);
-        if there || self.loads.fetch_add(1, Relaxed) >= self.max_loads {
-            drop(shard);
-            self.free.give(owned, &self.memory);
-            if there {
-                return Ahead::There;
-            }
+        if self.is_there(page, &shard) {
+            return Ahead::There;
+        }
+        if self.loads.fetch_add(1, Relaxed) >= self.max_loads {
             self.ended_one();
             return Ahead::NoRoom;
         }
         entering(&load);
         shard.insert(page, load.clone());
         drop(shard);
-        let mut loading = Loading::new(self.clone(), load);
-        loading.place(owned);
-        Ahead::Started(loading)
+        Ahead::Started(Loading::new(self.clone(), load))
     }
 
     /// A page ahead takes no frame from the pages of its own cap: they were brought for the same
@@ -138,6 +150,12 @@ impl Cache {
             self.take_off(as_what);
         }
         flagged
+    }
+
+    /// Counts one flag that is put on.
+    fn put_on(&self) {
+        self.flagged.fetch_add(1, Relaxed);
+        self.statistics.add(Counter::Prefetched, 1);
     }
 
     /// Counts one flag that was taken off.

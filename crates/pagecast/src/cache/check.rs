@@ -75,6 +75,7 @@ impl Cache {
         let stats = self.statistics.snapshot();
         let ended = stats.prefetch_useful + stats.prefetch_late + stats.prefetch_wasted;
         assert_eq!(self.ahead(), flagged as u32, "(I7): a flag was counted twice or not at all");
+        self.cooperation.check();
         assert_eq!(stats.prefetched, ended + flagged as u64, "(I7): a flag was counted twice or not at all");
     }
 }

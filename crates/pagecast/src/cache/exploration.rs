@@ -25,6 +25,7 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use pagecast_core::cooperation::CooperationConfig;
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::{Access, Batching, PolicySpec};
 use pagecast_core::{PageId, RelationId};
@@ -33,6 +34,7 @@ use shuttle::thread;
 use super::{Ahead, Anyone, Cache, Client, Loading, Placement, Request, SessionState, Waiter};
 use crate::PoolError;
 use crate::blocking::block_on;
+use crate::cooperation::Cooperation;
 use crate::frame_memory::FrameMemory;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::mistake;
@@ -41,7 +43,7 @@ use crate::token::Held;
 mod shares;
 mod writes;
 
-const RELATION: RelationId = RelationId(0);
+pub(crate) const RELATION: RelationId = RelationId(0);
 const PAGE_BYTES: usize = 8;
 /// Short, so that a queue is tried at each hit and full at every second.
 const QUEUE: Batching = Batching { queue: 2, prefetch: true };
@@ -52,12 +54,16 @@ fn cache(policy: &str, frames: u32) -> Arc<Cache> {
 
 /// With `frames` frames at first and at most `most`.
 fn resizable(policy: &str, frames: u32, most: u32) -> Arc<Cache> {
+    with(policy, frames, most, Cooperation::new(CooperationConfig::EMPTY).unwrap())
+}
+
+pub(crate) fn with(policy: &str, frames: u32, most: u32, cooperation: Cooperation) -> Arc<Cache> {
     let policy = PolicySpec::parse(policy).unwrap().build(most, 1).unwrap().into_concurrent(QUEUE);
-    Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy)
+    Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy, cooperation)
 }
 
 /// Blocks from 100 on are of another relation.
-fn page(block: u32) -> PageId {
+pub(crate) fn page(block: u32) -> PageId {
     PageId::new(RelationId(block / 100), block)
 }
 
@@ -74,14 +80,14 @@ fn others_may_run() {
 
 /// How a load goes.
 #[derive(Clone, Copy, PartialEq)]
-enum Io {
+pub(crate) enum Io {
     Works,
     Fails,
     Panics,
 }
 
 /// What an I/O thread does.
-fn perform(mut loading: Loading, io: Io) {
+pub(crate) fn perform(mut loading: Loading, io: Io) {
     let block = loading.access().page.block();
     match io {
         Io::Works => {
@@ -132,7 +138,7 @@ fn look(cache: &Cache, held: Held, block: u32) {
     cache.unpin(held);
 }
 
-fn visit(cache: &Arc<Cache>, block: u32, io: Io) {
+pub(crate) fn visit(cache: &Arc<Cache>, block: u32, io: Io) {
     visit_as(&mut Anyone, cache, block, io);
 }
 
@@ -156,7 +162,7 @@ fn visitors(cache: &Arc<Cache>, lists: &'static [&'static [u32]], io: fn(usize) 
 }
 
 /// The invariants, when nobody is at work, and that pages without a frame are in no chain.
-fn settled(cache: &Cache, blocks: u32) {
+pub(crate) fn settled(cache: &Cache, blocks: u32) {
     cache.check();
     for block in 0..blocks {
         let shard = cache.table.shard(page(block)).lock();
@@ -165,7 +171,7 @@ fn settled(cache: &Cache, blocks: u32) {
 }
 
 /// Waits until the loads are done that nobody waits for any more.
-fn drain(cache: &Cache) {
+pub(crate) fn drain(cache: &Cache) {
     while cache.loads.load(Ordering::Relaxed) > 0 {
         thread::yield_now();
     }

@@ -108,11 +108,19 @@ pub(crate) struct Loading {
     load: Arc<Load>,
     owned: Option<Owned>,
     ended: bool,
+    /// Dropped when the load has ended, however it ends.
+    company: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Loading {
     pub(super) fn new(cache: Arc<Cache>, load: Arc<Load>) -> Self {
-        Self { cache, load, owned: None, ended: false }
+        Self { cache, load, owned: None, ended: false, company: None }
+    }
+
+    /// Keeps `company` until the load has ended: who waits for several loads learns from the last
+    /// one's drop that none is under way.
+    pub(crate) fn accompany(&mut self, company: Arc<dyn Send + Sync>) {
+        self.company = Some(company);
     }
 
     pub(crate) fn access(&self) -> &Access {
@@ -161,6 +169,7 @@ impl Loading {
         drop(shard);
         self.ended = true;
         wake(wakers);
+        cache.cooperation.arrived(page, || cache.is_resident(page));
     }
 
     /// There is no frame: those who wait have to do without.

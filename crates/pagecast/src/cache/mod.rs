@@ -46,6 +46,7 @@ use pagecast_core::policy::{Access, Claimed, CoarseClock, ConcurrentPolicy, Due,
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
+use crate::cooperation::Cooperation;
 use crate::frame_memory::FrameMemory;
 use crate::processor_cache::prefetch;
 use crate::stats::{Counter, PoolStats, Statistics};
@@ -84,9 +85,9 @@ pub(crate) use write_back::{Blocked, Writing};
 /// * (I4) A frame's pins are its [`Held`]s: with users, or in an ended load for waiters that have
 ///   not come yet. Each waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
-/// * (I6) Locks are taken in this order: a queue's, the policy's own, a shard's, a load's, the
-///   caps'. No two queues' or shards' at once. The policy is never called under a shard's lock, and
-///   nothing is read or woken under any.
+/// * (I6) Locks are taken in this order: a queue's, the policy's own, that of the unordered scans
+///   (`crate::cooperation`), a shard's, a load's, the caps'. No two queues' or shards' at once. The
+///   policy is never called under a shard's lock, and nothing is read or woken under any.
 /// * (I7) `flagged` counts the loads and frames that carry the flag of a page brought ahead
 ///   (`ahead.rs`). A flag moves from the load to the frame at publication, and is taken off once.
 /// * (I8) A frame that is dirty, being written or exclusive is not claimed. A page is being written
@@ -112,6 +113,8 @@ pub(crate) struct Cache {
     draining: Mutex<Vec<(u32, Waker)>>,
     /// Dirty pages that should have left.
     wanted: Mutex<Vec<(PageId, u32)>>,
+    /// Who is told of pages that come and go.
+    pub(crate) cooperation: Cooperation,
     pub(crate) statistics: Statistics,
 }
 
@@ -167,7 +170,12 @@ impl Cache {
     }
 
     /// `frames` of the memory's frames are in use at first. The policy is built for all.
-    pub(crate) fn new(memory: FrameMemory, frames: u32, policy: Box<dyn ConcurrentPolicy>) -> Arc<Self> {
+    pub(crate) fn new(
+        memory: FrameMemory,
+        frames: u32,
+        policy: Box<dyn ConcurrentPolicy>,
+        cooperation: Cooperation,
+    ) -> Arc<Self> {
         let most = memory.frames();
         policy.resize(frames);
         Arc::new(Self {
@@ -186,6 +194,7 @@ impl Cache {
             keeps: Keeps::new(),
             draining: Mutex::new(Vec::new()),
             wanted: Mutex::new(Vec::new()),
+            cooperation,
             statistics: Statistics::new(),
         })
     }
@@ -404,12 +413,21 @@ impl Cache {
         drop(shard);
         self.unflag(header, Counter::PrefetchWasted);
         self.keeps.count(page, -1);
+        self.cooperation.left(page, || self.is_resident(page));
         Ok(owned)
+    }
+
+    /// Whether the page is in a frame at this moment.
+    pub(crate) fn is_resident(&self, page: PageId) -> bool {
+        let shard = self.table.shard(page).lock();
+        self.table.find_locked(&self.headers, page, &shard).is_some()
     }
 
     /// What the pool has done so far.
     pub(crate) fn stats(&self) -> PoolStats {
-        PoolStats { policy_lock: self.policy.lock_counts(), ..self.statistics.snapshot() }
+        let mut stats = PoolStats { policy_lock: self.policy.lock_counts(), ..self.statistics.snapshot() };
+        self.cooperation.count(&mut stats);
+        stats
     }
 
     /// Frames that are pinned at this moment.

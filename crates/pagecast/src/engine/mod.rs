@@ -7,11 +7,13 @@
 //!            |-- cache/       frames, page table, loads, eviction
 //!            |-- io.rs        the threads that read
 //!            |-- write/       who writes, if only dirty pages could leave
-//!            '-- prefetch/    what scans will read next
+//!            |-- prefetch/    what scans will read next
+//!            '-- cooperation  what unordered scans wait for
 //!   read.rs     byte ranges, a window of requests at a time
 //!   plan.rs     how the memory is divided among all of it
 //! ```
 
+mod cooperation;
 mod plan;
 mod prefetch;
 mod read;
@@ -27,6 +29,7 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{RelationId, Tick};
 
 use crate::cache::Cache;
+use crate::cooperation::Cooperation;
 use crate::frame_memory::FrameMemory;
 use crate::io::IoThreads;
 use crate::options::PoolOptions;
@@ -86,7 +89,8 @@ impl Engine {
         let words: Arc<[AtomicU64]> = (0..plan.predictor.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(words, plan.predictor)?;
         let prefetch = Prefetch::new(&options.prefetch, &plan.predictor, plan.frames, options.page_size);
-        let cache = Cache::new(memory, plan.frames, policy);
+        let cooperation = Cooperation::new(plan.cooperation)?;
+        let cache = Cache::new(memory, plan.frames, policy, cooperation);
         let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
         let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
         Ok(Self {

@@ -1,10 +1,12 @@
 //! How the memory of a pool is divided.
 
+use pagecast_core::cooperation::CooperationConfig;
 use pagecast_core::policy::{Batching, HitNeed, Policy, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 
 use super::prefetch::Prefetch;
 use crate::cache::Cache;
+use crate::cooperation::Cooperation;
 use crate::options::{PoolOptions, PrefetchOptions};
 use crate::stats::Statistics;
 use crate::{MAX_PAGE_SIZE, PoolError};
@@ -26,6 +28,8 @@ pub struct MemoryUse {
     pub policy: u64,
     /// The predictor.
     pub predictor: u64,
+    /// What the manager of unordered scans knows.
+    pub cooperation: u64,
     /// Loads in flight, at most.
     pub inflight: u64,
     /// What scans will read next, where they read ahead.
@@ -44,6 +48,7 @@ pub(crate) struct Plan {
     /// Frames that headers, page table and policy are made for.
     pub(crate) max_frames: u32,
     pub(crate) predictor: PredictorConfig,
+    pub(crate) cooperation: CooperationConfig,
     page_size: u32,
     /// Of a pool without frames in use.
     metadata: MemoryUse,
@@ -61,12 +66,17 @@ impl Plan {
             return Err(PoolError::PrefetchShare { given: share, max });
         }
         let max_memory = options.max_memory.unwrap_or(options.memory).max(options.memory);
-        let for_frames = |predictor: &PredictorConfig, frames: u32| {
-            let metadata = metadata(options, predictor, frames);
+        let for_frames = |predictor: &PredictorConfig, cooperation: &CooperationConfig, frames: u32| {
+            let metadata = metadata(options, predictor, cooperation, frames);
             metadata.with_frames(frames, page_size).total
         };
         let mut predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
-        if options.predictor.is_none() && for_frames(&predictor, 1) > options.memory {
+        let cooperation = options.cooperation.unwrap_or_else(|| cooperation_within(options.memory / 64));
+        let mut cooperation = Cooperation::config(cooperation);
+        if options.cooperation.is_none() && for_frames(&predictor, &cooperation, 1) > options.memory {
+            cooperation = Cooperation::config(CooperationConfig::EMPTY);
+        }
+        if options.predictor.is_none() && for_frames(&predictor, &cooperation, 1) > options.memory {
             predictor = predictor_within(0);
         }
         // The use grows with the frames: bisect for the most that fit. `fits` always does,
@@ -74,14 +84,14 @@ impl Plan {
         let (mut fits, mut too_many) = (1, u32::MAX);
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
-            if for_frames(&predictor, middle) <= max_memory {
+            if for_frames(&predictor, &cooperation, middle) <= max_memory {
                 fits = middle;
             } else {
                 too_many = middle;
             }
         }
-        let metadata = metadata(options, &predictor, fits);
-        let mut plan = Self { frames: 0, max_frames: fits, predictor, page_size, metadata };
+        let metadata = metadata(options, &predictor, &cooperation, fits);
+        let mut plan = Self { frames: 0, max_frames: fits, predictor, cooperation, page_size, metadata };
         plan.frames = plan.frames_within(options.memory)?;
         Ok(plan)
     }
@@ -113,7 +123,12 @@ impl MemoryUse {
 }
 
 /// What a pool of at most `frames` frames needs beside their pages.
-fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> MemoryUse {
+fn metadata(
+    options: &PoolOptions,
+    predictor: &PredictorConfig,
+    cooperation: &CooperationConfig,
+    frames: u32,
+) -> MemoryUse {
     let [headers, table, inflight] = Cache::metadata_bytes(frames);
     let policy = &options.policy;
     let batching = if keeps_order(policy) {
@@ -130,13 +145,15 @@ fn metadata(options: &PoolOptions, predictor: &PredictorConfig, frames: u32) -> 
             + u64::from(policy.bytes_apart(frames))
             + batching,
         predictor: predictor.bytes(),
+        cooperation: cooperation.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),
         statistics: Statistics::BYTES,
         total: 0,
     };
-    let parts = [memory.headers, table, memory.policy, memory.predictor, inflight, memory.prefetch, memory.statistics];
-    memory.total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
+    let known = [memory.policy, memory.predictor, memory.cooperation, memory.prefetch, memory.statistics];
+    let parts = [memory.headers, table, inflight].into_iter().chain(known);
+    memory.total = parts.fold(0, u64::saturating_add);
     memory
 }
 
@@ -162,6 +179,20 @@ fn predictor_within(bytes: u64) -> PredictorConfig {
     config
 }
 
+/// The manager's default, halved until it takes at most `bytes`; nothing if a handful of scans does
+/// not fit.
+fn cooperation_within(bytes: u64) -> CooperationConfig {
+    let mut config = CooperationConfig::default();
+    while config.bytes() > bytes {
+        if config.scans <= 8 {
+            return CooperationConfig::EMPTY;
+        }
+        config =
+            CooperationConfig { scans: config.scans / 2, units: config.units / 2, words: config.words / 2, ..config };
+    }
+    config
+}
+
 #[cfg(all(test, not(pagecast_shuttle)))]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -178,7 +209,7 @@ mod tests {
                 assert_eq!(plan.frames, plan.max_frames);
                 assert!(plan.memory(plan.frames).total <= memory);
                 // One frame more would not fit; a doubled page table is part of what it would take.
-                let more = metadata(&options, &plan.predictor, plan.frames + 1);
+                let more = metadata(&options, &plan.predictor, &plan.cooperation, plan.frames + 1);
                 assert!(more.with_frames(plan.frames + 1, options.page_size).total > memory);
             }
         }

@@ -9,10 +9,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use pagecast_core::ScanId;
+use pagecast_core::cooperation::MemberView;
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{RegisterError, ScanSpec, ScanView};
 
-use crate::PoolError;
 use crate::engine::{Engine, MemoryUse};
 use crate::options::PoolOptions;
 use crate::relation::Relation;
@@ -20,6 +21,8 @@ use crate::scan::Scan;
 use crate::session::Session;
 use crate::stats::PoolStats;
 use crate::storage::Device;
+use crate::unordered::{UnorderedScan, UnorderedSpec};
+use crate::{PoolError, UnorderedError};
 pub use resize::Resized;
 pub use snapshot::{RelationRequests, RelationView, Snapshot};
 
@@ -97,6 +100,17 @@ impl Pool {
         Ok(Scan::new(self.0.clone(), id))
     }
 
+    /// Announces a scan that reads its strokes in any order. It is forgotten when the
+    /// [`UnorderedScan`] and its leases are dropped.
+    ///
+    /// # Errors
+    ///
+    /// The predictor or the manager of cooperation has no room, or the description is wrong. The
+    /// scan may run in an order of its own, registered by [`register`](Self::register) or not.
+    pub fn register_unordered(&self, spec: &UnorderedSpec<'_>) -> Result<UnorderedScan, UnorderedError> {
+        UnorderedScan::register(&self.0, spec)
+    }
+
     /// A session: the way to many requests from one thread or one client.
     pub fn session(&self) -> Session<'_> {
         Session::new(&self.0)
@@ -125,6 +139,11 @@ impl Pool {
         let mut scans = Vec::new();
         self.0.predictor.scans(|scan| scans.push(scan));
         scans
+    }
+
+    /// The scans that read in any order, as the manager of cooperation sees them.
+    pub fn unordered_scans(&self) -> Vec<(ScanId, MemberView)> {
+        self.0.cache.cooperation.views()
     }
 
     /// Where files are opened.

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagecast_core::RelationId;
+use pagecast_core::cooperation::MemberView;
 use pagecast_core::predictor::ScanView;
+use pagecast_core::{RelationId, ScanId};
 
 use super::Pool;
 use crate::cache::FrameCounts;
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub relations: Vec<RelationView>,
     /// The scans that are registered.
     pub scans: Vec<ScanView>,
+    /// The unordered ones as the manager of cooperation sees them.
+    pub unordered: Vec<(ScanId, MemberView)>,
 }
 
 /// An open file in a pool.
@@ -124,6 +127,7 @@ impl Pool {
             device: self.device().stats(),
             relations: relations.collect(),
             scans: self.scans(),
+            unordered: self.unordered_scans(),
         }
     }
 

@@ -1,0 +1,217 @@
+//! Explores schedules of takes, loads, leases and cancellations, over a cache whose pages come and
+//! go: `make explore`.
+//!
+//! A waker that is lost, or a load that nobody begins, leaves a thread asleep, which the explorer
+//! reports as a deadlock. At the end each scan has had each of its strokes once, nothing is left of
+//! any, and what the manager believes to be resident is so.
+//!
+//! | what meets what | test |
+//! |---|---|
+//! | takes of several scans, and loads that evict what others wait for | `scans_take_what_is_loaded` |
+//! | workers of one scan, one of whom is cancelled or gives back | `workers_come_and_go` |
+//! | a load that fails | `scans_take_what_is_loaded` |
+//! | pages that come and go while a scan registers | `what_is_believed_resident_is_so` |
+
+#![allow(clippy::unwrap_used)]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use pagecast_core::cooperation::{CooperationConfig, Load, MemberId, Stroke, Unit};
+use pagecast_core::oracle::NoScans;
+use pagecast_core::policy::Access;
+use pagecast_core::{PageId, ScanId, Tick};
+use shuttle::thread;
+
+use super::{Cooperation, End, Loader, Taken};
+use crate::blocking::block_on;
+use crate::cache::exploration::{Io, RELATION, explore, must_be_caught, page, perform, settled, visit, with};
+use crate::cache::{Ahead, Cache, Placement};
+use crate::sync::mistake;
+
+/// A cache, and who loads into it.
+#[derive(Clone)]
+struct World {
+    cache: Arc<Cache>,
+    io: Io,
+}
+
+struct UnderWay {
+    world: World,
+    load: Load,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.world.cache.cooperation.loaded(&self.load, &self.world);
+    }
+}
+
+impl Loader for World {
+    fn now(&self) -> Tick {
+        0
+    }
+
+    fn bring(&self, load: Load, scan: Option<ScanId>, pages: Vec<PageId>) {
+        let under_way = Arc::new(UnderWay { world: self.clone(), load });
+        for page in pages {
+            match self.cache.bring_at_once(Access { page, scan, write: false, at: 0 }) {
+                Ahead::Started(mut loading) => {
+                    loading.accompany(under_way.clone());
+                    if self.cache.place(&mut loading, &NoScans) == Placement::Placed {
+                        let io = self.io;
+                        thread::spawn(move || perform(loading, io));
+                    } else {
+                        loading.give_up();
+                    }
+                }
+                Ahead::There => self.cache.cooperation.arrived(page, || self.cache.is_resident(page)),
+                Ahead::NoRoom => {}
+            }
+        }
+    }
+}
+
+impl World {
+    /// With so many frames, for two scans of up to four units.
+    fn new(frames: u32, io: Io) -> Self {
+        let cooperation = Cooperation::new(CooperationConfig::of(2, 4, 2, 1)).unwrap();
+        Self { cache: with("clock(max=1,init=0)", frames, frames, cooperation), io }
+    }
+
+    fn cooperation(&self) -> &Cooperation {
+        &self.cache.cooperation
+    }
+
+    /// A scan of `strokes` strokes of a block each.
+    fn register(&self, strokes: u32) -> MemberId {
+        let stroke = |first| Stroke { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1] };
+        let strokes: Vec<_> = (0..strokes).map(stroke).collect();
+        let scan = ScanId::from_raw(0);
+        self.cooperation().register(&strokes, 1, scan, |page| self.cache.is_resident(page), self).unwrap()
+    }
+
+    fn end(&self, member: MemberId, taken: Taken, end: End) {
+        self.cooperation().end(member, taken.stroke, end, self);
+    }
+
+    /// Takes and reads until there is nothing more.
+    fn drain(&self, member: MemberId) -> Vec<u32> {
+        let mut strokes = Vec::new();
+        while let Some(taken) = block_on(self.cooperation().take(member, self)) {
+            visit(&self.cache, taken.stroke, Io::Works);
+            self.end(member, taken, End::Consumed);
+            strokes.push(taken.stroke);
+        }
+        strokes
+    }
+
+    /// Nothing is left of anybody.
+    fn settled(&self) {
+        crate::cache::exploration::drain(&self.cache);
+        settled(&self.cache, 4);
+        assert!(self.cooperation().views().is_empty(), "a registration is left");
+    }
+}
+
+fn each_once(mut strokes: Vec<u32>, count: u32) {
+    strokes.sort_unstable();
+    assert_eq!(strokes, (0..count).collect::<Vec<_>>(), "each stroke once");
+}
+
+/// Two scans of the same three strokes over one frame or two.
+fn two_scans(frames: u32, io: Io) {
+    let world = World::new(frames, io);
+    let scans = [(); 2].map(|()| {
+        let world = world.clone();
+        thread::spawn(move || {
+            let member = world.register(3);
+            each_once(world.drain(member), 3);
+            world.cooperation().finish(member, &world);
+        })
+    });
+    scans.into_iter().for_each(|scan| scan.join().unwrap());
+    world.settled();
+}
+
+/// Two workers of a scan of two strokes, and one who looks once and goes, or gives back what it
+/// got.
+fn workers_of_one() {
+    let world = World::new(1, Io::Works);
+    let member = world.register(2);
+    let workers = [(); 2].map(|()| {
+        let world = world.clone();
+        thread::spawn(move || world.drain(member))
+    });
+    {
+        let mut take = pin!(world.cooperation().take(member, &world));
+        if let Poll::Ready(Some(taken)) = take.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            world.end(member, taken, End::Returned);
+        }
+    }
+    each_once(workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect(), 2);
+    world.cooperation().finish(member, &world);
+    world.settled();
+}
+
+/// A scan registers while pages come and go by other hands.
+fn residency() {
+    let world = World::new(2, Io::Works);
+    let others = [[0, 1], [2, 3]].map(|blocks| {
+        let cache = world.cache.clone();
+        thread::spawn(move || blocks.into_iter().for_each(|block| visit(&cache, block, Io::Works)))
+    });
+    let member = world.register(4);
+    others.into_iter().for_each(|other| other.join().unwrap());
+    crate::cache::exploration::drain(&world.cache);
+    let resident = (0..4).filter(|&block| world.cache.is_resident(page(block))).count();
+    let views = world.cooperation().views();
+    assert_eq!(views[0].1.available as usize, resident, "what is believed is not so");
+    world.cooperation().finish(member, &world);
+    world.settled();
+}
+
+#[test]
+fn scans_take_what_is_loaded() {
+    explore(1_000, || two_scans(2, Io::Works));
+    explore(1_000, || two_scans(1, Io::Works));
+    explore(500, || two_scans(2, Io::Fails));
+    explore(500, || two_scans(2, Io::Panics));
+}
+
+#[test]
+fn workers_come_and_go() {
+    explore(2_000, workers_of_one);
+}
+
+#[test]
+fn what_is_believed_resident_is_so() {
+    explore(2_000, residency);
+}
+
+#[test]
+fn mistake_of_a_waker_that_is_left_late_is_caught() {
+    must_be_caught(mistake::WAKER_LATE, &["deadlock"], 5_000, || two_scans(2, Io::Works));
+}
+
+#[test]
+fn mistake_of_a_turn_that_is_kept_is_caught() {
+    must_be_caught(mistake::TURN_KEPT, &["deadlock"], 5_000, || two_scans(1, Io::Works));
+}
+
+#[test]
+fn mistake_of_waking_one_of_several_is_caught() {
+    must_be_caught(mistake::ONE_WOKEN, &["deadlock"], 5_000, workers_of_one);
+}
+
+#[test]
+fn mistake_of_a_return_that_nobody_hears_of_is_caught() {
+    must_be_caught(mistake::RETURN_UNTOLD, &["deadlock"], 5_000, workers_of_one);
+}
+
+#[test]
+fn mistake_of_taking_an_event_for_the_state_is_caught() {
+    must_be_caught(mistake::EVENT_BELIEVED, &["what is believed is not so"], 5_000, residency);
+}

@@ -1,0 +1,420 @@
+//! Scans that read in any order: who of them waits, and whose turn it is to begin loads.
+//!
+//! The decisions are the manager's ([`pagecast_core::cooperation`]). Here is what its host adds: one
+//! lock, those who wait, and what came of it in numbers. There is no thread: whoever registers,
+//! takes, or ends a lease or a load has the next loads begun ([`Loader`]).
+//!
+//! * (U1) The waker of who waits is stored in the hold of the lock in which there was nothing to
+//!   take. Whatever changes afterwards finds it.
+//! * (U2) One thread at a time begins loads, and ends its turn in the hold in which there was
+//!   nothing to begin. A change is either seen in that turn, or finds the turn free.
+//! * (U3) A change that makes a scan ready wakes all who wait for it, so that nobody depends on one
+//!   who has gone. Who goes takes its waker along.
+//! * (U4) What the manager knows of a page last is what was true last: whoever tells it that a page
+//!   has come or gone looks first, under the lock, whether that is still so.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+
+use pagecast_core::cooperation::{
+    Cooperation as Manager, CooperationConfig, Load, MemberId, MemberView, Refusal, Stroke, Take,
+};
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::{PageId, ScanId, Tick};
+
+use crate::PoolError;
+use crate::stats::PoolStats;
+use crate::sync::Mutex;
+#[cfg(pagecast_shuttle)]
+use crate::sync::mistake;
+
+#[cfg(all(test, pagecast_shuttle))]
+mod exploration;
+
+/// The unordered scans of a pool.
+pub(crate) struct Cooperation {
+    /// How many are registered: none of the rest concerns a pool without.
+    registered: AtomicU32,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    manager: Manager<Box<[AtomicU64]>>,
+    /// The registered ones, and what requests of each are marked with.
+    members: Vec<(MemberId, ScanId)>,
+    waiting: Vec<Waiting>,
+    next_ticket: u64,
+    /// Whether somebody has the turn.
+    is_begun: bool,
+    counts: Counts,
+}
+
+/// Someone who waits for a stroke.
+struct Waiting {
+    member: MemberId,
+    ticket: u64,
+    waker: Waker,
+}
+
+/// What became of strokes.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    taken: u64,
+    shared: u64,
+    incomplete: u64,
+    consumed: u64,
+    returned: u64,
+    loads: u64,
+}
+
+/// Who reads the clock, and begins loads.
+pub(crate) trait Loader {
+    fn now(&self) -> Tick;
+
+    /// Begins to load these pages, for this scan if it still runs. When nothing of it is under way
+    /// any more, [`Cooperation::loaded`] is to be called.
+    fn bring(&self, load: Load, scan: Option<ScanId>, pages: Vec<PageId>);
+}
+
+/// A stroke that was handed out. Whoever has it ends it once, by [`Cooperation::end`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    pub(crate) stroke: u32,
+    /// Whether a load or read for another scan brought it.
+    pub(crate) is_shared: bool,
+}
+
+/// How a lease ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Consumed,
+    Returned,
+}
+
+impl Cooperation {
+    /// What a manager takes for this configuration: one without room has place for a scan without
+    /// strokes.
+    pub(crate) fn config(config: CooperationConfig) -> CooperationConfig {
+        CooperationConfig { scans: config.scans.max(1), units: config.units.max(1), ..config }
+    }
+
+    /// For as many scans and strokes as `config` has room for.
+    pub(crate) fn new(config: CooperationConfig) -> Result<Self, PoolError> {
+        let config = Self::config(config);
+        let words: Box<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+        let state = State {
+            manager: Manager::format(words, config)?,
+            members: Vec::new(),
+            waiting: Vec::new(),
+            next_ticket: 0,
+            is_begun: false,
+            counts: Counts::default(),
+        };
+        Ok(Self { registered: AtomicU32::new(0), state: Mutex::new(state) })
+    }
+
+    /// Adds a scan whose requests are marked with `scan`. `resident` is asked under the lock.
+    pub(crate) fn register(
+        &self,
+        strokes: &[Stroke<'_>],
+        workers: u32,
+        scan: ScanId,
+        resident: impl Fn(PageId) -> bool,
+        loader: &dyn Loader,
+    ) -> Result<MemberId, Refusal> {
+        let mut state = self.state.lock();
+        // Before it is asked what is resident, each time under a lock that whoever moves that page
+        // has, too: a later move is told.
+        self.registered.fetch_add(1, Relaxed);
+        let member = state.manager.register(strokes, workers, loader.now(), resident);
+        match member {
+            Ok(member) => state.members.push((member, scan)),
+            Err(_) => {
+                self.registered.fetch_sub(1, Relaxed);
+            }
+        }
+        drop(state);
+        if member.is_ok() {
+            self.begin_loads(loader);
+        }
+        member
+    }
+
+    /// Forgets a scan. What it holds still is not given back any more.
+    pub(crate) fn finish(&self, member: MemberId, loader: &dyn Loader) {
+        self.change(loader, |state| {
+            state.members.retain(|&(other, _)| other != member);
+            state.manager.finish(member);
+        });
+        self.registered.fetch_sub(1, Relaxed);
+    }
+
+    /// The next stroke of a scan; none when all are done, be it by others.
+    pub(crate) fn take<'a>(&'a self, member: MemberId, loader: &'a (dyn Loader + Sync)) -> Taking<'a> {
+        Taking { cooperation: self, member, loader, ticket: None }
+    }
+
+    /// The same without waiting. If there is nothing yet, `wait` is called in the hold of the lock
+    /// in which that was so (U1).
+    pub(crate) fn try_take(
+        &self,
+        member: MemberId,
+        loader: &dyn Loader,
+        wait: impl FnOnce(&mut State),
+    ) -> Poll<Option<Taken>> {
+        let mut state = self.state.lock();
+        let taken = match state.manager.take(member, loader.now()) {
+            Take::Stroke { stroke, resident, shared } => {
+                state.counts.taken += 1;
+                state.counts.shared += u64::from(shared);
+                state.counts.incomplete += u64::from(!resident);
+                Poll::Ready(Some(Taken { stroke, is_shared: shared }))
+            }
+            Take::End => Poll::Ready(None),
+            Take::Wait => {
+                #[cfg(pagecast_shuttle)]
+                if mistake::made(mistake::WAKER_LATE) {
+                    drop(state);
+                    state = self.state.lock();
+                }
+                wait(&mut state);
+                Poll::Pending
+            }
+        };
+        drop(state);
+        self.begin_loads(loader);
+        taken
+    }
+
+    /// Ends a lease.
+    pub(crate) fn end(&self, member: MemberId, stroke: u32, end: End, loader: &dyn Loader) {
+        #[cfg(pagecast_shuttle)]
+        if end == End::Returned && mistake::made(mistake::RETURN_UNTOLD) {
+            return self.state.lock().manager.give_back(member, stroke);
+        }
+        self.change(loader, |state| match end {
+            End::Consumed => {
+                state.counts.consumed += 1;
+                state.manager.consumed(member, stroke, loader.now());
+            }
+            End::Returned => {
+                state.counts.returned += 1;
+                state.manager.give_back(member, stroke);
+            }
+        });
+    }
+
+    /// Says that a scan does not need the stroke any more.
+    pub(crate) fn remove(&self, member: MemberId, stroke: u32, loader: &dyn Loader) {
+        self.change(loader, |state| state.manager.remove(member, stroke));
+    }
+
+    /// Nothing of the load is under way any more.
+    pub(crate) fn loaded(&self, load: &Load, loader: &dyn Loader) {
+        self.change(loader, |state| state.manager.loaded(load, loader.now()));
+    }
+
+    /// A page has come into a frame.
+    #[inline]
+    pub(crate) fn arrived(&self, page: PageId, is_resident: impl FnOnce() -> bool) {
+        // Relaxed: see `register`.
+        if self.registered.load(Relaxed) > 0 {
+            self.tell(|state| {
+                #[cfg(pagecast_shuttle)]
+                if mistake::made(mistake::EVENT_BELIEVED) {
+                    return state.manager.arrived(page);
+                }
+                if is_resident() {
+                    state.manager.arrived(page);
+                }
+            });
+        }
+    }
+
+    /// A page has lost its frame. May be called under a policy's lock: it wakes nobody, because
+    /// nothing becomes ready by it.
+    #[inline]
+    pub(crate) fn left(&self, page: PageId, is_resident: impl FnOnce() -> bool) {
+        if self.registered.load(Relaxed) > 0 {
+            let mut state = self.state.lock();
+            if !is_resident() {
+                state.manager.left(page);
+            }
+        }
+    }
+
+    /// Changes something, wakes those who are ready by it, and begins the loads that it makes room
+    /// for.
+    fn change(&self, loader: &dyn Loader, change: impl FnOnce(&mut State)) {
+        self.tell(change);
+        self.begin_loads(loader);
+    }
+
+    /// Changes something, and wakes those who are ready by it.
+    fn tell(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        let wakers = state.ready();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Begins loads while the manager has any (U2).
+    fn begin_loads(&self, loader: &dyn Loader) {
+        let Some(mut turn) = Turn::begin(self) else { return };
+        while let Some((load, scan, pages)) = turn.next(loader.now()) {
+            loader.bring(load, scan, pages);
+        }
+    }
+
+    /// Adds the numbers to a pool's.
+    pub(crate) fn count(&self, stats: &mut PoolStats) {
+        let Counts { taken, shared, incomplete, consumed, returned, loads } = self.state.lock().counts;
+        stats.strokes = taken;
+        stats.strokes_shared = shared;
+        stats.strokes_incomplete = incomplete;
+        stats.strokes_consumed = consumed;
+        stats.strokes_returned = returned;
+        stats.stroke_loads = loads;
+    }
+
+    /// The registered scans as the manager sees them.
+    pub(crate) fn views(&self) -> Vec<(ScanId, MemberView)> {
+        let state = self.state.lock();
+        let mut views = Vec::new();
+        state.manager.members(|view| views.extend(state.scan_of(view.id).map(|scan| (scan, view))));
+        views
+    }
+
+    /// How many strokes of a scan are needed still: neither handed out nor done.
+    pub(crate) fn left_of(&self, member: MemberId) -> u32 {
+        let mut left = 0;
+        self.state.lock().manager.members(|view| {
+            if view.id == member {
+                left = view.left;
+            }
+        });
+        left
+    }
+
+    /// Panics if somebody waits for a scan that is not there. Nobody may be at work.
+    pub(crate) fn check(&self) {
+        let state = self.state.lock();
+        assert_eq!(self.registered.load(Relaxed) as usize, state.members.len(), "(U1): a registration is left");
+        let gone = state.waiting.iter().find(|waiting| state.scan_of(waiting.member).is_none());
+        assert!(gone.is_none(), "(U3): somebody waits for a scan that has ended");
+        assert!(!state.is_begun, "(U2): a turn is left");
+    }
+}
+
+impl State {
+    fn scan_of(&self, member: MemberId) -> Option<ScanId> {
+        self.members.iter().find(|&&(other, _)| other == member).map(|&(_, scan)| scan)
+    }
+
+    /// Adds someone who waits, by a ticket.
+    fn wait(&mut self, member: MemberId, waker: Waker) -> u64 {
+        self.next_ticket += 1;
+        self.waiting.push(Waiting { member, ticket: self.next_ticket, waker });
+        self.next_ticket
+    }
+
+    /// Those to wake once the lock is free (U3).
+    fn ready(&mut self) -> Vec<Waker> {
+        let Self { manager, waiting, .. } = self;
+        let mut wakers = Vec::new();
+        if !waiting.is_empty() {
+            manager.wake(|member| {
+                #[cfg(pagecast_shuttle)]
+                if mistake::made(mistake::ONE_WOKEN) {
+                    let first = waiting.iter().position(|waiting| waiting.member == member);
+                    return wakers.extend(first.map(|first| waiting.swap_remove(first).waker));
+                }
+                wakers.extend(waiting.extract_if(.., |waiting| waiting.member == member).map(|waiting| waiting.waker));
+            });
+        }
+        wakers
+    }
+}
+
+/// The right to begin loads.
+struct Turn<'a> {
+    cooperation: &'a Cooperation,
+    has_ended: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn begin(cooperation: &'a Cooperation) -> Option<Self> {
+        let was_begun = std::mem::replace(&mut cooperation.state.lock().is_begun, true);
+        (!was_begun).then_some(Self { cooperation, has_ended: false })
+    }
+
+    /// The next load; without one the turn has ended.
+    fn next(&mut self, now: Tick) -> Option<(Load, Option<ScanId>, Vec<PageId>)> {
+        let mut state = self.cooperation.state.lock();
+        let Some(load) = state.manager.next_load(now) else {
+            self.has_ended = true;
+            #[cfg(pagecast_shuttle)]
+            if mistake::made(mistake::TURN_KEPT) {
+                drop(state);
+                state = self.cooperation.state.lock();
+            }
+            state.is_begun = false;
+            return None;
+        };
+        state.counts.loads += 1;
+        let mut pages = Vec::new();
+        state.manager.pages(&load, |page| pages.push(page));
+        Some((load, state.scan_of(load.member), pages))
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// After a panic (of a policy, say): the next change has the turn.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.cooperation.state.lock().is_begun = false;
+        }
+    }
+}
+
+/// A wait for a stroke. Dropped early it leaves nothing behind.
+pub(crate) struct Taking<'a> {
+    cooperation: &'a Cooperation,
+    member: MemberId,
+    loader: &'a (dyn Loader + Sync),
+    ticket: Option<u64>,
+}
+
+impl Taking<'_> {
+    /// Takes its waker along (U3).
+    fn go(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut state = self.cooperation.state.lock();
+        let place = state.waiting.iter().position(|waiting| waiting.ticket == ticket);
+        let waiting = place.map(|place| state.waiting.swap_remove(place));
+        // A waker may hold the last of a task, whose drop comes here again.
+        drop(state);
+        drop(waiting);
+    }
+}
+
+impl Future for Taking<'_> {
+    type Output = Option<Taken>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Its waker may still be there: a poll need not come of a wake.
+        self.go();
+        let Self { cooperation, member, loader, ticket } = &mut *self;
+        let waker = context.waker().clone();
+        cooperation.try_take(*member, *loader, |state| *ticket = Some(state.wait(*member, waker)))
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.go();
+    }
+}

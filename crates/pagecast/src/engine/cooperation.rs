@@ -1,0 +1,87 @@
+//! The loads of unordered scans: what the manager of cooperation ([`crate::cooperation`]) orders is
+//! brought here.
+//!
+//! Its pages go to storage as pages that somebody waits for, neighbours in one request, and their
+//! frames are looked for as for a request of the scan that the load is for. They carry the flag of
+//! pages that nobody has asked for yet, so that the scan's own request is the use that they are
+//! admitted for. A page that finds no frame is given up: whoever reads the stroke reads it past the
+//! pool. A read that fails is met again by whoever reads the stroke.
+
+use std::sync::Arc;
+use std::sync::Weak;
+
+use pagecast_core::cooperation::Load;
+use pagecast_core::policy::Access;
+use pagecast_core::{PageId, ScanId, Tick};
+
+use super::Engine;
+use crate::cache::Ahead;
+use crate::cooperation::Loader;
+use crate::io::Batch;
+
+/// The load of a stroke while pages of it are under way: each has this in its company.
+struct UnderWay {
+    engine: Weak<Engine>,
+    load: Load,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // Without its engine nobody waits.
+        if let Some(engine) = self.engine.upgrade() {
+            engine.cache.cooperation.loaded(&self.load, &engine);
+        }
+    }
+}
+
+impl Loader for Arc<Engine> {
+    fn now(&self) -> Tick {
+        Engine::now(self)
+    }
+
+    fn bring(&self, load: Load, scan: Option<ScanId>, pages: Vec<PageId>) {
+        let under_way = Arc::new(UnderWay { engine: Arc::downgrade(self), load });
+        // Frames on their way hold nothing that could be hit: half of a small pool is left to
+        // others, and the rest of the stroke to its reader.
+        let most = (self.cache.frames() as usize / 2).max(1);
+        let pages = &pages[..pages.len().min(most)];
+        for pages in pages.chunk_by(|a, b| a.relation() == b.relation()) {
+            // Of a file that has changed nothing is loaded: whoever reads it is going to be told.
+            if let Some(relation) = self.relation(pages[0].relation()) {
+                let mut batch = Batch::new(&self.threads, &relation);
+                let are_placed = pages.iter().all(|&page| self.bring_page(page, scan, &under_way, &mut batch));
+                batch.submit();
+                if !are_placed {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Begins to load a page of a stroke; false if the pool is so full that the next ones would
+    /// fare no better.
+    fn bring_page(
+        self: &Arc<Self>,
+        page: PageId,
+        scan: Option<ScanId>,
+        under_way: &Arc<UnderWay>,
+        batch: &mut Batch<'_>,
+    ) -> bool {
+        if page.block() >= batch.relation().pages() {
+            return true;
+        }
+        match self.cache.bring_at_once(Access { page, scan, write: false, at: self.now() }) {
+            Ahead::Started(mut loading) => {
+                loading.accompany(under_way.clone());
+                self.start(loading, batch)
+            }
+            Ahead::There => {
+                self.cache.cooperation.arrived(page, || self.cache.is_resident(page));
+                true
+            }
+            Ahead::NoRoom => false,
+        }
+    }
+}

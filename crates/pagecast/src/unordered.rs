@@ -1,0 +1,214 @@
+//! Scans that read in any order, and take what is in memory first.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+
+use pagecast_core::cooperation::{MemberId, Stroke};
+use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec};
+use pagecast_core::{RelationId, ScanId};
+
+use crate::UnorderedError;
+use crate::blocking::block_on;
+use crate::cooperation::{End, Taken};
+use crate::engine::Engine;
+
+/// What an unordered scan says of itself when it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct UnorderedSpec<'a> {
+    /// Whose running estimate of pace it starts from; a position is a stroke.
+    pub kind: ScanKind,
+    /// How many take strokes at the same time; at least 1.
+    pub workers: u32,
+    /// What it reads, each of them at once: strokes `0..strokes.len()`.
+    pub strokes: &'a [Stroke<'a>],
+}
+
+/// A scan that reads its strokes in whatever order suits all scans. Its workers share it or its
+/// clones. It is forgotten when the last of them and of its leases is dropped.
+#[derive(Clone)]
+pub struct UnorderedScan(Arc<Registration>);
+
+/// In the predictor and with the manager: made and ended together.
+struct Registration {
+    engine: Arc<Engine>,
+    id: ScanId,
+    member: MemberId,
+    shared: AtomicU64,
+}
+
+/// A stroke to be read. It promises nothing: a page of it that has left is read again, as in any
+/// read. Dropped without [`consumed`](Self::consumed), the stroke goes back and is handed out
+/// again.
+#[must_use = "a lease that is dropped gives its stroke back"]
+pub struct Lease {
+    scan: Arc<Registration>,
+    taken: Taken,
+    end: End,
+}
+
+impl UnorderedScan {
+    pub(crate) fn register(engine: &Arc<Engine>, spec: &UnorderedSpec<'_>) -> Result<Self, UnorderedError> {
+        let id = announce(engine, spec)?;
+        let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
+        let resident = |page| cache.is_resident(page);
+        match cooperation.register(spec.strokes, spec.workers, id, resident, engine) {
+            Ok(member) => {
+                let engine = engine.clone();
+                Ok(Self(Arc::new(Registration { engine, id, member, shared: AtomicU64::new(0) })))
+            }
+            Err(refusal) => {
+                engine.registry.lock().finish(id, engine.now());
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// What reads of the scan are marked with.
+    pub fn id(&self) -> ScanId {
+        self.0.id
+    }
+
+    /// The next stroke, of those that are in memory first; waits for a load if there is none.
+    /// `None` when all have been consumed. Dropping the future leaves nothing behind.
+    pub fn take(&self) -> impl Future<Output = Option<Lease>> + Send + use<'_> {
+        async {
+            self.0.engine.cache.cooperation.take(self.0.member, &self.0.engine).await.map(|taken| self.lease(taken))
+        }
+    }
+
+    /// As [`take`](Self::take), in this thread.
+    pub fn take_blocking(&self) -> Option<Lease> {
+        block_on(self.take())
+    }
+
+    /// As [`take`](Self::take), without waiting: pending while what the scan needs is on its way,
+    /// or is held by other workers who may give it back.
+    pub fn try_take(&self) -> Poll<Option<Lease>> {
+        let taken = self.0.engine.cache.cooperation.try_take(self.0.member, &self.0.engine, |_| {});
+        taken.map(|taken| taken.map(|taken| self.lease(taken)))
+    }
+
+    fn lease(&self, taken: Taken) -> Lease {
+        self.0.shared.fetch_add(taken.is_shared.into(), Relaxed);
+        Lease { scan: self.0.clone(), taken, end: End::Returned }
+    }
+
+    /// Says that a stroke is not needed any more: a filter that became known rules it out, say. One
+    /// that is handed out stays so.
+    pub fn remove(&self, stroke: u32) {
+        self.0.done(stroke);
+        self.0.engine.cache.cooperation.remove(self.0.member, stroke, &self.0.engine);
+    }
+
+    /// Strokes that are to be handed out still.
+    pub fn left(&self) -> usize {
+        self.0.engine.cache.cooperation.left_of(self.0.member) as usize
+    }
+
+    /// Strokes so far that a load or read for another unordered scan had brought.
+    pub fn shared(&self) -> u64 {
+        self.0.shared.load(Relaxed)
+    }
+}
+
+impl Registration {
+    /// The predictor expects no page of the stroke any more.
+    fn done(&self, stroke: u32) {
+        self.engine.predictor.complete(self.id, u64::from(stroke), self.engine.now());
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.engine.cache.cooperation.finish(self.member, &self.engine);
+        let now = self.engine.now();
+        self.engine.registry.lock().finish(self.id, now);
+    }
+}
+
+impl Lease {
+    /// Which stroke it is.
+    pub fn stroke(&self) -> u32 {
+        self.taken.stroke
+    }
+
+    /// Whether a load or read for another unordered scan had brought it.
+    pub fn was_shared(&self) -> bool {
+        self.taken.is_shared
+    }
+
+    /// Says that all bytes of the stroke have been asked for: the scan wants its pages no more.
+    pub fn asked(&self) {
+        self.scan.done(self.stroke());
+    }
+
+    /// Says that the stroke has been read: it is not handed out again.
+    pub fn consumed(mut self) {
+        self.asked();
+        self.end = End::Consumed;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Registration { engine, member, .. } = &*self.scan;
+        engine.cache.cooperation.end(*member, self.stroke(), self.end, engine);
+    }
+}
+
+/// Registers a scan with the predictor: a position for each stroke, all of it read at once.
+fn announce(engine: &Engine, spec: &UnorderedSpec<'_>) -> Result<ScanId, RegisterError> {
+    let mut parts: Vec<(RelationId, Vec<Run>)> = Vec::new();
+    for (position, stroke) in spec.strokes.iter().enumerate() {
+        let relation = stroke.unit.relation;
+        let part = match parts.iter().position(|&(other, _)| other == relation) {
+            Some(part) => part,
+            None => {
+                parts.push((relation, Vec::new()));
+                parts.len() - 1
+            }
+        };
+        runs(stroke, position as u64, &mut parts[part].1);
+    }
+    for (_, runs) in &mut parts {
+        runs.sort_unstable_by_key(|run| (run.first, run.blocks, run.position));
+    }
+    let parts: Vec<_> =
+        parts.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
+    let spec = ScanSpec { kind: spec.kind, length: spec.strokes.len() as u64, parts: &parts };
+    engine.registry.lock().register_unordered(&spec, engine.now())
+}
+
+/// The neighbouring blocks that a stroke needs, as runs.
+fn runs(stroke: &Stroke<'_>, position: u64, runs: &mut Vec<Run>) {
+    let is_needed = |block: u32| {
+        let word = stroke.need.get(block as usize / 64).copied().unwrap_or_default();
+        word >> (block % 64) & 1 == 1
+    };
+    let mut block = 0;
+    while block < stroke.unit.blocks {
+        let start = block;
+        while block < stroke.unit.blocks && is_needed(block) {
+            block += 1;
+        }
+        if block > start {
+            runs.push(Run { first: stroke.unit.first + start, blocks: block - start, position, span: 0 });
+        }
+        block += 1;
+    }
+}
+
+impl fmt::Debug for UnorderedScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnorderedScan").field("id", &self.id()).field("left", &self.left()).finish()
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("scan", &self.scan.id).field("stroke", &self.taken.stroke).finish()
+    }
+}

@@ -1,0 +1,439 @@
+//! Scans without order over a small pool: each reads each of its strokes once, whatever the others
+//! do, and together they read less than in order.
+#![cfg(not(pagecast_shuttle))]
+#![allow(clippy::unwrap_used)]
+// A read of one range takes a list of one range.
+#![allow(clippy::single_range_in_vec_init)]
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use pagecast::predictor::{Pages, Part, PredictorConfig, Run, ScanKind, ScanSpec};
+use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles};
+use pagecast::{
+    CooperationConfig, Lease, PolicySpec, Pool, PoolError, PoolOptions, Relation, Stroke, Unit, UnorderedError,
+    UnorderedScan, UnorderedSpec, WriteOptions,
+};
+
+const PAGE: u64 = 4096;
+/// Pages of a stroke.
+const UNIT: u32 = 8;
+
+/// Every byte of a page is its number.
+fn content(pages: u32) -> Vec<u8> {
+    (0..u64::from(pages) * PAGE).map(|at| (at / PAGE) as u8).collect()
+}
+
+fn files(pages: u32) -> MemoryFiles {
+    let files = MemoryFiles::new();
+    files.write("table", content(pages));
+    files
+}
+
+/// A pool of exactly so many frames.
+fn pool_of(frames: u32, device: Device, policy: &str) -> Pool {
+    let options = |memory| {
+        PoolOptions::default()
+            .memory(memory)
+            .page_size(PAGE as u32)
+            .policy(PolicySpec::parse(policy).unwrap())
+            .device(device.clone())
+            .predictor(PredictorConfig { scans: 16, parts: 16, runs: 1024, bitset_words: 64, ..PredictorConfig::EMPTY })
+            .cooperation(CooperationConfig::of(16, 64, UNIT * 8, 4))
+    };
+    let Err(PoolError::TooSmall { minimum, .. }) = Pool::new(options(0)) else { panic!("no memory is too little") };
+    let mut memory = minimum;
+    loop {
+        let pool = Pool::new(options(memory)).unwrap();
+        match pool.frames() {
+            found if found == frames => return pool,
+            found => memory += u64::from(frames - found) * PAGE,
+        }
+    }
+}
+
+fn open(frames: u32, pages: u32) -> (Pool, Relation) {
+    let pool = pool_of(frames, Device::new(files(pages), None), "pbm");
+    let table = pool.open("table".as_ref()).unwrap();
+    (pool, table)
+}
+
+/// All of these blocks, cut into strokes of `unit` blocks.
+fn whole(pool: &Pool, table: &Relation, blocks: Range<u32>, unit: u32, workers: u32) -> UnorderedScan {
+    let need = [u64::MAX; 4];
+    let units: Vec<_> =
+        blocks.clone().step_by(unit as usize).map(|first| unit_at(table, first, blocks.end, unit)).collect();
+    let masks: Vec<Vec<u64>> = units.iter().map(|unit| mask(&need, unit.blocks)).collect();
+    let strokes: Vec<_> = units.iter().zip(&masks).map(|(&unit, need)| Stroke { unit, need }).collect();
+    pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers, strokes: &strokes }).unwrap()
+}
+
+fn unit_at(table: &Relation, first: u32, end: u32, unit: u32) -> Unit {
+    Unit { relation: table.id(), first, blocks: unit.min(end - first) }
+}
+
+/// The first `blocks` bits.
+fn mask(words: &[u64], blocks: u32) -> Vec<u64> {
+    let words = &words[..blocks.div_ceil(64) as usize];
+    let last = words.len() - 1;
+    let cut =
+        |(i, word): (usize, &u64)| if i == last && blocks % 64 > 0 { word & ((1 << (blocks % 64)) - 1) } else { *word };
+    words.iter().enumerate().map(cut).collect()
+}
+
+/// Reads a stroke of `unit` blocks, and checks its bytes.
+fn read(table: &Relation, scan: &UnorderedScan, lease: &Lease, unit: u32) -> Result<u32, PoolError> {
+    let first = u64::from(lease.stroke() * unit);
+    let range = first * PAGE..((first + u64::from(unit)) * PAGE).min(table.len());
+    let read = table.read_blocking(&[range.clone()], Some(scan.id()))?;
+    lease.asked();
+    let right = read.data[0].iter().zip(range).all(|(&byte, at)| byte == (at / PAGE) as u8);
+    assert!(right, "stroke {} has other bytes", lease.stroke());
+    Ok(lease.stroke())
+}
+
+/// Takes and reads one stroke: its number, none at the end.
+fn step(table: &Relation, scan: &UnorderedScan, unit: u32) -> Option<u32> {
+    let lease = scan.take_blocking()?;
+    let stroke = read(table, scan, &lease, unit).unwrap();
+    lease.consumed();
+    Some(stroke)
+}
+
+/// Takes and reads all that is left: the strokes in their order.
+fn drain(table: &Relation, scan: &UnorderedScan, unit: u32) -> Vec<u32> {
+    let mut strokes: Vec<_> = std::iter::from_fn(|| step(table, scan, unit)).collect();
+    strokes.sort_unstable();
+    strokes
+}
+
+/// Waits until loads that nobody waits for have ended, and checks that nothing is left of anybody.
+fn nothing_stays(pool: &Pool) {
+    while pool.snapshot().frames.loading > 0 {
+        std::thread::yield_now();
+    }
+    assert!(pool.scans().is_empty() && pool.unordered_scans().is_empty(), "a registration is left");
+    let stats = pool.stats();
+    assert_eq!(stats.strokes, stats.strokes_consumed + stats.strokes_returned, "a lease is left");
+    assert_eq!(pool.pinned(), 0, "a pin is left");
+    pool.check();
+}
+
+/// Four scans over a table of four times the pool, each a quarter behind the one in front; how many
+/// bytes the device read.
+fn staggered(policy: &str, is_ordered: bool) -> u64 {
+    let pages = 32 * UNIT;
+    let pool = pool_of(pages / 4, Device::new(files(pages), None), policy);
+    let table = pool.open("table".as_ref()).unwrap();
+    let mut ordered = Vec::new();
+    let mut unordered = Vec::new();
+    let mut done = vec![Vec::new(); 4];
+    // Scan `i` begins in round 8 i.
+    for round in 0..32 + 24 {
+        for scan in 0..4 {
+            if round == 8 * scan {
+                if is_ordered {
+                    let runs = [Run { first: 0, blocks: pages, position: 0, span: pages.into() }];
+                    let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
+                    let spec = ScanSpec { kind: ScanKind(0), length: pages.into(), parts: &parts };
+                    ordered.push(pool.register(&spec).unwrap());
+                } else {
+                    unordered.push(whole(&pool, &table, 0..pages, UNIT, 1));
+                }
+            }
+            if (8 * scan..8 * scan + 32).contains(&round) {
+                if is_ordered {
+                    let first = (round - 8 * scan) as u64 * u64::from(UNIT);
+                    let range = first * PAGE..(first + u64::from(UNIT)) * PAGE;
+                    table.read_blocking(&[range], Some(ordered[scan].id())).unwrap();
+                    ordered[scan].report(first + u64::from(UNIT));
+                } else {
+                    done[scan].extend(step(&table, &unordered[scan], UNIT));
+                }
+            }
+        }
+    }
+    for (scan, done) in unordered.iter().zip(&mut done) {
+        assert_eq!(scan.left(), 0);
+        assert!(scan.take_blocking().is_none(), "{scan:?} has had all its strokes");
+        done.sort_unstable();
+        assert_eq!(*done, (0..32).collect::<Vec<_>>(), "each stroke once");
+    }
+    drop((ordered, unordered));
+    nothing_stays(&pool);
+    assert_eq!(pool.stats().bytes_read, pool.device().stats().bytes_read, "what is counted is what was read");
+    pool.device().stats().bytes_read
+}
+
+#[test]
+fn scans_read_each_stroke_once_and_less_than_in_order() {
+    for policy in ["pbm", "lru", "clock"] {
+        let (ordered, unordered) = (staggered(policy, true), staggered(policy, false));
+        println!("{policy}: {unordered} of {ordered} bytes");
+        assert!(unordered * 10 <= ordered * 8, "{policy}: {unordered} of {ordered} bytes");
+    }
+}
+
+#[test]
+fn what_is_in_memory_comes_first() {
+    let (pool, table) = open(4 * UNIT, 16 * UNIT);
+    table.read_blocking(&[12 * u64::from(UNIT) * PAGE..14 * u64::from(UNIT) * PAGE], None).unwrap();
+    let scan = whole(&pool, &table, 0..16 * UNIT, UNIT, 1);
+    let mut first: Vec<_> = (0..2).map(|_| step(&table, &scan, UNIT).unwrap()).collect();
+    first.sort_unstable();
+    assert_eq!(first, [12, 13]);
+    assert_eq!(scan.shared(), 0, "no scan without order brought them");
+    assert_eq!(drain(&table, &scan, UNIT), (0..16).filter(|stroke| ![12, 13].contains(stroke)).collect::<Vec<_>>());
+    drop(scan);
+    let stats = pool.stats();
+    assert_eq!(stats.bytes_read, 16 * u64::from(UNIT) * PAGE, "nothing is read twice");
+    assert_eq!((stats.strokes, stats.strokes_consumed), (16, 16));
+    nothing_stays(&pool);
+}
+
+#[test]
+fn what_one_has_loaded_serves_another() {
+    let (pool, table) = open(16 * UNIT, 8 * UNIT);
+    let (one, other) = (whole(&pool, &table, 0..8 * UNIT, UNIT, 1), whole(&pool, &table, 0..8 * UNIT, UNIT, 1));
+    drain(&table, &one, UNIT);
+    assert_eq!((drain(&table, &other, UNIT).len(), other.shared()), (8, 8 - one.shared()));
+    let stats = pool.stats();
+    assert_eq!((stats.strokes, stats.strokes_shared, stats.strokes_incomplete), (16, 8, 0));
+    assert_eq!((stats.stroke_loads, stats.bytes_read), (8, 8 * u64::from(UNIT) * PAGE));
+    assert_eq!(stats.hits, stats.requests, "all that they asked for was there");
+    drop((one, other));
+    nothing_stays(&pool);
+}
+
+#[test]
+fn workers_share_the_strokes_of_a_scan() {
+    let (pool, table) = open(6 * UNIT, 40 * UNIT);
+    let scans: Vec<_> = (0..3).map(|_| whole(&pool, &table, 0..40 * UNIT, UNIT, 3)).collect();
+    let done: Vec<Vec<u32>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..9)
+            .map(|worker| {
+                let (scan, table) = (scans[worker % 3].clone(), &table);
+                (worker % 3, scope.spawn(move || drain(table, &scan, UNIT)))
+            })
+            .collect();
+        let mut done = vec![Vec::new(); 3];
+        workers.into_iter().for_each(|(scan, worker)| done[scan].extend(worker.join().unwrap()));
+        done
+    });
+    for mut strokes in done {
+        strokes.sort_unstable();
+        assert_eq!(strokes, (0..40).collect::<Vec<_>>());
+    }
+    drop(scans);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_pool_smaller_than_a_stroke_finishes() {
+    for frames in [1, 2, 5] {
+        let unit = 32;
+        let (pool, table) = open(frames, 4 * unit);
+        let scans = [whole(&pool, &table, 0..4 * unit, unit, 1), whole(&pool, &table, 0..4 * unit, unit, 1)];
+        std::thread::scope(|scope| {
+            for scan in &scans {
+                scope.spawn(|| assert_eq!(drain(&table, scan, unit), [0, 1, 2, 3], "{frames} frames"));
+            }
+        });
+        assert!(pool.stats().strokes_incomplete > 0, "no stroke fits");
+        drop(scans);
+        nothing_stays(&pool);
+    }
+}
+
+#[test]
+fn a_failed_read_is_met_by_who_reads_the_stroke() {
+    let faults = Faults::default();
+    let storage = FaultStorage { files: files(8 * UNIT), faults: faults.clone() };
+    let pool = pool_of(4 * UNIT, Device::new(storage, None), "pbm");
+    let table = pool.open("table".as_ref()).unwrap();
+    // The first load fails, and so does the scan's own read.
+    faults.plan(vec![Fault::Error(ErrorKind::TimedOut); 64]);
+    let scan = whole(&pool, &table, 0..8 * UNIT, UNIT, 1);
+    let lease = scan.take_blocking().unwrap();
+    let error = read(&table, &scan, &lease, UNIT).unwrap_err();
+    assert!(matches!(error, PoolError::Io { .. }), "{error}");
+    let failed = lease.stroke();
+    drop(lease);
+    faults.clear();
+    // The stroke has gone back: it comes once more, and all others once.
+    assert_eq!(drain(&table, &scan, UNIT), (0..8).collect::<Vec<_>>(), "stroke {failed} is handed out again");
+    assert_eq!(pool.stats().strokes_returned, 1);
+    assert!(pool.stats().failed_loads > 0);
+    drop(scan);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_storage_that_panics_keeps_nobody_waiting() {
+    let faults = Faults::default();
+    let storage = FaultStorage { files: files(8 * UNIT), faults: faults.clone() };
+    let pool = pool_of(4 * UNIT, Device::new(storage, None), "pbm");
+    let table = pool.open("table".as_ref()).unwrap();
+    faults.plan([Fault::Panic]);
+    let scan = whole(&pool, &table, 0..8 * UNIT, UNIT, 1);
+    assert_eq!(drain(&table, &scan, UNIT), (0..8).collect::<Vec<_>>());
+    drop(scan);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn who_holds_a_lease_for_long_keeps_nobody() {
+    let (pool, table) = open(4 * UNIT, 16 * UNIT);
+    let (idle, busy) = (whole(&pool, &table, 0..16 * UNIT, UNIT, 1), whole(&pool, &table, 0..16 * UNIT, UNIT, 1));
+    let held = idle.take_blocking().unwrap();
+    assert_eq!(drain(&table, &busy, UNIT), (0..16).collect::<Vec<_>>());
+    assert_eq!(idle.left(), 15);
+    // What was held for so long has left, and is an ordinary miss.
+    let stroke = read(&table, &idle, &held, UNIT).unwrap();
+    held.consumed();
+    assert_eq!(drain(&table, &idle, UNIT), (0..16).filter(|&other| other != stroke).collect::<Vec<_>>());
+    drop((idle, busy));
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_worker_waits_for_what_another_may_give_back() {
+    let (pool, table) = open(4 * UNIT, UNIT);
+    let scan = whole(&pool, &table, 0..UNIT, UNIT, 2);
+    let held = scan.take_blocking().unwrap();
+    assert!(scan.try_take().is_pending(), "the only stroke may come back");
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| scan.take_blocking().map(|lease| lease.stroke()));
+        drop(held);
+        assert_eq!(other.join().unwrap(), Some(0), "it came back");
+    });
+    // The other dropped its lease, too.
+    let held = scan.take_blocking().unwrap();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| scan.take_blocking().is_none());
+        held.consumed();
+        assert!(other.join().unwrap(), "there is nothing to wait for");
+    });
+    drop(scan);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn cancelled_waits_and_dropped_scans_leave_nothing() {
+    let (pool, table) = open(4 * UNIT, 16 * UNIT);
+    let kept = whole(&pool, &table, 0..16 * UNIT, UNIT, 2);
+    for round in 0..50 {
+        let scan = whole(&pool, &table, 0..16 * UNIT, UNIT, 2);
+        let mut lease = None;
+        {
+            let mut first = pin!(scan.take());
+            let mut second = pin!(kept.take());
+            for take in [&mut first, &mut second] {
+                if let Poll::Ready(taken) = take.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    lease = taken;
+                }
+            }
+        }
+        // Some leases outlive the scan that they are of, and keep it registered.
+        if round % 2 == 0 {
+            drop(lease.take());
+        }
+        drop(scan);
+        drop(lease);
+    }
+    assert_eq!(drain(&table, &kept, UNIT), (0..16).collect::<Vec<_>>());
+    drop(kept);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_file_that_has_changed_fails_by_its_name() {
+    let memory = files(16 * UNIT);
+    let pool = pool_of(4 * UNIT, Device::new(memory.clone(), None), "pbm");
+    let table = pool.open("table".as_ref()).unwrap();
+    let scan = whole(&pool, &table, 0..16 * UNIT, UNIT, 1);
+    step(&table, &scan, UNIT).unwrap();
+    memory.write("table", content(3));
+    // Opened anew by somebody else, so that the old generation is none of the pool's any more.
+    let _newer = pool.open("table".as_ref()).unwrap();
+    let mut failed = 0;
+    while let Some(lease) = scan.take_blocking() {
+        let error = read(&table, &scan, &lease, UNIT).unwrap_err();
+        assert!(matches!(&error, PoolError::Changed { path, .. } if path.ends_with("table")), "{error}");
+        failed += 1;
+        lease.consumed();
+    }
+    assert_eq!(failed, 15);
+    drop(scan);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_relation_that_grows_is_read_as_far_as_each_scan_knows_it() {
+    let pool = pool_of(8 * UNIT, Device::new(files(4 * UNIT), None), "pbm");
+    let table = pool.open_to_write("table".as_ref(), &WriteOptions::default()).unwrap();
+    let early = whole(&pool, &table, 0..4 * UNIT, UNIT, 1);
+    step(&table, &early, UNIT).unwrap();
+    for block in 4 * UNIT..8 * UNIT {
+        assert_eq!(table.grow(1).unwrap(), block);
+        let mut page = table.pin_mut(block, None).unwrap();
+        page.fill(block as u8);
+    }
+    let late = whole(&pool, &table, 0..8 * UNIT, UNIT, 1);
+    assert_eq!(drain(&table, &late, UNIT), (0..8).collect::<Vec<_>>());
+    assert_eq!(drain(&table, &early, UNIT).len(), 3);
+    // One that knows of more than there is reads what there is, and fails behind it.
+    let beyond = whole(&pool, &table, 0..9 * UNIT, UNIT, 1);
+    let mut ends = Vec::new();
+    while let Some(lease) = beyond.take_blocking() {
+        let start = u64::from(lease.stroke() * UNIT) * PAGE;
+        ends.push((lease.stroke(), table.read_blocking(&[start..start + PAGE], Some(beyond.id())).is_ok()));
+        lease.consumed();
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, (0..9).map(|stroke| (stroke, stroke < 8)).collect::<Vec<_>>());
+    drop((early, late, beyond));
+    pool.flush().unwrap();
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_superfluous_stroke_is_not_handed_out() {
+    let (pool, table) = open(4 * UNIT, 8 * UNIT);
+    let scan = whole(&pool, &table, 0..8 * UNIT, UNIT, 1);
+    let held = scan.take_blocking().unwrap();
+    let kept = held.stroke();
+    for stroke in (0..8).filter(|&stroke| stroke != kept) {
+        scan.remove(stroke);
+    }
+    assert_eq!(scan.left(), 0);
+    // The held one is the only one that could come back, and does.
+    drop(held);
+    assert_eq!(drain(&table, &scan, UNIT), [kept]);
+    drop(scan);
+    nothing_stays(&pool);
+}
+
+#[test]
+fn a_scan_that_finds_no_room_is_refused_and_leaves_nothing() {
+    let (pool, table) = open(4 * UNIT, 128 * UNIT);
+    let units: Vec<_> = (0..128).map(|unit| unit_at(&table, unit * UNIT, 128 * UNIT, UNIT)).collect();
+    let strokes: Vec<_> = units.iter().map(|&unit| Stroke { unit, need: &[0xff] }).collect();
+    let spec = UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes };
+    let refusal = pool.register_unordered(&spec).unwrap_err();
+    assert!(matches!(refusal, UnorderedError::Cooperation(_)), "{refusal}");
+    let spec = UnorderedSpec { kind: ScanKind(200), ..spec };
+    let refusal = pool.register_unordered(&spec).unwrap_err();
+    assert!(matches!(refusal, UnorderedError::Predictor(_)), "{refusal}");
+    nothing_stays(&pool);
+    // A pool without room for any has none.
+    let options = PoolOptions::default().memory(1 << 20).page_size(PAGE as u32).cooperation(CooperationConfig::EMPTY);
+    let pool = Pool::new(options.device(Device::new(files(UNIT), None))).unwrap();
+    let table = pool.open("table".as_ref()).unwrap();
+    let strokes = [Stroke { unit: unit_at(&table, 0, UNIT, UNIT), need: &[0xff] }];
+    assert!(pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).is_err());
+    nothing_stays(&pool);
+}
