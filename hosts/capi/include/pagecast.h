@@ -77,7 +77,16 @@ typedef enum pagecast_status {
    The bytes in the file are not a page as pagecast wrote it.
    */
   PAGECAST_STATUS_DAMAGED = 11,
+  /*
+   There is nothing yet: ask again.
+   */
+  PAGECAST_STATUS_NOT_YET = 12,
 } pagecast_status;
+
+/*
+ A stroke that was handed out to be read.
+ */
+typedef struct pagecast_lease pagecast_lease;
 
 /*
  What keeps a page in place. It does not outlive its pool, which cannot be closed before.
@@ -294,6 +303,30 @@ typedef struct pagecast_part {
    */
   uintptr_t run_count;
 } pagecast_part;
+
+/*
+ What a scan reads at once: some pages of a stretch of a relation. Scans that have the same
+ stretch (relation, first, pages) share what is read of it.
+ */
+typedef struct pagecast_stroke {
+  /*
+   The relation.
+   */
+  const struct pagecast_relation *relation;
+  /*
+   The first page of the stretch.
+   */
+  uint32_t first;
+  /*
+   How many pages the stretch has.
+   */
+  uint32_t pages;
+  /*
+   Which of them are read: bit i of word w stands for page first + 64 * w + i, in as many words
+   as `pages` takes. Null: all of them.
+   */
+  const uint64_t *need;
+} pagecast_stroke;
 
 /*
  A pinned page. Its bytes stay where they are until pagecast_unpin.
@@ -526,13 +559,88 @@ enum pagecast_status pagecast_scan_will_need(const struct pagecast_scan *scan,
                                              uint32_t *pages);
 
 /*
- The scan has ended, or was given up.
+ The scan has ended, or was given up. One that reads in any order ends when its leases have
+ ended, too.
 
  # Safety
 
  (C1)
  */
 enum pagecast_status pagecast_scan_finish(struct pagecast_scan *scan);
+
+/*
+ Announces a scan that reads its strokes in any order: strokes that are in memory come first, and
+ what is loaded serves as many scans as possible. `kind` is as of pagecast_scan_register, and of
+ unordered scans only; `workers` is how many threads take strokes at once.
+
+ # Safety
+
+ (C1), (C2), (C3)
+ */
+enum pagecast_status pagecast_scan_register_unordered(const struct pagecast_pool *pool,
+                                                      uint8_t kind,
+                                                      uint32_t workers,
+                                                      const struct pagecast_stroke *strokes,
+                                                      uintptr_t stroke_count,
+                                                      struct pagecast_scan **scan);
+
+/*
+ Writes to `lease` the next stroke of a scan that reads in any order; null when all strokes have
+ been consumed. If there is none yet, it waits, or returns PAGECAST_STATUS_NOT_YET if `wait` is
+ 0. Any thread.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_scan_take(const struct pagecast_scan *scan,
+                                        uint8_t wait,
+                                        struct pagecast_lease **lease);
+
+/*
+ Says that the scan does not need a stroke any more. One that is handed out stays so.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_scan_remove(const struct pagecast_scan *scan, uint32_t stroke);
+
+/*
+ Writes to `stroke` which stroke it is, from 0, in the order of registration.
+
+ # Safety
+
+ (C1), (C2)
+ */
+enum pagecast_status pagecast_lease_stroke(const struct pagecast_lease *lease, uint32_t *stroke);
+
+/*
+ Says that all pages of the stroke have been asked for: the scan wants them no more.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_lease_asked(const struct pagecast_lease *lease);
+
+/*
+ The stroke has been read, and is not handed out again. The lease ends.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_lease_consumed(struct pagecast_lease *lease);
+
+/*
+ The stroke has not been read, and is handed out again. The lease ends.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_lease_return(struct pagecast_lease *lease);
 
 /*
  Pins page `block` of the relation, and reads it first if it is not resident. `scan` may be null.

@@ -187,8 +187,8 @@ fn range_of(offset: u64, length: u64) -> Result<Range<u64>, Failure> {
     Ok(offset..end)
 }
 
-/// The scan has ended, or was given up. One that reads in any order ends when its leases have ended,
-/// too.
+/// The scan has ended, or was given up. One that reads in any order ends when its leases have
+/// ended, too.
 ///
 /// # Safety
 ///

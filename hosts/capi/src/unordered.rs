@@ -95,8 +95,8 @@ fn whole(pages: u32) -> Vec<u64> {
 }
 
 /// Writes to `lease` the next stroke of a scan that reads in any order; null when all strokes have
-/// been consumed. If there is none yet, it waits, or returns PAGECAST_STATUS_NOT_YET if `wait` is 0.
-/// Any thread.
+/// been consumed. If there is none yet, it waits, or returns PAGECAST_STATUS_NOT_YET if `wait` is
+/// 0. Any thread.
 ///
 /// # Safety
 ///

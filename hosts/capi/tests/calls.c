@@ -192,7 +192,7 @@ static void any_order(pagecast_pool *pool, pagecast_relation *table) {
     OK(pagecast_lease_return(lease));
     for (uint32_t i = 0; i < STROKES; i++) {
         OK(pagecast_scan_take(scan, 1, &lease));
-        CHECK(lease);
+        CHECK(lease != NULL);
         OK(pagecast_lease_stroke(lease, &stroke));
         CHECK(stroke < STROKES && !seen[stroke]);
         seen[stroke] = 1;

@@ -1,7 +1,7 @@
 //! Scans that read in any order: who of them waits, and whose turn it is to begin loads.
 //!
-//! The decisions are the manager's ([`pagecast_core::cooperation`]). Here is what its host adds: one
-//! lock, those who wait, and what came of it in numbers. There is no thread: whoever registers,
+//! The decisions are the manager's ([`pagecast_core::cooperation`]). Here is what its host adds:
+//! one lock, those who wait, and what came of it in numbers. There is no thread: whoever registers,
 //! takes, or ends a lease or a load has the next loads begun ([`Loader`]).
 //!
 //! * (U1) The waker of who waits is stored in the hold of the lock in which there was nothing to
@@ -305,7 +305,6 @@ impl Cooperation {
         assert_eq!(self.registered.load(Relaxed) as usize, state.members.len(), "(U1): a registration is left");
         let gone = state.waiting.iter().find(|waiting| state.scan_of(waiting.member).is_none());
         assert!(gone.is_none(), "(U3): somebody waits for a scan that has ended");
-        assert!(!state.is_begun, "(U2): a turn is left");
     }
 }
 

@@ -179,16 +179,16 @@ fn predictor_within(bytes: u64) -> PredictorConfig {
     config
 }
 
-/// The manager's default, halved until it takes at most `bytes`; nothing if a handful of scans does
-/// not fit.
+/// Room for hundreds of unordered scans of a thousand strokes, halved until it takes at most
+/// `bytes`; none where not even a small scan would fit.
 fn cooperation_within(bytes: u64) -> CooperationConfig {
-    let mut config = CooperationConfig::default();
+    let mut config = CooperationConfig { scans: 1024, units: 8192, words: 1 << 20 };
     while config.bytes() > bytes {
-        if config.scans <= 8 {
+        if config.words <= 256 {
             return CooperationConfig::EMPTY;
         }
-        config =
-            CooperationConfig { scans: config.scans / 2, units: config.units / 2, words: config.words / 2, ..config };
+        let (scans, units) = ((config.scans / 2).max(32), (config.units / 2).max(64));
+        config = CooperationConfig { scans, units, words: config.words / 2 };
     }
     config
 }
@@ -197,7 +197,11 @@ fn cooperation_within(bytes: u64) -> CooperationConfig {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use pagecast_core::cooperation::{Load, Stroke, Unit};
+    use pagecast_core::{PageId, RelationId, ScanId, Tick};
+
     use super::*;
+    use crate::cooperation::Loader;
 
     #[test]
     fn the_plan_fits_and_leaves_less_than_a_frame_unused() {
@@ -213,6 +217,35 @@ mod tests {
                 assert!(more.with_frames(plan.frames + 1, options.page_size).total > memory);
             }
         }
+    }
+
+    #[test]
+    fn unordered_scans_have_room_in_pools_of_every_size() {
+        for (memory, scans, strokes) in
+            [(1 << 20, 2, 30), (40 << 20, 40, 300), (256 << 20, 100, 700), (1 << 30, 300, 1000)]
+        {
+            let plan = Plan::new(&PoolOptions::default().memory(memory)).unwrap();
+            let cooperation = Cooperation::new(plan.cooperation).unwrap();
+            let stroke =
+                |first| Stroke { unit: Unit { relation: RelationId(0), first, blocks: 80 }, need: &[u64::MAX, 0xffff] };
+            let strokes: Vec<_> = (0..strokes).map(|unit| stroke(unit * 80)).collect();
+            for scan in 0..scans {
+                let member = cooperation.register(&strokes, 1, ScanId::from_raw(scan), |_| false, &Nobody);
+                assert!(member.is_ok(), "{memory} bytes, scan {scan}: {member:?}");
+            }
+            assert!(plan.memory(0).cooperation <= memory / 64);
+        }
+    }
+
+    /// Loads nothing.
+    struct Nobody;
+
+    impl Loader for Nobody {
+        fn now(&self) -> Tick {
+            0
+        }
+
+        fn bring(&self, _: Load, _: Option<ScanId>, _: Vec<PageId>) {}
     }
 
     #[test]
@@ -232,7 +265,8 @@ mod tests {
     fn a_pool_that_may_grow_pays_for_its_headers_now() {
         let options = PoolOptions::default().memory(16 << 20).max_memory(64 << 20);
         let plan = Plan::new(&options).unwrap();
-        let fixed = Plan::new(&PoolOptions::default().memory(64 << 20).predictor(plan.predictor));
+        let alike = PoolOptions::default().predictor(plan.predictor).cooperation(plan.cooperation);
+        let fixed = Plan::new(&alike.memory(64 << 20));
         assert_eq!(plan.max_frames, fixed.unwrap().max_frames);
         assert!(plan.memory(plan.frames).total <= 16 << 20 && plan.memory(plan.frames + 1).total > 16 << 20);
         assert_eq!(plan.frames_within(u64::MAX).unwrap(), plan.max_frames);
