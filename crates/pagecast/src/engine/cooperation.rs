@@ -48,7 +48,7 @@ impl Loader for Arc<Engine> {
         for pages in pages.chunk_by(|a, b| a.relation() == b.relation()) {
             // Of a file that has changed nothing is loaded: whoever reads it is going to be told.
             if let Some(relation) = self.relation(pages[0].relation()) {
-                let mut batch = Batch::new(&self.threads, &relation);
+                let mut batch = Batch::new(&self.threads, &relation, self.due(scan));
                 let are_placed = pages.iter().all(|&page| self.bring_page(page, scan, &under_way, &mut batch));
                 batch.submit();
                 if !are_placed {
