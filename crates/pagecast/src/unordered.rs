@@ -1,7 +1,6 @@
 //! Scans that read in any order, and take what is in memory first.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
@@ -73,10 +72,9 @@ impl UnorderedScan {
 
     /// The next stroke, of those that are in memory first; waits for a load if there is none.
     /// `None` when all have been consumed. Dropping the future leaves nothing behind.
-    pub fn take(&self) -> impl Future<Output = Option<Lease>> + Send + use<'_> {
-        async {
-            self.0.engine.cache.cooperation.take(self.0.member, &self.0.engine).await.map(|taken| self.lease(taken))
-        }
+    pub async fn take(&self) -> Option<Lease> {
+        let Registration { engine, member, .. } = &*self.0;
+        engine.cache.cooperation.take(*member, engine).await.map(|taken| self.lease(taken))
     }
 
     /// As [`take`](Self::take), in this thread.

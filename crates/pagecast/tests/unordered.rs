@@ -63,32 +63,23 @@ fn open(frames: u32, pages: u32) -> (Pool, Relation) {
 
 /// All of these blocks, cut into strokes of `unit` blocks.
 fn whole(pool: &Pool, table: &Relation, blocks: Range<u32>, unit: u32, workers: u32) -> UnorderedScan {
-    let need = [u64::MAX; 4];
     let units: Vec<_> =
         blocks.clone().step_by(unit as usize).map(|first| unit_at(table, first, blocks.end, unit)).collect();
-    let masks: Vec<Vec<u64>> = units.iter().map(|unit| mask(&need, unit.blocks)).collect();
-    let strokes: Vec<_> = units.iter().zip(&masks).map(|(&unit, need)| Stroke { unit, need }).collect();
+    let needs: Vec<_> = units.iter().map(|unit| [u64::MAX >> (64 - unit.blocks)]).collect();
+    let strokes: Vec<_> = units.iter().zip(&needs).map(|(&unit, need)| Stroke { unit, need }).collect();
     pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers, strokes: &strokes }).unwrap()
 }
 
+/// At most 64 blocks.
 fn unit_at(table: &Relation, first: u32, end: u32, unit: u32) -> Unit {
     Unit { relation: table.id(), first, blocks: unit.min(end - first) }
-}
-
-/// The first `blocks` bits.
-fn mask(words: &[u64], blocks: u32) -> Vec<u64> {
-    let words = &words[..blocks.div_ceil(64) as usize];
-    let last = words.len() - 1;
-    let cut =
-        |(i, word): (usize, &u64)| if i == last && blocks % 64 > 0 { word & ((1 << (blocks % 64)) - 1) } else { *word };
-    words.iter().enumerate().map(cut).collect()
 }
 
 /// Reads a stroke of `unit` blocks, and checks its bytes.
 fn read(table: &Relation, scan: &UnorderedScan, lease: &Lease, unit: u32) -> Result<u32, PoolError> {
     let first = u64::from(lease.stroke() * unit);
     let range = first * PAGE..((first + u64::from(unit)) * PAGE).min(table.len());
-    let read = table.read_blocking(&[range.clone()], Some(scan.id()))?;
+    let read = table.read_blocking(std::slice::from_ref(&range), Some(scan.id()))?;
     lease.asked();
     let right = read.data[0].iter().zip(range).all(|(&byte, at)| byte == (at / PAGE) as u8);
     assert!(right, "stroke {} has other bytes", lease.stroke());
