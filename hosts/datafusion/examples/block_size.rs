@@ -86,7 +86,7 @@ fn large_pool(page_size: u32, memory: u64) -> Result<Pool> {
 
 async fn through(pool: &Pool, delivery: Delivery, folder: &str) -> Result<SessionContext> {
     let ctx = session();
-    let options = HostOptions { delivery, ..HostOptions::default() };
+    let options = HostOptions::default().delivery(delivery);
     pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
     ctx.register_parquet("lineitem", folder, ParquetReadOptions::default()).await?;
     Ok(ctx)

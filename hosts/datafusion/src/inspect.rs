@@ -1,6 +1,7 @@
 //! Looking at scans from outside: what the scans of a plan would read, and where the running ones
 //! stand.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -11,12 +12,12 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use pagecast::{Relation, ScanId};
+use pagecast::{PageId, Relation, ScanId};
 
 use crate::Host;
-use crate::progress::Progress;
 use crate::read_plan::{PlannedRowGroup, plan_reads};
 use crate::source::PoolScan;
+use crate::strokes::Strokes;
 
 /// What the scans of a plan will read of one row group, after pruning.
 #[derive(Clone, Debug)]
@@ -72,17 +73,35 @@ impl Host {
 
     /// Where every registered scan of this host stands.
     pub fn scans(&self) -> Vec<ScanPlace> {
-        let mut running = self.running.lock();
-        running.retain(|progress| progress.strong_count() > 0);
-        // Upgraded ones may turn out to be the last; they must not be dropped under this lock.
-        let alive: Vec<_> = running.iter().filter_map(Weak::upgrade).collect();
-        drop(running);
-        alive.iter().filter_map(|progress| progress.place()).collect()
+        self.running().iter().filter_map(|strokes| strokes.place()).collect()
     }
 
-    pub(crate) fn watch(&self, progress: &Arc<Progress>) {
+    /// How many bytes exactly one running scan still needs, how many exactly two need, and so on; the
+    /// last says how many five or more need. What a page holds counts whole.
+    pub fn sharing(&self) -> [u64; 5] {
+        let mut wanted: HashMap<PageId, usize> = HashMap::new();
+        for strokes in self.running() {
+            let mut of_scan = HashSet::new();
+            strokes.needs(&mut |page| _ = of_scan.insert(page));
+            of_scan.into_iter().for_each(|page| *wanted.entry(page).or_default() += 1);
+        }
+        let mut bytes = [0; 5];
+        for scans in wanted.into_values() {
+            bytes[scans.clamp(1, 5) - 1] += u64::from(self.pool.page_size());
+        }
+        bytes
+    }
+
+    fn running(&self) -> Vec<Arc<Strokes>> {
         let mut running = self.running.lock();
-        running.retain(|progress| progress.strong_count() > 0);
-        running.push(Arc::downgrade(progress));
+        running.retain(|strokes| strokes.strong_count() > 0);
+        // Upgraded ones may turn out to be the last; they must not be dropped under this lock.
+        running.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn watch(&self, strokes: &Arc<Strokes>) {
+        let mut running = self.running.lock();
+        running.retain(|strokes| strokes.strong_count() > 0);
+        running.push(Arc::downgrade(strokes));
     }
 }

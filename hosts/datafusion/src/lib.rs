@@ -30,11 +30,14 @@
 //! How a scan gets from the plan to the pool:
 //!
 //! * `rule`: the last physical optimizer rule exchanges the source under `DataSourceExec`.
-//! * `source`, `execution`: in-order delivery. The first partition that is polled plans what the
-//!   execution reads (`read_plan`); all partitions take strokes, in file order, from one queue:
-//!   single row groups, or several small ones that are opened together (`row_groups`).
-//! * `progress`: the execution as one scan of the pool, from its first poll until the last stream
-//!   ended or was dropped.
+//! * `source`, `execution`: the first partition that is polled plans what the execution reads
+//!   (`read_plan`); all partitions take strokes of it: single row groups, or several small ones that
+//!   are opened together (`row_groups`).
+//! * `strokes`, `stream`: which stroke comes next, and a partition's loop over those that it gets.
+//! * `progress`: an execution in order, as one scan of the pool, from its first poll until the last
+//!   stream ended or was dropped.
+//! * `cooperative`, `units`, `narrowing`: an execution out of order. Files are cut into units, the
+//!   pool says which comes next, and filters that became narrower take strokes out of its plan.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from
 //!   memory beside it.
 //! * `guard`, `naming`: broken files end their query, by name.
@@ -46,6 +49,7 @@
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
 
+mod cooperative;
 mod error;
 mod execution;
 mod footers;
@@ -53,6 +57,7 @@ mod guard;
 mod inspect;
 mod metrics;
 mod naming;
+mod narrowing;
 mod progress;
 mod read_plan;
 mod reader;
@@ -60,6 +65,9 @@ mod row_groups;
 mod rule;
 mod source;
 mod store;
+mod stream;
+mod strokes;
+mod units;
 
 use std::fmt;
 use std::path::Path;
@@ -88,30 +96,71 @@ pub enum Delivery {
     /// Row groups in file order, each to the partition that asks next, registered as one scan.
     /// Where a plan relies on the order or partitioning of a scan's rows, that scan keeps stock
     /// delivery.
-    #[default]
     InOrder,
+    /// Row groups in whatever order serves all running scans best: what is in memory first, then
+    /// what the pool brings for several of them. Scans that a plan wants in order come in order,
+    /// and so do those of few row groups ([`HostOptions::least_strokes`]) and those that the pool
+    /// has no room to coordinate.
+    #[default]
+    OutOfOrder,
 }
 
-/// How a session uses its pool.
+/// How a session uses its pool. Start from the default and change what matters:
+///
+/// ```
+/// use pagecast_datafusion::{Delivery, HostOptions};
+/// let options = HostOptions::default().delivery(Delivery::InOrder);
+/// assert!(options.register);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct HostOptions {
-    /// The order of delivery.
+    /// The order of delivery. Default: out of order, where the plan allows it.
     pub delivery: Delivery,
-    /// Whether in-order scans tell the pool what they will read. Off, policies see nothing but
-    /// requests.
+    /// Whether scans tell the pool what they will read. Off, policies see nothing but requests, and
+    /// nothing is delivered out of order. Default: yes.
     pub register: bool,
     /// Whether rows come in the order of the files beneath functions whose results tell in which
     /// order they came: `first_value`, `last_value`, `nth_value`, `array_agg`, `string_agg`, and
     /// windows, where rows tie. SQL promises none, but people see it. Files of less than
     /// DataFusion's `repartition_file_min_size` together are read by one stream; larger ones by
     /// several, as DataFusion does, which promises nothing either. Off, such scans are delivered
-    /// like all others.
+    /// like all others. Default: yes.
     pub keep_order: bool,
+    /// A scan of fewer strokes than these is delivered in order: there is little to choose from. A
+    /// stroke is a row group, or several small neighbours. Default: 4.
+    pub least_strokes: usize,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { delivery: Delivery::InOrder, register: true, keep_order: true }
+        Self { delivery: Delivery::default(), register: true, keep_order: true, least_strokes: 4 }
+    }
+}
+
+impl HostOptions {
+    /// Sets [`HostOptions::delivery`].
+    #[must_use]
+    pub fn delivery(self, delivery: Delivery) -> Self {
+        Self { delivery, ..self }
+    }
+
+    /// Sets [`HostOptions::register`].
+    #[must_use]
+    pub fn register(self, register: bool) -> Self {
+        Self { register, ..self }
+    }
+
+    /// Sets [`HostOptions::keep_order`].
+    #[must_use]
+    pub fn keep_order(self, keep_order: bool) -> Self {
+        Self { keep_order, ..self }
+    }
+
+    /// Sets [`HostOptions::least_strokes`].
+    #[must_use]
+    pub fn least_strokes(self, least_strokes: usize) -> Self {
+        Self { least_strokes, ..self }
     }
 }
 
@@ -126,7 +175,7 @@ pub struct Host {
     refused: AtomicU64,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and
     /// then.
-    running: Mutex<Vec<Weak<progress::Progress>>>,
+    running: Mutex<Vec<Weak<strokes::Strokes>>>,
 }
 
 impl Host {
@@ -193,8 +242,8 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: in order and
-/// registered.
+/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: registered, and
+/// out of order where a plan allows it.
 ///
 /// Tables may be registered before or after.
 ///

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
-use pagecast::{Relation, RelationId, Scan, ScanId};
+use pagecast::{PageId, Relation, RelationId, Scan, ScanId};
 use parking_lot::Mutex;
 
 use crate::Host;
+use crate::cooperative::Taken;
 use crate::inspect::ScanPlace;
 use crate::read_plan::{PlannedRowGroup, ReadPlan, total};
 
@@ -103,11 +104,25 @@ impl Progress {
         self.state.lock().scan.as_ref().map(Scan::id)
     }
 
+    /// Visits the pages of the row groups from the frontier on, while the scan is registered.
+    pub(crate) fn needs(&self, visit: &mut dyn FnMut(PageId)) {
+        let state = self.state.lock();
+        if state.scan.is_none() {
+            return;
+        }
+        let row_groups = self.expected.iter().zip(&state.done).skip(state.frontier);
+        for ((relation, runs), _) in row_groups.filter(|(_, done)| !**done) {
+            for block in runs.iter().flat_map(|run| run.first..run.first + run.blocks) {
+                visit(PageId::new(*relation, block));
+            }
+        }
+    }
+
     /// The pages of the runs that are registered at the start.
     #[cfg(test)]
-    pub(crate) fn registered_pages(&self) -> impl Iterator<Item = pagecast::PageId> {
+    pub(crate) fn registered_pages(&self) -> impl Iterator<Item = PageId> {
         let blocks = |run: Run| run.first..run.first + run.blocks;
-        let page = |relation| move |block| pagecast::PageId::new(relation, block);
+        let page = |relation| move |block| PageId::new(relation, block);
         by_relation(&self.expected)
             .into_iter()
             .flat_map(move |(relation, runs)| runs.into_iter().flat_map(blocks).map(page(relation)))
@@ -134,9 +149,16 @@ impl Progress {
 /// Rides on the file through DataFusion to the reader; when the last copy goes, the stroke has
 /// ended or never will be read, and what was planned for it is released.
 pub(crate) struct Ticket {
-    progress: Arc<Progress>,
-    first: usize,
+    place: Place,
     stroke: Mutex<Stroke>,
+}
+
+/// Who is told what of the stroke was asked for.
+enum Place {
+    /// The axis, on which the first row group of the stroke has this number.
+    Axis(Arc<Progress>, usize),
+    /// The lease, once all of the stroke was asked for.
+    Lease(Arc<Taken>),
 }
 
 /// Where a stroke is. Its row groups come in their order, and some may be left out.
@@ -150,15 +172,27 @@ struct Stroke {
 
 impl Ticket {
     /// For these row groups, of which the first one is the scan's row group `first`.
-    pub(crate) fn new(progress: Arc<Progress>, first: usize, row_groups: &[PlannedRowGroup]) -> Self {
+    pub(crate) fn on_axis(progress: &Arc<Progress>, first: usize, row_groups: &[PlannedRowGroup]) -> Self {
+        Self::new(Place::Axis(Arc::clone(progress), first), row_groups)
+    }
+
+    /// For the row groups of a stroke that comes out of order.
+    pub(crate) fn of_lease(taken: &Arc<Taken>, row_groups: &[PlannedRowGroup]) -> Self {
+        Self::new(Place::Lease(Arc::clone(taken)), row_groups)
+    }
+
+    fn new(place: Place, row_groups: &[PlannedRowGroup]) -> Self {
         let planned: Vec<_> = row_groups.iter().map(|row_group| row_group.bytes.clone()).collect();
         let outstanding = planned.first().map_or(0, |bytes| total(bytes));
-        Self { progress, first, stroke: Mutex::new(Stroke { planned, at: 0, outstanding }) }
+        Self { place, stroke: Mutex::new(Stroke { planned, at: 0, outstanding }) }
     }
 
     /// The scan that the row groups are part of, while it is registered.
     pub(crate) fn scan(&self) -> Option<ScanId> {
-        self.progress.scan()
+        match &self.place {
+            Place::Axis(progress, _) => progress.scan(),
+            Place::Lease(taken) => taken.scan(),
+        }
     }
 
     /// These ranges of one row group are about to be read. With the last planned one the scan needs
@@ -173,15 +207,27 @@ impl Ticket {
         }
         stroke.outstanding = stroke.outstanding.saturating_sub(total(ranges));
         let ended = if stroke.outstanding == 0 { stroke.at + 1 } else { stroke.at };
+        let all = ended == stroke.planned.len();
         drop(stroke);
-        self.progress.done(self.first..self.first + ended);
+        self.place.asked(ended, all);
+    }
+}
+
+impl Place {
+    /// The first `row_groups` of the stroke have been asked for, which may be `all`.
+    fn asked(&self, row_groups: usize, all: bool) {
+        match self {
+            Self::Axis(progress, first) => progress.done(*first..*first + row_groups),
+            Self::Lease(taken) if all => taken.asked(),
+            Self::Lease(_) => {}
+        }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let row_groups = self.stroke.get_mut().planned.len();
-        self.progress.done(self.first..self.first + row_groups);
+        self.place.asked(row_groups, true);
     }
 }
 

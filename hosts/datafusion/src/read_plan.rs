@@ -45,7 +45,7 @@ const FOOTERS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct PlannedRowGroup {
     /// Its number in its file.
-    number: usize,
+    pub(crate) number: usize,
     /// The rows of it that the scan's own access plan names.
     access: RowGroupAccess,
     /// Rows of the whole row group, pruned pages included: its length on the scan's axis.
@@ -58,9 +58,11 @@ pub(crate) struct PlannedRowGroup {
 #[derive(Debug)]
 pub(crate) struct PlannedFile {
     /// As the scan names it.
-    file: PartitionedFile,
+    pub(crate) file: PartitionedFile,
     /// The generation of the file that was planned.
     pub(crate) relation: Relation,
+    /// Its footer.
+    pub(crate) footer: Arc<ParquetMetaData>,
     /// What is left, in the order of the file.
     pub(crate) row_groups: Vec<PlannedRowGroup>,
 }
@@ -123,8 +125,9 @@ pub(crate) async fn plan_reads(
     let mut opened = stream::iter(files.into_iter().map(|file| open(Arc::clone(host), file))).buffered(FOOTERS);
     let mut plan = ReadPlan { files: Vec::new() };
     while let Some((file, relation, footer)) = opened.try_next().await? {
-        let mut planned = PlannedFile { file, relation, row_groups: Vec::new() };
+        let mut planned = PlannedFile { file, relation, footer, row_groups: Vec::new() };
         let planning = async {
+            let footer = Arc::clone(&planned.footer);
             let access = wanted(&planned.file, &footer)?;
             // One row group is pruned by the opener alone, which is asked about it anyway.
             let several = access.row_group_index_iter().nth(1).is_some();
@@ -136,6 +139,19 @@ pub(crate) async fn plan_reads(
         plan.files.push(planned);
     }
     Ok(plan)
+}
+
+/// Which of these row groups of a file that was planned the scan's filter leaves now, by their
+/// statistics.
+pub(crate) fn left_now(
+    config: &FileScanConfig,
+    file: &PlannedFile,
+    row_groups: impl Iterator<Item = usize>,
+) -> Result<ParquetAccessPlan> {
+    let mut wanted = ParquetAccessPlan::new_none(file.footer.num_row_groups());
+    row_groups.for_each(|number| wanted.scan(number));
+    let Some(source) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(wanted) };
+    Pruner::new(config, source, &ExecutionPlanMetricsSet::new()).left_by_statistics(&file.file, &file.footer, wanted)
 }
 
 /// Finds the generation of `file` that was listed, and its footer.

@@ -1,5 +1,6 @@
 //! The physical optimizer rule that puts the pool under every scan of local Parquet files.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,9 +8,13 @@ use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -27,64 +32,125 @@ pub(crate) const NAME: &str = "pagecast";
 /// Replaces how local Parquet files are read, and nothing else of a plan.
 ///
 /// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool.
-/// Under [`Delivery::InOrder`] its row groups go to whichever partition asks, unless what is above
-/// it relies on the order or the partitioning of its rows, or wants the row groups in an order of
-/// its own (a top-k sort): those keep stock delivery. Beneath functions whose results tell in which
-/// order rows came ([`HostOptions::keep_order`](crate::HostOptions)), small files are read by one
-/// stream, and large ones keep stock delivery.
+/// Under the other two, its row groups go to whichever partition asks, unless what is above it
+/// relies on the order or the partitioning of its rows, or wants the row groups in an order of its
+/// own (a top-k sort): those scans keep stock delivery. What [`Delivery::OutOfOrder`] leaves in
+/// order is in [`Needs::sequence`]. Beneath functions whose results tell in which order rows came
+/// ([`HostOptions::keep_order`](crate::HostOptions)), small files are read by one stream, and large
+/// ones keep stock delivery.
+///
+/// A plan may share nodes. So one pass finds what all parents of a node need, and a second one
+/// rewrites.
 #[derive(Debug)]
 pub(crate) struct PoolUnderParquet {
     host: Arc<Host>,
 }
 
-/// What the plan above needs of the order of rows.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
-    /// Nothing.
-    Free,
-    /// The declared one, where it gets through.
-    Declared,
-    /// That of the files, whatever is between: nobody promised it, but it shows. It can be had of
-    /// files of fewer bytes than these, which no plan needs several streams for.
-    Files(u64),
+/// What the plan above a node needs of the order of its rows. Several parents need what any of them
+/// needs.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Needs {
+    /// The declared order, where it gets through.
+    declared: bool,
+    /// That of the files, whatever is between: nobody promised it, but it shows.
+    files: bool,
+    /// Row groups one after the other, to whichever partition asks: a limit takes the first rows,
+    /// or a sink writes rows as they come.
+    sequence: bool,
 }
+
+impl Needs {
+    fn and(self, other: Self) -> Self {
+        Self {
+            declared: self.declared || other.declared,
+            files: self.files || other.files,
+            sequence: self.sequence || other.sequence,
+        }
+    }
+
+    /// What `plan`, of which this is needed, needs of its child `i`.
+    fn of_child(self, plan: &dyn ExecutionPlan, i: usize) -> Self {
+        Self {
+            declared: order_matters(plan, i, self.declared),
+            files: self.files,
+            sequence: takes_rows_as_they_come(plan) || (self.sequence && hands_rows_on(plan, i)),
+        }
+    }
+}
+
+/// A node of a plan, told apart by where it is.
+type Node = *const ();
+
+fn node(plan: &Arc<dyn ExecutionPlan>) -> Node {
+    Arc::as_ptr(plan).cast()
+}
+
+/// What is needed of each node of a plan.
+type Needed = HashMap<Node, Needs>;
+
+/// Nodes that were rewritten already. What is shared stays shared.
+type Rewritten = HashMap<Node, Arc<dyn ExecutionPlan>>;
 
 impl PoolUnderParquet {
     pub(crate) fn new(host: Arc<Host>) -> Self {
         Self { host }
     }
 
-    /// Rewrites the scans below `plan`, whose own rows must come in this order. A node that refuses
-    /// other children keeps those that it has. `small` is the size up to which files are read by
-    /// one stream.
-    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, order: Order, small: u64) -> Arc<dyn ExecutionPlan> {
-        if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-            return self.scan(scan, order).map_or_else(|| Arc::clone(&plan), |scan| Arc::new(scan) as _);
+    /// Notes that `needs` are needed of `plan`, and what follows for the nodes below.
+    fn annotate(&self, plan: &Arc<dyn ExecutionPlan>, needs: Needs, needed: &mut Needed) {
+        let known = needed.get(&node(plan)).copied();
+        let all = known.unwrap_or_default().and(needs);
+        if known == Some(all) {
+            return;
         }
-        let children = plan.children();
-        if children.is_empty() {
-            return plan;
+        needed.insert(node(plan), all);
+        let shows = self.host.options.keep_order && shows_order(plan.as_ref());
+        for (i, child) in plan.children().into_iter().enumerate() {
+            let of_child = all.of_child(plan.as_ref(), i);
+            self.annotate(child, Needs { files: of_child.files || shows, ..of_child }, needed);
         }
-        let rewritten: Vec<_> = children
-            .iter()
-            .enumerate()
-            .map(|(i, child)| {
-                let shows = self.host.options.keep_order && shows_order(plan.as_ref());
-                let of_child = if shows { Order::Files(small) } else { order_of_child(plan.as_ref(), i, order) };
-                self.rewrite(Arc::clone(child), of_child, small)
-            })
-            .collect();
-        if children.iter().zip(&rewritten).all(|(old, new)| Arc::ptr_eq(old, new)) {
-            return plan;
+    }
+
+    /// Rewrites the scans below `plan`. A node that refuses other children keeps those that it has.
+    /// `small` is the size up to which files are read by one stream.
+    fn rewrite(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        needed: &Needed,
+        small: u64,
+        done: &mut Rewritten,
+    ) -> Arc<dyn ExecutionPlan> {
+        if let Some(rewritten) = done.get(&node(plan)) {
+            return Arc::clone(rewritten);
+        }
+        let rewritten = if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+            let needs = needed.get(&node(plan)).copied().unwrap_or_default();
+            self.scan(scan, needs, small).map_or_else(|| Arc::clone(plan), |scan| Arc::new(scan) as _)
+        } else {
+            let children = plan.children().into_iter();
+            let rewritten = children.map(|child| self.rewrite(child, needed, small, done)).collect();
+            self.with_children(plan, rewritten)
+        };
+        done.insert(node(plan), Arc::clone(&rewritten));
+        rewritten
+    }
+
+    fn with_children(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Arc<dyn ExecutionPlan> {
+        if plan.children().into_iter().zip(&children).all(|(old, new)| Arc::ptr_eq(old, new)) {
+            return Arc::clone(plan);
         }
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        Arc::clone(&plan).replace_children(rewritten, options).unwrap_or_else(|_| {
+        Arc::clone(plan).replace_children(children, options).unwrap_or_else(|_| {
             self.host.refused.fetch_add(1, Relaxed);
-            plan
+            Arc::clone(plan)
         })
     }
 
-    fn scan(&self, scan: &DataSourceExec, order: Order) -> Option<DataSourceExec> {
+    fn scan(&self, scan: &DataSourceExec, needs: Needs, small: u64) -> Option<DataSourceExec> {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
         if !is_local(config) {
             return None;
@@ -93,11 +159,15 @@ impl PoolUnderParquet {
         let factory = PoolReaderFactory::new(Arc::clone(&self.host), Arc::clone(&reading));
         let source = source.clone().with_parquet_file_reader_factory(Arc::new(factory));
         let mut config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
-        let streams = match order {
-            _ if self.host.options.delivery == Delivery::Stock || !may_move_rows(&config) => Streams::Stock,
-            Order::Free => Streams::InOrder,
-            Order::Files(small) if bytes(&config) < small => Streams::First,
-            Order::Files(_) | Order::Declared => Streams::Stock,
+        let delivery = self.host.options.delivery;
+        let streams = match needs {
+            _ if delivery == Delivery::Stock || !may_move_rows(&config) => Streams::Stock,
+            Needs { declared: true, .. } => Streams::Stock,
+            Needs { files: true, .. } if bytes(&config) < small => Streams::First,
+            Needs { files: true, .. } => Streams::Stock,
+            Needs { sequence: true, .. } => Streams::InOrder,
+            _ if delivery == Delivery::InOrder || config.limit.is_some() => Streams::InOrder,
+            _ => Streams::OutOfOrder,
         };
         if streams != Streams::Stock {
             // Nobody needs the declared order, and rows that move between partitions no longer have
@@ -114,8 +184,11 @@ impl PhysicalOptimizerRule for PoolUnderParquet {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         // The user sees the order of the root's rows, so an order that the root promises is one
         // that it needs.
-        let order = if plan.output_ordering().is_some() { Order::Declared } else { Order::Free };
-        Ok(self.rewrite(plan, order, config.optimizer.repartition_file_min_size as u64))
+        let needs = Needs { declared: plan.output_ordering().is_some(), ..Needs::default() };
+        let mut needed = Needed::new();
+        self.annotate(&plan, needs, &mut needed);
+        let small = config.optimizer.repartition_file_min_size as u64;
+        Ok(self.rewrite(&plan, &needed, small, &mut Rewritten::new()))
     }
 
     fn name(&self) -> &str {
@@ -145,12 +218,16 @@ fn order_matters(plan: &dyn ExecutionPlan, i: usize, ordered: bool) -> bool {
     required || top_k || first_rows || (ordered && plan.maintains_input_order()[i])
 }
 
-fn order_of_child(plan: &dyn ExecutionPlan, i: usize, order: Order) -> Order {
-    match order {
-        Order::Files(_) => order,
-        _ if order_matters(plan, i, order == Order::Declared) => Order::Declared,
-        _ => Order::Free,
-    }
+/// Whether `plan` keeps the first rows that come, or writes rows down in the order in which they
+/// come. Another run of the same statement is to find or write about the same.
+fn takes_rows_as_they_come(plan: &dyn ExecutionPlan) -> bool {
+    plan.fetch().is_some() || plan.is::<GlobalLimitExec>() || plan.is::<DataSinkExec>()
+}
+
+/// Whether the rows of child `i` leave `plan` about as they came: its order is kept, or only dealt
+/// out to other partitions.
+fn hands_rows_on(plan: &dyn ExecutionPlan, i: usize) -> bool {
+    plan.maintains_input_order()[i] || plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>()
 }
 
 /// Bytes of the files of a scan, or of the ranges that it reads of them.

@@ -1,4 +1,4 @@
-//! The source that reads local Parquet files through the pool, in either delivery.
+//! The source that reads local Parquet files through the pool, in every delivery.
 
 use std::any::Any;
 use std::fmt;
@@ -17,17 +17,16 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, EmptyRecordBatchStream};
 
-use crate::Host;
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
 use crate::metrics::ScanMetrics;
+use crate::{Delivery, Host};
 
 /// The data source that replaces a `FileScanConfig` of local Parquet files.
 ///
 /// It decodes, filters and projects nothing itself. The wrapped configuration answers every
-/// question about the plan. In stock delivery it is executed as it is. In order, its own stream is
-/// opened over a work queue of strokes, a row group each or several small ones (see [`Siblings`]),
-/// so that all partitions are one scan of the pool.
+/// question about the plan. In stock delivery it is executed as it is. Else its partitions share
+/// strokes, a row group each or several small ones (see [`Siblings`]), and are one scan of the pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolScan {
     pub(crate) config: FileScanConfig,
@@ -44,13 +43,15 @@ pub(crate) enum Streams {
     Stock,
     /// Each the stroke that comes next, as one scan of the pool.
     InOrder,
+    /// Each the stroke that the pool hands out, as one scan of the pool.
+    OutOfOrder,
     /// The first one all strokes, so that rows come in the order of the files.
     First,
 }
 
 impl PoolScan {
-    /// `config` reads Parquet through the host's readers, who tell `reading`. In order, it promises
-    /// no order of rows.
+    /// `config` reads Parquet through the host's readers, who tell `reading`. Unless DataFusion
+    /// delivers, it promises no order of rows.
     pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, streams: Streams, reading: Arc<Reading>) -> Self {
         Self { config, host, streams, reading, metrics: Arc::default() }
     }
@@ -60,9 +61,13 @@ impl PoolScan {
         &self.config
     }
 
-    /// Whether it is delivered in order.
-    pub(crate) fn is_in_order(&self) -> bool {
-        self.streams != Streams::Stock
+    /// How its strokes are delivered; nothing if DataFusion delivers.
+    pub(crate) fn delivery(&self) -> Option<Delivery> {
+        match self.streams {
+            Streams::Stock => None,
+            Streams::InOrder | Streams::First => Some(Delivery::InOrder),
+            Streams::OutOfOrder => Some(Delivery::OutOfOrder),
+        }
     }
 }
 
@@ -88,25 +93,19 @@ impl DataSource for PoolScan {
     }
 
     fn create_sibling_state(&self, options: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        if !self.is_in_order() {
-            return self.config.create_sibling_state(options);
-        }
-        Some(Arc::new(Siblings::new(self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics))))
+        let Some(delivery) = self.delivery() else { return self.config.create_sibling_state(options) };
+        let (host, metrics) = (Arc::clone(&self.host), Arc::clone(&self.metrics));
+        Some(Arc::new(Siblings::new(self.config.clone(), host, metrics, delivery)))
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         self.config.fmt_as(t, f)?;
-        if !self.is_in_order() {
-            return Ok(());
-        }
+        let Some(delivery) = self.delivery() else { return Ok(()) };
+        let delivery = if delivery == Delivery::OutOfOrder { "out-of-order" } else { "in-order" };
+        let first = if self.streams == Streams::First { ", streams=first" } else { "" };
         match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", delivery=in-order")?,
-            DisplayFormatType::TreeRender => writeln!(f, "delivery=in-order")?,
-        }
-        match t {
-            _ if self.streams != Streams::First => Ok(()),
-            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", streams=first"),
-            DisplayFormatType::TreeRender => writeln!(f, "streams=first"),
+            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", delivery={delivery}{first}"),
+            DisplayFormatType::TreeRender => writeln!(f, "delivery={delivery}{first}"),
         }
     }
 
@@ -138,7 +137,7 @@ impl DataSource for PoolScan {
     fn metrics(&self) -> ExecutionPlanMetricsSet {
         match self.streams {
             Streams::Stock => self.config.metrics(),
-            Streams::InOrder | Streams::First => self.metrics.with(&self.config.metrics()),
+            Streams::InOrder | Streams::OutOfOrder | Streams::First => self.metrics.with(&self.config.metrics()),
         }
     }
 

@@ -36,7 +36,8 @@ use workload::{Domain, Template};
 ///
 /// Two rows come first, to compare with: plain DataFusion without a pool, and DataFusion's own
 /// order of delivery through a pool with clock. The rows of --policies follow, their scans
-/// registered and delivered in order. --delivery leaves rows out.
+/// registered and delivered in order, and the last of these policies once more, out of order.
+/// --delivery chooses rows.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Folder of Parquet files; each file or subfolder is a table named by its stem. Default: TPC-H
@@ -51,14 +52,15 @@ pub(crate) struct Args {
     /// What `{lo}` and `{hi}` are drawn from, dates or whole numbers, the end excluded
     #[arg(long, value_name = "LO..HI", default_value = "1992-01-02..1998-12-02", allow_hyphen_values = true)]
     range: Domain,
-    /// Length of a random range as a share of --range
-    #[arg(long, value_name = "F", default_value = "0.3", value_parser = units::share)]
-    selectivity: f64,
+    /// Length of a random range as a share of --range; of several, each execution draws one
+    #[arg(long, value_name = "F,F", default_value = "0.3", value_delimiter = ',', value_parser = units::share)]
+    selectivity: Vec<f64>,
     /// Policies, each a row
     #[arg(long, value_name = "P,P", default_value = "clock,lru,random,pbm")]
     policies: String,
-    /// In which order row groups are delivered
-    #[arg(long, value_name = "D,D", value_enum, value_delimiter = ',', default_value = "none,stock,in-order")]
+    /// In which order row groups are delivered [default: none, stock, in-order, and out-of-order
+    /// with the last policy]
+    #[arg(long, value_name = "D,D", value_enum, value_delimiter = ',')]
     delivery: Vec<results::Delivery>,
     /// Concurrent streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -144,7 +146,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if results.partial { Err(Interrupted.into()) } else { Ok(()) }
 }
 
-/// The rows of these deliveries, in the order of the table.
+/// The rows of these deliveries, in the order of the table; without any, those of the default.
 fn rows(policies: &str, deliveries: &[results::Delivery]) -> anyhow::Result<Vec<Reading>> {
     let policies = PolicySpec::parse_list(policies).map_err(|error| usage(format!("--policies: {error}")))?;
     if let Some(policy) = policies.iter().find(|policy| policy.needs_trace()) {
@@ -155,9 +157,13 @@ fn rows(policies: &str, deliveries: &[results::Delivery]) -> anyhow::Result<Vec<
     }
     let clock = PolicySpec::parse("clock").context("the policy of the stock row")?;
     let baselines = [Reading::Plain, Reading::Pooled(clock, Delivery::Stock)];
-    let rows = policies.into_iter().map(|policy| Reading::Pooled(policy, Delivery::InOrder));
-    let wanted = |row: &Reading| deliveries.contains(&row.delivery());
-    Ok(baselines.into_iter().chain(rows).filter(wanted).collect())
+    let row = |delivery| move |policy: &PolicySpec| Reading::Pooled(policy.clone(), delivery);
+    let in_order = policies.iter().map(row(Delivery::InOrder));
+    // Cooperation is one row beside those of the policies, unless it is asked for.
+    let out_of_order = if deliveries.is_empty() { &policies[policies.len().saturating_sub(1)..] } else { &policies };
+    let out_of_order = out_of_order.iter().map(row(Delivery::OutOfOrder));
+    let wanted = |row: &Reading| deliveries.is_empty() || deliveries.contains(&row.delivery());
+    Ok(baselines.into_iter().chain(in_order).chain(out_of_order).filter(wanted).collect())
 }
 
 fn page_bytes(size: Option<Size>) -> anyhow::Result<u32> {
@@ -222,7 +228,7 @@ impl Bench {
         let size = (args.streams as usize, args.queries as usize);
         let mut setting = Setting {
             tables: self.tables.clone(),
-            list: workload::query_list(&self.templates, &args.range, args.selectivity, size, args.output.seed),
+            list: workload::query_list(&self.templates, &args.range, &args.selectivity, size, args.output.seed),
             target_partitions: args.partitions as usize,
             model: self.model(),
             pool_bytes: 0,
@@ -275,7 +281,7 @@ impl Bench {
             streams: args.streams as usize,
             queries_per_stream: args.queries as usize,
             repeat: args.repeat as usize,
-            selectivity: args.selectivity,
+            selectivity: args.selectivity.clone(),
             range: args.range.to_string(),
             seed: args.output.seed,
             target_partitions: setting.target_partitions,

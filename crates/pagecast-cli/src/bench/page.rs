@@ -4,7 +4,7 @@ use pagecast_sim::report::{Page, Table};
 use serde_json::{Value, json};
 
 use super::axis::Axis;
-use super::results::{Delivery, Results, Row, Run};
+use super::results::{Delivery, Results, Row, Run, ours};
 use crate::units::bytes_text;
 
 /// Pixels of a bar with the space around it, and of the axis below.
@@ -44,15 +44,21 @@ pub(super) fn page(results: &Results) -> Page {
         bytes_lines(&rows),
     );
     let longest = Axis::of_seconds(rows.iter().map(|row| row.typical().wall_s).fold(0.0, f64::max));
-    for run in rows.iter().map(Row::typical).filter(|run| run.delivery == Delivery::InOrder) {
-        page.chart(
-            format!("Scans in the table: {}", run.label()),
-            "Each line is a registered scan: where in its file it stood, and when. Lines that run close together can \
-             share pages.",
-            360,
-            scan_lines(run, &longest),
-        );
+    for run in rows.iter().map(Row::typical) {
+        let meaning = match run.delivery {
+            Delivery::None | Delivery::Stock => continue,
+            Delivery::InOrder => {
+                "Each line is a registered scan: where in its file it stood, and when. Lines that run close together \
+                 can share pages."
+            }
+            Delivery::OutOfOrder => {
+                "Each dot is a place where a scan was sent. Dots of several scans close together are reads that they \
+                 shared."
+            }
+        };
+        page.chart(format!("Scans in the table: {}", run.label()), meaning, 360, scan_lines(run, &longest));
     }
+    sharing(&mut page, &rows, &longest);
     let (heads, cells) = results.cells();
     page.table("All figures", cells.into_iter().fold(Table::new(&heads, 2), Table::row));
     explain_figures(&mut page, config.repeat > 1);
@@ -78,7 +84,7 @@ fn facts(page: &mut Page, results: &Results) {
     page.fact("Touched by the query list", bytes_text(config.touched_bytes));
     page.fact(
         "Queries",
-        format!("{}, {:.0} % of {}", config.templates.join(", "), config.selectivity * 100.0, config.range),
+        format!("{}, {} of {}", config.templates.join(", "), percents(&config.selectivity), config.range),
     );
     page.fact("Seed", config.seed.to_string());
     if config.repeat > 1 {
@@ -87,6 +93,11 @@ fn facts(page: &mut Page, results: &Results) {
     page.fact("Page size", bytes_text(config.page_bytes.into()));
     page.fact("Machine", config.machine.to_string());
     page.fact("Data", config.data.display().to_string());
+}
+
+fn percents(shares: &[f64]) -> String {
+    let shares: Vec<String> = shares.iter().map(|share| format!("{:.0}", share * 100.0)).collect();
+    format!("{} %", shares.join(", "))
 }
 
 /// What the names of rows mean, where they first stand.
@@ -98,6 +109,12 @@ fn explain_rows(page: &mut Page, rows: &[Row<'_>]) {
             Delivery::InOrder,
             "in-order",
             "row groups in the order of the file, from scans that tell the pool what they will read.",
+        ),
+        (
+            Delivery::OutOfOrder,
+            "out-of-order",
+            "the same scans take row groups as the pool hands them out: what is in memory first, and what it brings for \
+             several of them.",
         ),
     ];
     for (_, word, meaning) in words.iter().filter(|word| rows.iter().any(|row| row.typical().delivery == word.0)) {
@@ -119,13 +136,18 @@ fn explain_figures(page: &mut Page, repeated: bool) {
 /// The color of each row.
 fn colors(rows: &[Row<'_>]) -> Vec<&'static str> {
     let mut others = OTHERS.iter().cycle();
+    let ours = ours(rows).map(Row::typical);
     let color = |row: &Row<'_>| match row.typical() {
-        run if run.is_ours() => OURS,
+        run if is(run, ours) => OURS,
         run if run.delivery == Delivery::Stock => STOCK,
         run if run.delivery == Delivery::None => NO_POOL,
         _ => others.next().unwrap_or(&OURS),
     };
     rows.iter().map(color).collect()
+}
+
+fn is(run: &Run, ours: Option<&Run>) -> bool {
+    ours.is_some_and(|ours| std::ptr::eq(run, ours))
 }
 
 /// The charts that have a bar for each row.
@@ -204,8 +226,9 @@ impl Bars<'_> {
 /// many lines as it needs.
 fn bytes_lines(rows: &[Row<'_>]) -> Value {
     let runs: Vec<&Run> = rows.iter().map(Row::typical).collect();
+    let row_of_ours = ours(rows).map(Row::typical);
     let line = |(run, color): (&&Run, &str)| {
-        let ours = run.is_ours();
+        let ours = is(run, row_of_ours);
         json!({
             "name": run.label(), "type": "line", "showSymbol": false, "data": run.timeline.bytes_read(),
             "color": color, "lineStyle": {"width": if ours { 3.5 } else { 1.8 }}, "z": if ours { 4 } else { 2 },
@@ -213,7 +236,7 @@ fn bytes_lines(rows: &[Row<'_>]) -> Value {
     };
     let series: Vec<Value> = runs.iter().zip(colors(rows)).map(line).collect();
     let mut names: Vec<String> = runs.iter().map(|run| run.label()).collect();
-    names.sort_by_key(|name| runs.iter().any(|run| run.label() == *name && !run.is_ours()));
+    names.sort_by_key(|name| row_of_ours.is_none_or(|ours| ours.label() != *name));
     let (wide, narrow) = (legend_height(&names, 1080), legend_height(&names, 330));
     let most = runs.iter().map(|run| run.bytes_read).max().unwrap_or(0) as f64;
     let end = runs.iter().map(|run| run.wall_s).fold(0.0, f64::max);
@@ -242,12 +265,66 @@ fn legend_height(names: &[String], width: usize) -> u32 {
     lines * 24
 }
 
+/// For the in-order and the out-of-order run that stand for ours, how much of what is still to be
+/// read several scans need.
+fn sharing(page: &mut Page, rows: &[Row<'_>], end: &Axis) {
+    let of = |delivery| {
+        let runs = rows.iter().map(Row::typical).filter(move |run| run.delivery == delivery);
+        runs.clone().find(|run| run.policy == "pbm").or_else(|| runs.clone().next())
+    };
+    let runs: Vec<&Run> = [Delivery::InOrder, Delivery::OutOfOrder].into_iter().filter_map(of).collect();
+    let bytes = |run: &&Run| {
+        let lines = run.timeline.sharing();
+        let all = |sample: usize| lines.iter().filter_map(|line| line.get(sample)).map(|point| point.1).sum::<f64>();
+        (0..lines[0].len()).map(all).fold(0.0, f64::max)
+    };
+    let most = Axis::of_bytes(runs.iter().map(bytes).fold(0.0, f64::max));
+    for run in runs {
+        page.chart(
+            format!("Sharing potential: {}", run.label()),
+            "Bytes that exactly so many of the running scans still need. What several need has to be read once, if \
+             they come to it while it is in memory.",
+            360,
+            sharing_areas(run, end, &most),
+        );
+    }
+}
+
+/// `end` and `most` are the same for all runs, so that their pictures can be compared.
+fn sharing_areas(run: &Run, end: &Axis, most: &Axis) -> Value {
+    const SHADES: [&str; 5] = ["#d7dde4", "#f3cfb0", "#eda766", "#e0661a", "#8a3a08"];
+    const NAMES: [&str; 5] = ["1 scan", "2 scans", "3", "4", "5 or more"];
+    let lines = run.timeline.sharing().iter().zip(SHADES).zip(NAMES);
+    let series: Vec<Value> = lines
+        .map(|((points, color), name)| {
+            json!({
+                "name": name, "type": "line", "stack": "needed", "showSymbol": false, "color": color, "data": points,
+                "lineStyle": {"width": 0}, "areaStyle": {"opacity": 1},
+            })
+        })
+        .collect();
+    json!({
+        "grid": {"left": 8, "right": 20, "top": 14, "bottom": 34},
+        "tooltip": {"trigger": "axis", "valueFormatter": "=bytes", "confine": true},
+        "legend": {"bottom": 0, "itemHeight": 8, "itemWidth": 18},
+        "xAxis": end.option(),
+        "yAxis": most.option(),
+        "series": series,
+    })
+}
+
 /// `end` is the same for all runs, so that their pictures can be compared.
 fn scan_lines(run: &Run, end: &Axis) -> Value {
-    // Of a scan that was seen once only, a line would show nothing.
+    // Of a scan that was seen once only, a line would show nothing; and a scan that jumps has no
+    // way between two places.
+    let jumps = run.delivery == Delivery::OutOfOrder;
     let line = |points: &[(f64, f64)]| {
+        let mut points = points.to_vec();
+        // Where a scan waits, it was sent once.
+        points.dedup_by(|next, last| jumps && next.1 == last.1);
         json!({
-            "type": "line", "showSymbol": points.len() == 1, "symbolSize": 4, "lineStyle": {"width": 1.6}, "data": points,
+            "type": "line", "showSymbol": jumps || points.len() == 1, "symbolSize": 4, "data": points,
+            "symbol": if jumps { "circle" } else { "emptyCircle" }, "lineStyle": {"width": if jumps { 0.0 } else { 1.6 }},
         })
     };
     let series: Vec<Value> = run.timeline.scans().into_iter().map(line).collect();

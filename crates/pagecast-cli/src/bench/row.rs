@@ -107,7 +107,7 @@ impl Setting {
                         .prefetch(PrefetchOptions::default().share(self.read_ahead).read_ahead(self.read_ahead > 0.0))
                         .recorder(reader.requests.clone()),
                 )?;
-                let options = HostOptions { delivery: *delivery, ..HostOptions::default() };
+                let options = HostOptions::default().delivery(*delivery);
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options)?);
             }
         }
@@ -234,7 +234,8 @@ async fn stream(
         let batches = batches.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)));
         let batches = batches.with_context(|| format!("stream {stream}, query {}", query.name))?;
         let rows = batches.iter().map(|batch| batch.num_rows()).sum();
-        done.push(QueryRun { name: query.name, stream, wall_s: started.elapsed().as_secs_f64(), rows });
+        let (name, selectivity) = (query.name, query.selectivity);
+        done.push(QueryRun { name, selectivity, stream, wall_s: started.elapsed().as_secs_f64(), rows });
         bar.inc(1);
     }
     Ok(done)

@@ -23,6 +23,8 @@ pub(super) struct Timeline {
     bytes_read: Vec<Point>,
     /// By scan and file: where in the file it stood, 0 to 1.
     scans: HashMap<(ScanId, PathBuf), Vec<Point>>,
+    /// Bytes that 1, 2, 3, 4, and 5 or more running scans still need.
+    sharing: [Vec<Point>; 5],
 }
 
 impl Timeline {
@@ -34,11 +36,20 @@ impl Timeline {
             let place = scan.offset as f64 / scan.file_bytes.max(1) as f64;
             self.scans.entry((scan.scan, scan.path)).or_default().push((seconds, place));
         }
+        let needed = host.map(Host::sharing).unwrap_or_default();
+        for (line, bytes) in self.sharing.iter_mut().zip(needed) {
+            line.push((seconds, bytes as f64));
+        }
     }
 
     /// Bytes read so far, over time.
     pub(super) fn bytes_read(&self) -> &[Point] {
         &self.bytes_read
+    }
+
+    /// Bytes that exactly 1, 2, 3, 4, and 5 or more running scans still need, over time.
+    pub(super) fn sharing(&self) -> &[Vec<Point>; 5] {
+        &self.sharing
     }
 
     /// For each scan its places over time, the earliest scan first.

@@ -132,22 +132,27 @@ impl fmt::Display for Domain {
 pub(super) struct Query {
     /// The name of its template.
     pub(super) name: String,
+    /// How long its range is, as a share of the domain.
+    pub(super) selectivity: f64,
     pub(super) sql: String,
 }
 
-/// For each of `streams` streams its `queries` queries: template and range both drawn at random.
+/// For each of `streams` streams its `queries` queries: template, which of `shares` its range takes,
+/// and the range, all drawn at random.
 pub(super) fn query_list(
     templates: &[Template],
     domain: &Domain,
-    share: f64,
+    shares: &[f64],
     (streams, queries): (usize, usize),
     seed: u64,
 ) -> Vec<Vec<Query>> {
     let mut random = Random::new(seed);
     let mut query = |stream| {
         let template = &templates[random.below(templates.len() as u32) as usize];
-        let (lo, hi) = domain.range(share, &mut random);
-        Query { name: template.name.clone(), sql: template.instance(stream, &lo, &hi) }
+        // One share is not drawn.
+        let selectivity = if let &[only] = shares { only } else { shares[random.below(shares.len() as u32) as usize] };
+        let (lo, hi) = domain.range(selectivity, &mut random);
+        Query { name: template.name.clone(), selectivity, sql: template.instance(stream, &lo, &hi) }
     };
     (0..streams).map(|stream| (0..queries).map(|_| query(stream)).collect()).collect()
 }
@@ -186,13 +191,20 @@ mod tests {
     #[test]
     fn the_list_is_the_seeds() {
         let domain: Domain = "1992-01-02..1998-12-02".parse().unwrap();
-        let list = |seed| query_list(&Template::defaults(), &domain, 0.3, (8, 6), seed);
+        let list = |seed| query_list(&Template::defaults(), &domain, &[0.3], (8, 6), seed);
         assert_eq!(list(1), list(1));
         assert_ne!(list(1), list(2));
         let all: Vec<_> = list(1).concat();
         assert_eq!(all.len(), 48);
         assert!(all.iter().any(|query| query.name == "q1") && all.iter().any(|query| query.name == "q6"));
         assert!(all.iter().all(|query| !query.sql.contains('{')));
+
+        let shares = [0.01, 0.1, 1.0];
+        let mixed = query_list(&Template::defaults(), &domain, &shares, (8, 6), 1).concat();
+        for share in shares {
+            let of_share = mixed.iter().filter(|query| query.selectivity == share).count();
+            assert!((5..30).contains(&of_share), "{of_share} queries of {share}");
+        }
     }
 
     #[tokio::test]

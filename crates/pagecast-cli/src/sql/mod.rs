@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_
 use futures::{Stream, StreamExt, stream};
 use pagecast::{Pool, PoolOptions, PoolStats};
 use pagecast_core::policy::PolicySpec;
+use pagecast_datafusion::{Delivery, HostOptions};
 use tokio::sync::mpsc;
 
 use crate::failure::{say, usage};
@@ -53,12 +54,36 @@ pub(crate) struct Args {
     /// Seed of the policy
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// In which order row groups are delivered, where the statement does not say
+    #[arg(long, value_name = "D", value_enum, default_value = "out-of-order")]
+    delivery: Delivered,
     /// Rows of a result that a terminal gets, 0 for all; files and pipes get all [default: 1000]
     #[arg(long, value_name = "N")]
     rows: Option<usize>,
     /// Run this and exit
     #[arg(short, value_name = "SQL")]
     command: Option<String>,
+}
+
+/// In which order a scan's row groups come.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Delivered {
+    /// Each thread reads its share of the files
+    Stock,
+    /// File order, shared by all threads
+    InOrder,
+    /// What is in memory first, and what serves several statements
+    OutOfOrder,
+}
+
+impl From<Delivered> for Delivery {
+    fn from(delivered: Delivered) -> Self {
+        match delivered {
+            Delivered::Stock => Self::Stock,
+            Delivered::InOrder => Self::InOrder,
+            Delivered::OutOfOrder => Self::OutOfOrder,
+        }
+    }
 }
 
 /// Runs the verb.
@@ -141,7 +166,8 @@ impl Session {
         for closed in &closed {
             say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
         }
-        pagecast_datafusion::install(&ctx, pool.clone())?;
+        let options = HostOptions::default().delivery(args.delivery.into());
+        pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
         Ok(Self { ctx, pool, tables, closed, screen: Screen::open(args.rows) })
     }
 

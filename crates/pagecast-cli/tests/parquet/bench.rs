@@ -33,7 +33,7 @@ fn json_and_table_keep_the_contract() {
     let in_order = ["pbm", "clock(max=5,init=1)", "lru"].map(|policy| ["in-order", policy]);
     assert_eq!(
         rows,
-        [&[["none", "none"], ["stock", "clock"]], &in_order[..]].concat(),
+        [&[["none", "none"], ["stock", "clock"]], &in_order[..], &[["out-of-order", "lru"]]].concat(),
         "rows come as they were asked for"
     );
     for run in runs {
@@ -78,6 +78,28 @@ fn rows_are_repeated_in_turns() {
     assert!(rows[0].contains("read, least-most") && table.contains("medians"), "{table}");
 }
 
+#[test]
+fn deliveries_are_chosen_and_ranges_have_several_lengths() {
+    let (data, _) = lineitem();
+    let args = ["--policies", "clock,pbm", "--delivery", "out-of-order,in-order", "--bandwidth", "local"];
+    let (json, table) = bench(data.path(), &[&args[..], &["--selectivity", "1%,0.5,100%"]].concat());
+    let runs = json["runs"].as_array().unwrap();
+    let rows: Vec<_> = runs.iter().map(|run| [&run["delivery"], &run["policy"]].map(|v| v.as_str().unwrap())).collect();
+    assert_eq!(
+        rows,
+        [["in-order", "clock"], ["in-order", "pbm"], ["out-of-order", "clock"], ["out-of-order", "pbm"]],
+        "each delivery that is asked for has all policies"
+    );
+    assert!(table.contains("out-of-order"), "{table}");
+    assert_eq!(json["config"]["selectivity"], serde_json::json!([0.01, 0.5, 1.0]));
+    let queries = runs[0]["queries"].as_array().unwrap();
+    let lengths: std::collections::BTreeSet<String> = queries.iter().map(|q| q["selectivity"].to_string()).collect();
+    assert!(lengths.len() > 1, "{queries:?}");
+    let answers =
+        |run: &Value| run["queries"].as_array().unwrap().iter().map(|q| q["rows"].clone()).collect::<Vec<_>>();
+    assert!(runs.iter().all(|run| answers(run) == answers(&runs[0])));
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_leaves_what_is_done() {
@@ -99,9 +121,9 @@ fn ctrl_c_leaves_what_is_done() {
         assert_fails(&output, 130, &["interrupted", "partial"]);
         let written: Value = serde_json::from_slice(&written).unwrap();
         let runs = written["runs"].as_array().unwrap().len();
-        assert!(written["partial"] == true && (1..3000).contains(&runs));
+        assert!(written["partial"] == true && (1..4000).contains(&runs));
         let table = String::from_utf8(output.stdout).unwrap();
-        assert!(table.contains(&format!("partial: {runs} of 3000 runs")), "{table}");
+        assert!(table.contains(&format!("partial: {runs} of 4000 runs")), "{table}");
         return;
     }
     panic!("not one run was done");
@@ -156,7 +178,15 @@ fn the_page_is_complete_in_itself() {
     let html = data.path().join("out.html");
     bench(data.path(), &["--policies", "pbm", "--bandwidth", "local", "--html", html.to_str().unwrap()]);
     let html = fs::read_to_string(html).unwrap();
-    for part in ["Bytes read from storage", "Wall time", "Bytes read over time", "Scans in the table: in-order pbm"] {
+    for part in [
+        "Bytes read from storage",
+        "Wall time",
+        "Bytes read over time",
+        "Scans in the table: in-order pbm",
+        "Scans in the table: out-of-order pbm",
+        "Sharing potential: in-order pbm",
+        "Sharing potential: out-of-order pbm",
+    ] {
         assert!(html.contains(part), "{part}");
     }
     assert!(!html.contains("<script src") && !html.contains("<link"));

@@ -24,6 +24,24 @@ fn stdout(output: &Output) -> String {
 }
 
 #[test]
+fn rows_come_in_the_delivery_that_is_asked_for() {
+    let (data, _) = lineitem();
+    let explained =
+        |args: &[&str]| stdout(&sql(data.path(), &[args, &["-c", "EXPLAIN SELECT l_tax FROM lineitem"]].concat()));
+    assert!(explained(&[]).contains("out-of-order"));
+    assert!(explained(&["--delivery", "in-order"]).contains("in-order"));
+    assert!(!explained(&["--delivery", "stock"]).contains("-order"));
+    let sum = |delivery| {
+        let query = "SELECT count(*), sum(l_quantity), min(l_comment) FROM lineitem";
+        let text = stdout(&sql(data.path(), &["--delivery", delivery, "-c", query]));
+        text.lines().filter(|line| line.contains('|')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(!sum("stock").is_empty());
+    assert_eq!(sum("stock"), sum("in-order"));
+    assert_eq!(sum("stock"), sum("out-of-order"));
+}
+
+#[test]
 fn a_statement_and_what_it_read() {
     let (data, _) = lineitem();
     let twice = "SELECT count(*) AS n, min(l_tax) FROM lineitem WHERE l_tax >= 0";

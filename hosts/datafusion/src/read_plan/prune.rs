@@ -103,6 +103,17 @@ impl<'a> Pruner<'a> {
         Ok(left)
     }
 
+    /// What statistics of row groups leave of `wanted`; counts nothing.
+    pub(super) fn left_by_statistics(
+        &self,
+        file: &PartitionedFile,
+        footer: &Arc<ParquetMetaData>,
+        wanted: ParquetAccessPlan,
+    ) -> Result<ParquetAccessPlan> {
+        let Some((filter, schema)) = self.filter_of_file(file, footer)? else { return Ok(wanted) };
+        Ok(self.by_statistics(&filter, &schema, footer, wanted))
+    }
+
     /// The filter in terms of the columns and types that the file has, and these. Nothing if there
     /// is no filter, or if only the opener can adapt it: the file has times of 96 bits, or the
     /// filter names what is in no file.

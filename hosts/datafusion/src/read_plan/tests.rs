@@ -16,10 +16,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::execution::{stroke_work, strokes};
 use crate::install;
 use crate::progress::Progress;
 use crate::source::PoolScan;
+use crate::strokes::{stroke_work, strokes};
 
 const PAGE: u64 = 4096;
 const ROWS: i64 = 12_000;
@@ -117,7 +117,7 @@ fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<FileScanConfig> {
         return exec
             .data_source()
             .downcast_ref::<PoolScan>()
-            .filter(|scan| scan.is_in_order())
+            .filter(|scan| scan.delivery().is_some())
             .map(|scan| scan.config.clone());
     }
     plan.children().into_iter().find_map(scan_of)

@@ -7,7 +7,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use pagecast::{Pool, PoolOptions, PredictorConfig};
-use pagecast_datafusion::{HostError, install};
+use pagecast_datafusion::{Delivery, HostError, HostOptions, install, install_with};
 
 use crate::data::{Session, numbers, register, write};
 use crate::rows::{Row, rows, run, same_rows};
@@ -17,13 +17,25 @@ const ROWS: i64 = 20_000;
 
 /// A session with a pool and a table `numbers` of two files in `folder`.
 async fn with_numbers(folder: &std::path::Path, partitions: usize) -> (SessionContext, Pool) {
+    delivered(folder, partitions, Delivery::default()).await
+}
+
+const DELIVERIES: [Delivery; 2] = [Delivery::InOrder, Delivery::OutOfOrder];
+
+/// [`with_numbers`], whose row groups are delivered like this, however few there are.
+async fn delivered(folder: &std::path::Path, partitions: usize, delivery: Delivery) -> (SessionContext, Pool) {
     write(&folder.join("0.parquet"), &numbers(0, ROWS / 2), 1000);
     write(&folder.join("1.parquet"), &numbers(ROWS / 2, ROWS / 2), 1000);
     let ctx = Session::plain(partitions).context();
     register(&ctx, "numbers", folder).await;
     let pool = pool(1 << 20);
-    install(&ctx, pool.clone()).unwrap();
+    install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_strokes(1)).unwrap();
     (ctx, pool)
+}
+
+/// Nothing of any scan is left in the pool.
+fn assert_quiet(pool: &Pool) {
+    assert_eq!((pool.scans().len(), pool.unordered_scans().len(), pool.pinned()), (0, 0, 0));
 }
 
 async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
@@ -32,15 +44,17 @@ async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_ends_the_scan_early() {
-    let folder = tempfile::tempdir().unwrap();
-    let (ctx, pool) = with_numbers(folder.path(), 4).await;
-    let all = run(&ctx, "SELECT id, name FROM numbers").await;
-    let whole_table = pool.stats().bytes_requested;
-    let some = run(&ctx, "SELECT id, name FROM numbers LIMIT 700").await;
-    assert_eq!(some.len(), 700);
-    assert!(some.iter().all(|row| all.contains(row)), "a row that is not in the table");
-    assert!(pool.stats().bytes_requested - whole_table < whole_table / 2, "the limit did not stop the scan");
-    assert_eq!(pool.scans().len(), 0);
+    for delivery in DELIVERIES {
+        let folder = tempfile::tempdir().unwrap();
+        let (ctx, pool) = delivered(folder.path(), 4, delivery).await;
+        let all = run(&ctx, "SELECT id, name FROM numbers").await;
+        let whole_table = pool.stats().bytes_requested;
+        let some = run(&ctx, "SELECT id, name FROM numbers LIMIT 700").await;
+        assert_eq!(some.len(), 700);
+        assert!(some.iter().all(|row| all.contains(row)), "a row that is not in the table");
+        assert!(pool.stats().bytes_requested - whole_table < whole_table / 2, "the limit did not stop the scan");
+        assert_quiet(&pool);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,60 +75,71 @@ async fn an_order_that_the_files_have_is_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_query_leaves_no_scan() {
-    let folder = tempfile::tempdir().unwrap();
-    let (ctx, pool) = with_numbers(folder.path(), 1).await;
-    let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
-    let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
-    assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
-    let scans = pool.scans();
-    assert_eq!(scans.len(), 1);
-    assert_eq!(scans[0].length, ROWS as u64);
-    assert!(scans[0].position > 0 && scans[0].position < scans[0].length, "{scans:?}");
-    drop(stream);
-    assert_eq!(pool.scans().len(), 0, "the plan is still there, but nobody reads");
+    for delivery in DELIVERIES {
+        let folder = tempfile::tempdir().unwrap();
+        let (ctx, pool) = delivered(folder.path(), 1, delivery).await;
+        let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
+        let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
+        assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
+        let scans = pool.scans();
+        assert_eq!(scans.len(), 1);
+        let cooperates = delivery == Delivery::OutOfOrder;
+        assert_eq!(scans[0].length == ROWS as u64, !cooperates, "rows in order, else strokes: {scans:?}");
+        assert_eq!(pool.unordered_scans().len(), usize::from(cooperates));
+        assert!(scans[0].position < scans[0].length, "{scans:?}");
+        assert!(cooperates || scans[0].position > 0, "the row group that was read is behind it: {scans:?}");
+        drop(stream);
+        // The plan is still there, but nobody reads.
+        assert_quiet(&pool);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn partitions_are_one_scan_until_the_last_is_dropped() {
-    let folder = tempfile::tempdir().unwrap();
-    let (ctx, pool) = with_numbers(folder.path(), 4).await;
-    let plan = plan(&ctx, "SELECT id FROM numbers WHERE id % 3 = 1").await;
-    let partitions = plan.properties().output_partitioning().partition_count();
-    assert_eq!(partitions, 4);
-    let mut streams: Vec<_> = (0..4).map(|i| plan.execute(i, ctx.task_ctx()).unwrap()).collect();
-    for stream in &mut streams {
-        assert!(stream.next().await.unwrap().is_ok());
+    for delivery in DELIVERIES {
+        let folder = tempfile::tempdir().unwrap();
+        let (ctx, pool) = delivered(folder.path(), 4, delivery).await;
+        let plan = plan(&ctx, "SELECT id FROM numbers WHERE id % 3 = 1").await;
+        let partitions = plan.properties().output_partitioning().partition_count();
+        assert_eq!(partitions, 4);
+        let mut streams: Vec<_> = (0..4).map(|i| plan.execute(i, ctx.task_ctx()).unwrap()).collect();
+        for stream in &mut streams {
+            assert!(stream.next().await.unwrap().is_ok());
+            assert_eq!(pool.scans().len(), 1);
+        }
+        let first = streams.remove(0);
+        drop(first);
         assert_eq!(pool.scans().len(), 1);
+        drop(streams);
+        assert_quiet(&pool);
     }
-    let first = streams.remove(0);
-    drop(first);
-    assert_eq!(pool.scans().len(), 1);
-    drop(streams);
-    assert_eq!(pool.scans().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_gives_its_rows_each_time_it_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let (ctx, pool) = with_numbers(folder.path(), 4).await;
-    let expected = run(&ctx, "SELECT * FROM numbers WHERE id > 5000").await;
-    let plan = plan(&ctx, "SELECT * FROM numbers WHERE id > 5000").await;
-    for _ in 0..3 {
-        let again = rows(&collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap());
-        assert!(same_rows(&expected, &again));
-        assert_eq!(pool.scans().len(), 0);
+    for delivery in DELIVERIES {
+        let folder = tempfile::tempdir().unwrap();
+        let (ctx, pool) = delivered(folder.path(), 4, delivery).await;
+        let expected = run(&ctx, "SELECT * FROM numbers WHERE id > 5000").await;
+        let plan = plan(&ctx, "SELECT * FROM numbers WHERE id > 5000").await;
+        for _ in 0..3 {
+            let again = rows(&collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap());
+            assert!(same_rows(&expected, &again));
+            assert_quiet(&pool);
+        }
+        let reset = datafusion::physical_plan::execution_plan::reset_plan_states(plan).unwrap();
+        assert!(same_rows(&expected, &rows(&collect(reset, ctx.task_ctx()).await.unwrap())));
     }
-    let reset = datafusion::physical_plan::execution_plan::reset_plan_states(plan).unwrap();
-    assert!(same_rows(&expected, &rows(&collect(reset, ctx.task_ctx()).await.unwrap())));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_changes_fails_the_query_by_name() {
     let half = |content: &[u8]| content[..content.len() / 2].to_vec();
     let same_size = |content: &[u8]| content.iter().map(|byte| byte ^ 1).collect();
-    for change in [half as fn(&[u8]) -> Vec<u8>, same_size] {
+    let changes = [half as fn(&[u8]) -> Vec<u8>, same_size];
+    for (change, delivery) in changes.into_iter().flat_map(|change| DELIVERIES.map(|delivery| (change, delivery))) {
         let folder = tempfile::tempdir().unwrap();
-        let (ctx, pool) = with_numbers(folder.path(), 1).await;
+        let (ctx, pool) = delivered(folder.path(), 1, delivery).await;
         let plan = plan(&ctx, "SELECT id, name FROM numbers").await;
         let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
         assert!(stream.next().await.unwrap().is_ok());
@@ -131,7 +156,7 @@ async fn a_file_that_changes_fails_the_query_by_name() {
         assert!(error.contains("1.parquet") && error.contains("changed"), "{error}");
         assert!(!error.contains('\n'), "{error}");
         drop(stream);
-        assert_eq!(pool.scans().len(), 0);
+        assert_quiet(&pool);
     }
 }
 
@@ -153,13 +178,23 @@ async fn explain_shows_the_delivery_and_the_pool() {
     let (ctx, pool) = with_numbers(folder.path(), 2).await;
     let text = |rows: Vec<Row>| format!("{rows:?}");
     let plan = text(run(&ctx, "EXPLAIN SELECT sum(id) FROM numbers").await);
-    assert!(plan.contains("delivery=in-order"), "{plan}");
+    assert!(plan.contains("delivery=out-of-order"), "{plan}");
     assert_eq!(pool.stats().bytes_requested, 0, "EXPLAIN read data");
     let analyzed = text(run(&ctx, "EXPLAIN ANALYZE SELECT sum(id) FROM numbers WHERE id >= 3000").await);
-    for figure in ["pool_pages=", "pool_hits=", "pool_bytes_requested=", "pool_bytes_read=", "pool_bytes_planned="] {
+    for figure in [
+        "pool_pages=",
+        "pool_hits=",
+        "pool_bytes_requested=",
+        "pool_bytes_read=",
+        "pool_bytes_planned=",
+        "pool_strokes=",
+    ] {
         assert!(analyzed.contains(figure), "{figure} is not in {analyzed}");
-        assert!(figure == "pool_hits=" || !analyzed.contains(&format!("{figure}0,")), "{figure}0 in {analyzed}");
+        // What the pool brings for scans that cooperate, none of them has read.
+        let may_be_none = ["pool_hits=", "pool_bytes_read="].contains(&figure);
+        assert!(may_be_none || !analyzed.contains(&format!("{figure}0,")), "{figure}0 in {analyzed}");
     }
+    assert!(analyzed.contains("pool_strokes_shared=0"), "{analyzed}");
     assert!(analyzed.contains("output_rows=17.00 K"), "{analyzed}");
     assert!(analyzed.contains("row_groups_pruned_statistics=20 total → 17 matched"), "{analyzed}");
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod data;
+mod delivery;
 mod faults;
 mod lifecycle;
 mod order;

@@ -45,7 +45,9 @@ async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec
     for number in 1..=22 {
         results.push(run(&ctx, &query(number)).await);
         if let Some(host) = &host {
-            assert_eq!(host.pool().scans().len(), 0, "query {number} left a scan behind");
+            let pool = host.pool();
+            let left = (pool.scans().len(), pool.unordered_scans().len(), pool.pinned());
+            assert_eq!(left, (0, 0, 0), "scans, members and pins that query {number} left behind");
         }
     }
     results
@@ -61,7 +63,7 @@ async fn expected() -> &'static [Vec<Row>] {
 async fn check(session: Session, memory: u64, delivery: Delivery) {
     let expected = expected().await;
     let pool = pool(memory);
-    let options = HostOptions { delivery, ..HostOptions::default() };
+    let options = HostOptions::default().delivery(delivery).least_strokes(1);
     let results = all_queries(session, Some((pool.clone(), options))).await;
     for (i, (expected, result)) in expected.iter().zip(&results).enumerate() {
         let what = format!("query {} with {session:?}, {delivery:?}, pool of {memory} bytes", i + 1);
@@ -69,7 +71,10 @@ async fn check(session: Session, memory: u64, delivery: Delivery) {
         assert!(same_rows(expected, result), "{what}: other rows\n{expected:?}\n{result:?}");
         assert!(same_order(expected, result, ORDERED_BY[i]), "{what}: other order\n{expected:?}\n{result:?}");
     }
-    assert!(pool.stats().bytes_read > 0, "the queries did not read through the pool");
+    let stats = pool.stats();
+    assert!(stats.bytes_read > 0, "the queries did not read through the pool");
+    assert_eq!(stats.strokes > 0, delivery == Delivery::OutOfOrder, "{delivery:?}: {stats:?}");
+    assert_eq!(stats.strokes, stats.strokes_consumed + stats.strokes_returned, "{delivery:?}: {stats:?}");
 }
 
 const TINY: u64 = 1 << 20;
@@ -98,6 +103,31 @@ async fn in_order_without_pruning() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_order_with_filters_while_decoding() {
     check(Session { pushdown: true, ..Session::plain(4) }, TINY, Delivery::InOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_order_from_an_ample_pool() {
+    check(Session::plain(4), AMPLE, Delivery::OutOfOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_order_from_a_tiny_pool() {
+    check(Session::plain(4), TINY, Delivery::OutOfOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_order_in_one_partition() {
+    check(Session::plain(1), TINY, Delivery::OutOfOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_order_without_pruning() {
+    check(Session { pruning: false, ..Session::plain(4) }, AMPLE, Delivery::OutOfOrder).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_order_with_filters_while_decoding() {
+    check(Session { pushdown: true, ..Session::plain(4) }, TINY, Delivery::OutOfOrder).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

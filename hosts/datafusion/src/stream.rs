@@ -1,0 +1,123 @@
+//! A partition's stream: one stroke after the other, whoever hands them out.
+//!
+//! DataFusion's own stream takes files from a queue that is closed before it starts. Which stroke
+//! comes next is not known by then: so its stream gets one file, which stands for all strokes, and
+//! what opens it is the loop here. What DataFusion's stream does is left to it: it counts a limit
+//! over all strokes, and keeps the metrics. The opener of Parquet files is made once for a
+//! partition and opens every stroke.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileOpenFuture, FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource, FileStreamBuilder,
+};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::coop::cooperative;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::ObjectStore;
+
+use crate::strokes::{Handed, Strokes};
+
+type Batches = BoxStream<'static, Result<datafusion::arrow::record_batch::RecordBatch>>;
+
+/// The stream of one partition of `config`, which reads what `strokes` hands out.
+pub(crate) fn open(
+    config: &FileScanConfig,
+    partition: usize,
+    context: &Arc<TaskContext>,
+    strokes: Arc<Strokes>,
+) -> Result<SendableRecordBatchStream> {
+    let batch_size = config.batch_size.unwrap_or_else(|| context.session_config().batch_size());
+    let source = config.file_source().with_batch_size(batch_size);
+    let all = FileGroup::new(vec![PartitionedFile::new("all strokes", 0)]);
+    let groups = vec![all; config.file_groups.len()];
+    let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
+    let store = context.runtime_env().object_store(&config.object_store_url)?;
+    let metrics = source.metrics().clone();
+    let loop_of = Loop { source, store, config: config.clone(), partition, strokes };
+    let stream = FileStreamBuilder::new(&config)
+        .with_partition(partition)
+        .with_file_opener(Arc::new(loop_of))
+        .with_metrics(&metrics)
+        .build()?;
+    Ok(Box::pin(cooperative(stream)))
+}
+
+/// Opens the file that stands for all strokes.
+struct Loop {
+    source: Arc<dyn FileSource>,
+    store: Arc<dyn ObjectStore>,
+    config: FileScanConfig,
+    partition: usize,
+    strokes: Arc<Strokes>,
+}
+
+impl FileOpener for Loop {
+    fn open(&self, _all: PartitionedFile) -> Result<FileOpenFuture> {
+        let opener = self.source.create_morselizer(Arc::clone(&self.store), &self.config, self.partition)?;
+        let open = move |file: PartitionedFile| {
+            let planner = opener.plan_file(file);
+            async move {
+                let (mut planners, mut morsels) = (VecDeque::from([planner?]), Vec::new());
+                while let Some(planner) = planners.pop_front() {
+                    let Some(mut plan) = planner.plan()? else { continue };
+                    morsels.extend(plan.take_morsels());
+                    planners.extend(plan.take_ready_planners());
+                    if let Some(reading) = plan.take_pending_planner() {
+                        planners.push_back(reading.await?);
+                    }
+                }
+                Ok(stream::iter(morsels).flat_map(|morsel| morsel.into_stream()).boxed())
+            }
+            .boxed()
+        };
+        let state = State { open, strokes: Arc::clone(&self.strokes), current: None };
+        let batches = stream::try_unfold(state, |mut state| async move {
+            let next = state.next().await?;
+            Ok(next.map(|batch| (batch, state)))
+        });
+        Ok(futures::future::ready(Ok(batches.boxed())).boxed())
+    }
+}
+
+impl fmt::Debug for Loop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loop").field("partition", &self.partition).finish_non_exhaustive()
+    }
+}
+
+/// Where the loop is. Dropped with the stream, which gives back a stroke of which nothing was
+/// delivered.
+struct State<F> {
+    open: F,
+    strokes: Arc<Strokes>,
+    current: Option<(Batches, Handed)>,
+}
+
+impl<F> State<F>
+where
+    F: Fn(PartitionedFile) -> BoxFuture<'static, Result<Batches>>,
+{
+    async fn next(&mut self) -> Result<Option<datafusion::arrow::record_batch::RecordBatch>> {
+        loop {
+            if let Some((batches, handed)) = &mut self.current {
+                let batch = batches.try_next().await?;
+                handed.delivered();
+                if batch.is_some() {
+                    return Ok(batch);
+                }
+                self.current = None;
+            }
+            let Some((file, handed)) = self.strokes.next().await else { return Ok(None) };
+            // `handed` is dropped here if the opening fails or is given up.
+            let batches = (self.open)(file).await?;
+            self.current = Some((batches, handed));
+        }
+    }
+}

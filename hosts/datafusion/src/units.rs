@@ -1,0 +1,102 @@
+//! How a file is cut for scans that cooperate.
+//!
+//! A unit is a row group, or several small ones that are neighbours. Where units begin and end is
+//! decided by the file's footer alone, whatever columns and row groups a scan reads: so all scans
+//! of a file have the same units. What one scan reads of a unit is a stroke.
+
+use std::ops::Range;
+
+use pagecast::Unit;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use crate::read_plan::{PlannedFile, PlannedRowGroup, ReadPlan};
+
+/// A unit takes row groups until it has as many pages as these, all columns together: 1 MiB with
+/// pages of 64 KiB.
+const LEAST_PAGES: u64 = 16;
+
+/// What a scan reads of a unit.
+#[derive(Debug)]
+pub(crate) struct UnitRead {
+    /// The file's number in the plan.
+    pub(crate) file: usize,
+    pub(crate) unit: Unit,
+    /// The row groups that pruning left, in their order.
+    pub(crate) row_groups: Vec<PlannedRowGroup>,
+    /// Bit `i` is block `unit.first + i`: the blocks of the planned bytes.
+    pub(crate) need: Vec<u64>,
+}
+
+/// What `plan` reads, unit by unit.
+pub(crate) fn cut(plan: &mut ReadPlan, page_size: u64) -> Vec<UnitRead> {
+    let mut reads: Vec<UnitRead> = Vec::new();
+    for number in 0..plan.files.len() {
+        let (before, rest) = plan.files.split_at_mut(number);
+        let file = &mut rest[0];
+        // DataFusion splits a file among partitions by ranges of its bytes. A unit where two ranges
+        // meet is one stroke all the same.
+        let continues = before.last().is_some_and(|before| file.continues(before));
+        let units = units(&file.footer, page_size);
+        let mut row_groups = std::mem::take(&mut file.row_groups).into_iter().peekable();
+        for (members, blocks) in units {
+            let read: Vec<_> =
+                std::iter::from_fn(|| row_groups.next_if(|planned| members.contains(&planned.number))).collect();
+            if read.is_empty() {
+                continue;
+            }
+            let unit = Unit { relation: file.relation.id(), first: blocks.start, blocks: blocks.end - blocks.start };
+            match reads.last_mut() {
+                Some(last) if continues && last.unit == unit => last.row_groups.extend(read),
+                _ => reads.push(UnitRead { file: number, unit, row_groups: read, need: Vec::new() }),
+            }
+        }
+    }
+    for read in &mut reads {
+        read.need = need(read.unit, &read.row_groups, page_size);
+    }
+    reads
+}
+
+/// The units of a file: their row groups, and the blocks from the first to the last of these.
+fn units(footer: &ParquetMetaData, page_size: u64) -> Vec<(Range<usize>, Range<u32>)> {
+    let (mut units, mut first, mut bytes, mut span) = (Vec::new(), 0, 0, u64::MAX..0);
+    for (number, row_group) in footer.row_groups().iter().enumerate() {
+        let of_group = byte_span(row_group);
+        bytes += row_group.compressed_size().max(0) as u64;
+        span = span.start.min(of_group.start)..span.end.max(of_group.end);
+        if bytes >= LEAST_PAGES * page_size || number + 1 == footer.num_row_groups() {
+            units.push((first..number + 1, (span.start / page_size) as u32..span.end.div_ceil(page_size) as u32));
+            (first, bytes, span) = (number + 1, 0, u64::MAX..0);
+        }
+    }
+    units
+}
+
+/// From the first byte of a row group's columns to the last. The footer was checked to lie inside
+/// the file.
+fn byte_span(row_group: &RowGroupMetaData) -> Range<u64> {
+    let ranges = row_group.columns().iter().map(|column| column.byte_range());
+    let span = ranges.fold(u64::MAX..0, |span, (start, len)| span.start.min(start)..span.end.max(start + len));
+    if span.start > span.end { 0..0 } else { span }
+}
+
+fn need(unit: Unit, row_groups: &[PlannedRowGroup], page_size: u64) -> Vec<u64> {
+    let mut need = vec![0; unit.blocks.div_ceil(64) as usize];
+    for range in row_groups.iter().flat_map(|planned| &planned.bytes).filter(|range| !range.is_empty()) {
+        for block in range.start / page_size..range.end.div_ceil(page_size) {
+            let bit = block - u64::from(unit.first);
+            need[bit as usize / 64] |= 1 << (bit % 64);
+        }
+    }
+    need
+}
+
+impl PlannedFile {
+    /// Whether this is the part of the same file that follows `before`.
+    fn continues(&self, before: &Self) -> bool {
+        let (Some(range), Some(earlier)) = (&self.file.range, &before.file.range) else { return false };
+        self.relation.id() == before.relation.id()
+            && self.file.partition_values == before.file.partition_values
+            && earlier.end == range.start
+    }
+}
