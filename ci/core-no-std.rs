@@ -5,7 +5,7 @@
 
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
-use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Options, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Stroke, Take, Unit};
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
 use pagecast_core::steering::{Candidate, Uses, choose, pass};
@@ -17,7 +17,7 @@ static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 fn cooperates(scans: u32) -> bool {
     let config = CooperationConfig { scans: 2 * scans, units: 2, words: 120 };
     let Ok(mut manager) = Cooperation::format(&MEMORY[..], config) else { return false };
-    manager.set_options(Options { loading: Loading::Manager { outstanding: scans }, ..manager.options() });
+    manager.set_loading(Loading::Manager { outstanding: scans });
     let unit = |first| Unit { relation: RelationId(1), first, blocks: 8 };
     let strokes = [Stroke { unit: unit(0), need: &[0b1111] }, Stroke { unit: unit(7), need: &[0b1] }];
     let Ok(long) = manager.register(&strokes, scans, 0, |_| false) else { return false };
@@ -50,7 +50,7 @@ fn cooperates(scans: u32) -> bool {
     if manager.take(long, 4) != Take::Wait || manager.take(short, 4) == Take::Wait {
         return false;
     }
-    manager.consumed(short, 0, 5);
+    manager.consumed(short, 0);
     manager.finish(long);
     manager.finish(short);
     let mut members = 0;

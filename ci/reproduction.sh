@@ -36,6 +36,8 @@ statistics="pbm-published(frequency=max,fallback=lru)"
 all="clock,pbm-pq,pbm-paper,$bulk,pbm(history=off),pbm"
 mixed="clock,pbm-pq,pbm-paper,$statistics,pbm(history=off),pbm"
 table='pages=8000'
+# The thesis' manager loads one chunk at a time.
+thesis='unordered(outstanding=1)'
 
 for figure in $figures; do
     case $figure in
@@ -107,10 +109,10 @@ for figure in $figures; do
     # Table 6.1, and Figure 6.1 in its report. Two pages of each column are read ahead; with 24 the
     # figures of delivery in order are the thesis' own.
     2011-6.1)
-        closed 2011-6.1 64 'ordered,ordered(ahead=24),unordered,unordered(workers=2)' 'lru,pbm,pbm-pq(version=2011)' \
-            40% speeds
+        closed 2011-6.1 64 "ordered,ordered(ahead=24),$thesis,unordered(outstanding=1,workers=2)" \
+            'lru,pbm,pbm-pq(version=2011)' 40% speeds
         ;;
-    2011-6.2) closed 2011-6.2 16 ordered,unordered,opportunistic lru,pbm 20%,40%,60%,80%,100% speeds ;;
+    2011-6.2) closed 2011-6.2 16 "ordered,$thesis,opportunistic" lru,pbm 20%,40%,60%,80%,100% speeds ;;
     2011-6.3)
         workloads=()
         for speeds in F FS FFS; do
@@ -118,7 +120,7 @@ for figure in $figures; do
                 workloads+=("speeds(speeds=$speeds,sizes=$sizes)")
             done
         done
-        closed 2011-6.3 16 ordered,unordered lru,pbm 40% "${workloads[@]}"
+        closed 2011-6.3 16 "ordered,$thesis" lru,pbm 40% "${workloads[@]}"
         ;;
     2011-6.4)
         workloads=()
@@ -127,20 +129,19 @@ for figure in $figures; do
                 workloads+=("speeds(speeds=F,sizes=$size,streams=$streams)")
             done
         done
-        closed 2011-6.4 16 ordered,unordered,opportunistic lru,pbm 40% "${workloads[@]}"
+        closed 2011-6.4 16 "ordered,$thesis,opportunistic" lru,pbm 40% "${workloads[@]}"
         ;;
     # Table 6.2 and Figure 6.5.
     2011-columns)
-        closed 2011-columns 16 ordered,unordered lru,pbm 40% 'columns(sets=ABC)' 'columns(sets=ABC+DEF)' \
+        closed 2011-columns 16 "ordered,$thesis" lru,pbm 40% 'columns(sets=ABC)' 'columns(sets=ABC+DEF)' \
             'columns(sets=ABC+BCD)' 'columns(sets=ABC+BCD+CDE)' 'columns(sets=ABC+BCD+CDE+DEF)'
         ;;
     # Figure 7.3 in its main point: little is shared where ten streams read ten tables.
-    2011-7.3) closed 2011-7.3 16 ordered,unordered lru,pbm 10%,20%,40%,60%,80%,100% 'speeds(streams=10,tables=10,units=24)' ;;
+    2011-7.3) closed 2011-7.3 16 "ordered,$thesis" lru,pbm 10%,20%,40%,60%,80%,100% 'speeds(streams=10,tables=10,units=24)' ;;
     2011-variants)
-        variants=$(printf 'unordered(outstanding=%s),' 2 4)$(printf 'unordered(starved=%s),' 1 4)
-        variants+=$(printf 'unordered(least=%s),' 4 30)
-        variants+='unordered(workers=4),static(scans=4),opportunistic,opportunistic(workers=4)'
-        closed 2011-variants 16 "ordered,unordered,$variants" pbm 40% speeds 'columns(sets=ABC+BCD+CDE+DEF)'
+        variants=$(printf 'unordered(outstanding=%s),' 1 2 4)$(printf 'unordered(outstanding=1,least=%s),' 4 30)
+        variants+='unordered(outstanding=1,workers=4),static(outstanding=1,scans=4)'
+        closed 2011-variants 16 "ordered,$variants,opportunistic,opportunistic(workers=4)" pbm 40% speeds 'columns(sets=ABC+BCD+CDE+DEF)'
         ;;
     *)
         echo "$0: no figure \`$figure\`" >&2

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Options, Stroke, Take, Unit,
+    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Stroke, Take, Unit,
 };
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn short_scans_come_first_and_waiting_counts() {
     // A load takes 10 ticks.
     bring(&mut manager, &first, 10);
     assert_eq!(stroke(manager.take(short, 10)), 0);
-    manager.consumed(short, 0, 10);
+    manager.consumed(short, 0);
     assert_eq!(manager.take(short, 10), Take::Wait);
     // Two strokes left against eight, and it waits for long, too.
     let second = manager.next_load(130).unwrap();
@@ -81,7 +81,7 @@ fn short_scans_come_first_and_waiting_counts() {
     bring(&mut manager, &second, 140);
     manager.wake(|id| assert_eq!(id, short));
     assert_eq!(stroke(manager.take(short, 140)), 1);
-    manager.consumed(short, 1, 150);
+    manager.consumed(short, 1);
     assert_eq!(manager.take(short, 150), Take::Wait);
     // One left against eight. The other has waited for 15 loads more, 7.5 for each scan.
     assert_eq!(manager.next_load(150).unwrap().member, long);
@@ -149,9 +149,22 @@ fn a_border_block_counts_for_both_its_units() {
 }
 
 #[test]
+fn two_loads_are_under_way_at_a_time_if_nothing_else_is_said() {
+    let mut manager = manager();
+    register(&mut manager, 0..4, A, 2);
+    let loads = [(); 2].map(|()| manager.next_load(0).unwrap());
+    assert_eq!(manager.next_load(0), None);
+    manager.set_loading(Loading::Manager { outstanding: 1 });
+    bring(&mut manager, &loads[0], 1);
+    assert_eq!(manager.next_load(1), None, "one is under way");
+    bring(&mut manager, &loads[1], 1);
+    assert!(manager.next_load(1).is_some() && manager.next_load(1).is_none());
+}
+
+#[test]
 fn scans_that_load_for_themselves_read_different_units_while_they_can() {
     let mut manager = manager();
-    manager.set_options(Options { loading: Loading::Opportunistic, ..Options::default() });
+    manager.set_loading(Loading::Opportunistic);
     let scans = [(); 3].map(|()| register(&mut manager, 0..2, A, 1));
     assert_eq!(scans.map(|scan| stroke(manager.take(scan, 0))), [0, 1, 0]);
     assert_eq!(manager.next_load(0), None);
@@ -171,7 +184,7 @@ fn the_end_waits_for_what_may_be_given_back() {
     (0..2).for_each(|number| arrive(&mut manager, number, A));
     assert_eq!((stroke(manager.take(scan, 0)), stroke(manager.take(scan, 0))), (0, 1));
     assert_eq!(manager.take(scan, 0), Take::Wait);
-    manager.consumed(scan, 0, 0);
+    manager.consumed(scan, 0);
     manager.wake(|_| panic!("one is still out"));
     manager.give_back(scan, 1);
     let mut woken = 0;
@@ -194,8 +207,8 @@ fn processes_share_the_memory_under_one_lock() {
         memory
     };
     let mut other = Cooperation::attach(memory).unwrap();
-    one.set_options(Options { loading: Loading::Manager { outstanding: 2 }, starved: 3 });
-    assert_eq!(other.options(), one.options());
+    one.set_loading(Loading::Manager { outstanding: 3 });
+    assert_eq!(other.loading(), Loading::Manager { outstanding: 3 });
     let (here, there) = (register(&mut one, 0..4, A, 1), register(&mut other, 0..4, A, 1));
     let load = one.next_load(0).unwrap();
     bring(&mut other, &load, 1);

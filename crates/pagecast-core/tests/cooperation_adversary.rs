@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, Options, Refusal, Stroke, StrokeFault, Take, Unit,
+    Cooperation, CooperationConfig, Load, Loading, MemberId, Refusal, Stroke, StrokeFault, Take, Unit,
 };
 use pagecast_core::predictor::FormatError;
 use pagecast_core::random::Random;
@@ -45,7 +45,7 @@ fn call(
             if let Take::Stroke { stroke, .. } = manager.take(member, now) {
                 match random.below(3) {
                     0 => manager.give_back(member, stroke),
-                    1 => manager.consumed(member, stroke, now),
+                    1 => manager.consumed(member, stroke),
                     _ => {}
                 }
                 return true;
@@ -69,7 +69,7 @@ fn call(
                 0 => Loading::Opportunistic,
                 outstanding => Loading::Manager { outstanding },
             };
-            manager.set_options(Options { loading, starved: random.next() as u32 });
+            manager.set_loading(loading);
         }
     }
     false

@@ -8,7 +8,7 @@ mod seeded;
 
 use cooperation_naive::{Naive, State};
 use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Options, Refusal, Stroke, Take, Unit,
+    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Refusal, Stroke, Take, Unit,
 };
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use proptest::collection::vec;
@@ -44,7 +44,7 @@ enum Step {
     Left { unit: u32, block: u32 },
     LeftAny { page: usize },
     Wake,
-    Options { loading: u32, starved: u32 },
+    SetLoading { outstanding: u32 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -65,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u32..13, 0u32..130).prop_map(|(unit, block)| Step::Left { unit, block }),
         3 => (0usize..1000).prop_map(|page| Step::LeftAny { page }),
         3 => Just(Step::Wake),
-        1 => (0u32..4, 0u32..4).prop_map(|(loading, starved)| Step::Options { loading, starved }),
+        1 => (0u32..4).prop_map(|outstanding| Step::SetLoading { outstanding }),
     ]
 }
 
@@ -107,7 +107,7 @@ impl Pair {
                 // Sometimes one that is not out, which changes nothing.
                 let stroke = numbers.get(*out).copied().unwrap_or(*out) as u32;
                 match consumed {
-                    true => self.manager.consumed(id, stroke, self.now),
+                    true => self.manager.consumed(id, stroke),
                     false => self.manager.give_back(id, stroke),
                 }
                 self.naive.end_stroke(id, stroke, *consumed);
@@ -164,14 +164,13 @@ impl Pair {
                 self.manager.wake(|id| woken.push(id));
                 assert_eq!(woken, self.naive.wake());
             }
-            Step::Options { loading, starved } => {
-                let loading = match loading {
+            Step::SetLoading { outstanding } => {
+                let loading = match outstanding {
                     0 => Loading::Opportunistic,
                     &outstanding => Loading::Manager { outstanding },
                 };
-                let options = Options { loading, starved: *starved };
-                self.manager.set_options(options);
-                self.naive.options = options;
+                self.manager.set_loading(loading);
+                self.naive.loading = loading;
             }
         }
         self.check();
@@ -267,8 +266,8 @@ fn every_answer_is_that_of_the_naive_version() {
 fn every_answer_with_room_for_all() {
     seeded::check(80, &vec(step(), 1..150), |steps| {
         let mut pair = Pair::new(CooperationConfig { words: 100_000, ..CONFIG });
-        pair.manager.set_options(Options { loading: Loading::Manager { outstanding: 3 }, ..Options::default() });
-        pair.naive.options = pair.manager.options();
+        pair.manager.set_loading(Loading::Manager { outstanding: 3 });
+        pair.naive.loading = pair.manager.loading();
         run(pair, &steps)
     });
 }
@@ -286,7 +285,7 @@ fn a_stale_name_and_a_number_too_high_change_nothing() {
     pair.manager.remove(old, 0);
     pair.manager.finish(old);
     pair.manager.finish(MemberId::NOBODY);
-    pair.manager.consumed(pair.ids[1], 9, 0);
+    pair.manager.consumed(pair.ids[1], 9);
     pair.manager.remove(pair.ids[1], u32::MAX);
     pair.check();
 }

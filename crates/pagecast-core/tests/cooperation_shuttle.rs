@@ -10,9 +10,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::cooperation::mistake::{self, Mistake};
-use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, Options, Stroke, Take, Unit,
-};
+use pagecast_core::cooperation::{Cooperation, CooperationConfig, Load, Loading, MemberId, Stroke, Take, Unit};
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
@@ -63,11 +61,11 @@ fn pages(stroke: u32, need: u64) -> impl Iterator<Item = PageId> {
 }
 
 impl Host {
-    fn new(capacity: usize, options: Options) -> Arc<Self> {
+    fn new(capacity: usize, loading: Loading) -> Arc<Self> {
         let config = CooperationConfig { scans: 3, units: 3, words: 200 };
         let memory: Vec<AtomicU64> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let mut manager = Cooperation::format(memory, config).unwrap();
-        manager.set_options(options);
+        manager.set_loading(loading);
         let shared = Shared {
             manager,
             pool: BTreeSet::new(),
@@ -150,7 +148,7 @@ impl Host {
                 guard.manager.give_back(id, number);
             } else {
                 stage(&mut guard, Stage::Held, Stage::Consumed);
-                guard.manager.consumed(id, number, 0);
+                guard.manager.consumed(id, number);
             }
             drop(guard);
             self.follow_up();
@@ -208,8 +206,8 @@ impl Host {
     }
 }
 
-fn manager(outstanding: u32) -> Options {
-    Options { loading: Loading::Manager { outstanding }, ..Options::default() }
+fn manager(outstanding: u32) -> Loading {
+    Loading::Manager { outstanding }
 }
 
 /// Two workers of one scan and one of another, a device, and room for all.
@@ -242,7 +240,7 @@ fn with_two_frames() {
 }
 
 fn each_for_itself() {
-    all_is_read_once(&Host::new(10, Options { loading: Loading::Opportunistic, ..Options::default() }));
+    all_is_read_once(&Host::new(10, Loading::Opportunistic));
 }
 
 /// A scan ends while a load for it may be under way; another goes on.

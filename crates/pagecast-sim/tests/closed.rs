@@ -63,7 +63,7 @@ fn the_smallest_example() {
 const DELIVERIES: [&str; 6] = [
     "ordered",
     "unordered",
-    "unordered(workers=3,starved=1)",
+    "unordered(outstanding=1,workers=3)",
     "unordered(outstanding=4,least=5)",
     "opportunistic(workers=2)",
     "static(scans=3)",

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use pagecast_core::RelationId;
-use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, MemberId, Options, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, MemberId, Stroke, Take, Unit};
 use pagecast_core::random::Random;
 
 use super::costs::counted;
@@ -70,7 +70,7 @@ impl Bench {
         let (mut spent, mut random) = (0, Random::new(5));
         let loading =
             if kind.starts_with("take") { Loading::Opportunistic } else { Loading::Manager { outstanding: 1 } };
-        self.manager.set_options(Options { loading, ..Options::default() });
+        self.manager.set_loading(loading);
         for now in 0..u64::from(count) {
             let member = self.members[random.below(SCANS) as usize];
             if kind.starts_with("take") {

@@ -1,7 +1,7 @@
 //! Where everything lies in the memory.
 //!
 //! ```text
-//! header   24 words   magic, configuration, options, free lists, counts of loads
+//! header   24 words   magic, configuration, who loads, free lists, counts of loads
 //! sets     4 each     of members: registered, waiting, starved, to be served; 64 members a word
 //! buckets  1 each     by hash of a relation and 64 of its blocks: a chain of nodes of units
 //! members  8 each     see members.rs
@@ -34,21 +34,19 @@ pub(super) mod header {
     pub(in super::super) const FREE_MEMBER: usize = 3;
     pub(in super::super) const FREE_UNIT: usize = 4;
     pub(in super::super) const FREE_ARENA: usize = 5;
-    /// `starved` and `outstanding` of the options.
-    pub(in super::super) const STARVED_OUTSTANDING: usize = 6;
-    /// Who loads.
-    pub(in super::super) const LOADING: usize = 7;
+    /// Who loads: 0 for each scan for itself, else how many loads the manager has at a time.
+    pub(in super::super) const LOADING: usize = 6;
     /// f64 bits: ticks from a load's choice to its end, smoothed; 0 before the first.
-    pub(in super::super) const LOAD_TICKS: usize = 8;
+    pub(in super::super) const LOAD_TICKS: usize = 7;
     /// The number of the latest load.
-    pub(in super::super) const LOADS: usize = 9;
+    pub(in super::super) const LOADS: usize = 8;
     /// Loads under way.
-    pub(in super::super) const UNDER_WAY: usize = 10;
+    pub(in super::super) const UNDER_WAY: usize = 9;
     /// Registered scans, and units in use.
-    pub(in super::super) const MEMBERS_UNITS: usize = 11;
-    pub(in super::super) const REFUSED: usize = 12;
+    pub(in super::super) const MEMBERS_UNITS: usize = 10;
+    pub(in super::super) const REFUSED: usize = 11;
     /// Words of the arena in use.
-    pub(in super::super) const USED: usize = 13;
+    pub(in super::super) const USED: usize = 12;
 }
 
 /// How much a manager can hold. All of its memory is taken at the start and never grows.

@@ -9,9 +9,9 @@ use crate::{PageId, Tick};
 
 impl<'a> State<'a> {
     pub(super) fn next_load(self, now: Tick) -> Option<Load> {
-        let Loading::Manager { outstanding } = self.options().loading else { return None };
+        let Loading::Manager { outstanding } = self.loading() else { return None };
         let under_way = self.loads();
-        if under_way >= outstanding.max(1) {
+        if under_way >= outstanding {
             return None;
         }
         let (member, stroke) = self.choose_load(now)?;
@@ -29,18 +29,18 @@ impl<'a> State<'a> {
     }
 
     /// The unit of a load that is under way.
-    fn loading(self, load: &Load) -> Option<UnitRecord<'a>> {
+    fn unit_of(self, load: &Load) -> Option<UnitRecord<'a>> {
         self.unit(load.unit).filter(|unit| load.sequence != 0 && unit.load() == load.sequence)
     }
 
     pub(super) fn pages(self, load: &Load, page: impl FnMut(PageId)) {
-        let Some(unit) = self.loading(load) else { return };
+        let Some(unit) = self.unit_of(load) else { return };
         let missing = unit.wanted().words().zip(unit.resident().words()).map(|(wanted, resident)| wanted & !resident);
         numbers(missing).map(|index| unit.page(index)).for_each(page);
     }
 
     pub(super) fn loaded(self, load: &Load, now: Tick) {
-        let Some(unit) = self.loading(load) else { return };
+        let Some(unit) = self.unit_of(load) else { return };
         unit.set_load(0);
         let member = self.member(load.member);
         if !(mistaken!(EndedLoadStays) && member.is_none()) {

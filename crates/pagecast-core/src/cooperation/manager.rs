@@ -5,7 +5,7 @@ use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{Member, stretch_words};
 use super::state::{State, mistaken};
 use super::{
-    CooperationConfig, FormatError, Load, MemberId, MemberView, Options, Refusal, Stroke, StrokeFault, Take, Usage,
+    CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, Usage,
 };
 use crate::sync::atomic::{AtomicU64, Ordering::Release};
 use crate::words::{NIL, Words, join};
@@ -46,7 +46,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         }
         state.free_all_units();
         state.clear_arena();
-        state.set_options(Options::default());
+        state.set_loading(Loading::default());
         // Release: pairs with the Acquire in `Layout::read`.
         words.store(header::MAGIC, MAGIC, Release);
         Ok(manager)
@@ -70,15 +70,15 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         self.layout.config
     }
 
-    /// How it works, for all processes that share the memory.
-    pub fn options(&self) -> Options {
-        self.state().options()
+    /// Who loads, for all processes that share the memory.
+    pub fn loading(&self) -> Loading {
+        self.state().loading()
     }
 
-    /// Sets how it works from here on.
-    pub fn set_options(&mut self, options: Options) {
+    /// Sets who loads from here on.
+    pub fn set_loading(&mut self, loading: Loading) {
         let state = self.state();
-        state.set_options(options);
+        state.set_loading(loading);
         state.registered().iter().filter_map(|slot| state.slot(slot)).for_each(Member::refresh);
     }
 
@@ -183,7 +183,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
 
     /// A stroke that was handed out has been read. Each one handed out is told once, here or to
     /// [`give_back`](Self::give_back).
-    pub fn consumed(&mut self, member: MemberId, stroke: u32, _now: Tick) {
+    pub fn consumed(&mut self, member: MemberId, stroke: u32) {
         self.end_stroke(member, stroke, true);
     }
 

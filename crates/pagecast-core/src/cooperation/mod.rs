@@ -27,10 +27,10 @@
 //! Deviations, and why:
 //! * The thesis loads one chunk at a time in a thread of its own. Here the host carries loads out,
 //!   several if it likes; each under way counts as an available stroke of the scan it is for.
-//! * Starved is below `starved` available strokes for each worker, or all that are left: else a
-//!   scan with its last chunk cached would be chosen for ever (A3). Scans for which nothing can be
-//!   loaded are passed (A1). A worker looks again when woken (A5). A stroke without pages is always
-//!   ready (A8).
+//! * Starved is below two available strokes for each worker, or all that are left: else a scan with
+//!   its last chunk cached would be chosen for ever (A3). Scans for which nothing can be loaded are
+//!   passed (A1). A worker looks again when woken (A5). A stroke without pages is always ready
+//!   (A8).
 //! * KeepRelevance, FreeMemory (A4) and with them almost starved scans (A6) are not here.
 //! * Of the strokes of a scan the eight that may be worth most are compared by the pages of all
 //!   that would be loaded. The others are not better than their bound: the pages of the scan's own
@@ -214,18 +214,10 @@ pub enum Loading {
     Opportunistic,
 }
 
-/// How the manager works.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// Who loads.
-    pub loading: Loading,
-    /// A scan with fewer available strokes per worker starves.
-    pub starved: u32,
-}
-
-impl Default for Options {
+impl Default for Loading {
     fn default() -> Self {
-        Self { loading: Loading::Manager { outstanding: 1 }, starved: 2 }
+        // With one a device with latency is idle between loads.
+        Self::Manager { outstanding: 2 }
     }
 }
 

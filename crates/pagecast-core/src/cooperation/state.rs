@@ -1,8 +1,8 @@
-//! The manager's memory as a whole: options, counts, sets of members, stretches of the arena.
+//! The manager's memory as a whole: who loads, counts, sets of members, stretches of the arena.
 
+use super::Loading;
 use super::bits::Bits;
 use super::layout::{Layout, header};
-use super::{Loading, Options};
 use crate::arena::Arena;
 use crate::words::{Words, join, split};
 
@@ -11,9 +11,6 @@ const REGISTERED: usize = 0;
 const WAITING: usize = 1;
 const STARVED: usize = 2;
 const SERVABLE: usize = 3;
-
-/// In [`header::LOADING`]: scans load for themselves.
-const OPPORTUNISTIC: u64 = 1;
 
 /// How much a load's duration moves the smoothed one.
 const LOAD_KEEP: f64 = 0.875;
@@ -82,24 +79,24 @@ impl<'a> State<'a> {
         (REGISTERED..=SERVABLE).for_each(|set| self.set(set).clear());
     }
 
-    pub(super) fn options(self) -> Options {
-        let (starved, outstanding) = split(self.words.get(header::STARVED_OUTSTANDING));
-        let loading = if self.reads_for_itself() { Loading::Opportunistic } else { Loading::Manager { outstanding } };
-        Options { loading, starved }
+    pub(super) fn loading(self) -> Loading {
+        match self.words.get(header::LOADING) as u32 {
+            0 => Loading::Opportunistic,
+            outstanding => Loading::Manager { outstanding },
+        }
     }
 
     /// Whether scans read for themselves what is missing.
     pub(super) fn reads_for_itself(self) -> bool {
-        self.words.get(header::LOADING) == OPPORTUNISTIC
+        self.loading() == Loading::Opportunistic
     }
 
-    pub(super) fn set_options(self, options: Options) {
-        let (outstanding, opportunistic) = match options.loading {
-            Loading::Manager { outstanding } => (outstanding, 0),
-            Loading::Opportunistic => (0, OPPORTUNISTIC),
+    pub(super) fn set_loading(self, loading: Loading) {
+        let outstanding = match loading {
+            Loading::Manager { outstanding } => outstanding.max(1),
+            Loading::Opportunistic => 0,
         };
-        self.words.set(header::STARVED_OUTSTANDING, join(options.starved, outstanding));
-        self.words.set(header::LOADING, opportunistic);
+        self.words.set(header::LOADING, outstanding.into());
     }
 
     /// The mean duration of a load, in ticks; 0 while none has ended.

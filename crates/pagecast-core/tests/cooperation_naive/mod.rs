@@ -2,12 +2,14 @@
 //! is asked for. Slow, and easy to read.
 
 use pagecast_core::PageId;
-use pagecast_core::cooperation::{Loading, MemberId, MemberView, Options, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Loading, MemberId, MemberView, Stroke, Take, Unit};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// As many candidates are compared exactly, as in the manager.
 const EXACT: usize = 8;
+/// Available strokes for each worker below which a scan starves, as in the manager.
+const STARVED: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -51,7 +53,7 @@ type NeedKey = (u32, u32, u32, Vec<PageId>);
 
 #[derive(Debug)]
 pub(crate) struct Naive {
-    pub(crate) options: Options,
+    pub(crate) loading: Loading,
     pub(crate) scans: BTreeMap<u32, Scan>,
     pub(crate) resident: BTreeSet<PageId>,
     pub(crate) loads: Vec<Under>,
@@ -91,7 +93,7 @@ fn compare(a: (u64, u64, u64), b: (u64, u64, u64)) -> Ordering {
 impl Naive {
     pub(crate) fn new() -> Self {
         Self {
-            options: Options::default(),
+            loading: Loading::default(),
             scans: BTreeMap::new(),
             resident: BTreeSet::new(),
             loads: Vec::new(),
@@ -123,7 +125,7 @@ impl Naive {
     }
 
     fn enough(&self, scan: &Scan) -> u32 {
-        (self.options.starved * scan.workers).min(Self::left(scan))
+        (STARVED * scan.workers).min(Self::left(scan))
     }
 
     fn is_starved(&self, scan: &Scan) -> bool {
@@ -135,7 +137,7 @@ impl Naive {
     }
 
     fn reads_for_itself(&self) -> bool {
-        self.options.loading == Loading::Opportunistic
+        self.loading == Loading::Opportunistic
     }
 
     pub(crate) fn is_servable(&self, scan: &Scan) -> bool {
@@ -304,7 +306,7 @@ impl Naive {
     }
 
     pub(crate) fn next_load(&mut self, now: u64) -> Option<(MemberId, u32)> {
-        let Loading::Manager { outstanding } = self.options.loading else { return None };
+        let Loading::Manager { outstanding } = self.loading else { return None };
         if self.loads.len() as u32 >= outstanding.max(1) {
             return None;
         }

@@ -4,7 +4,7 @@ use super::ClosedError;
 use super::table::Table;
 use super::workload::{ScanProgram, Workload};
 use crate::generate::call::Call;
-use pagecast_core::cooperation::{CooperationConfig, Loading, Options};
+use pagecast_core::cooperation::{CooperationConfig, Loading};
 use pagecast_core::predictor::PredictorConfig;
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ pub struct Delivery {
 /// How scans are delivered in any order.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Unordered {
-    /// How the manager works.
-    pub options: Options,
+    /// Who loads.
+    pub loading: Loading,
     /// Registrations of one scan, each of an equal share of its rows.
     pub registrations: u32,
     /// Workers of each registration.
@@ -39,8 +39,8 @@ pub const DELIVERIES: &[(&str, &str)] = &[
     ("ordered", "In the order of the table. ahead=2 (pages that are asked for ahead, of each column)"),
     (
         "unordered",
-        "As the manager of cooperation says. workers=1, outstanding=1 (loads at a time), starved=2, least=0 (units; a scan \
-         of fewer goes in order), ahead=2",
+        "As the manager of cooperation says. workers=1, outstanding=2 (loads at a time), least=0 (units; a scan of fewer \
+         goes in order), ahead=2",
     ),
     ("opportunistic", "The same, but each scan loads for itself. workers=1, least=0, ahead=2"),
     ("static", "As unordered, but a scan is registered as several, each of an equal share. scans=4, and as above"),
@@ -58,15 +58,10 @@ impl Delivery {
         let unordered = match call.name() {
             "ordered" => None,
             "unordered" | "static" => {
-                let options = Options {
-                    loading: Loading::Manager { outstanding: call.count("outstanding", 1, 1, 1024)? },
-                    starved: call.count("starved", 2, 1, 1024)?,
-                };
-                Some(unordered(&mut call, options)?)
+                let outstanding = call.count("outstanding", 2, 1, 1024)?;
+                Some(unordered(&mut call, Loading::Manager { outstanding })?)
             }
-            "opportunistic" => {
-                Some(unordered(&mut call, Options { loading: Loading::Opportunistic, ..Options::default() })?)
-            }
+            "opportunistic" => Some(unordered(&mut call, Loading::Opportunistic)?),
             name => {
                 let known: Vec<_> = DELIVERIES.iter().map(|known| known.0).collect();
                 return Err(format!("unknown delivery `{name}`; there are {}", known.join(", ")));
@@ -129,10 +124,10 @@ fn bounded(number: u64) -> Result<u32, ClosedError> {
 /// Two gigabytes.
 const MAX_WORDS: u64 = 1 << 28;
 
-fn unordered(call: &mut Call, options: Options) -> Result<Unordered, String> {
+fn unordered(call: &mut Call, loading: Loading) -> Result<Unordered, String> {
     let registrations = if call.name() == "static" { call.count("scans", 4, 1, 64)? } else { 1 };
     let workers = if call.name() == "static" { 1 } else { call.count("workers", 1, 1, 64)? };
-    Ok(Unordered { options, registrations, workers, least: call.count("least", 0, 0, 1 << 20)? })
+    Ok(Unordered { loading, registrations, workers, least: call.count("least", 0, 0, 1 << 20)? })
 }
 
 impl Unordered {

@@ -437,7 +437,7 @@ impl<'a> Loop<'a> {
         match (scan.way, state.stroke.take()) {
             (Way::AnyOrder(member), Some(stroke)) => {
                 if let Some(manager) = &mut self.manager {
-                    manager.cooperation.consumed(member, stroke, self.now);
+                    manager.cooperation.consumed(member, stroke);
                 }
             }
             _ => self.predictor.report(scan.id, state.at - scan.rows.start, self.now),

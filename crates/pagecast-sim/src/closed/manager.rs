@@ -33,7 +33,7 @@ impl Manager {
         let config = delivery.cooperation(workload)?;
         let mut cooperation =
             Cooperation::format(words(config.words()), config).expect("the memory was made for this configuration");
-        cooperation.set_options(unordered.options);
+        cooperation.set_loading(unordered.loading);
         Ok(Self { cooperation, scans: HashMap::with_hasher(FixedState::default()), loads: Vec::new() })
     }
 

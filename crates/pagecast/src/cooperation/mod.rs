@@ -197,7 +197,7 @@ impl Cooperation {
         self.change(loader, |state| match end {
             End::Consumed => {
                 state.counts.consumed += 1;
-                state.manager.consumed(member, stroke, loader.now());
+                state.manager.consumed(member, stroke);
             }
             End::Returned => {
                 state.counts.returned += 1;
