@@ -330,8 +330,8 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// A page counts while its position is not below what the scan has reported, or a stroke that
     /// holds it is not done. The distance is from where the scan probably is by now: on from its
     /// last report at its pace, at most as far as the last report went. What is not
-    /// [`above`](Question::above) is found out from the scans that were nearest when the page's cell
-    /// was last looked at. Then the entries that led scans to the page are asked for.
+    /// [`above`](Question::above) is found out from the scans that were nearest when the page's
+    /// cell was last looked at. Then the entries that led scans to the page are asked for.
     ///
     /// A [`last_use`](Question::last_use) leaves out the scans that have probably made it: it was
     /// after their last report, and they should be past the page by now. With seldom reports and

@@ -5,12 +5,11 @@
 //! that nobody wants. Świtakowski, Boncz, Żukowski (PVLDB 5(12), 2012): 10 tiers of 5, the width
 //! doubling.
 //!
-//! Deviations: a page whose place may have changed is placed when the next victim is looked for. A
-//! scan's beginning or end places all anew, as do more slices at once than queues. With `slice=0` a
-//! slice is a [`TURNOVER_SLICES`]th of the pool's last turnover. Pages of a `bulk` leave one by
-//! one. Pages are in the queues, not block groups, which saved nothing here. A stroke that a scan
-//! without order has done moves nobody: its pages were used just before, and are placed when the
-//! next victim is looked for.
+//! Deviations: a page whose place may have changed is placed when the next victim is looked for. So
+//! are the pages of a stroke that is done, which were used just before. A scan's beginning or end
+//! places all anew, as do more slices at once than queues. With `slice=0` a slice is a
+//! [`TURNOVER_SLICES`]th of the pool's last turnover. Pages of a `bulk` leave one by one. Pages are
+//! in the queues, not block groups, which saved nothing here.
 //!
 //! Suits scans; without scans it is LRU. Cost: a hit O(1); an eviction the estimates of what was
 //! used since the last one; a scan's beginning or end an estimate of each page. 24 bytes a frame.
