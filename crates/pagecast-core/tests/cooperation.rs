@@ -88,6 +88,20 @@ fn short_scans_come_first_and_waiting_counts() {
 }
 
 #[test]
+fn who_has_gone_without_a_stroke_has_not_waited() {
+    let mut manager = manager();
+    let (long, short) = (register(&mut manager, 0..4, A, 1), register(&mut manager, 8..11, B, 1));
+    assert_eq!(manager.take(long, 0), Take::Wait);
+    let first = manager.next_load(0).unwrap();
+    assert_eq!(first.member, short);
+    // A load takes 10 ticks, and the other scan would have waited for ten of them.
+    bring(&mut manager, &first, 10);
+    manager.stop_waiting(long);
+    assert!(!view(&manager, long).waiting);
+    assert_eq!(manager.next_load(100).unwrap().member, short);
+}
+
+#[test]
 fn workers_of_one_scan_starve_together_and_never_for_more_than_is_left() {
     let mut manager = manager();
     let group = register(&mut manager, 0..5, A, 2);

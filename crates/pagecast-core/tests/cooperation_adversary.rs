@@ -34,7 +34,7 @@ fn call(
         _ => members[random.below(members.len() as u32) as usize],
     };
     let page = PageId::new(RelationId(random.below(3)), random.below(1000));
-    match random.below(13) {
+    match random.below(14) {
         0 => {
             let need = [random.next(), random.next() >> 28];
             let strokes: Vec<Stroke<'_>> =
@@ -64,6 +64,7 @@ fn call(
         9 => manager.left(page),
         10 => manager.wake(|_| {}),
         11 => manager.members(|_| {}),
+        12 => manager.stop_waiting(member),
         _ => {
             let loading = match random.below(3) {
                 0 => Loading::Opportunistic,

@@ -34,6 +34,7 @@ fn unit(number: u32) -> Unit {
 enum Step {
     Register { workers: u32, strokes: Vec<(u32, u64, u64)> },
     Take { scan: usize },
+    StopWaiting { scan: usize },
     End { scan: usize, out: usize, consumed: bool },
     Remove { scan: usize, stroke: u32 },
     Finish { scan: usize },
@@ -54,6 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0u32..4, vec(stroke, 0..14)).prop_map(|(workers, strokes)| Step::Register { workers, strokes }),
         8 => (0usize..8).prop_map(|scan| Step::Take { scan }),
+        1 => (0usize..8).prop_map(|scan| Step::StopWaiting { scan }),
         6 => (0usize..8, 0usize..9, 0u32..4)
             .prop_map(|(scan, out, kind)| Step::End { scan, out, consumed: kind > 0 }),
         1 => (0usize..8, 0u32..15).prop_map(|(scan, stroke)| Step::Remove { scan, stroke }),
@@ -98,6 +100,11 @@ impl Pair {
             Step::Take { scan } => {
                 let Some(id) = self.id(*scan) else { return };
                 assert_eq!(self.manager.take(id, self.now), self.naive.take(id, self.now));
+            }
+            Step::StopWaiting { scan } => {
+                let Some(id) = self.id(*scan) else { return };
+                self.manager.stop_waiting(id);
+                self.naive.stop_waiting(id);
             }
             Step::End { scan, out, consumed } => {
                 let Some(id) = self.id(*scan) else { return };

@@ -170,11 +170,12 @@ fn scans_read_each_stroke_once_and_less_than_in_order() {
 
 #[test]
 fn what_is_in_memory_comes_first() {
-    let (pool, table) = open(4 * UNIT, 16 * UNIT);
-    table.read_blocking(&[12 * u64::from(UNIT) * PAGE..14 * u64::from(UNIT) * PAGE], None).unwrap();
+    // Three strokes are wanted at a time, at most: any sample of frames has one that nobody wants.
+    let (pool, table) = open(8 * UNIT, 16 * UNIT);
+    table.read_blocking(&[12 * u64::from(UNIT) * PAGE..15 * u64::from(UNIT) * PAGE], None).unwrap();
     let scan = whole(&pool, &table, 0..16 * UNIT, UNIT, 1);
-    let mut first: Vec<_> = (0..2).map(|_| step(&table, &scan, UNIT).unwrap()).collect();
-    first.sort_unstable();
+    // The first load begins when one of the three is left.
+    let first: Vec<_> = (0..2).map(|_| step(&table, &scan, UNIT).unwrap()).collect();
     assert_eq!(first, [12, 13]);
     assert_eq!(scan.shared(), 0, "no scan without order brought them");
     assert_eq!(drain(&table, &scan, UNIT), (0..16).filter(|stroke| ![12, 13].contains(stroke)).collect::<Vec<_>>());
@@ -338,6 +339,27 @@ fn cancelled_waits_and_dropped_scans_leave_nothing() {
     assert_eq!(drain(&table, &kept, UNIT), (0..16).collect::<Vec<_>>());
     drop(kept);
     nothing_stays(&pool);
+}
+
+/// A scan whose only stroke is out: its other workers wait, and one after the other goes.
+#[test]
+fn a_scan_waits_until_the_last_who_waits_has_gone() {
+    let (pool, table) = open(4 * UNIT, UNIT);
+    let scan = whole(&pool, &table, 0..UNIT, UNIT, 3);
+    let held = scan.take_blocking().unwrap();
+    let is_waiting = || pool.unordered_scans()[0].1.waiting;
+    let mut waits = Vec::new();
+    for _ in 0..2 {
+        let mut take = Box::pin(scan.take());
+        assert!(take.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        waits.push(take);
+    }
+    waits.pop();
+    assert!(is_waiting(), "one is left");
+    waits.pop();
+    assert!(!is_waiting());
+    held.consumed();
+    assert!(scan.take_blocking().is_none());
 }
 
 #[test]

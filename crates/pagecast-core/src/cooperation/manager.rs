@@ -181,6 +181,14 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         Take::Stroke { stroke, resident, shared }
     }
 
+    /// No worker of a member waits any more: those who did have gone without a stroke. What they
+    /// have waited does not count, and [`wake`](Self::wake) does not name the member.
+    pub fn stop_waiting(&mut self, member: MemberId) {
+        if let Some(member) = self.state().member(member) {
+            member.stop_waiting();
+        }
+    }
+
     /// A stroke that was handed out has been read. Each one handed out is told once, here or to
     /// [`give_back`](Self::give_back).
     pub fn consumed(&mut self, member: MemberId, stroke: u32) {

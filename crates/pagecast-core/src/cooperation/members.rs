@@ -169,6 +169,12 @@ impl<'a> Member<'a> {
         self.state.waiting().put(self.slot, true);
     }
 
+    /// Notes that none of its workers waits any more.
+    pub(super) fn stop_waiting(self) {
+        self.flag(UNSERVED, false);
+        self.state.waiting().put(self.slot, false);
+    }
+
     /// The fewest available strokes with which it does not starve (A3; all its workers together).
     #[inline]
     pub(super) fn enough(self) -> u32 {

@@ -242,6 +242,12 @@ impl Naive {
         Take::Stroke { stroke: number as u32, resident, shared }
     }
 
+    pub(crate) fn stop_waiting(&mut self, id: MemberId) {
+        if let Some(scan) = self.find_mut(id) {
+            (scan.waiting, scan.unserved) = (false, false);
+        }
+    }
+
     pub(crate) fn end_stroke(&mut self, id: MemberId, stroke: u32, consumed: bool) {
         let Some(scan) = self.find_mut(id) else { return };
         let Some(part) = scan.parts.get_mut(stroke as usize) else { return };

@@ -388,12 +388,15 @@ pub(crate) struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Takes its waker along (U3).
-    fn go(&mut self) {
+    /// Takes its waker along (U3). With the last one who goes for good the scan waits no more.
+    fn go(&mut self, for_good: bool) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut state = self.cooperation.state.lock();
         let place = state.waiting.iter().position(|waiting| waiting.ticket == ticket);
         let waiting = place.map(|place| state.waiting.swap_remove(place));
+        if for_good && state.waiting.iter().all(|waiting| waiting.member != self.member) {
+            state.manager.stop_waiting(self.member);
+        }
         // A waker may hold the last of a task, whose drop comes here again.
         drop(state);
         drop(waiting);
@@ -405,7 +408,7 @@ impl Future for Taking<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Its waker may still be there: a poll need not come of a wake.
-        self.go();
+        self.go(false);
         let Self { cooperation, member, loader, ticket } = &mut *self;
         let waker = context.waker().clone();
         cooperation.try_take(*member, *loader, |state| *ticket = Some(state.wait(*member, waker)))
@@ -414,6 +417,6 @@ impl Future for Taking<'_> {
 
 impl Drop for Taking<'_> {
     fn drop(&mut self) {
-        self.go();
+        self.go(true);
     }
 }
