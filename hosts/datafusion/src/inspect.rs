@@ -76,8 +76,8 @@ impl Host {
         self.running().iter().filter_map(|strokes| strokes.place()).collect()
     }
 
-    /// How many bytes exactly one running scan still needs, how many exactly two need, and so on; the
-    /// last says how many five or more need. What a page holds counts whole.
+    /// How many bytes exactly one running scan still needs, how many exactly two need, and so on;
+    /// the last says how many five or more need. What a page holds counts whole.
     pub fn sharing(&self) -> [u64; 5] {
         let mut wanted: HashMap<PageId, usize> = HashMap::new();
         for strokes in self.running() {

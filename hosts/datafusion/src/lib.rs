@@ -31,8 +31,8 @@
 //!
 //! * `rule`: the last physical optimizer rule exchanges the source under `DataSourceExec`.
 //! * `source`, `execution`: the first partition that is polled plans what the execution reads
-//!   (`read_plan`); all partitions take strokes of it: single row groups, or several small ones that
-//!   are opened together (`row_groups`).
+//!   (`read_plan`); all partitions take strokes of it: single row groups, or several small ones
+//!   that are opened together (`row_groups`).
 //! * `strokes`, `stream`: which stroke comes next, and a partition's loop over those that it gets.
 //! * `progress`: an execution in order, as one scan of the pool, from its first poll until the last
 //!   stream ended or was dropped.
@@ -242,8 +242,8 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: registered, and
-/// out of order where a plan allows it.
+/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: registered,
+/// and out of order where a plan allows it.
 ///
 /// Tables may be registered before or after.
 ///

@@ -33,8 +33,8 @@ impl Narrowing {
         self.generation.swap(now, Relaxed) != now
     }
 
-    /// Which of these row groups statistics leave now. In doubt all of them; the opener has the last
-    /// word.
+    /// Which of these row groups statistics leave now. In doubt all of them; the opener has the
+    /// last word.
     pub(crate) fn left(
         &self,
         file: &PlannedFile,

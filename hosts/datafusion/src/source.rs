@@ -26,7 +26,8 @@ use crate::{Delivery, Host};
 ///
 /// It decodes, filters and projects nothing itself. The wrapped configuration answers every
 /// question about the plan. In stock delivery it is executed as it is. Else its partitions share
-/// strokes, a row group each or several small ones (see [`Siblings`]), and are one scan of the pool.
+/// strokes, a row group each or several small ones (see [`Siblings`]), and are one scan of the
+/// pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolScan {
     pub(crate) config: FileScanConfig,

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use pagecast::Unit;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use crate::read_plan::{PlannedFile, PlannedRowGroup, ReadPlan};
 
@@ -59,25 +59,25 @@ pub(crate) fn cut(plan: &mut ReadPlan, page_size: u64) -> Vec<UnitRead> {
 
 /// The units of a file: their row groups, and the blocks from the first to the last of these.
 fn units(footer: &ParquetMetaData, page_size: u64) -> Vec<(Range<usize>, Range<u32>)> {
-    let (mut units, mut first, mut bytes, mut span) = (Vec::new(), 0, 0, u64::MAX..0);
-    for (number, row_group) in footer.row_groups().iter().enumerate() {
-        let of_group = byte_span(row_group);
+    let (mut units, mut first, mut bytes) = (Vec::new(), 0, 0);
+    let row_groups = footer.row_groups();
+    for (number, row_group) in row_groups.iter().enumerate() {
         bytes += row_group.compressed_size().max(0) as u64;
-        span = span.start.min(of_group.start)..span.end.max(of_group.end);
-        if bytes >= LEAST_PAGES * page_size || number + 1 == footer.num_row_groups() {
+        if bytes >= LEAST_PAGES * page_size || number + 1 == row_groups.len() {
+            let span = byte_span(&row_groups[first..=number]);
             units.push((first..number + 1, (span.start / page_size) as u32..span.end.div_ceil(page_size) as u32));
-            (first, bytes, span) = (number + 1, 0, u64::MAX..0);
+            (first, bytes) = (number + 1, 0);
         }
     }
     units
 }
 
-/// From the first byte of a row group's columns to the last. The footer was checked to lie inside
-/// the file.
-fn byte_span(row_group: &RowGroupMetaData) -> Range<u64> {
-    let ranges = row_group.columns().iter().map(|column| column.byte_range());
-    let span = ranges.fold(u64::MAX..0, |span, (start, len)| span.start.min(start)..span.end.max(start + len));
-    if span.start > span.end { 0..0 } else { span }
+/// From the first byte of the columns of these row groups to the last. The footer was checked to
+/// lie inside the file.
+fn byte_span(row_groups: &[RowGroupMetaData]) -> Range<u64> {
+    let columns = row_groups.iter().flat_map(RowGroupMetaData::columns).map(ColumnChunkMetaData::byte_range);
+    let start = columns.clone().map(|(start, _)| start).min().unwrap_or(0);
+    start..columns.map(|(start, bytes)| start + bytes).max().unwrap_or(0)
 }
 
 fn need(unit: Unit, row_groups: &[PlannedRowGroup], page_size: u64) -> Vec<u64> {

@@ -137,8 +137,8 @@ pub(super) struct Query {
     pub(super) sql: String,
 }
 
-/// For each of `streams` streams its `queries` queries: template, which of `shares` its range takes,
-/// and the range, all drawn at random.
+/// For each of `streams` streams its `queries` queries: template, which of `shares` its range
+/// takes, and the range, all drawn at random.
 pub(super) fn query_list(
     templates: &[Template],
     domain: &Domain,
