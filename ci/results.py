@@ -133,6 +133,17 @@ def pool(given: dict) -> Reduced:
     return Reduced(made("bench-pool", given["arguments"]), rows)
 
 
+def delivery(given: dict) -> Reduced:
+    kept = ("streams", "pool", "selectivity", "seed", "delivery", "policy", "bytes_read",
+            "belady_bytes_read", "wall_s", "mean_latency_s", "max_latency_s", "cpu_s")
+    rows = [{name: row[name] for name in kept} for row in given["rows"] if not row["partial"]]
+    repeat = max(row["repetition"] for row in given["rows"]) + 1
+    rate = given["rows"][0]["bandwidth_bytes_s"] / 1e6
+    seeds = ",".join(map(str, sorted({row["seed"] for row in rows})))
+    arguments = f"--seeds {seeds} --repeat {repeat} --bandwidth {rate:g}MB/s"
+    return Reduced(made("bench-delivery", arguments), rows)
+
+
 # The tables: what each says, its heads, and its rows.
 
 @dataclass
@@ -241,6 +252,44 @@ def runs(of: list[tuple[Kept, Row]]) -> str:
     return f"{len(of)}, seed {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
 
 
+def deliveries(document: Document, files: list[Kept]) -> None:
+    jobs: dict[tuple, list[tuple[Kept, Row]]] = {}
+    for file in files:
+        for row in file.rows:
+            key = row["streams"], row["pool"], tuple(row["selectivity"])
+            jobs.setdefault(key, []).append((file, row))
+    rows = []
+    for (streams, pool, shares), of in sorted(jobs.items()):
+        ours = [row for _, row in of if row["delivery"] == "out-of-order"]
+        peers = [row for _, row in of if row["delivery"] != "out-of-order"]
+        if not ours or not peers:
+            continue
+
+        def over(figure: str, of_peer: str = "") -> str:
+            """The median over the seeds, with the least and the most."""
+            ratios = []
+            for seed in sorted({row["seed"] for row in ours}):
+                both = [[row[name] for row in side if row["seed"] == seed]
+                        for side, name in ((ours, figure), (peers, of_peer or figure))]
+                if all(both):
+                    ratios.append(statistics.median(both[0]) / statistics.median(both[1]))
+            if not ratios:
+                return ""
+            middle, least, most = (f(ratios) for f in (statistics.median, min, max))
+            return f"{middle:.2f} ({least:.2f} to {most:.2f})"
+
+        rows.append(([file for file, _ in of], [
+            str(streams), pool, ", ".join(f"{share:.0%}" for share in shares),
+            f"{peers[0]['delivery']} `{peers[0]['policy']}`", over("bytes_read"),
+            over("bytes_read", "belady_bytes_read"), over("mean_latency_s"), over("max_latency_s")]))
+    document.table(
+        "SQL on Parquet: delivery out of order", "The same lineitem at scale factor 5, delivered "
+        "out of order with `pbm`, over another delivery; medians over seeds, with least and most. "
+        "*Belady* is the optimum on that other delivery's requests.",
+        ["streams", "pool", "ranges", "over", "bytes read", "bytes / Belady", "mean latency",
+         "slowest query"], rows)
+
+
 def postgres_pairs(document: Document, files: list[Kept]) -> None:
     rows = [([file], [row["workload"], str(row["streams"]), row["mode"], str(row["pairs"]),
                     f"{row['blocks']:.2f}", device(row), f"{row['wall_s']:.2f}",
@@ -284,10 +333,15 @@ def best(rates: dict[str, float]) -> tuple[str, float]:
     return max(others.items(), key=lambda item: item[1])
 
 
+def is_shown(at: Row) -> bool:
+    """Not every number of streams of workloads that scan only: the document is short."""
+    return at["streams"] in (8, 32) or not at["workload"].startswith(("sequential", "trailing"))
+
+
 def hit_rates(document: Document, files: list[Kept]) -> None:
-    shown = [(file, row) for file, row in cells(files) if row["at"]["pool"] in (0.1, 0.2, 0.3)]
+    shown = [(file, row) for file, row in cells(files) if is_shown(row["at"])]
     scans = [(file, row) for file, row in shown if row["at"]["workload"].startswith("sequential(")
-             and row["at"]["pool"] in (0.1, 0.3)]
+             and row["at"]["pool"] == 0.3]
     others = [(file, row) for file, row in shown
               if not row["at"]["workload"].startswith("sequential(") and row["at"]["pool"] == 0.2]
     rows = []
@@ -364,18 +418,10 @@ def slower_hits(files: list[Kept]) -> list[tuple[list[Kept], list[str]]]:
         slower: dict[tuple, list[float]] = {}
         for row in file.rows:
             if row["ratio"] > 1:
-                key = row["policy"], row["threads"], row["peer"]
-                slower.setdefault(key, []).append(row["ratio"])
-        rows += [([file], [f"hit path, `{policy}`, threads: {threads}",
-                           f"{between(ratios)} of {peer}'s time"])
-                 for (policy, threads, peer), ratios in slower.items()]
+                slower.setdefault((row["policy"], row["peer"]), []).append(row["ratio"])
+        rows += [([file], [f"hit path, `{policy}`", f"up to {max(ratios):.2f} of {peer}'s time"])
+                 for (policy, peer), ratios in slower.items()]
     return rows
-
-
-def between(values: list[float]) -> str:
-    """The least and the most, or the only one."""
-    ends = dict.fromkeys(f"{value:.2f}" for value in (min(values), max(values)))
-    return " to ".join(ends)
 
 
 @dataclass
@@ -387,6 +433,7 @@ class Kind:
 
 
 KINDS = {
+    "delivery": Kind("delivery.json", delivery, "make bench-delivery"),
     "sql": Kind("sql*.json", sql, "make bench-sql"),
     "overhead": Kind("postgres-overhead.json", overhead,
                      "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
@@ -456,6 +503,7 @@ def document() -> str:
         files[kind].append(Kept(**read(path)))
     made = Document()
     for kind, title, write in (("sql", "SQL on Parquet", main_job),
+                               ("delivery", "SQL on Parquet: delivery out of order", deliveries),
                                ("postgres", "PostgreSQL", postgres_pairs),
                                ("beside", "PostgreSQL: work beside reporting", beside_reporting),
                                ("prediction", "Hit rates", hit_rates),
