@@ -14,6 +14,7 @@ It is Python without dependencies: it only runs the command and reshapes JSON.
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -73,16 +74,28 @@ def run(job: Job, command: Path, options: argparse.Namespace, to: Path) -> bool:
     for flag, value in arguments.items():
         words += [f"--{flag}", str(value)]
     print("$ " + " ".join(words), flush=True)
-    try:
-        status = subprocess.run(words, check=False).returncode
-    except KeyboardInterrupt:
-        status = 130
+    status = until_it_ends(words)
     whole = status == 0
     if partial.exists() and (whole or not to.exists()):
         partial.replace(to)
     if status not in (0, 130):
         sys.exit(f"pagecast bench ended with status {status}")
     return not whole
+
+
+def until_it_ends(words: list[str]) -> int:
+    """Runs the command; Ctrl-C ends it, and it keeps what is done."""
+    process = subprocess.Popen(words)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        try:
+            # A terminal has told the command, too.
+            process.wait(timeout=3)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        return 130
 
 
 def rows_of(path: Path) -> list[dict]:

@@ -51,8 +51,10 @@ struct State {
 /// Where a stroke is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stand {
-    /// To be handed out, or handed out and not asked for yet.
+    /// To be handed out.
     Wanted,
+    /// Handed out, and not asked for yet.
+    Handed,
     /// All of its bytes were asked for.
     Asked,
     /// Its rows went out, or nobody wants them any more.
@@ -74,8 +76,8 @@ struct Counts {
 }
 
 impl Cooperative {
-    /// Registers what `plan` reads. The plan comes back if its strokes are too few, or if the pool
-    /// has no room for them.
+    /// Registers what `plan` reads. The plan comes back if its strokes are too few, or too large
+    /// for the pool, or if the pool has no room to coordinate them.
     pub(crate) fn new(
         host: &Arc<Host>,
         config: &FileScanConfig,
@@ -83,7 +85,12 @@ impl Cooperative {
         metrics: &ScanMetrics,
     ) -> Result<Self, ReadPlan> {
         let strokes = units::cut(&mut plan, host.pool.page_size().into());
-        if strokes.len() < host.options.least_strokes.max(1) {
+        // A pool that holds hardly a stroke of each scan has thrown away what it brought before it
+        // is read.
+        let pages: u64 = strokes.iter().flat_map(|stroke| &stroke.need).map(|need| u64::from(need.count_ones())).sum();
+        let least = host.options.least_strokes.max(1);
+        let room = u64::from(host.pool.frames()) * strokes.len() as u64 >= pages * least as u64;
+        if strokes.len() < least || !room {
             return Err(put_back(plan, strokes));
         }
         let shared = Shared {
@@ -112,23 +119,35 @@ impl Cooperative {
 
     /// The next stroke that the pool hands out.
     pub(crate) async fn next(&self) -> Option<(PartitionedFile, Arc<Taken>)> {
-        self.0.narrow();
-        let registered = self.0.state.lock().registered.clone();
-        let (number, lease, scan) = match registered {
-            Some(registered) => {
-                let lease = registered.scan.take().await?;
-                let number = registered.numbers[lease.stroke() as usize];
-                (number, Some(lease), Some(registered.scan.id()))
-            }
-            // The pool had no room when the scan came back to it.
-            None => {
+        loop {
+            self.0.narrow();
+            let registered = self.0.state.lock().registered.clone();
+            let (number, lease, scan) = match registered {
+                Some(registered) => {
+                    let lease = registered.scan.take().await?;
+                    let number = registered.numbers[lease.stroke() as usize];
+                    (number, Some(lease), Some(registered.scan.id()))
+                }
+                // The pool had no room when the scan came back to it.
+                None => {
+                    let strokes = &self.0.state.lock().strokes;
+                    (strokes.iter().position(|stand| *stand == Stand::Wanted)?, None, None)
+                }
+            };
+            {
                 let mut state = self.0.state.lock();
-                let number = state.strokes.iter().position(|stand| *stand == Stand::Wanted)?;
-                state.strokes[number] = Stand::Asked;
-                (number, None, None)
+                if state.strokes[number] == Stand::Wanted {
+                    state.strokes[number] = Stand::Handed;
+                    state.last = Some(number);
+                    drop(state);
+                    return Some(self.0.hand_out(number, lease, scan));
+                }
             }
-        };
-        Some(self.0.hand_out(number, lease, scan))
+            // It was left out while it was on its way here, or another partition has it.
+            if let Some(lease) = lease {
+                lease.consumed();
+            }
+        }
     }
 
     /// Where the stroke begins that was handed out last, if one was.
@@ -146,7 +165,8 @@ impl Cooperative {
         if state.registered.is_none() {
             return;
         }
-        let wanted = self.0.strokes.iter().zip(&state.strokes).filter(|(_, stand)| **stand == Stand::Wanted);
+        let unasked = |stand: &Stand| matches!(stand, Stand::Wanted | Stand::Handed);
+        let wanted = self.0.strokes.iter().zip(&state.strokes).filter(|(_, stand)| unasked(stand));
         for (stroke, _) in wanted {
             for block in
                 (0..stroke.unit.blocks).filter(|block| stroke.need[*block as usize / 64] >> (block % 64) & 1 == 1)
@@ -193,7 +213,6 @@ impl Shared {
     ) -> (PartitionedFile, Arc<Taken>) {
         self.metrics.strokes.add(1);
         self.metrics.shared.add(lease.as_ref().is_some_and(Lease::was_shared).into());
-        self.state.lock().last = Some(number);
         let taken =
             Taken { of: Arc::clone(self), number, lease: Mutex::new(lease), scan, delivered: AtomicBool::default() };
         let (taken, stroke) = (Arc::new(taken), &self.strokes[number]);
@@ -221,6 +240,9 @@ impl Shared {
 
     fn leave_out(&self, number: usize) {
         let mut state = self.state.lock();
+        if state.strokes[number] != Stand::Wanted {
+            return;
+        }
         state.strokes[number] = Stand::Done;
         self.metrics.row_groups_left_out.add(self.strokes[number].row_groups.len());
         let Some(registered) = &state.registered else { return };

@@ -127,8 +127,9 @@ pub struct HostOptions {
     /// several, as DataFusion does, which promises nothing either. Off, such scans are delivered
     /// like all others. Default: yes.
     pub keep_order: bool,
-    /// A scan of fewer strokes than these is delivered in order: there is little to choose from. A
-    /// stroke is a row group, or several small neighbours. Default: 4.
+    /// A scan of fewer strokes than these is delivered in order: there is little to choose from. So
+    /// is one of which the pool holds fewer: what it brings would leave before it is read. A stroke
+    /// is a row group, or several small neighbours. Default: 4.
     pub least_strokes: usize,
 }
 

@@ -207,6 +207,19 @@ async fn few_strokes_and_unregistered_scans_come_in_order() {
 }
 
 #[tokio::test]
+async fn a_pool_that_holds_too_few_strokes_delivers_in_order() {
+    let folder = files();
+    // A row group has about 70 KiB.
+    for (memory, cooperates) in [(256 << 10, false), (4 << 20, true)] {
+        let (ctx, host) = session(folder.path(), 2, pool(memory), HostOptions::default()).await;
+        let plan = plan(&ctx, "SELECT id, name FROM t").await;
+        collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+        assert_eq!(figure(&plan, "pool_strokes") > 0, cooperates, "a pool of {memory} bytes");
+        assert_quiet(host.pool(), "a scan");
+    }
+}
+
+#[tokio::test]
 async fn a_pool_without_room_for_cooperation_delivers_in_order() {
     let folder = files();
     let options = PoolOptions::default().memory(4 << 20).page_size(4096).cooperation(CooperationConfig::EMPTY);
