@@ -20,7 +20,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pagecast_core::cooperation::{CooperationConfig, Load, MemberId, Stroke, Take, Unit};
+use pagecast_core::cooperation::{CooperationConfig, Load, Loading, MemberId, Stroke, Take, Unit};
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, ScanId, Tick};
@@ -138,9 +138,10 @@ fn two_scans(frames: u32, io: Io) {
 }
 
 /// Two scans of a stroke each, one of which may find the turn taken and wait for a load that the
-/// other has to begin.
+/// other has to begin: one goes at a time.
 fn one_turn_for_two() {
     let world = World::new(2, Io::Works);
+    world.cooperation().state.lock().manager.set_loading(Loading::Manager { outstanding: 1 });
     let scans = [0, 1].map(|block| {
         let world = world.clone();
         thread::spawn(move || {
