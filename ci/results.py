@@ -137,7 +137,7 @@ def delivery(given: dict) -> Reduced:
     kept = ("streams", "pool", "selectivity", "seed", "delivery", "policy", "bytes_read",
             "belady_bytes_read", "wall_s", "mean_latency_s", "max_latency_s", "cpu_s")
     rows = [{name: row[name] for name in kept} for row in given["rows"] if not row["partial"]]
-    repeat = max(row["repetition"] for row in given["rows"]) + 1
+    repeat = max(row["repetition"] for row in given["rows"])
     rate = given["rows"][0]["bandwidth_bytes_s"] / 1e6
     seeds = ",".join(map(str, sorted({row["seed"] for row in rows})))
     arguments = f"--seeds {seeds} --repeat {repeat} --bandwidth {rate:g}MB/s"
