@@ -46,6 +46,15 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     })
 }
 
+/// Prints all errors but the last, which is for the caller to end with: it makes the exit status.
+pub(crate) fn last_of(mut errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
+    let last = errors.pop();
+    for error in &errors {
+        report(error);
+    }
+    last.map_or(Ok(()), Err)
+}
+
 /// Prints what clap found wrong (status 2), or the help or version that was asked for (status 0).
 pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {

@@ -3,6 +3,9 @@
 
 use std::fmt;
 use std::future::{Future, pending};
+use std::sync::Arc;
+
+use anyhow::Context;
 
 /// What `work` gives, or `None` if Ctrl-C is pressed before it is done: `work` is dropped then.
 ///
@@ -22,6 +25,41 @@ pub(crate) async fn unless_pressed<T>(work: impl Future<Output = T>) -> Option<T
         () = pressed => None,
         done = work => Some(done),
     }
+}
+
+/// Runs `work` on `threads` threads at once, and waits for all of them. `false` after Ctrl-C: nobody
+/// waits for the threads any more, and the caller sees to it that they take nothing new.
+///
+/// # Panics
+///
+/// As `work` did on one of the threads.
+pub(crate) fn on_threads<W: Send + Sync + 'static>(
+    shared: &Arc<W>,
+    threads: usize,
+    work: fn(&W),
+) -> anyhow::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let all_end = async {
+        // Each thread has a sender until it ends, so that there is nothing more to receive when all
+        // have ended.
+        let (sender, mut ended) = tokio::sync::mpsc::channel::<()>(1);
+        let start = |sender: tokio::sync::mpsc::Sender<()>| {
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || {
+                work(&shared);
+                drop(sender);
+            })
+        };
+        let threads: Vec<_> = (0..threads).map(|_| start(sender.clone())).collect();
+        drop(sender);
+        ended.recv().await;
+        threads
+    };
+    let Some(threads) = runtime.block_on(unless_pressed(all_end)) else { return Ok(false) };
+    for thread in threads {
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+    Ok(true)
 }
 
 /// The error of a verb that Ctrl-C ended, after what was done so far has been shown and written as

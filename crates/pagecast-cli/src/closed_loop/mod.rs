@@ -13,7 +13,7 @@ use anyhow::Context;
 use pagecast_core::policy::PolicySpec;
 use pagecast_sim::closed::{DELIVERIES, Delivery, Machine, Workload, workloads};
 
-use crate::failure::{report, usage};
+use crate::failure::{last_of, usage};
 use crate::interrupt::Interrupted;
 use crate::output::{OutputArgs, write_whole};
 use crate::units::{Size, rate, split_list, time};
@@ -104,11 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if results.partial {
         errors.push(Interrupted.into());
     }
-    let last = errors.pop();
-    for error in &errors {
-        report(error);
-    }
-    last.map_or(Ok(()), Err)
+    last_of(errors)
 }
 
 fn show(plan: &Plan, results: &Results) -> anyhow::Result<()> {

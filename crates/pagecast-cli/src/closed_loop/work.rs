@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use pagecast_sim::closed::{Figures, Pictures, Settings, Workload, base_times, run};
 
 use super::Plan;
 use super::rows::{Results, Row};
 use crate::failure::usage;
-use crate::interrupt::unless_pressed;
+use crate::interrupt::on_threads;
 use crate::units::Size;
 
 /// One run, and what the row needs to know of its workload.
@@ -65,31 +64,11 @@ impl Work {
     /// Whether all was done by `threads` threads. After Ctrl-C they take nothing new, and nobody
     /// waits for them.
     fn perform_all(self: &Arc<Self>, threads: usize) -> anyhow::Result<bool> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-        let work = async {
-            // Each thread has a sender until it ends, so that there is nothing more to receive when
-            // all have ended.
-            let (sender, mut ended) = tokio::sync::mpsc::channel::<()>(1);
-            let start = |sender: tokio::sync::mpsc::Sender<()>| {
-                let work = Arc::clone(self);
-                std::thread::spawn(move || {
-                    work.run();
-                    drop(sender);
-                })
-            };
-            let threads: Vec<_> = (0..threads).map(|_| start(sender.clone())).collect();
-            drop(sender);
-            ended.recv().await;
-            threads
-        };
-        let Some(threads) = runtime.block_on(unless_pressed(work)) else {
+        let complete = on_threads(self, threads, Self::run)?;
+        if !complete {
             self.next.store(usize::MAX / 2, Relaxed);
-            return Ok(false);
-        };
-        for thread in threads {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
-        Ok(true)
+        Ok(complete)
     }
 
     /// What each thread does.

@@ -13,7 +13,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_sim::simulation::Interleaving;
 use pagecast_sim::trace::Format;
 
-use crate::failure::{report, usage};
+use crate::failure::{last_of, usage};
 use crate::interrupt::Interrupted;
 use crate::output::{OutputArgs, check_writable, write_whole};
 use crate::units::{Size, share, split_list};
@@ -108,11 +108,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if results.partial {
         errors.push(Interrupted.into());
     }
-    let last = errors.pop();
-    for error in &errors {
-        report(error);
-    }
-    last.map_or(Ok(()), Err)
+    last_of(errors)
 }
 
 fn show(plan: &Plan, results: &Results) -> anyhow::Result<()> {

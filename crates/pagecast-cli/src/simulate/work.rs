@@ -5,7 +5,6 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use pagecast_sim::charts;
 use pagecast_sim::curve::{curve, sizes};
@@ -14,7 +13,7 @@ use pagecast_sim::trace::{Trace, open};
 
 use super::Plan;
 use super::rows::{Curve, Results, Row};
-use crate::interrupt::unless_pressed;
+use crate::interrupt::on_threads;
 use crate::units::Size;
 
 /// A trace, and the sample of it that curves are made from.
@@ -109,33 +108,13 @@ impl Work {
     /// Whether all was done by `threads` threads. After Ctrl-C they take nothing new, and nobody
     /// waits for them.
     fn perform_all(self: &Arc<Self>, threads: usize) -> anyhow::Result<bool> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-        let work = async {
-            // Each thread has a sender until it ends, so that there is nothing more to receive when
-            // all have ended.
-            let (sender, mut ended) = tokio::sync::mpsc::channel::<()>(1);
-            let start = |sender: tokio::sync::mpsc::Sender<()>| {
-                let work = Arc::clone(self);
-                std::thread::spawn(move || {
-                    work.run();
-                    drop(sender);
-                })
-            };
-            let threads: Vec<_> = (0..threads).map(|_| start(sender.clone())).collect();
-            drop(sender);
-            ended.recv().await;
-            threads
-        };
-        let Some(threads) = runtime.block_on(unless_pressed(work)) else {
+        let complete = on_threads(self, threads, Self::run)?;
+        if !complete {
             let mut state = self.lock();
             state.next_trace = self.plan.traces.len();
             state.ready.clear();
-            return Ok(false);
-        };
-        for thread in threads {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
-        Ok(true)
+        Ok(complete)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
