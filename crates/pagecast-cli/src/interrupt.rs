@@ -27,8 +27,8 @@ pub(crate) async fn unless_pressed<T>(work: impl Future<Output = T>) -> Option<T
     }
 }
 
-/// Runs `work` on `threads` threads at once, and waits for all of them. `false` after Ctrl-C: nobody
-/// waits for the threads any more, and the caller sees to it that they take nothing new.
+/// Runs `work` on `threads` threads at once, and waits for all of them. `false` after Ctrl-C:
+/// nobody waits for the threads any more, and the caller sees to it that they take nothing new.
 ///
 /// # Panics
 ///
