@@ -229,7 +229,6 @@ impl Pair {
         let mut views: Vec<MemberView> = Vec::new();
         self.manager.members(|view| views.push(view));
         assert_eq!(views, self.naive.views());
-        assert_eq!(self.manager.sharing(), self.naive.sharing());
         for load in 0..self.loads.len() {
             assert_eq!(self.pages(load), self.naive.pages(load));
         }

@@ -291,13 +291,6 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         state.registered().iter().filter_map(|slot| state.slot(slot)).map(view).for_each(visit);
     }
 
-    /// How many blocks exactly 1, 2, 3, 4, and 5 or more scans still need, one for each unit that
-    /// has the block: what sharing can save. A scan with several strokes of a unit counts once for
-    /// each mask.
-    pub fn sharing(&self) -> [u64; 5] {
-        self.state().sharing()
-    }
-
     /// How much of the memory is in use.
     pub fn usage(&self) -> Usage {
         let state = self.state();

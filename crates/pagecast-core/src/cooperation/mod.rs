@@ -94,7 +94,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// From the bottom up: bits, error, layout, state, strokes, needs, units, sharing, members, handout,
+// From the bottom up: bits, error, layout, state, strokes, needs, units, members, handout,
 // relevance, loads, manager. A module uses those before it (`tests/layers.rs` of the pool).
 mod bits;
 mod error;
@@ -107,7 +107,6 @@ mod members;
 pub mod mistake;
 mod needs;
 mod relevance;
-mod sharing;
 mod state;
 mod strokes;
 mod units;

@@ -409,20 +409,4 @@ impl Naive {
     pub(crate) fn units(&self) -> usize {
         self.unit_loaders.len()
     }
-
-    /// Blocks of units by how many scans and masks need them, of which five and more are the same.
-    pub(crate) fn sharing(&self) -> [u64; 5] {
-        let mut needs = BTreeSet::new();
-        for scan in self.scans.values() {
-            let needed = scan.parts.iter().filter(|part| part.is_needed());
-            needs.extend(needed.map(|part| (part.key(), scan.id.slot())));
-        }
-        let mut counts: HashMap<(u32, u32, u32, PageId), usize> = HashMap::new();
-        for ((relation, first, blocks, pages), _) in &needs {
-            pages.iter().for_each(|&page| *counts.entry((*relation, *first, *blocks, page)).or_default() += 1);
-        }
-        let mut sharing = [0; 5];
-        counts.values().for_each(|&count| sharing[count.min(5) - 1] += 1);
-        sharing
-    }
 }
