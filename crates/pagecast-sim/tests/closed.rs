@@ -4,7 +4,7 @@
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::{PageId, RelationId, Tick};
 use pagecast_sim::closed::{
-    Delivery, Figures, Machine, Outcome, Query, ScanProgram, Settings, Table, Workload, base_times, run,
+    Delivery, Figures, Machine, Outcome, Query, ScanProgram, Settings, Stop, Table, Workload, base_times, run,
 };
 
 fn outcome(workload: &Workload, machine: Machine, delivery: &str, policy: &str, frames: u32) -> Outcome {
@@ -20,8 +20,8 @@ const SECOND: Tick = 1_000_000_000;
 fn smallest(streams: &[&[usize]]) -> Workload {
     let query = |kind: usize| {
         let rows = [0..20, 20..30][kind].clone();
-        let scan = ScanProgram { table: 0, columns: vec![0], rows, row_cost: 0.0, in_order: false };
-        Query { kind, scans: vec![scan] }
+        let scan = ScanProgram { table: 0, columns: vec![0], rows, row_cost: 0.0, in_order: false, stop: None };
+        Query { kind, after: 0, scans: vec![scan] }
     };
     let relation = RelationId(1);
     Workload {
@@ -176,6 +176,53 @@ fn a_run_can_be_repeated() {
     }
 }
 
+/// Streams that come and go, several tables, queries of one row beside, some that are cancelled and
+/// some that are left for minutes: all end, nothing is held or wanted after that.
+#[test]
+fn a_mixed_day_ends() {
+    for seed in 1..4 {
+        let workload = made("mixed(streams=8,queries=4,units=12,stops=25%,cancels=25%,points=2)", seed);
+        let names = ["stopped", "cancelled", "one row"];
+        let [stopped, cancelled, _] = names.map(|name| workload.types.iter().position(|of| of == name).unwrap());
+        for delivery in DELIVERIES {
+            for frames in [1, 40, 200] {
+                let outcome = outcome(&workload, Machine::default(), delivery, "pbm", frames);
+                let case = format!("{delivery} with {frames} frames, seed {seed}");
+                let ended: usize = outcome.latencies.iter().map(Vec::len).sum();
+                assert_eq!(ended, 8 * 4 + 2 * 4 * 50, "{case}");
+                assert!(outcome.latencies[stopped].iter().all(|&took| took >= 300 * SECOND), "{case}");
+                assert!(outcome.latencies[cancelled].iter().all(|&took| took < 300 * SECOND), "{case}");
+                // Shares of a scan may meet inside a page.
+                let whole = demand(&workload).0 * if delivery.starts_with("static") { 5 } else { 4 } / 4;
+                assert!(outcome.counts.requests < whole, "{case}: a cancelled query does not read to its end");
+                assert_eq!(outcome.pictures.unwrap().sharing.last().unwrap().bytes, [0; 5], "{case}");
+            }
+        }
+    }
+}
+
+/// In any order, a scan that nobody takes rows from for hours costs the others little: they are
+/// done as soon as if it were cancelled there. In order its next pages stay.
+#[test]
+fn a_stopped_scan_is_in_nobodys_way() {
+    let others = |delivery, pause: Option<Tick>| -> Tick {
+        let end = |seed| {
+            let mut workload = made("speeds(streams=9,queries=2,units=60)", seed);
+            let rows = workload.tables[0].all_rows();
+            let scan = &mut workload.streams[0][0].scans[0];
+            (scan.rows, scan.stop) = (0..rows, Some(Stop { rows: rows / 5, pause }));
+            workload.streams[0].truncate(1);
+            let frames = workload.pages() * 30 / 100;
+            *outcome(&workload, Machine::default(), delivery, "pbm", frames).streams[1..].iter().max().unwrap()
+        };
+        (1..=4).map(end).sum()
+    };
+    for delivery in ["unordered", "unordered(workers=3)"] {
+        let (stopped, cancelled) = (others(delivery, Some(10_000 * SECOND)), others(delivery, None));
+        assert!(stopped < cancelled * 105 / 100, "{delivery}: {stopped} and {cancelled}");
+    }
+}
+
 /// Table 6.1 in small: half of the units, two queries a stream. In each size in any order is
 /// ahead of in-order PBM, and that of LRU, in all that the table has; and a scan that reads for
 /// itself saves as much, but not the latency.
@@ -213,7 +260,7 @@ fn the_basic_benchmark_in_small() {
 #[test]
 fn what_there_is_not_is_refused_in_one_line() {
     let workload = |text| Workload::make(text, 1).unwrap_err();
-    assert_eq!(workload("mix"), "unknown workload `mix`; there are speeds, columns");
+    assert_eq!(workload("mix"), "unknown workload `mix`; there are speeds, columns, mixed");
     assert!(workload("speeds(speeds=X)").contains("`speeds=X` must be letters F and S"));
     assert!(workload("speeds(sizes=0)").contains("`sizes=0` must be per cent"));
     assert!(workload("columns(sets=CA)").contains("in the order of the letters"));

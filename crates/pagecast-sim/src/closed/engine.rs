@@ -1,12 +1,13 @@
 //! The loop: what happens next in logical time, and who goes on then.
 
-use super::delivery::{Delivery, Unordered};
+use super::delivery::Delivery;
 use super::device::{Cores, Device, Machine};
 use super::manager::{Manager, UnderWay};
 use super::memory::{Asked, Memory};
 use super::record::Recorder;
-use super::scan::{Got, Registration, Scan, Way, Worker, WorkerState};
-use super::workload::{ScanProgram, Workload};
+use super::scan::{Got, Held, Scan, Taken, Way, Worker, WorkerState};
+use super::streams::Stream;
+use super::workload::{Stop, Workload};
 use super::{ClosedError, Outcome};
 use pagecast_core::cooperation::{Load, Take};
 use pagecast_core::policy::{Access, PolicySpec};
@@ -42,11 +43,15 @@ pub struct Settings<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Event {
+pub(super) enum Event {
     /// The device has read a page.
     Read(PageId),
     /// A worker's piece of work is done.
     Worked(usize),
+    /// A worker's scan is taken up again.
+    GoesOn(usize),
+    /// A stream's next query begins.
+    Begins(usize),
 }
 
 /// Who waits for a page.
@@ -58,36 +63,24 @@ pub(super) enum Waiter {
     Load(usize),
 }
 
-/// A stream, and the query that it runs.
-#[derive(Default)]
-struct Stream {
-    /// Its queries that have begun.
-    begun: usize,
-    /// When the last of them did.
-    began: Tick,
-    /// Its scans that have begun, and how many registrations of the last one still run.
-    scans: usize,
-    running: usize,
-}
-
 /// A workload while it runs.
 pub(super) struct Loop<'a> {
-    workload: &'a Workload,
-    settings: Settings<'a>,
-    now: Tick,
-    events: BinaryHeap<Reverse<(Tick, u64, Event)>>,
-    happened: u64,
-    memory: Memory<Waiter>,
-    device: Device,
-    cores: Cores,
-    registry: Registry<Words>,
-    predictor: Predictor<Words>,
-    manager: Option<Manager>,
-    streams: Vec<Stream>,
-    scans: Vec<Scan<'a>>,
-    workers: Vec<Worker>,
-    recorder: Option<Recorder>,
-    outcome: Outcome,
+    pub(super) workload: &'a Workload,
+    pub(super) settings: Settings<'a>,
+    pub(super) now: Tick,
+    pub(super) events: BinaryHeap<Reverse<(Tick, u64, Event)>>,
+    pub(super) happened: u64,
+    pub(super) memory: Memory<Waiter>,
+    pub(super) device: Device,
+    pub(super) cores: Cores,
+    pub(super) registry: Registry<Words>,
+    pub(super) predictor: Predictor<Words>,
+    pub(super) manager: Option<Manager>,
+    pub(super) streams: Vec<Stream>,
+    pub(super) scans: Vec<Scan<'a>>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) outcome: Outcome,
 }
 
 impl<'a> Loop<'a> {
@@ -127,7 +120,7 @@ impl<'a> Loop<'a> {
     /// Runs all streams to their ends.
     pub(super) fn run(mut self) -> Result<Outcome, ClosedError> {
         for stream in 0..self.streams.len() {
-            self.next_scan(stream)?;
+            self.next_query(stream)?;
         }
         self.go_on_with_all()?;
         while let Some(Reverse((at, _, event))) = self.events.pop() {
@@ -141,6 +134,8 @@ impl<'a> Loop<'a> {
                     self.cores.done();
                     self.worked(worker)?;
                 }
+                Event::GoesOn(worker) => self.go_on(worker)?,
+                Event::Begins(stream) => self.begin_query(stream)?,
             }
             self.go_on_with_all()?;
         }
@@ -193,86 +188,25 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    fn later(&mut self, at: Tick, event: Event) {
+    pub(super) fn later(&mut self, at: Tick, event: Event) {
         self.events.push(Reverse((at, self.happened, event)));
         self.happened += 1;
     }
 
-    /// The stream's next scan: of its query, or of the next one.
-    fn next_scan(&mut self, number: usize) -> Result<(), ClosedError> {
-        let queries = &self.workload.streams[number];
-        let (stream, now) = (&mut self.streams[number], self.now);
-        if let Some(query) = stream.begun.checked_sub(1).map(|last| &queries[last]) {
-            if let Some(scan) = query.scans.get(stream.scans) {
-                stream.scans += 1;
-                return self.begin_scan(number, scan);
-            }
-            self.outcome.latencies[query.kind].push(now - stream.began);
-        }
-        let stream = &mut self.streams[number];
-        let Some(query) = queries.get(stream.begun) else {
-            self.outcome.streams[number] = now;
-            return Ok(());
-        };
-        *stream = Stream { begun: stream.begun + 1, began: now, scans: 0, running: 0 };
-        match query.scans.first() {
-            None => self.next_scan(number),
-            Some(scan) => {
-                self.streams[number].scans = 1;
-                self.begin_scan(number, scan)
-            }
-        }
-    }
-
-    /// Registers a scan, once or as often as the delivery says.
-    fn begin_scan(&mut self, stream: usize, program: &'a ScanProgram) -> Result<(), ClosedError> {
-        let table = &self.workload.tables[program.table];
-        let unordered = self.settings.delivery.of(table, program);
-        let whole = || vec![program.rows.clone()];
-        let shares = unordered.map_or_else(whole, |unordered| unordered.shares(&program.rows).collect());
-        self.streams[stream].running = shares.len();
-        let first = self.workers.len();
-        for rows in shares {
-            let number = self.scans.len();
-            let scan = self.register(stream, Registration { table, program, rows }, unordered)?;
-            if let Some(recorder) = &mut self.recorder {
-                scan.each_page(|page| recorder.wanted(page, self.now));
-            }
-            self.workers.extend((0..scan.workers).map(|_| Worker::new(number, &scan)));
-            self.scans.push(scan);
-        }
-        (first..self.workers.len()).try_for_each(|worker| self.go_on(worker))
-    }
-
-    /// Tells the predictor of a scan, and the manager if it has one.
-    fn register(
-        &mut self,
-        stream: usize,
-        of: Registration<'a>,
-        unordered: Option<Unordered>,
-    ) -> Result<Scan<'a>, ClosedError> {
-        let (now, memory) = (self.now, &self.memory);
-        let (id, way, workers) = match self.manager.as_mut().zip(unordered) {
-            None => (of.in_order(&mut self.registry, now)?, Way::InOrder { ahead: self.settings.delivery.ahead }, 1),
-            Some((manager, unordered)) => {
-                let id = of.in_any_order(&mut self.registry, now)?;
-                let resident = |page| memory.is_resident(page);
-                let cooperation = &mut manager.cooperation;
-                let workers = unordered.workers;
-                let member = of.with_strokes(|strokes| cooperation.register(strokes, workers, now, resident))?;
-                manager.begins(member, self.scans.len());
-                (id, Way::AnyOrder(member), workers)
-            }
-        };
-        let Registration { table, program, rows } = of;
-        Ok(Scan { id, stream, table, program, rows, way, workers })
-    }
-
     /// A worker without work looks for the next piece.
-    fn go_on(&mut self, worker: usize) -> Result<(), ClosedError> {
+    pub(super) fn go_on(&mut self, worker: usize) -> Result<(), ClosedError> {
         self.release_done(worker);
         let asked = self.workers[worker].held.len();
         let number = self.workers[worker].scan;
+        match self.scans[number].taken {
+            Taken::NotAnyMore => return self.worker_done(worker),
+            Taken::NotBefore(then) if then > self.now => {
+                self.workers[worker].state = WorkerState::Rests;
+                self.later(then, Event::GoesOn(worker));
+                return Ok(());
+            }
+            _ => {}
+        }
         let (state, scan) = (&mut self.workers[worker], &self.scans[number]);
         match scan.way {
             Way::InOrder { .. } if state.at == scan.rows.end => return self.worker_done(worker),
@@ -416,7 +350,12 @@ impl<'a> Loop<'a> {
         for waiter in waiting {
             match waiter {
                 Waiter::Worker(worker) => {
-                    self.workers[worker].gets(page, got);
+                    let left = !self.workers[worker].gets(page, got);
+                    if let Got::Frame(frame) = got
+                        && left
+                    {
+                        self.memory.release(frame);
+                    }
                     if self.workers[worker].state == WorkerState::Waits {
                         self.work_if_ready(worker);
                     }
@@ -432,7 +371,9 @@ impl<'a> Loop<'a> {
     /// A worker has done its piece.
     fn worked(&mut self, worker: usize) -> Result<(), ClosedError> {
         let state = &mut self.workers[worker];
-        let scan = &self.scans[state.scan];
+        let number = state.scan;
+        let scan = &mut self.scans[number];
+        let stop = scan.has_read(state.end - state.at);
         state.at = state.end;
         match (scan.way, state.stroke.take()) {
             (Way::AnyOrder(member), Some(stroke)) => {
@@ -442,38 +383,30 @@ impl<'a> Loop<'a> {
             }
             _ => self.predictor.report(scan.id, state.at - scan.rows.start, self.now),
         }
+        match stop {
+            None => {}
+            Some(Stop { pause: Some(pause), .. }) => scan.taken = Taken::NotBefore(self.now + pause),
+            Some(Stop { pause: None, .. }) => self.cancel(number)?,
+        }
         self.go_on(worker)
     }
 
     /// Lets go of the pages that lie behind the worker.
     fn release_done(&mut self, worker: usize) {
-        let state = &mut self.workers[worker];
-        let at = state.at;
-        for held in state.held.extract_if(.., |held| held.until <= at) {
+        let at = self.workers[worker].at;
+        self.release(worker, |held| held.until <= at);
+    }
+
+    pub(super) fn release(&mut self, worker: usize, done: impl Fn(&Held) -> bool) {
+        let worker = &mut self.workers[worker];
+        for held in worker.held.extract_if(.., |held| done(held)) {
             if let Got::Frame(frame) = held.got {
                 self.memory.release(frame);
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.read(held.page, self.now);
+                self.scans[worker.scan].has_seen(held.page);
             }
         }
-    }
-
-    /// Nothing is left for a worker, and perhaps for its scan.
-    fn worker_done(&mut self, worker: usize) -> Result<(), ClosedError> {
-        let state = &mut self.workers[worker];
-        state.state = WorkerState::Done;
-        let scan = &mut self.scans[state.scan];
-        scan.workers -= 1;
-        if scan.workers > 0 {
-            return Ok(());
-        }
-        let Scan { id, stream, way, .. } = *scan;
-        self.registry.finish(id, self.now);
-        if let (Way::AnyOrder(member), Some(manager)) = (way, &mut self.manager) {
-            manager.finish(member);
-        }
-        self.streams[stream].running -= 1;
-        if self.streams[stream].running == 0 { self.next_scan(stream) } else { Ok(()) }
     }
 }

@@ -1,6 +1,6 @@
 //! What a run came to in the figures of the thesis, and several runs of different seeds in one.
 
-use super::{ClosedError, Delivery, Machine, Outcome, Settings, Workload, run};
+use super::{ClosedError, Delivery, Machine, Outcome, Query, Settings, Workload, run};
 use pagecast_core::Tick;
 use pagecast_core::policy::PolicySpec;
 
@@ -113,7 +113,7 @@ pub fn base_times(workload: &Workload, machine: Machine) -> Result<Vec<Tick>, Cl
     let policy = PolicySpec::parse("lru")?;
     let alone = |kind: usize| {
         let query = workload.streams.iter().flatten().find(|query| query.kind == kind);
-        let streams = vec![query.into_iter().cloned().collect()];
+        let streams = vec![query.map(|query| Query { after: 0, ..query.clone() }).into_iter().collect()];
         let alone = Workload { streams, resident: Vec::new(), ..workload.clone() };
         let delivery = Delivery { name: String::new(), full: String::new(), ahead: 2, unordered: None };
         let settings = Settings {

@@ -17,6 +17,7 @@ mod memory;
 pub mod pictures;
 mod record;
 mod scan;
+mod streams;
 mod table;
 mod workload;
 
@@ -26,7 +27,7 @@ pub use engine::Settings;
 pub use figures::{Figures, Spread, TypeFigures, base_times};
 pub use record::{LEVELS, Loaded, Pictures, Sharing, Step};
 pub use table::Table;
-pub use workload::{Query, ScanProgram, Workload, workloads};
+pub use workload::{Query, ScanProgram, Stop, Workload, workloads};
 
 use crate::replay::Counts;
 use pagecast_core::Tick;

@@ -2,7 +2,9 @@
 
 use super::engine::Words;
 use super::table::Table;
-use super::workload::ScanProgram;
+use super::workload::{ScanProgram, Stop};
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 use pagecast_core::cooperation::{MemberId, Stroke, Unit};
 use pagecast_core::predictor::{Pages, Part, RegisterError, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::{FrameId, PageId, ScanId, Tick};
@@ -19,6 +21,23 @@ pub(super) struct Scan<'a> {
     pub(super) way: Way,
     /// Workers that are not done.
     pub(super) workers: u32,
+    /// Rows that it has read.
+    pub(super) read: u64,
+    /// Where its user leaves it, if that is still to come.
+    pub(super) stop: Option<Stop>,
+    pub(super) taken: Taken,
+    /// For pictures, of a scan that is cancelled: the pages that it has read.
+    pub(super) seen: HashSet<PageId, FixedState>,
+}
+
+/// Whether a scan's rows are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    AsTheyCome,
+    /// Its user has left it until then.
+    NotBefore(Tick),
+    /// It is cancelled.
+    NotAnyMore,
 }
 
 /// In which order a scan gets its rows.
@@ -31,10 +50,44 @@ pub(super) enum Way {
 }
 
 impl<'a> Scan<'a> {
+    pub(super) fn new(of: Registration<'a>, stream: usize, id: ScanId, way: Way, workers: u32) -> Self {
+        let Registration { table, program, rows } = of;
+        // A share of the scan comes to its place after a share of the rows.
+        let (all, share) = (program.rows.end - program.rows.start, rows.end - rows.start);
+        let stop =
+            program.stop.map(|stop| Stop { rows: (stop.rows as f64 * share as f64 / all as f64) as u64, ..stop });
+        Scan {
+            id,
+            stream,
+            table,
+            program,
+            rows,
+            way,
+            workers,
+            read: 0,
+            stop,
+            taken: Taken::AsTheyCome,
+            seen: HashSet::default(),
+        }
+    }
+
+    /// Notes that so many rows more have been read. What its user does, if that was the place.
+    pub(super) fn has_read(&mut self, rows: u64) -> Option<Stop> {
+        self.read += rows;
+        self.stop.take_if(|stop| stop.rows <= self.read)
+    }
+
     /// Every page that it reads.
     pub(super) fn each_page(&self, mut visit: impl FnMut(PageId)) {
         for &column in &self.program.columns {
             self.table.pages(column, &self.rows).for_each(|number| visit(self.table.page(column, number)));
+        }
+    }
+
+    /// Notes that a worker is done with a page, if that is asked for later.
+    pub(super) fn has_seen(&mut self, page: PageId) {
+        if self.program.stop.is_some_and(|stop| stop.pause.is_none()) {
+            self.seen.insert(page);
         }
     }
 
@@ -145,6 +198,8 @@ pub(super) enum WorkerState {
     Starves,
     /// It has a core, or waits for one.
     Works,
+    /// Until its scan's user goes on.
+    Rests,
     /// Nothing is left for it.
     Done,
 }
@@ -211,11 +266,9 @@ impl Worker {
         }
     }
 
-    /// A page that it asked for has come.
-    pub(super) fn gets(&mut self, page: PageId, got: Got) {
-        if let Some(held) = self.held.iter_mut().find(|held| held.page == page) {
-            held.got = got;
-        }
+    /// A page that it asked for has come; whether it wants it still.
+    pub(super) fn gets(&mut self, page: PageId, got: Got) -> bool {
+        self.held.iter_mut().find(|held| held.page == page).map(|held| held.got = got).is_some()
     }
 
     /// The row up to which it can work now, if all pages that it needs for that are there.

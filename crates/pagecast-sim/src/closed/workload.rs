@@ -3,7 +3,7 @@
 use super::table::Table;
 use crate::generate::call::Call;
 use pagecast_core::random::Random;
-use pagecast_core::{PageId, RelationId};
+use pagecast_core::{PageId, RelationId, Tick};
 use std::ops::Range;
 
 /// A scan of some columns of a stretch of rows.
@@ -19,6 +19,17 @@ pub struct ScanProgram {
     pub row_cost: f64,
     /// Whether the query needs the rows in their order, whatever the delivery is.
     pub in_order: bool,
+    /// Whether its user leaves it in the middle.
+    pub stop: Option<Stop>,
+}
+
+/// A user who leaves a query in the middle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// Rows that the scan reads before.
+    pub rows: u64,
+    /// How long nobody takes rows from there on; `None` if the query is cancelled.
+    pub pause: Option<Tick>,
 }
 
 /// Scans that one query makes one after the other.
@@ -26,11 +37,13 @@ pub struct ScanProgram {
 pub struct Query {
     /// Its type's number in [`Workload::types`].
     pub kind: usize,
+    /// How long the stream waits before it.
+    pub after: Tick,
     /// Its scans.
     pub scans: Vec<ScanProgram>,
 }
 
-/// Streams of queries. All streams begin at once; each runs its queries one after the other.
+/// Streams of queries. Each runs its queries one after the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Workload {
     /// The text that makes it, as it was given.
@@ -69,6 +82,14 @@ static WORKLOADS: &[Entry] = &[
         about: "One table of six columns, A to F; queries over some of them and a random 40 % of the rows; 6.6. \
                 streams=16, queries=4, sets=ABC (some, as ABC+BCD), share=40%, units=200",
         make: columns,
+    },
+    Entry {
+        name: "mixed",
+        about: "A day's mix: the queries of `speeds` over some tables, in streams that come and go, beside streams of \
+                queries of one row. streams=16, queries=4, points=4 (streams, of fifty times as many queries), tables=3, \
+                units=80, ordered=20%, think=10 (seconds before a query, at most), stops=10% (queries whose user takes \
+                no rows for a while from a random place on), pause=300 (seconds), cancels=10%",
+        make: mixed,
     },
 ];
 
@@ -129,33 +150,72 @@ fn speeds(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
         text.split('+').map(|size| size.parse().ok().filter(|size| (1..=100).contains(size))).collect()
     })?;
     let ordered = call.number("ordered", 0.0, 0.0, 1.0)?;
-    let count = call.count("tables", 1, 1, 1000)?;
-    let units = call.count("units", 240, 1, 100_000)?;
-    let tables: Vec<_> = (0..count).map(|number| table(RelationId(number + 1), units, &LINEITEM)).collect();
+    let tables = lineitems(call, 1, 240)?;
+    let programs = in_streams(streams, queries, || speed(&speeds, &sizes, &tables, ordered, random));
+    Ok(named(tables, programs))
+}
+
+/// The tables of `speeds` and `mixed`.
+fn lineitems(call: &mut Call, count: u32, units: u32) -> Result<Vec<Table>, String> {
+    let count = call.count("tables", count, 1, 1000)?;
+    let units = call.count("units", units, 1, 100_000)?;
+    Ok((0..count).map(|number| table(RelationId(number + 1), units, &LINEITEM)).collect())
+}
+
+/// A query of one of the speeds and sizes, and the name of its type.
+fn speed(
+    speeds: &[(char, f64)],
+    sizes: &[u64],
+    tables: &[Table],
+    ordered: f64,
+    random: &mut Random,
+) -> (String, ScanProgram) {
     let rows = tables[0].all_rows();
-    let mut types: Vec<(String, u64)> = Vec::new();
-    let query = || {
-        let (speed, seconds) = speeds[random.below(speeds.len() as u32) as usize];
-        let size: u64 = sizes[random.below(sizes.len() as u32) as usize];
-        let name = format!("{speed}-{size}");
-        let columns = if speed == 'F' { OF_FAST } else { LINEITEM.len() };
-        let scan = ScanProgram {
-            table: if count > 1 { random.below(count) as usize } else { 0 },
-            columns: (0..columns).collect(),
-            rows: somewhere(rows, size as f64 / 100.0, random),
-            row_cost: seconds * 1e9 / rows as f64,
-            in_order: ordered > 0.0 && random.unit() < ordered,
-        };
-        let order = SPEEDS.iter().position(|known| known.0 == speed).unwrap_or(0) as u64 * 1000 + size;
-        if !types.iter().any(|known| known.0 == name) {
-            types.push((name.clone(), order));
-        }
-        (name, scan)
+    let (speed, seconds) = speeds[random.below(speeds.len() as u32) as usize];
+    let size: u64 = sizes[random.below(sizes.len() as u32) as usize];
+    let columns = if speed == 'F' { OF_FAST } else { LINEITEM.len() };
+    let scan = ScanProgram {
+        table: if tables.len() > 1 { random.below(tables.len() as u32) as usize } else { 0 },
+        columns: (0..columns).collect(),
+        rows: somewhere(rows, size as f64 / 100.0, random),
+        row_cost: seconds * 1e9 / rows as f64,
+        in_order: ordered > 0.0 && random.unit() < ordered,
+        stop: None,
     };
-    let programs = in_streams(streams, queries, query);
-    types.sort_by_key(|kind| kind.1);
-    let types = types.into_iter().map(|kind| kind.0).collect();
-    Ok(named(tables, types, programs))
+    (format!("{speed}-{size}"), scan)
+}
+
+fn mixed(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
+    let (streams, queries) = streams(call)?;
+    let points = call.count("points", 4, 0, 1024)?;
+    let tables = lineitems(call, 3, 80)?;
+    let ordered = call.number("ordered", 0.2, 0.0, 1.0)?;
+    let think = call.number("think", 10.0, 0.0, 1e6)?;
+    let (stops, pause) = (call.number("stops", 0.1, 0.0, 1.0)?, call.number("pause", 300.0, 0.0, 1e6)?);
+    let cancels = call.number("cancels", 0.1, 0.0, 1.0)?;
+    let sizes = [1, 10, 50, 100];
+    let mut programs = in_streams(streams, queries, || {
+        let (name, scan) = speed(&SPEEDS, &sizes, &tables, ordered, random);
+        let rows = (random.unit() * (scan.rows.end - scan.rows.start) as f64) as u64;
+        let pause = (pause * 1e9) as Tick;
+        let leaves = random.unit();
+        let (name, stop) = match leaves {
+            _ if leaves < stops => ("stopped".to_owned(), Some(Stop { rows, pause: Some(pause) })),
+            _ if leaves < stops + cancels => ("cancelled".to_owned(), Some(Stop { rows, pause: None })),
+            _ => (name, None),
+        };
+        (name, ScanProgram { stop, ..scan })
+    });
+    programs.extend(in_streams(points, queries * 50, || {
+        let (_, scan) = speed(&SPEEDS, &sizes, &tables, 0.0, random);
+        let row = scan.rows.start..scan.rows.start + 1;
+        ("one row".to_owned(), ScanProgram { rows: row, in_order: true, ..scan })
+    }));
+    let mut workload = named(tables, programs);
+    for query in workload.streams.iter_mut().take(streams as usize).flatten() {
+        query.after = (random.unit() * think * 1e9) as Tick;
+    }
+    Ok(workload)
 }
 
 fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
@@ -172,15 +232,13 @@ fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
     // Eight bytes a row.
     let table = table(RelationId(1), call.count("units", 200, 1, 100_000)?, &[16; 6]);
     let name = |set: &[usize]| set.iter().map(|&column| char::from(b'A' + column as u8)).collect::<String>();
-    let mut types: Vec<String> = sets.iter().map(|set| name(set)).collect();
-    types.dedup();
     let programs = in_streams(streams, queries, || {
         let set = &sets[random.below(sets.len() as u32) as usize];
         let rows = somewhere(table.all_rows(), share, random);
         let row_cost = SPEEDS[0].1 * 1e9 / table.all_rows() as f64;
-        (name(set), ScanProgram { table: 0, columns: set.clone(), rows, row_cost, in_order: false })
+        (name(set), ScanProgram { table: 0, columns: set.clone(), rows, row_cost, in_order: false, stop: None })
     });
-    Ok(named(vec![table], types, programs))
+    Ok(named(vec![table], programs))
 }
 
 fn streams(call: &mut Call) -> Result<(u32, u32), String> {
@@ -220,9 +278,18 @@ fn in_streams(
     (0..streams).map(|_| (0..queries).map(|_| query()).collect()).collect()
 }
 
-fn named(tables: Vec<Table>, types: Vec<String>, programs: Vec<Vec<(String, ScanProgram)>>) -> Workload {
+/// The workload of these streams; its types come in the order of their names, and of the sizes in
+/// these.
+fn named(tables: Vec<Table>, programs: Vec<Vec<(String, ScanProgram)>>) -> Workload {
+    let mut types: Vec<String> = programs.iter().flatten().map(|program| program.0.clone()).collect();
+    types.sort_by_cached_key(|name| {
+        let (speed, size) = name.split_once('-').unwrap_or((name, ""));
+        (speed.to_owned(), size.parse::<u64>().unwrap_or(0))
+    });
+    types.dedup();
     let query = |(name, scan): (String, ScanProgram)| Query {
         kind: types.iter().position(|known| *known == name).unwrap_or(0),
+        after: 0,
         scans: vec![scan],
     };
     let streams = programs.into_iter().map(|stream| stream.into_iter().map(query).collect()).collect();
