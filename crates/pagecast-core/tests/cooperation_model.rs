@@ -13,6 +13,7 @@ use pagecast_core::cooperation::{
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::collections::HashMap;
 
 const SCANS: u32 = 6;
 /// Little enough to refuse some.
@@ -232,9 +233,22 @@ impl Pair {
         for load in 0..self.loads.len() {
             assert_eq!(self.pages(load), self.naive.pages(load));
         }
-        let usage = self.manager.usage();
-        assert_eq!((usage.scans as usize, usage.units as usize), (self.naive.scans.len(), self.naive.units()));
+        let (usage, wanted) = (self.manager.usage(), self.naive.units());
+        assert_eq!((usage.scans as usize, usage.units as usize), (self.naive.scans.len(), wanted.len()));
+        self.check_units(&wanted);
         assert_eq!((usage.loads as usize, usage.refused), (self.loads.len(), self.refused));
+    }
+
+    /// Each unit is shown once, as the naive version has it.
+    fn check_units(&self, wanted: &HashMap<Unit, u32>) {
+        let mut seen = HashMap::new();
+        self.manager.units(|view| {
+            let (resident, loading) = (self.naive.resident_of(view.unit), self.naive.is_loading(view.unit));
+            assert_eq!(loading, view.loading);
+            assert!(view.resident <= resident && (view.resident == resident || !self.naive.knows_all(view.unit)));
+            assert_eq!(seen.insert(view.unit, view.wanted), None);
+        });
+        assert_eq!(&seen, wanted);
     }
 
     /// Everything ends; then all memory is free.

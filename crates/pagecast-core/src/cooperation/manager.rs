@@ -5,7 +5,8 @@ use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{Member, stretch_words};
 use super::state::{State, mistaken};
 use super::{
-    CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, Usage,
+    CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, UnitView,
+    Usage,
 };
 use crate::sync::atomic::{AtomicU64, Ordering::Release};
 use crate::words::{NIL, Words, join};
@@ -289,6 +290,23 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
             shared: member.shared(),
         };
         state.registered().iter().filter_map(|slot| state.slot(slot)).map(view).for_each(visit);
+    }
+
+    /// The units that somebody refers to, in no order. O(units · scans).
+    pub fn units(&self, mut visit: impl FnMut(UnitView)) {
+        let state = self.state();
+        for unit in (0..self.layout.config.units).filter_map(|number| state.unit(number)) {
+            if unit.references() == 0 {
+                continue;
+            }
+            let wants = |slot: &u32| unit.needs().any(|need| need.members().has(*slot));
+            visit(UnitView {
+                unit: unit.name(),
+                resident: unit.resident().len(),
+                wanted: state.registered().iter().filter(wants).count() as u32,
+                loading: unit.load() != 0,
+            });
+        }
     }
 
     /// How much of the memory is in use.

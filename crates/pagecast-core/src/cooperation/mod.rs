@@ -243,6 +243,19 @@ pub struct MemberView {
     pub shared: u64,
 }
 
+/// A unit that a scan needs or that is being loaded, as seen at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnitView {
+    /// Its name.
+    pub unit: Unit,
+    /// Blocks that are in the pool, as far as is known.
+    pub resident: u32,
+    /// Scans with a stroke of it that is neither handed out nor done.
+    pub wanted: u32,
+    /// Whether it is being loaded.
+    pub loading: bool,
+}
+
 /// How much a manager holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {

@@ -116,6 +116,7 @@ impl<'a> State<'a> {
             let next = if number + 1 == self.layout.config.units { NIL } else { number + 1 };
             if let Some(at) = self.layout.unit(number) {
                 self.words.set(at + READING_NEXT, u64::from(next));
+                self.words.set(at + BLOCKS_REFERENCES, 0);
             }
         }
         self.words.set(header::FREE_UNIT, 0);
@@ -124,7 +125,9 @@ impl<'a> State<'a> {
 
 impl<'a> UnitRecord<'a> {
     half!(blocks, upper, BLOCKS_REFERENCES);
-    half!(references, lower, BLOCKS_REFERENCES, set_references, set_lower);
+    half!(
+        /// 0 in a record that is free.
+        references, lower, BLOCKS_REFERENCES, set_references, set_lower);
     half!(
         /// How many strokes are being read by those who took them.
         reading, upper, READING_NEXT, set_reading, set_upper);

@@ -145,7 +145,7 @@ impl Naive {
         self.available(scan) > 0 || left == 0 && Self::out(scan) == 0 || left > 0 && self.reads_for_itself()
     }
 
-    fn is_loading(&self, unit: Unit) -> bool {
+    pub(crate) fn is_loading(&self, unit: Unit) -> bool {
         self.loads.iter().any(|load| load.unit == unit)
     }
 
@@ -405,8 +405,22 @@ impl Naive {
         self.scans.values().map(view).collect()
     }
 
-    /// Units that somebody refers to.
-    pub(crate) fn units(&self) -> usize {
-        self.unit_loaders.len()
+    /// Units that somebody refers to, and by how many scans each is wanted.
+    pub(crate) fn units(&self) -> HashMap<Unit, u32> {
+        let wants = |scan: &&Scan, unit| scan.parts.iter().any(|part| part.unit == unit && part.is_needed());
+        let wanted = |unit| self.scans.values().filter(|scan| wants(scan, unit)).count() as u32;
+        self.unit_loaders.keys().map(|&unit| (unit, wanted(unit))).collect()
+    }
+
+    /// Blocks of a unit that are in the pool.
+    pub(crate) fn resident_of(&self, unit: Unit) -> u32 {
+        (0..unit.blocks).filter(|block| self.resident.contains(&PageId::new(unit.relation, unit.first + block))).count()
+            as u32
+    }
+
+    /// Whether a scan has needed every block of a unit, so that all of it is known.
+    pub(crate) fn knows_all(&self, unit: Unit) -> bool {
+        let whole = |part: &Part| part.unit == unit && part.pages.len() == unit.blocks as usize;
+        self.scans.values().any(|scan| scan.parts.iter().any(|part| whole(part) && part.state != State::Done))
     }
 }
