@@ -111,6 +111,7 @@ request_shared_memory(void)
 	if (next_shmem_request)
 		next_shmem_request();
 	RequestAddinShmemSpace(layout(&slots, &uses, &words));
+	chunk_counts_request();
 	RequestNamedLWLockTranche("pg_pagecast", 1);
 }
 
@@ -130,6 +131,7 @@ format_shared_memory(void)
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{
 		scan_slots[i].scan = NO_SCAN;
+		scan_slots[i].member = NO_MEMBER;
 		pg_atomic_init_u64(&scan_slots[i].reached, 0);
 		pg_atomic_init_u64(&scan_slots[i].ended, NO_SCAN);
 	}
@@ -160,6 +162,7 @@ start_shared_memory(void)
 	predictor.words = (size - words) / sizeof(uint64);
 	if (!found)
 		format_shared_memory();
+	chunk_counts_start();
 	LWLockRelease(AddinShmemInitLock);
 }
 

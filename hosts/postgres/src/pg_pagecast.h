@@ -49,8 +49,10 @@ typedef struct ScanSlot
 	int			plan_node;		/* in the leader's plan; workers find their scan by it */
 	Oid			database;
 	Oid			relation;
+	uint32		name;			/* of the relation, to predictor and cooperation */
 	BlockNumber last;			/* bitmap: its last block */
 	ScanKind	kind;
+	uint64		member;			/* of the cooperation; NO_MEMBER unless it is cooperative */
 } ScanSlot;
 
 /* What registered scans read of a relation. */
@@ -66,7 +68,8 @@ typedef struct RelationCounts
 
 #define COUNTED_RELATIONS 512
 
-/* The order is that of pg_pagecast_stats; a new one needs a new version of the SQL. */
+/* The order is that of pg_pagecast_stats; a new one is added at the end, and needs a new version of
+ * the SQL. */
 typedef enum Counter
 {
 	COUNT_REGISTERED,
@@ -82,6 +85,10 @@ typedef enum Counter
 	COUNT_HITS,
 	COUNT_READS,
 	COUNT_SAVED,
+	COUNT_CHUNKS,				/* chunks handed to cooperative scans */
+	COUNT_CHUNKS_SHARED,		/* of these, brought by another scan's read */
+	COUNT_CHUNK_WAITS,			/* times a cooperative scan waited for a chunk */
+	COUNT_BYTES_SPARED,			/* of the shared chunks */
 	COUNTERS
 } Counter;
 
@@ -105,6 +112,7 @@ typedef struct SharedState
 } SharedState;
 
 #define NO_SCAN UINT64_MAX
+#define NO_MEMBER UINT64_MAX
 
 /* The three arrays behind SharedState, as pointers of this process. */
 extern SharedState *shared;
@@ -166,6 +174,44 @@ extern void relation_counts_add(Oid relation, uint64 hits, uint64 reads, uint64 
 extern uint32 relation_counts_copy(RelationCounts *copy);
 extern void relation_counts_clear(void);
 extern void relation_counts_install_hook(void);
+
+/* chunk_counts.c: what cooperative scans were handed, for the views and EXPLAIN. */
+typedef struct ChunksRead
+{
+	uint64		chunks;
+	uint64		shared;			/* of these, brought by another scan's read */
+} ChunksRead;
+
+extern void chunk_counts_request(void);
+extern void chunk_counts_start(void);
+/* A scan of this process, or of the query whose worker it is, was handed a chunk of so many blocks. */
+extern void chunk_count(BlockNumber blocks, bool shared);
+extern ChunksRead chunks_read_here(void);
+
+/* What cooperation.c says to the views. */
+typedef struct ChunkProgress
+{
+	uint32		chunks;			/* of the scan */
+	uint32		done;
+	uint32		waited_for;		/* needed, and not in the pool */
+	uint64		shared;			/* of those handed out, brought by another scan's read */
+} ChunkProgress;
+
+/* A chunk that some cooperative scan needs. */
+typedef struct ChunkView
+{
+	uint32		name;			/* of its relation */
+	BlockNumber first;
+	BlockNumber blocks;
+	BlockNumber resident;		/* of these, as far as is known */
+	uint32		wanted;			/* by so many scans */
+	bool		loading;
+} ChunkView;
+
+/* cooperation.c: how a member stands, false if it has ended; and the first `most` chunks that are
+ * needed or loaded, of all databases: how many there are. */
+extern bool cooperation_progress(uint64 member, ChunkProgress *progress);
+extern uint32 cooperation_chunks(ChunkView *views, uint32 most);
 
 /* refusal.c */
 extern void refusal_tell(Oid relation);

@@ -214,6 +214,8 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		slot->plan_node = registration->plan_node;
 		slot->database = MyDatabaseId;
 		slot->relation = registration->relation;
+		slot->name = registration->name;
+		slot->member = NO_MEMBER;
 		slot->last = pages->last;
 		slot->kind = registration->kind;
 		pg_atomic_write_u64(&slot->reached, now);

@@ -180,8 +180,9 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row: the counters in their order, how many scans are registered now, and since when is
- * counted, for which version 1.0 of the SQL has no column. */
+/* One row: the counters in their order, and behind those of version 1.0 of the SQL how many scans
+ * are registered now, and since when is counted. Older SQL has fewer columns, and gets the first of
+ * them. */
 Datum
 pg_pagecast_stats(PG_FUNCTION_ARGS)
 {
@@ -190,9 +191,9 @@ pg_pagecast_stats(PG_FUNCTION_ARGS)
 	bool		nulls[COUNTERS + 2] = {false};
 
 	for (int i = 0; i < COUNTERS; i++)
-		values[i] = Int64GetDatum(pg_atomic_read_u64(&shared->counters[i]));
-	values[COUNTERS] = Int64GetDatum(pg_atomic_read_u32(&shared->active));
-	values[COUNTERS + 1] = TimestampTzGetDatum((TimestampTz) pg_atomic_read_u64(&shared->counted_since));
+		values[i <= COUNT_SAVED ? i : i + 2] = Int64GetDatum(pg_atomic_read_u64(&shared->counters[i]));
+	values[COUNT_SAVED + 1] = Int64GetDatum(pg_atomic_read_u32(&shared->active));
+	values[COUNT_SAVED + 2] = TimestampTzGetDatum((TimestampTz) pg_atomic_read_u64(&shared->counted_since));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	return (Datum) 0;
 }
