@@ -70,6 +70,10 @@ define_settings(void)
 							"Scans that can be registered at the same time.",
 							NULL,
 							&pagecast_max_scans, 256, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.cooperation_share",
+							"Most of shared_buffers that cooperative scans may have, in per cent.",
+							NULL,
+							&pagecast_cooperation_share, 90, 1, 100, PGC_SUSET, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pg_pagecast");
 }
 
@@ -113,6 +117,7 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(layout(&slots, &uses, &words));
 	chunk_counts_request();
 	RequestNamedLWLockTranche("pg_pagecast", 1);
+	RequestNamedLWLockTranche("pg_pagecast_chunks", 1);
 }
 
 static void
@@ -137,6 +142,7 @@ format_shared_memory(void)
 	}
 	for (int i = 0; i < NBuffers; i++)
 		pg_atomic_init_u64(&buffer_uses[i], 0);
+	chunk_memory_format();
 	if (!predictor_format(predictor, &config))
 		ereport(FATAL,
 				(errmsg("pg_pagecast could not lay out its shared memory"),

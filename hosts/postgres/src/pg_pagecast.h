@@ -28,7 +28,8 @@ typedef enum ScanKind
 {
 	SCAN_BITMAP,
 	SCAN_SEQUENTIAL,
-	SCAN_TRAILING
+	SCAN_TRAILING,
+	SCAN_COOPERATIVE			/* reads its chunks in any order */
 } ScanKind;
 
 /* pg_pagecast.mode */
@@ -70,6 +71,29 @@ typedef struct RelationCounts
 
 /* The order is that of pg_pagecast_stats; a new one is added at the end, and needs a new version of
  * the SQL. */
+/* A chunk that cooperative scans have had brought into the pool. */
+typedef struct HeldChunk
+{
+	RelFileLocator locator;
+	BlockNumber first;
+	BlockNumber count;
+	uint64		taken;			/* the number of chunk_hold() calls when it was last read */
+} HeldChunk;
+
+#define MOST_HELD_CHUNKS 4096
+
+/* Chunks in the pool, under their own lock. */
+typedef struct ChunkMemory
+{
+	LWLock	   *lock;
+	uint32		held;			/* of `chunks` */
+	uint32		limit;			/* most buffers for them now */
+	uint64		buffers;		/* that they have */
+	uint64		takes;
+	HeldChunk	chunks[MOST_HELD_CHUNKS];
+} ChunkMemory;
+
+/* The order is that of pg_pagecast_stats; a new one needs a new version of the SQL. */
 typedef enum Counter
 {
 	COUNT_REGISTERED,
@@ -109,6 +133,7 @@ typedef struct SharedState
 	uint32		counted_relations;	/* of `relations` */
 	RelationCounts relations[COUNTED_RELATIONS];
 	RelationCounts other_relations;
+	ChunkMemory chunk_memory;
 } SharedState;
 
 #define NO_SCAN UINT64_MAX
@@ -158,6 +183,8 @@ extern void registration_init(Registration *registration, ScanKind kind, Relatio
 extern bool register_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length);
 extern bool register_shared_runs(Registration *registration, const PredictorRun *runs, size_t count, uint64 length,
 								 bool shared_scan);
+extern bool register_chunks(Registration *registration, BlockNumber blocks, BlockNumber chunk, bool shared_scan);
+extern bool registration_complete(const Registration *registration, uint32 chunk);
 extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
 extern bool registration_sample(const Registration *registration, uint64 position);
@@ -288,6 +315,24 @@ extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
 extern void observe_sequential_scan(SeqScanState *node);
+
+/* chunk_read.c */
+typedef struct ChunkReader
+{
+	BlockPrefetch prefetch;
+	RelFileLocator locator;
+} ChunkReader;
+
+extern void chunk_read_begin(ChunkReader *reader, Relation relation, ForkNumber fork);
+extern void chunk_read_ahead(ChunkReader *reader, BlockNumber first, BlockNumber count);
+extern void chunk_read_end(ChunkReader *reader);
+extern BlockNumber chunk_resident(Relation relation, BlockNumber first, BlockNumber count);
+
+/* chunk_memory.c */
+extern int	pagecast_cooperation_share;
+extern void chunk_memory_format(void);
+extern void chunk_hold(Relation relation, BlockNumber first, BlockNumber count);
+extern void chunk_release(Relation relation, BlockNumber first, BlockNumber count);
 
 /* bitmap_scan.c */
 extern void observe_bitmap_scan(BitmapHeapScanState *node);

@@ -147,12 +147,16 @@ typedef struct PagesToRegister
 	uint64		length;
 	const uint64 *bits;
 	bool		shared;			/* if another process of the query has registered it, that is joined */
+	bool		unordered;		/* the runs are strokes */
 	BlockNumber last;			/* of the scan, where it ends with that */
 } PagesToRegister;
 
 static int
 tell_predictor(const Registration *registration, const PagesToRegister *pages, uint64 now, uint64 *scan)
 {
+	if (pages->unordered)
+		return predictor_register_unordered(predictor, registration->kind, registration->name, pages->runs, pages->count,
+											pages->length, now, scan);
 	if (pages->bits)
 		return predictor_register_bitset(predictor, registration->kind, registration->axis, pages->runs[0].first,
 										 pages->bits, pages->count, pages->length, now, scan);
@@ -292,6 +296,45 @@ register_shared_runs(Registration *registration, const PredictorRun *runs, size_
 	PagesToRegister pages = {.runs = runs, .count = count, .length = length, .shared = shared_scan, .last = InvalidBlockNumber};
 
 	return register_pages(registration, &pages);
+}
+
+/*
+ * Registers a scan that reads `blocks` blocks, more than none, by chunks of `chunk` blocks in any
+ * order, and says which it has read by registration_complete(). The processes of a parallel plan
+ * share it, as with register_shared_runs().
+ */
+bool
+register_chunks(Registration *registration, BlockNumber blocks, BlockNumber chunk, bool shared_scan)
+{
+	size_t		count = (blocks - 1) / chunk + 1;
+	PredictorRun *runs = palloc(count * sizeof(PredictorRun));
+	PagesToRegister pages = {.runs = runs, .count = count, .length = count, .shared = shared_scan, .unordered = true,
+		.last = InvalidBlockNumber};
+	bool		registered;
+
+	for (size_t i = 0; i < count; i++)
+		runs[i] = (PredictorRun) {i * chunk, Min(chunk, blocks - i * chunk), i, 0};
+	registered = register_pages(registration, &pages);
+	pfree(runs);
+	return registered;
+}
+
+/* Says that a chunk has been read, the first of the table being 0. In a signal handler too. False if
+ * the scan is not registered any more. */
+bool
+registration_complete(const Registration *registration, uint32 chunk)
+{
+	ScanSlot   *slot;
+	uint64		now = pagecast_now();
+
+	if (registration->scan == NO_SCAN)
+		return false;
+	slot = &scan_slots[predictor_slot(registration->scan)];
+	if (*(volatile uint64 *) &slot->scan != registration->scan)
+		return false;
+	predictor_complete(predictor, registration->scan, chunk, now);
+	pg_atomic_write_u64(&slot->reached, now);
+	return true;
 }
 
 /* In a parallel worker: takes the scan that the leader, or a worker before this one, has

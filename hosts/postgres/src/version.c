@@ -68,6 +68,91 @@ bitmap_scan_descriptor(BitmapHeapScanState *node)
 	return node->ss.ss_currentScanDesc;
 }
 
+/* The number of the buffer that holds the block, or -1. Nobody keeps it there. */
+int
+buffer_of_block(const RelFileLocator *locator, ForkNumber fork, BlockNumber block)
+{
+	BufferTag	tag;
+	uint32		hash;
+	LWLock	   *lock;
+	int			buffer;
+
+#if PG_VERSION_NUM < 160000
+	INIT_BUFFERTAG(tag, *locator, fork, block);
+#else
+	InitBufferTag(&tag, locator, fork, block);
+#endif
+	hash = BufTableHashCode(&tag);
+	lock = BufMappingPartitionLock(hash);
+	LWLockAcquire(lock, LW_SHARED);
+	buffer = BufTableLookup(&tag, hash);
+	LWLockRelease(lock);
+	return buffer;
+}
+
+void
+block_prefetch_begin(BlockPrefetch *prefetch, Relation relation, ForkNumber fork)
+{
+	prefetch->relation = relation;
+	prefetch->fork = fork;
+	prefetch->file = -1;
+	prefetch->segment = InvalidBlockNumber;
+}
+
+#if PG_VERSION_NUM < 170000
+/* Opens the file of a segment. A file that is not there is not read ahead: whoever reads it says
+ * so. */
+static bool
+open_segment(BlockPrefetch *prefetch, BlockNumber segment)
+{
+	char	   *first;
+	char	   *path;
+
+	if (prefetch->segment == segment)
+		return prefetch->file >= 0;
+	block_prefetch_end(prefetch);
+	first = relpathbackend(relation_locator(prefetch->relation), prefetch->relation->rd_backend, prefetch->fork);
+	path = segment == 0 ? first : psprintf("%s.%u", first, segment);
+	prefetch->file = PathNameOpenFile(path, O_RDONLY | PG_BINARY);
+	prefetch->segment = segment;
+	if (path != first)
+		pfree(path);
+	pfree(first);
+	return prefetch->file >= 0;
+}
+#endif
+
+/* The blocks are there. */
+void
+block_prefetch(BlockPrefetch *prefetch, BlockNumber first, BlockNumber count)
+{
+#if PG_VERSION_NUM >= 170000
+	if ((io_direct_flags & IO_DIRECT_DATA) == 0)
+		smgrprefetch(RelationGetSmgr(prefetch->relation), prefetch->fork, first, count);
+#else
+	while (count > 0)
+	{
+		BlockNumber place = first % RELSEG_SIZE;
+		BlockNumber here = Min(count, RELSEG_SIZE - place);
+
+		if (open_segment(prefetch, first / RELSEG_SIZE))
+			FilePrefetch(prefetch->file, (off_t) place * BLCKSZ, here * BLCKSZ, WAIT_EVENT_DATA_FILE_PREFETCH);
+		first += here;
+		count -= here;
+	}
+#endif
+}
+
+/* Also after an error. Twice does no harm. */
+void
+block_prefetch_end(BlockPrefetch *prefetch)
+{
+	if (prefetch->file >= 0)
+		FileClose(prefetch->file);
+	prefetch->file = -1;
+	prefetch->segment = InvalidBlockNumber;
+}
+
 /* What EXPLAIN does without a hook; 15 does not offer it as a function. */
 void
 plain_explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,

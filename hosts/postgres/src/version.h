@@ -16,6 +16,7 @@
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "storage/buf_internals.h"
+#include "storage/fd.h"
 #include "utils/rel.h"
 
 #if PG_VERSION_NUM / 10000 != 15 && PG_VERSION_NUM / 10000 != 17
@@ -24,6 +25,7 @@
 
 #if PG_VERSION_NUM < 160000
 typedef RelFileNode RelFileLocator;
+#define RelFileLocatorEquals RelFileNodeEquals
 #endif
 
 /*
@@ -41,6 +43,12 @@ StaticAssertDecl(sizeof(((BufferDesc *) 0)->state) == 4, "buffer state of anothe
  * of 15 and 17.
  */
 StaticAssertDecl(FREENEXT_NOT_IN_LIST == -2, "freelist of another kind");
+
+/*
+ * BufTableHashCode(), BufTableLookup(), BufMappingPartitionLock(): which buffer holds a block, found
+ * without reading it, as PrefetchBuffer() finds it.
+ */
+extern int	buffer_of_block(const RelFileLocator *locator, ForkNumber fork, BlockNumber block);
 
 /*
  * TableScanDescData.rs_rd: where the table's access method is looked up at each call. An observed
@@ -175,6 +183,23 @@ extern void stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relati
 						 const struct TableAmRoutine *routine);
 extern void stand_in_release(RelationData *stand_in);
 extern TableScanDesc bitmap_scan_descriptor(BitmapHeapScanState *node);
+
+/*
+ * Asks the kernel for blocks of a relation, many with one request. 17 has a function for that; 15
+ * asks block by block, and there the file is opened once more.
+ */
+typedef struct BlockPrefetch
+{
+	Relation	relation;
+	ForkNumber	fork;
+	File		file;			/* before 17: of `segment`; -1: none is open */
+	BlockNumber segment;
+} BlockPrefetch;
+
+extern void block_prefetch_begin(BlockPrefetch *prefetch, Relation relation, ForkNumber fork);
+extern void block_prefetch(BlockPrefetch *prefetch, BlockNumber first, BlockNumber count);
+extern void block_prefetch_end(BlockPrefetch *prefetch);
+
 extern void plain_explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es,
 									const char *query_string, ParamListInfo params, QueryEnvironment *environment);
 

@@ -21,7 +21,8 @@ PG_FUNCTION_INFO_V1(pg_pagecast_reset);
 static const char *const kinds[] = {
 	[SCAN_BITMAP] = "bitmap",
 	[SCAN_SEQUENTIAL] = "sequential",
-	[SCAN_TRAILING] = "trailing index"
+	[SCAN_TRAILING] = "trailing index",
+	[SCAN_COOPERATIVE] = "cooperative"
 };
 
 static void

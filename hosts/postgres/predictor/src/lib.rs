@@ -114,6 +114,32 @@ pub extern "C" fn predictor_register_bitset(
 }
 
 #[unsafe(no_mangle)]
+/// Registers a scan that reads its runs, each at the position of its stroke, in any order.
+pub extern "C" fn predictor_register_unordered(
+    memory: Memory,
+    kind: u8,
+    relation: u32,
+    runs: *const Run,
+    count: usize,
+    strokes: u64,
+    now: u64,
+    scan: *mut u64,
+) -> i32 {
+    let Ok(mut registry) = Registry::attach(memory.words()) else { return FAULTY };
+    let part = Part { relation: RelationId(relation), pages: Pages::Runs(values(runs, count)) };
+    let spec = ScanSpec { kind: ScanKind(kind), length: strokes, parts: &[part] };
+    status(registry.register_unordered(&spec, now), scan)
+}
+
+#[unsafe(no_mangle)]
+/// A scan without order has read a stroke.
+pub extern "C" fn predictor_complete(memory: Memory, scan: u64, stroke: u64, now: u64) {
+    if let Ok(predictor) = Predictor::attach(memory.words()) {
+        predictor.complete(ScanId::from_raw(scan), stroke, now);
+    }
+}
+
+#[unsafe(no_mangle)]
 /// Ends a scan; whether it was running.
 pub extern "C" fn predictor_finish(memory: Memory, scan: u64, now: u64) -> bool {
     Registry::attach(memory.words()).is_ok_and(|mut registry| registry.finish(ScanId::from_raw(scan), now))
