@@ -19,18 +19,19 @@ reads_blocks(const Plan *plan, uint32 blocks)
 	return plan->total_cost >= blocks * seq_page_cost;
 }
 
+/* `may_cooperate` points to whether sequential scans may take chunks in any order. */
 static bool
-observe(PlanState *node, void *context)
+observe(PlanState *node, void *may_cooperate)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, BitmapHeapScanState))
 		observe_bitmap_scan((BitmapHeapScanState *) node);
 	else if (IsA(node, SeqScanState))
-		observe_sequential_scan((SeqScanState *) node);
+		observe_sequential_scan((SeqScanState *) node, *(bool *) may_cooperate);
 	else if (IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState))
 		observe_index_scan((ScanState *) node);
-	return planstate_tree_walker(node, observe, context);
+	return planstate_tree_walker(node, observe, may_cooperate);
 }
 
 static void
@@ -43,8 +44,9 @@ executor_start(QueryDesc *query, int flags)
 	if (pagecast_enabled && pagecast_loaded() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 	{
 		uint64		before = nodes_observed_here();
+		bool		may_cooperate = query_may_cooperate(query, flags);
 
-		observe(query->planstate, NULL);
+		observe(query->planstate, &may_cooperate);
 		if (nodes_observed_here() != before)
 			explain_query_starts(query->estate);
 	}

@@ -2,9 +2,9 @@
  * A call before a plan node's next tuple, in the place where a scan can begin to be observed: its
  * descriptor is there, or is made as the node would make it, and nothing has been read yet.
  *
- * PlanState.ExecProcNodeReal is replaced for one tuple only, so that all others cost nothing. May
- * be armed again, also by a signal handler: that stores pointers and nothing else, and between two
- * tuples is where the scan finds it.
+ * PlanState.ExecProcNodeReal is replaced for one tuple only, so that all others cost nothing, unless
+ * somebody wants to be called for each. May be armed again, also by a signal handler: that stores
+ * pointers and nothing else, and between two tuples is where the scan finds it.
  */
 #include "pg_pagecast.h"
 
@@ -39,6 +39,7 @@ hash_of_node(const PlanState *node)
 #include "lib/simplehash.h"
 
 static calls_hash *node_calls = NULL;
+static NodeCall *last_call = NULL;
 static uint64 observed_here = 0;
 
 /* How many nodes this process has observed so far. */
@@ -48,21 +49,33 @@ nodes_observed_here(void)
 	return observed_here;
 }
 
+/* Which call a node has; most often that of the last tuple. */
+static inline NodeCall *
+call_of(PlanState *node)
+{
+	if (last_call == NULL || last_call->node != node)
+		last_call = calls_lookup(node_calls, node)->call;
+	return last_call;
+}
+
 static TupleTableSlot *
 before_tuple(PlanState *node)
 {
-	NodeCall   *call = calls_lookup(node_calls, node)->call;
+	NodeCall   *call = call_of(node);
 
-	if (call->armed)
+	if (unlikely(call->armed))
 	{
 		call->armed = false;
-		if (node->ExecProcNodeReal == before_tuple)
-			node->ExecProcNodeReal = call->original;
-		if (node->ExecProcNode == before_tuple)
-			node->ExecProcNode = call->original;
 		call->function(call);
+		if (call->tuple == NULL)
+		{
+			if (node->ExecProcNodeReal == before_tuple)
+				node->ExecProcNodeReal = call->original;
+			if (node->ExecProcNode == before_tuple)
+				node->ExecProcNode = call->original;
+		}
 	}
-	return call->original(node);
+	return call->tuple ? call->tuple(call) : call->original(node);
 }
 
 /* In a signal handler too. Where somebody else has put his function around ours, ours is still
@@ -88,6 +101,7 @@ node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *))
 	call->node = node;
 	call->original = node->ExecProcNodeReal;
 	call->function = function;
+	call->tuple = NULL;
 	if (node_calls == NULL)
 		node_calls = calls_create(TopMemoryContext, 64, NULL);
 	calls_insert(node_calls, node, &found)->call = call;
@@ -101,6 +115,8 @@ node_call_remove(NodeCall *call)
 {
 	CallOfNode *entry = calls_lookup(node_calls, call->node);
 
+	if (last_call == call)
+		last_call = NULL;
 	if (entry != NULL && entry->call == call)
 		calls_delete_item(node_calls, entry);
 }

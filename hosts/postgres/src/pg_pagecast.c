@@ -32,11 +32,18 @@ int			pagecast_mode = MODE_STEERING;
 int			pagecast_samples = 10;
 int			pagecast_bulk = 10;
 int			pagecast_max_scans = 256;
-static int	pagecast_memory = 8 * 1024;
+int			pagecast_memory = 8 * 1024;
 
 static const struct config_enum_entry modes[] = {
 	{"steering", MODE_STEERING, false},
 	{"freelist", MODE_FREELIST, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry cooperation_modes[] = {
+	{"off", COOPERATION_OFF, false},
+	{"on", COOPERATION_ON, false},
+	{"forced", COOPERATION_FORCED, false},
 	{NULL, 0, false}
 };
 
@@ -74,6 +81,14 @@ define_settings(void)
 							"Most of shared_buffers that cooperative scans may have, in per cent.",
 							NULL,
 							&pagecast_cooperation_share, 90, 1, 100, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_pagecast.cooperation",
+							 "Whether sequential scans of large tables read them together, each in the order that serves all.",
+							 "Off, they read in the order of blocks. With forced, scans of any table of two blocks or more cooperate; it is for tests.",
+							 &pagecast_cooperation, COOPERATION_ON, cooperation_modes, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("pg_pagecast.cooperation_least",
+							 "Tables larger than this share of shared_buffers are read together.",
+							 NULL,
+							 &pagecast_cooperation_least, 0.25, 0, 1000, PGC_USERSET, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pg_pagecast");
 }
 
@@ -115,9 +130,19 @@ request_shared_memory(void)
 	if (next_shmem_request)
 		next_shmem_request();
 	RequestAddinShmemSpace(layout(&slots, &uses, &words));
+	RequestAddinShmemSpace(cooperation_size());
 	chunk_counts_request();
 	RequestNamedLWLockTranche("pg_pagecast", 1);
 	RequestNamedLWLockTranche("pg_pagecast_chunks", 1);
+	RequestNamedLWLockTranche("pg_pagecast_cooperation", 1);
+}
+
+static void
+refuse_memory(void)
+{
+	ereport(FATAL,
+			(errmsg("pg_pagecast could not lay out its shared memory"),
+			 errhint("Lower pg_pagecast.memory or pg_pagecast.max_scans.")));
 }
 
 static void
@@ -144,9 +169,7 @@ format_shared_memory(void)
 		pg_atomic_init_u64(&buffer_uses[i], 0);
 	chunk_memory_format();
 	if (!predictor_format(predictor, &config))
-		ereport(FATAL,
-				(errmsg("pg_pagecast could not lay out its shared memory"),
-				 errhint("Lower pg_pagecast.memory or pg_pagecast.max_scans.")));
+		refuse_memory();
 }
 
 static void
@@ -156,6 +179,7 @@ start_shared_memory(void)
 				uses,
 				words,
 				size = layout(&slots, &uses, &words);
+	void	   *memory;
 	bool		found;
 
 	if (next_shmem_startup)
@@ -168,6 +192,9 @@ start_shared_memory(void)
 	predictor.words = (size - words) / sizeof(uint64);
 	if (!found)
 		format_shared_memory();
+	memory = ShmemInitStruct("pg_pagecast cooperation", cooperation_size(), &found);
+	if (!cooperation_start(memory, cooperation_size(), found))
+		refuse_memory();
 	chunk_counts_start();
 	LWLockRelease(AddinShmemInitLock);
 }

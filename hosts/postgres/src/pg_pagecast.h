@@ -14,6 +14,7 @@
 
 #include "executor/instrument.h"
 #include "nodes/execnodes.h"
+#include "pagecast_cooperation.h"
 #include "pagecast_predictor.h"
 #include "port/atomics.h"
 #include "storage/buf_internals.h"
@@ -38,6 +39,14 @@ typedef enum EvictionMode
 	MODE_STEERING,
 	MODE_FREELIST
 } EvictionMode;
+
+/* pg_pagecast.cooperation */
+typedef enum CooperationMode
+{
+	COOPERATION_OFF,
+	COOPERATION_ON,
+	COOPERATION_FORCED
+} CooperationMode;
 
 /* A registered scan, beside the predictor's own record of it and under the same number. */
 typedef struct ScanSlot
@@ -69,8 +78,6 @@ typedef struct RelationCounts
 
 #define COUNTED_RELATIONS 512
 
-/* The order is that of pg_pagecast_stats; a new one is added at the end, and needs a new version of
- * the SQL. */
 /* A chunk that cooperative scans have had brought into the pool. */
 typedef struct HeldChunk
 {
@@ -93,7 +100,8 @@ typedef struct ChunkMemory
 	HeldChunk	chunks[MOST_HELD_CHUNKS];
 } ChunkMemory;
 
-/* The order is that of pg_pagecast_stats; a new one needs a new version of the SQL. */
+/* The order is that of pg_pagecast_stats; a new one is added at the end, and needs a new version of
+ * the SQL. */
 typedef enum Counter
 {
 	COUNT_REGISTERED,
@@ -151,6 +159,9 @@ extern int	pagecast_mode;
 extern int	pagecast_samples;
 extern int	pagecast_bulk;
 extern int	pagecast_max_scans;
+extern int	pagecast_memory;
+extern int	pagecast_cooperation;
+extern double pagecast_cooperation_least;
 
 /* Limits of pg_pagecast.samples and .bulk. */
 #define MOST_SAMPLES 64
@@ -253,6 +264,8 @@ typedef struct NodeCall
 	PlanState  *node;
 	ExecProcNodeMtd original;
 	void		(*function) (struct NodeCall *call);
+	/* if not NULL, it is called for each tuple instead of `original` */
+	TupleTableSlot *(*tuple) (struct NodeCall *call);
 	bool		armed;
 } NodeCall;
 
@@ -314,7 +327,39 @@ extern bool index_order(IndexOrder *order, Relation index, Relation table, const
 extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
-extern void observe_sequential_scan(SeqScanState *node);
+extern void observe_sequential_scan(SeqScanState *node, bool may_cooperate);
+
+/* cooperation.c */
+#define NO_CHUNK UINT32_MAX
+
+/* A scan's part in the cooperation, in one process. */
+typedef struct Cooperation
+{
+	Relation	relation;
+	uint32		name;			/* of the relation */
+	uint32		number;			/* of its first chunk */
+	BlockNumber blocks;			/* of the scan */
+	BlockNumber size;			/* of a chunk */
+	uint32		chunks;
+	bool		parallel;		/* other processes take from the same registration */
+	bool		ended;			/* there is no chunk left for this process */
+	uint64		serial;			/* of the registration */
+	uint64		member;
+	uint64	   *had;			/* one process: the chunks that were handed out, a bit each */
+	uint32		held;			/* the chunk that is read now */
+	bool		resident;		/* most of it is in the pool */
+	bool		shared;			/* another scan's read has brought it */
+} Cooperation;
+
+extern Size cooperation_size(void);
+extern bool cooperation_start(void *memory, Size size, bool found);
+extern void cooperation_init(Cooperation *cooperation, Relation relation, BlockNumber blocks);
+extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
+extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
+extern bool cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);
+extern void cooperation_reach(Cooperation *cooperation, bool readable);
+extern void cooperation_end(Cooperation *cooperation);
+extern void cooperation_leads(bool begins);
 
 /* chunk_read.c */
 typedef struct ChunkReader
@@ -333,6 +378,29 @@ extern int	pagecast_cooperation_share;
 extern void chunk_memory_format(void);
 extern void chunk_hold(Relation relation, BlockNumber first, BlockNumber count);
 extern void chunk_release(Relation relation, BlockNumber first, BlockNumber count);
+
+/* cooperative_scan.c */
+typedef struct CooperativeScan
+{
+	DirectedScan directed;
+	Cooperation cooperation;
+	ChunkReader reader;
+	SeqScanState *node;
+	uint64	   *had;
+	bool		active;			/* the node reads chunks */
+	bool		readable;		/* others have been told that they may follow */
+	BlockNumber begin,			/* of the chunk */
+				end,
+				next,			/* the block that has not been handed to the scan */
+				ahead,			/* that the kernel has not been asked for */
+				window;			/* blocks that are asked for at once */
+} CooperativeScan;
+
+extern bool query_may_cooperate(const QueryDesc *query, int flags);
+extern bool cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *registration);
+extern TupleTableSlot *cooperative_scan_tuple(CooperativeScan *scan, Registration *registration, NodeCall *call);
+extern void cooperative_scan_restart(CooperativeScan *scan);
+extern void cooperative_scan_end(CooperativeScan *scan);
 
 /* bitmap_scan.c */
 extern void observe_bitmap_scan(BitmapHeapScanState *node);

@@ -22,7 +22,9 @@
  */
 #include "pg_pagecast.h"
 
+#include "access/parallel.h"
 #include "access/tableam.h"
+#include "catalog/catalog.h"
 #include "miscadmin.h"
 
 #define LEAST_BLOCKS 256
@@ -38,6 +40,9 @@ typedef struct SequentialScan
 	int64		fetched,		/* of the table by this process, when the scan was registered */
 				found;
 	bool		parallel;
+	bool		may_cooperate;
+	bool		leads;			/* of a parallel plan, in the process that leads it */
+	CooperativeScan cooperative;
 	MemoryContextCallback ended;
 } SequentialScan;
 
@@ -151,6 +156,14 @@ count_blocks(SampledScan *sampled)
 	observed->registration.reads += blocks - found;
 }
 
+static TupleTableSlot *
+cooperative_tuple(NodeCall *call)
+{
+	SequentialScan *observed = (SequentialScan *) call;
+
+	return cooperative_scan_tuple(&observed->cooperative, &observed->registration, call);
+}
+
 static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended, .end = count_blocks};
 
 /* Before the first tuple, and whenever the timer has found that the scan must register again. */
@@ -167,10 +180,20 @@ begin(NodeCall *call)
 		count_blocks(&observed->sampled);
 	}
 	registration_finish(&observed->registration);
+	cooperative_scan_restart(&observed->cooperative);
+	call->tuple = NULL;
+	observed->registration.kind = SCAN_SEQUENTIAL;
 	/* As SeqNext() does. */
 	if (node->ss.ss_currentScanDesc == NULL)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot, 0, NULL);
-	if (!pagecast_enabled || ScanDirectionIsBackward(node->ss.ps.state->es_direction) || !register_scan(observed))
+	if (!pagecast_enabled || ScanDirectionIsBackward(node->ss.ps.state->es_direction))
+		return;
+	if (observed->may_cooperate && cooperative_scan_begin(&observed->cooperative, node, &observed->registration))
+	{
+		call->tuple = cooperative_tuple;
+		return;
+	}
+	if (!register_scan(observed))
 		return;
 	observed->place = 0;
 	observed->fetched = table_counts(observed) ? table_fetched(table_counts(observed)) : 0;
@@ -186,22 +209,31 @@ query_ended(void *argument)
 
 	sampling_stop(&observed->sampled);
 	registration_finish(&observed->registration);
+	cooperative_scan_end(&observed->cooperative);
+	if (observed->leads)
+		cooperation_leads(false);
 	node_call_remove(&observed->call);
 }
 
 /* Has a sequential scan that has not begun register when it does. */
 void
-observe_sequential_scan(SeqScanState *node)
+observe_sequential_scan(SeqScanState *node, bool may_cooperate)
 {
 	Relation	relation = node->ss.ss_currentRelation;
 	SequentialScan *observed;
 
-	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation) ||
-		!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS))
+	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))
+		return;
+	may_cooperate = may_cooperate && RelationIsPermanent(relation) && !IsCatalogRelation(relation);
+	if (!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS) && !(may_cooperate && pagecast_cooperation == COOPERATION_FORCED))
 		return;
 	observed = MemoryContextAllocZero(node->ss.ps.state->es_query_cxt, sizeof(SequentialScan));
 	registration_init(&observed->registration, SCAN_SEQUENTIAL, relation, node->ss.ps.plan->plan_node_id);
 	node_call_init(&observed->call, &node->ss.ps, begin);
+	observed->may_cooperate = may_cooperate;
+	observed->leads = may_cooperate && node->ss.ps.plan->parallel_aware && !IsParallelWorker();
+	if (observed->leads)
+		cooperation_leads(true);
 	observed->ended.func = query_ended;
 	observed->ended.arg = observed;
 	MemoryContextRegisterResetCallback(node->ss.ps.state->es_query_cxt, &observed->ended);

@@ -153,6 +153,84 @@ block_prefetch_end(BlockPrefetch *prefetch)
 	prefetch->segment = InvalidBlockNumber;
 }
 
+/* Of the cooperative scan that hands out the blocks; 0 if there is none. */
+uint64
+parallel_scan_serial(ParallelTableScanDesc parallel)
+{
+	uint64		handed_out = pg_atomic_read_u64(&((ParallelBlockTableScanDesc) parallel)->phs_nallocated);
+
+	return handed_out >= COOPERATIVE ? (handed_out - COOPERATIVE) >> SERIAL_SHIFT : 0;
+}
+
+/* From here on the blocks are handed out by a cooperative scan, unless some were by stock. */
+bool
+parallel_scan_set_serial(ParallelTableScanDesc parallel, uint64 serial)
+{
+	uint64		nothing = 0;
+
+	return pg_atomic_compare_exchange_u64(&((ParallelBlockTableScanDesc) parallel)->phs_nallocated, &nothing,
+										  COOPERATIVE + (serial << SERIAL_SHIFT));
+}
+
+#if PG_VERSION_NUM >= 170000
+static BlockNumber
+next_directed_block(ReadStream *stream, void *directed_scan, void *unused)
+{
+	DirectedScan *directed = directed_scan;
+
+	/* As stock's does with the first block: a scan without a block is not asked for its page. */
+	directed->scan->rs_inited = true;
+	return directed->next < directed->end ? directed->next++ : InvalidBlockNumber;
+}
+#endif
+
+/* Takes over a scan that has not begun. It has no block to read yet. */
+void
+directed_scan_begin(DirectedScan *directed, HeapScanDesc scan)
+{
+	directed->scan = scan;
+	directed->flags = scan->rs_base.rs_flags;
+	scan->rs_base.rs_flags &= ~(SO_ALLOW_SYNC | SO_ALLOW_STRAT);
+	if (scan->rs_strategy != NULL)
+		FreeAccessStrategy(scan->rs_strategy);
+	scan->rs_strategy = NULL;
+	scan->rs_numblocks = 0;
+#if PG_VERSION_NUM < 170000
+	directed->parallel = scan->rs_base.rs_parallel;
+#else
+	directed->next = directed->end = 0;
+	directed->stock = scan->rs_read_stream;
+	directed->ours = read_stream_begin_relation(READ_STREAM_SEQUENTIAL, NULL, scan->rs_base.rs_rd, MAIN_FORKNUM,
+												next_directed_block, directed, 0);
+	scan->rs_read_stream = directed->ours;
+#endif
+}
+
+/* Has it read these blocks next; before, it has come to the end of what it read. */
+void
+directed_scan_to(DirectedScan *directed, BlockNumber first, BlockNumber blocks)
+{
+#if PG_VERSION_NUM < 170000
+	heap_setscanlimits(&directed->scan->rs_base, first, blocks);
+#else
+	directed->next = first;
+	directed->end = first + blocks;
+	read_stream_reset(directed->ours);
+#endif
+}
+
+/* Gives it back, as one that has not begun. */
+void
+directed_scan_end(DirectedScan *directed)
+{
+	heap_setscanlimits(&directed->scan->rs_base, 0, InvalidBlockNumber);
+	directed->scan->rs_base.rs_flags = directed->flags;
+#if PG_VERSION_NUM >= 170000
+	directed->scan->rs_read_stream = directed->stock;
+	read_stream_end(directed->ours);
+#endif
+}
+
 /* What EXPLAIN does without a hook; 15 does not offer it as a function. */
 void
 plain_explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,

@@ -17,6 +17,9 @@
 #include "pgstat.h"
 #include "storage/buf_internals.h"
 #include "storage/fd.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/read_stream.h"
+#endif
 #include "utils/rel.h"
 
 #if PG_VERSION_NUM / 10000 != 15 && PG_VERSION_NUM / 10000 != 17
@@ -199,6 +202,62 @@ typedef struct BlockPrefetch
 extern void block_prefetch_begin(BlockPrefetch *prefetch, Relation relation, ForkNumber fork);
 extern void block_prefetch(BlockPrefetch *prefetch, BlockNumber first, BlockNumber count);
 extern void block_prefetch_end(BlockPrefetch *prefetch);
+
+/*
+ * ParallelBlockTableScanDescData.phs_nallocated: how many blocks of a parallel scan stock has handed
+ * out. From COOPERATIVE on it is the serial number of a cooperative scan, above bits that stock may
+ * add to: one that comes to it finds that all blocks have been handed out.
+ */
+#define COOPERATIVE (UINT64CONST(1) << 63)
+#define SERIAL_SHIFT 24
+StaticAssertDecl(sizeof(((ParallelBlockTableScanDesc) 0)->phs_nallocated.value) == 8, "a parallel scan with another count of blocks");
+
+extern uint64 parallel_scan_serial(ParallelTableScanDesc parallel);
+extern bool parallel_scan_set_serial(ParallelTableScanDesc parallel, uint64 serial);
+
+/*
+ * A sequential scan under its plan node that reads stretches of blocks one after the other, each as
+ * told, and ends after each. HeapScanDescData.rs_numblocks tells the node's rescan: it is
+ * InvalidBlockNumber then, and never while a stretch is read. HeapScanDescData.rs_nblocks: the
+ * blocks of the table when the scan began. Others: .rs_inited, .rs_strategy, .rs_base.rs_flags.
+ *
+ * Before 17 a scan with .rs_base.rs_parallel asks there for blocks, so it has none while it reads.
+ * From 17 on the blocks come from a .rs_read_stream of ours, which asks us.
+ */
+typedef struct DirectedScan
+{
+	HeapScanDesc scan;
+	uint32		flags;			/* as stock has set them */
+#if PG_VERSION_NUM < 170000
+	ParallelTableScanDesc parallel;
+#else
+	ReadStream *stock;			/* in whose place ours is */
+	ReadStream *ours;
+	BlockNumber next,
+				end;
+#endif
+} DirectedScan;
+
+extern void directed_scan_begin(DirectedScan *directed, HeapScanDesc scan);
+extern void directed_scan_to(DirectedScan *directed, BlockNumber first, BlockNumber blocks);
+extern void directed_scan_end(DirectedScan *directed);
+
+/* Around each call of the plan node. */
+static inline void
+directed_scan_enter(DirectedScan *directed)
+{
+#if PG_VERSION_NUM < 170000
+	directed->scan->rs_base.rs_parallel = NULL;
+#endif
+}
+
+static inline void
+directed_scan_leave(DirectedScan *directed)
+{
+#if PG_VERSION_NUM < 170000
+	directed->scan->rs_base.rs_parallel = directed->parallel;
+#endif
+}
 
 extern void plain_explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es,
 									const char *query_string, ParamListInfo params, QueryEnvironment *environment);

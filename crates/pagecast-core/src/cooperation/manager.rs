@@ -5,8 +5,8 @@ use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{Member, stretch_words};
 use super::state::{State, mistaken};
 use super::{
-    CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, UnitView,
-    Usage,
+    CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, Unit,
+    UnitView, Usage,
 };
 use crate::sync::atomic::{AtomicU64, Ordering::Release};
 use crate::words::{NIL, Words, join};
@@ -96,7 +96,25 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         now: Tick,
         resident: impl Fn(PageId) -> bool,
     ) -> Result<MemberId, Refusal> {
-        let id = self.try_register(strokes, workers, now, resident);
+        // A stroke needs three words, and no memory has 2^32.
+        let count = u32::try_from(strokes.len()).unwrap_or(u32::MAX);
+        self.register_each(count, |number| strokes[number as usize], workers, now, resident)
+    }
+
+    /// As [`register`](Self::register), for a host without memory for a list of `count` strokes:
+    /// `stroke` names each, and the same at each call.
+    ///
+    /// # Errors
+    /// As of [`register`](Self::register).
+    pub fn register_each<'s>(
+        &mut self,
+        count: u32,
+        stroke: impl Fn(u32) -> Stroke<'s>,
+        workers: u32,
+        now: Tick,
+        resident: impl Fn(PageId) -> bool,
+    ) -> Result<MemberId, Refusal> {
+        let id = self.try_register(count, stroke, workers, now, resident);
         if matches!(id, Err(Refusal::TooManyScans { .. } | Refusal::TooManyUnits { .. } | Refusal::NoSpace { .. })) {
             let words = self.state().words;
             words.set(header::REFUSED, words.get(header::REFUSED).wrapping_add(1));
@@ -104,34 +122,35 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         id
     }
 
-    fn try_register(
+    fn try_register<'s>(
         &self,
-        strokes: &[Stroke<'_>],
+        count: u32,
+        stroke_of: impl Fn(u32) -> Stroke<'s>,
         workers: u32,
         now: Tick,
         resident: impl Fn(PageId) -> bool,
     ) -> Result<MemberId, Refusal> {
-        for (stroke, given) in strokes.iter().enumerate() {
-            check(given).map_err(|fault| Refusal::BadStroke { stroke, fault })?;
+        for number in 0..count {
+            check(&stroke_of(number)).map_err(|fault| Refusal::BadStroke { stroke: number as usize, fault })?;
         }
         let (state, config) = (self.state(), self.layout.config);
         let no_space =
             |wanted: usize| Refusal::NoSpace { wanted: wanted as u64, free: state.free_words(), limit: config.words };
         let slot = state.words.get(header::FREE_MEMBER) as u32;
         let member = state.slot(slot).ok_or(Refusal::TooManyScans { limit: config.scans })?;
-        let count = u32::try_from(strokes.len()).map_err(|_| no_space(usize::MAX))?;
         let stretch = state.allocate(stretch_words(count)).ok_or_else(|| no_space(stretch_words(count)))?;
         state.words.set(header::FREE_MEMBER, u64::from(member.next_free()));
         member.begin(stretch, count, workers, now);
         let (members, units) = state.counts();
         state.set_counts(members.wrapping_add(1), units);
-        for (number, stroke) in strokes.iter().enumerate() {
+        for number in 0..count {
+            let stroke = stroke_of(number);
             let unit = match state.find_unit(stroke.unit) {
                 Some(unit) => Ok(unit),
                 None => state.new_unit(stroke.unit),
             };
             let free = config.units.saturating_sub(state.counts().1);
-            let too_many = Refusal::TooManyUnits { wanted: strokes.len(), free, limit: config.units };
+            let too_many = Refusal::TooManyUnits { wanted: count as usize, free, limit: config.units };
             let placed = match unit {
                 Ok(unit) => unit.need_of(stroke.need, &resident).map_err(|wanted| {
                     unit.drop_unreferenced();
@@ -140,7 +159,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
                 Err(wanted) => Err(wanted.map_or(too_many, no_space)),
             };
             match placed {
-                Ok((unit, need)) => member.add(number as u32, unit, need),
+                Ok((unit, need)) => member.add(number, unit, need),
                 Err(refusal) => {
                     self.end(member);
                     return Err(refusal);
@@ -278,18 +297,8 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     /// The registered scans.
     pub fn members(&self, visit: impl FnMut(MemberView)) {
         let state = self.state();
-        let view = |member: Member<'_>| MemberView {
-            id: member.id(),
-            workers: member.workers(),
-            strokes: member.strokes(),
-            left: member.left(),
-            out: member.out(),
-            available: member.available(),
-            waiting: state.waiting().has(member.slot),
-            starved: state.starved().has(member.slot),
-            shared: member.shared(),
-        };
-        state.registered().iter().filter_map(|slot| state.slot(slot)).map(view).for_each(visit);
+        let slots = state.registered().iter();
+        slots.filter_map(|slot| state.slot(slot)).map(|member| self.view(member)).for_each(visit);
     }
 
     /// The units that somebody refers to, in no order. O(units · scans).
@@ -306,6 +315,31 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
                 wanted: state.registered().iter().filter(wants).count() as u32,
                 loading: unit.load() != 0,
             });
+        }
+    }
+
+    /// Whether a registered scan has still to read `unit`, or a load of it is under way.
+    pub fn is_needed(&self, unit: Unit) -> bool {
+        self.state().find_unit(unit).is_some()
+    }
+
+    /// A registered scan as it stands now; `None` once it has ended.
+    pub fn member(&self, id: MemberId) -> Option<MemberView> {
+        self.state().member(id).map(|member| self.view(member))
+    }
+
+    fn view(&self, member: Member<'_>) -> MemberView {
+        let state = self.state();
+        MemberView {
+            id: member.id(),
+            workers: member.workers(),
+            strokes: member.strokes(),
+            left: member.left(),
+            out: member.out(),
+            available: member.available(),
+            waiting: state.waiting().has(member.slot),
+            starved: state.starved().has(member.slot),
+            shared: member.shared(),
         }
     }
 

@@ -6,6 +6,7 @@
 //! `predictor_report` also in a signal handler.
 #![no_std]
 
+mod cooperation;
 mod pointers;
 
 use pagecast_core::oracle::{Oracle, Question};

@@ -1,0 +1,549 @@
+/*
+ * Cooperative scans of all sessions: registered, handed chunks, and ended on every way out. Who is
+ * handed which chunk is decided by the library (predictor/src/cooperation.rs); here are its lock,
+ * its memory, and what it cannot know.
+ *
+ * Chunks: stretches of a power of two of blocks, the same for all scans of a relation that is as
+ * large; more blocks in larger tables, so that no table has more than MOST_CHUNKS. The number of
+ * chunk 0 of a relation tells the size, too: scans that began while a table was smaller have other
+ * chunks, and share nothing with those that began later.
+ *
+ * Residency: PostgreSQL does not tell what is evicted. What a scan is handed as resident is looked
+ * up; if it has gone, that is noted for all, and the scan is handed another.
+ *
+ * Correctness rests on nothing here but that a chunk is handed out once. A scan of one process
+ * remembers itself which chunks it has had. So its registration may be suspended: when it has not
+ * moved for IDLE_AFTER, whoever comes by ends it, and it registers what is left when it goes on.
+ *
+ * The processes of a parallel plan take from one registration, whose number stands in the state
+ * that the plan's processes share, where stock counts the blocks that it has handed out
+ * (version.h). The first process registers, and those who come later find the number. A number
+ * without a registration means that all chunks have been read. So it must not end before: it is not
+ * suspended, and it ends with its last chunk, or when the leader has no parallel scan any more, or
+ * goes.
+ *
+ * Cost: for each chunk one lock, a choice (core: 6 to 15 us with 1,000 chunks and 100 scans), and
+ * some looks at the buffer table.
+ */
+#include "pg_pagecast.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+
+#define MOST_CHUNKS 1024
+/* 64 blocks are the smallest chunk of a table that is worth it. */
+#define LEAST_CHUNK 64
+/* A small table, where cooperation is forced, has so many chunks. */
+#define FORCED_CHUNKS 8
+#define IDLE_AFTER UINT64CONST(2000000000)
+/* A chunk's number: the logarithm of its size, and its place in the relation. 2^32 blocks have 2^26
+ * chunks of 64. */
+#define PLACE_BITS 27
+/* How often a scan is handed another chunk because what it was handed has gone. */
+#define MOST_TRIES 32
+
+/* A registered scan, by its slot in the manager. */
+typedef struct CooperatingScan
+{
+	uint64		serial;			/* never the same for two scans; 0 while free */
+	uint64		member;			/* the manager's name */
+	pg_atomic_uint64 reached;	/* when it was last handed a chunk */
+	int			owner;			/* process that ends it; of a parallel plan the leader */
+	bool		parallel;
+} CooperatingScan;
+
+typedef struct CooperationState
+{
+	LWLock	   *lock;
+	uint64		serial;			/* of the last scan */
+	pg_atomic_uint32 active;	/* registered scans */
+	CooperatingScan scans[FLEXIBLE_ARRAY_MEMBER];
+} CooperationState;
+
+static CooperationState *state = NULL;
+static PredictorMemory manager;
+
+/* Whether this process will end what it has registered on its way out. */
+static bool leaves_clean = false;
+/* Nodes of parallel plans that this process leads. */
+static uint32 parallel_nodes = 0;
+
+int			pagecast_cooperation = COOPERATION_ON;
+double		pagecast_cooperation_least = 0.25;
+
+static CooperationConfig
+config(void)
+{
+	CooperationConfig wanted;
+
+	wanted.scans = pagecast_max_scans;
+	wanted.words = pagecast_memory / 4 * (1024 / sizeof(uint64));
+	/* A third of the words for what all scans know of a chunk, the rest for the scans. */
+	wanted.chunks = wanted.words / 3 / COOPERATION_CHUNK_WORDS(wanted.scans) + 1;
+	return wanted;
+}
+
+static Size
+size_of_state(void)
+{
+	return MAXALIGN(offsetof(CooperationState, scans) + mul_size(sizeof(CooperatingScan), pagecast_max_scans));
+}
+
+Size
+cooperation_size(void)
+{
+	CooperationConfig wanted = config();
+
+	return add_size(size_of_state(), mul_size(sizeof(uint64), cooperation_words(&wanted)));
+}
+
+/* Once, by the first process that has the memory. */
+static bool
+format(void)
+{
+	CooperationConfig wanted = config();
+
+	state->lock = &GetNamedLWLockTranche("pg_pagecast_cooperation")->lock;
+	state->serial = 0;
+	pg_atomic_init_u32(&state->active, 0);
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		state->scans[i].serial = 0;
+		pg_atomic_init_u64(&state->scans[i].reached, 0);
+	}
+	return cooperation_format(manager, &wanted);
+}
+
+bool
+cooperation_start(void *memory, Size size, bool found)
+{
+	state = memory;
+	manager.at = (uint64_t *) ((char *) memory + size_of_state());
+	manager.words = (size - size_of_state()) / sizeof(uint64);
+	return found || format();
+}
+
+static inline CooperatingScan *
+slot_of(uint64 member)
+{
+	return &state->scans[predictor_slot(member)];
+}
+
+/* Under the lock. */
+static void
+end_scan(CooperatingScan *scan)
+{
+	cooperation_finish(manager, scan->member);
+	scan->serial = 0;
+	pg_atomic_fetch_sub_u32(&state->active, 1);
+}
+
+/* Under the lock: of this process, all or those of parallel plans only. */
+static void
+end_own(bool parallel_only)
+{
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		CooperatingScan *scan = &state->scans[i];
+
+		if (scan->serial != 0 && scan->owner == MyProcPid && (scan->parallel || !parallel_only))
+			end_scan(scan);
+	}
+}
+
+static void
+leave_all(int code, Datum argument)
+{
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	end_own(false);
+	LWLockRelease(state->lock);
+}
+
+static void
+leave_clean(void)
+{
+	if (!leaves_clean)
+		before_shmem_exit(leave_all, (Datum) 0);
+	leaves_clean = true;
+}
+
+/* Under the lock: ends scans that do not move, and those whose process is gone without a trace,
+ * which PostgreSQL does not let happen short of a restart. */
+static void
+suspend_idle(uint64 now)
+{
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		CooperatingScan *scan = &state->scans[i];
+
+		if (scan->serial == 0)
+			continue;
+		if ((!scan->parallel && now > pg_atomic_read_u64(&scan->reached) + IDLE_AFTER) || BackendPidGetProc(scan->owner) == NULL)
+			end_scan(scan);
+	}
+}
+
+static void
+suspend_idle_sometimes(uint64 now)
+{
+	static uint64 last = 0;
+
+	if (now < last + IDLE_AFTER / 4)
+		return;
+	last = now;
+	suspend_idle(now);
+}
+
+static BlockNumber
+chunk_size(BlockNumber blocks)
+{
+	BlockNumber size = 1;
+
+	while (size < LEAST_CHUNK && blocks / size > FORCED_CHUNKS)
+		size *= 2;
+	while ((blocks - 1) / size >= MOST_CHUNKS)
+		size *= 2;
+	return size;
+}
+
+/* Prepares a scan of the first `blocks` blocks, at least one, of a relation. */
+void
+cooperation_init(Cooperation *cooperation, Relation relation, BlockNumber blocks)
+{
+	RelFileLocator locator = relation_locator(relation);
+	int			shift;
+
+	memset(cooperation, 0, sizeof(*cooperation));
+	cooperation->relation = relation;
+	cooperation->name = pagecast_relation_name(&locator);
+	cooperation->blocks = blocks;
+	cooperation->size = chunk_size(blocks);
+	cooperation->chunks = (blocks - 1) / cooperation->size + 1;
+	for (shift = 0; ((BlockNumber) 1 << shift) < cooperation->size; shift++);
+	cooperation->number = (uint32) shift << PLACE_BITS;
+	cooperation->held = NO_CHUNK;
+}
+
+static inline BlockNumber
+chunk_blocks(const Cooperation *cooperation, uint32 chunk)
+{
+	BlockNumber first = chunk * cooperation->size;
+
+	return Min(cooperation->size, cooperation->blocks - first);
+}
+
+/* Whether most of a chunk is in the pool. */
+static bool
+is_resident(const Cooperation *cooperation, uint32 chunk)
+{
+	BlockNumber blocks = chunk_blocks(cooperation, chunk);
+
+	return (uint64) chunk_resident(cooperation->relation, chunk * cooperation->size, blocks) * 2 >= blocks;
+}
+
+/* Under the lock. `resident` has a bit for each chunk. */
+static bool
+try_register(Cooperation *cooperation, const uint64 *resident, uint64 now)
+{
+	CooperatingScan *scan;
+	uint64		member;
+	int			status = cooperation_register(manager, cooperation->name, cooperation->number, cooperation->chunks,
+											 resident, 1, now, &member);
+
+	if (status == PREDICTOR_FULL)
+	{
+		suspend_idle(now);
+		status = cooperation_register(manager, cooperation->name, cooperation->number, cooperation->chunks,
+									  resident, 1, now, &member);
+	}
+	if (status != PREDICTOR_OK)
+		return false;
+	scan = slot_of(member);
+	scan->serial = ++state->serial;
+	scan->member = member;
+	scan->owner = MyProc->lockGroupLeader && cooperation->parallel ? MyProc->lockGroupLeader->pid : MyProcPid;
+	scan->parallel = cooperation->parallel;
+	pg_atomic_write_u64(&scan->reached, now);
+	pg_atomic_fetch_add_u32(&state->active, 1);
+	cooperation->member = member;
+	cooperation->serial = scan->serial;
+	for (uint32 chunk = 0; cooperation->had != NULL && chunk < cooperation->chunks; chunk++)
+	{
+		if (cooperation->had[chunk / 64] >> (chunk % 64) & 1)
+			cooperation_remove(manager, member, chunk);
+	}
+	return true;
+}
+
+/* Which chunks are in the pool; the caller frees it. */
+static uint64 *
+resident_chunks(const Cooperation *cooperation)
+{
+	uint64	   *resident = palloc0((cooperation->chunks + 63) / 64 * sizeof(uint64));
+
+	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
+	{
+		if (is_resident(cooperation, chunk))
+			resident[chunk / 64] |= UINT64CONST(1) << (chunk % 64);
+	}
+	return resident;
+}
+
+/* Registers a scan of one process. Whether there was room. `had` is memory for a bit for each
+ * chunk, 0 at first. */
+bool
+cooperation_begin(Cooperation *cooperation, uint64 *had)
+{
+	uint64	   *resident = resident_chunks(cooperation);
+	bool		registered;
+
+	leave_clean();
+	cooperation->had = had;
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	registered = try_register(cooperation, resident, pagecast_now());
+	LWLockRelease(state->lock);
+	pfree(resident);
+	return registered;
+}
+
+/*
+ * Registers the scan of a parallel plan, or joins it if another process of the plan has. Whether
+ * this one takes chunks; if not, it takes blocks as stock does, because somebody already does, or
+ * there is no room.
+ */
+bool
+cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel)
+{
+	uint64	   *resident = parallel_scan_serial(parallel) == 0 ? resident_chunks(cooperation) : NULL;
+	bool		joined = true;
+
+	cooperation->parallel = true;
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	cooperation->serial = parallel_scan_serial(parallel);
+	if (cooperation->serial == 0)
+	{
+		joined = try_register(cooperation, resident, pagecast_now());
+		if (joined && !parallel_scan_set_serial(parallel, cooperation->serial))
+		{
+			end_scan(slot_of(cooperation->member));
+			joined = false;
+		}
+	}
+	else
+	{
+		cooperation->member = NO_MEMBER;
+		for (int i = 0; i < pagecast_max_scans; i++)
+		{
+			if (state->scans[i].serial == cooperation->serial)
+				cooperation->member = state->scans[i].member;
+		}
+	}
+	LWLockRelease(state->lock);
+	if (resident)
+		pfree(resident);
+	return joined;
+}
+
+/* Whether the scan is registered still. Under the lock. */
+static inline bool
+is_registered(const Cooperation *cooperation)
+{
+	return cooperation->member != NO_MEMBER && slot_of(cooperation->member)->serial == cooperation->serial;
+}
+
+/* Under the lock: takes a chunk. */
+static bool
+take(Cooperation *cooperation, uint64 now)
+{
+	for (int tries = 0;; tries++)
+	{
+		CooperationTaken taken;
+		bool		resident;
+
+		/* Where others of this scan have the last chunks, there is nothing left to do here. */
+		if (cooperation_take(manager, cooperation->member, now, &taken) != TAKE_CHUNK)
+			return false;
+		resident = is_resident(cooperation, taken.chunk);
+		if (resident != taken.resident)
+			cooperation_note(manager, cooperation->name, cooperation->number + taken.chunk, resident);
+		if (taken.resident && !resident && tries < MOST_TRIES)
+		{
+			cooperation_give_back(manager, cooperation->member, taken.chunk);
+			continue;
+		}
+		cooperation->held = taken.chunk;
+		cooperation->resident = resident;
+		cooperation->shared = resident && taken.shared;
+		return true;
+	}
+}
+
+/* Under the lock: the chunk that the process has is read. Whether nobody needs it any more. */
+static bool
+put_down(Cooperation *cooperation, uint32 chunk)
+{
+	cooperation_note(manager, cooperation->name, cooperation->number + chunk, true);
+	if (is_registered(cooperation))
+		cooperation_consumed(manager, cooperation->member, chunk);
+	return !cooperation_needed(manager, cooperation->name, cooperation->number + chunk);
+}
+
+/* Under the lock: ends the registration with its last chunk. */
+static void
+end_if_read(Cooperation *cooperation)
+{
+	CooperationMember view;
+
+	if (is_registered(cooperation) && cooperation_member(manager, cooperation->member, &view) && view.left + view.out == 0)
+		end_scan(slot_of(cooperation->member));
+}
+
+/* Under the lock: a scan that was suspended registers what it has not had. False if there is no room
+ * for it: then it reads its chunks in their order. */
+static bool
+resume(Cooperation *cooperation, uint64 now)
+{
+	return is_registered(cooperation) || (cooperation->had != NULL && !cooperation->ended && try_register(cooperation, NULL, now));
+}
+
+/* Of a scan that found no room when it went on: the first chunk that it has not had. */
+static bool
+take_alone(Cooperation *cooperation)
+{
+	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
+	{
+		if ((cooperation->had[chunk / 64] >> (chunk % 64) & 1) == 0)
+		{
+			cooperation->held = chunk;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Puts down the chunk that the process has, if any, and takes the next one. False if there is none:
+ * all have been read, or are being read by other processes of the plan.
+ */
+bool
+cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks)
+{
+	uint32		before = cooperation->held;
+	uint64		now = pagecast_now();
+	bool		unwanted = false;
+	bool		found = false;
+
+	cooperation->resident = cooperation->shared = false;
+	cooperation->held = NO_CHUNK;
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	suspend_idle_sometimes(now);
+	if (before != NO_CHUNK)
+		unwanted = put_down(cooperation, before);
+	if (resume(cooperation, now))
+	{
+		pg_atomic_write_u64(&slot_of(cooperation->member)->reached, now);
+		found = take(cooperation, now);
+		if (!found)
+			end_if_read(cooperation);
+	}
+	else if (cooperation->had != NULL && !cooperation->ended)
+		found = take_alone(cooperation);
+	LWLockRelease(state->lock);
+	if (unwanted)
+		chunk_release(cooperation->relation, before * cooperation->size, chunk_blocks(cooperation, before));
+	cooperation->ended = !found;
+	if (!found)
+		return false;
+	if (cooperation->had != NULL)
+		cooperation->had[cooperation->held / 64] |= UINT64CONST(1) << (cooperation->held % 64);
+	*first = cooperation->held * cooperation->size;
+	*blocks = chunk_blocks(cooperation, cooperation->held);
+	return true;
+}
+
+/* Within a chunk: the scan moves. `readable`: others do well to follow it now. */
+void
+cooperation_reach(Cooperation *cooperation, bool readable)
+{
+	if (readable)
+	{
+		LWLockAcquire(state->lock, LW_EXCLUSIVE);
+		cooperation_note(manager, cooperation->name, cooperation->number + cooperation->held, true);
+		LWLockRelease(state->lock);
+	}
+	/* Whoever has the slot by now is not harmed. */
+	if (cooperation->member != NO_MEMBER)
+		pg_atomic_write_u64(&slot_of(cooperation->member)->reached, pagecast_now());
+}
+
+/* The process takes no chunk any more. That of one process ends; a parallel one goes on by its
+ * other processes. Twice does no harm. */
+void
+cooperation_end(Cooperation *cooperation)
+{
+	if (cooperation->serial == 0)
+		return;
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	if (!cooperation->parallel && is_registered(cooperation))
+		end_scan(slot_of(cooperation->member));
+	LWLockRelease(state->lock);
+	cooperation->serial = 0;
+}
+
+/* A node of a parallel plan begins in the process that leads it, and has gone. What its processes
+ * have not read to the end, as below LIMIT, ends with the last one. */
+void
+cooperation_leads(bool begins)
+{
+	if (begins)
+	{
+		leave_clean();
+		parallel_nodes++;
+		return;
+	}
+	if (--parallel_nodes > 0 || pg_atomic_read_u32(&state->active) == 0)
+		return;
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	end_own(true);
+	LWLockRelease(state->lock);
+}
+
+/* How a member stands; false if it has ended. */
+bool
+cooperation_progress(uint64 member, ChunkProgress *progress)
+{
+	CooperationMember view;
+	bool		found;
+
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	found = cooperation_member(manager, member, &view);
+	LWLockRelease(state->lock);
+	if (found)
+		*progress = (ChunkProgress) {.chunks = view.chunks, .done = view.chunks - view.left - view.out,
+			.waited_for = view.left - view.available, .shared = view.shared};
+	return found;
+}
+
+/* The first `most` chunks that are needed, of all databases; how many there are. */
+uint32
+cooperation_chunks(ChunkView *views, uint32 most)
+{
+	CooperationChunk *chunks = palloc_extended(mul_size(most, sizeof(CooperationChunk)), MCXT_ALLOC_HUGE);
+	uint32		count;
+
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	count = cooperation_units(manager, chunks, most);
+	LWLockRelease(state->lock);
+	for (uint32 i = 0; i < Min(count, most); i++)
+	{
+		BlockNumber size = (BlockNumber) 1 << (chunks[i].chunk >> PLACE_BITS);
+		uint32		place = chunks[i].chunk & ((1U << PLACE_BITS) - 1);
+
+		views[i] = (ChunkView) {.name = chunks[i].relation, .first = place * size, .blocks = size,
+			.resident = chunks[i].resident ? size : 0, .wanted = chunks[i].wanted, .loading = false};
+	}
+	pfree(chunks);
+	return count;
+}

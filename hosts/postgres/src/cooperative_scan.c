@@ -1,0 +1,199 @@
+/*
+ * Cooperative sequential scans: under an ordinary Seq Scan node the scan takes the chunks of its
+ * table in the order that serves all scans of it.
+ *
+ * Source: Switakowski 2011, section 3.3, by the manager of the library (cooperation.c). Deviation:
+ * there is no process that loads. Who is handed a chunk that is not in the pool reads it, and the
+ * others take another until it is there.
+ *
+ * Way in: the node's scan is restricted to a stretch of blocks (version.h: directed_scan_to), as
+ * TID range scans and BRIN's summaries restrict theirs. When it has come to the end of it the node
+ * says that there are no more tuples, and we give it the next stretch. So what is read of a page,
+ * visibility, predicate locks and pruning are the server's own, and a tuple costs one call more.
+ * Stretches are shorter than chunks, so that the kernel can be asked for the next one in time.
+ *
+ * Which scans: those of permanent tables above pg_pagecast.cooperation_least, below a query that
+ * only reads and returns rows. Not those below INSERT, CREATE TABLE AS, materialized views and COPY,
+ * whose order of rows is seen on disk; nor under row locks; nor of cursors that can be scrolled; nor
+ * where synchronize_seqscans = off asks for the order of blocks. Workers are told by their leader in
+ * a bit of the executor's flags, which go from him to them.
+ *
+ * The number of blocks is fixed when the scan begins, as stock's is. A rescan registers anew, and
+ * its order is another one.
+ *
+ * Cost: one call a tuple that passes the node's condition; for each stretch a system call or two.
+ */
+#include "pg_pagecast.h"
+
+#include "access/parallel.h"
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+
+/* Blocks that a scan reads between two looks. */
+#define STRETCH 32
+/* What is asked of the kernel at first: a query with LIMIT may need no more. */
+#define FIRST_WINDOW 8
+/* In EState.es_top_eflags: set by the leader. The server uses the lowest seven bits. */
+#define FLAG_MAY_COOPERATE 0x40000000
+
+/* Whether a query's sequential scans may cooperate. */
+bool
+query_may_cooperate(const QueryDesc *query, int flags)
+{
+	const PlannedStmt *plan = query->plannedstmt;
+	CommandDest dest = query->dest ? query->dest->mydest : DestNone;
+
+	if (pagecast_cooperation == COOPERATION_OFF)
+		return false;
+	if (IsParallelWorker())
+		return (flags & FLAG_MAY_COOPERATE) != 0;
+	if (query->operation != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL || (flags & EXEC_FLAG_BACKWARD) != 0 ||
+		dest == DestIntoRel || dest == DestTransientRel || dest == DestCopyOut || !synchronize_seqscans ||
+		query->snapshot == NULL || !IsMVCCSnapshot(query->snapshot))
+		return false;
+	query->estate->es_top_eflags |= FLAG_MAY_COOPERATE;
+	return true;
+}
+
+/* Whether a table of so many blocks is worth it. */
+static bool
+is_large(BlockNumber blocks)
+{
+	if (pagecast_cooperation == COOPERATION_FORCED)
+		return blocks >= 2;
+	return blocks > pagecast_cooperation_least * NBuffers && blocks >= 256;
+}
+
+/*
+ * At the first tuple of an execution, the scan's descriptor being there: whether the node reads
+ * chunks from here on.
+ */
+bool
+cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *registration)
+{
+	HeapScanDesc heap = (HeapScanDesc) node->ss.ss_currentScanDesc;
+	MemoryContext before;
+
+	if (heap->rs_inited || !is_large(heap->rs_nblocks))
+		return false;
+	before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	cooperation_init(&scan->cooperation, node->ss.ss_currentRelation, heap->rs_nblocks);
+	if (heap->rs_base.rs_parallel != NULL)
+		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel);
+	else
+	{
+		scan->had = palloc0((scan->cooperation.chunks + 63) / 64 * sizeof(uint64));
+		scan->active = cooperation_begin(&scan->cooperation, scan->had);
+	}
+	if (scan->active)
+	{
+		scan->node = node;
+		scan->begin = scan->end = scan->next = scan->ahead = 0;
+		scan->window = FIRST_WINDOW;
+		directed_scan_begin(&scan->directed, heap);
+		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
+		registration->kind = SCAN_COOPERATIVE;
+		if (register_chunks(registration, heap->rs_nblocks, scan->cooperation.size, scan->cooperation.parallel))
+			scan_slots[predictor_slot(registration->scan)].member = scan->cooperation.member;
+	}
+	MemoryContextSwitchTo(before);
+	return scan->active;
+}
+
+/* Asks for what the scan comes to after the next stretch. */
+static void
+read_ahead(CooperativeScan *scan)
+{
+	BlockNumber to = Min(scan->next + STRETCH + scan->window, scan->end);
+
+	if (scan->ahead < to)
+		chunk_read_ahead(&scan->reader, scan->ahead, to - scan->ahead);
+	scan->ahead = Max(scan->ahead, to);
+	scan->window = Min(scan->window * 2, scan->cooperation.size);
+}
+
+/* Has the scan read on, after a stretch. False if there is nothing left to read. */
+static bool
+next_stretch(CooperativeScan *scan, Registration *registration)
+{
+	BlockNumber blocks;
+
+	if (scan->next == scan->end)
+	{
+		BlockNumber size;
+
+		if (scan->end > 0)
+			registration_complete(registration, scan->begin / scan->cooperation.size);
+		if (!cooperation_next(&scan->cooperation, &scan->begin, &size))
+		{
+			if (registration->scan != NO_SCAN)
+				registration_end(registration);
+			return false;
+		}
+		chunk_count(size, scan->cooperation.shared);
+		if (!scan->cooperation.resident)
+			chunk_hold(scan->cooperation.relation, scan->begin, size);
+		scan->end = scan->begin + size;
+		scan->next = scan->ahead = scan->begin;
+		scan->readable = scan->cooperation.resident;
+	}
+	else
+	{
+		bool		readable = !scan->readable && scan->next - scan->begin >= scan->cooperation.size / 2;
+
+		cooperation_reach(&scan->cooperation, readable);
+		scan->readable = scan->readable || readable;
+	}
+	read_ahead(scan);
+	blocks = Min(STRETCH, scan->end - scan->next);
+	directed_scan_to(&scan->directed, scan->next, blocks);
+	scan->next += blocks;
+	return true;
+}
+
+/* The node's next tuple. */
+TupleTableSlot *
+cooperative_scan_tuple(CooperativeScan *scan, Registration *registration, NodeCall *call)
+{
+	/* A rescan: the next execution may be another kind of scan. */
+	if (unlikely(scan->directed.scan->rs_numblocks == InvalidBlockNumber))
+	{
+		call->function(call);
+		if (call->tuple == NULL)
+			return call->original(call->node);
+	}
+	for (;;)
+	{
+		TupleTableSlot *slot;
+
+		directed_scan_enter(&scan->directed);
+		slot = call->original(call->node);
+		directed_scan_leave(&scan->directed);
+		if (!TupIsNull(slot) || !next_stretch(scan, registration))
+			return slot;
+	}
+}
+
+/* Before another execution of the node, whose scan has been begun anew. */
+void
+cooperative_scan_restart(CooperativeScan *scan)
+{
+	if (scan->active)
+		directed_scan_end(&scan->directed);
+	cooperative_scan_end(scan);
+}
+
+/* When the scan has gone, or after an error. Twice does no harm. */
+void
+cooperative_scan_end(CooperativeScan *scan)
+{
+	if (!scan->active)
+		return;
+	scan->active = false;
+	cooperation_end(&scan->cooperation);
+	chunk_read_end(&scan->reader);
+	if (scan->had != NULL)
+		pfree(scan->had);
+	scan->had = NULL;
+}
