@@ -98,7 +98,7 @@ class Answers(ServerTest):
     @classmethod
     def setUpClass(cls) -> None:
         # `max` means the highest value that the server allows.
-        cls.settings = {**Answers.settings, "pg_pagecast.mode": cls.mode}
+        cls.settings = {**cls.settings, "pg_pagecast.mode": cls.mode}
         wanted = [name for name, value in cls.settings.items() if value == "max"]
         highest = cls._limits(wanted)
         cls.settings.update(highest)
@@ -166,3 +166,9 @@ class AnswersFreelist(Answers):
     """The cases in the mode `freelist`."""
 
     mode = "freelist"
+
+
+class AnswersForced(Answers):
+    """The cases with every table of two blocks or more read by chunks."""
+
+    settings = {**Answers.settings, "pg_pagecast.cooperation": "forced"}
