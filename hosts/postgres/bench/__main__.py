@@ -9,7 +9,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from bench import data, report
+from bench import cooperative, data, report
 from bench.measure import SETTINGS, VARIANTS, Bench
 from bench.workloads import WORKLOADS
 from cluster import ServerFailed, SqlError, find
@@ -36,23 +36,31 @@ def names(known: dict):
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="Stock PostgreSQL against the same server with pg_pagecast.")
     parser.add_argument("--version", type=int, help="major version of the server (default: the newest of the system)")
-    parser.add_argument("--workloads", type=names(WORKLOADS), default=["brin"], help=f"comma-separated: {', '.join(WORKLOADS)}; default brin")
-    parser.add_argument("--variants", type=names(VARIANTS), default=["steering", "freelist"], help="what to compare with stock; default steering,freelist")
-    parser.add_argument("--streams", type=lambda text: [int(word) for word in text.split(",")], default=[8, 16], help="numbers of streams; default 8,16")
+    parser.add_argument("--workloads", type=names({**WORKLOADS, "cooperative": None}), default=["brin"],
+                        help=f"comma-separated: {', '.join(WORKLOADS)}; or cooperative alone; default brin")
+    parser.add_argument("--variants", type=names(VARIANTS), help="what to compare with stock; default steering,freelist; of cooperative: cooperative")
+    parser.add_argument("--streams", type=lambda text: [int(word) for word in text.split(",")], help="numbers of streams; default 8,16; of cooperative 1,2,4,8,16,32")
     parser.add_argument("--queries", type=int, help="queries of a stream (default: the workload's)")
     parser.add_argument("--seeds", type=int, default=5, help="pairs of each cell; default 5")
     parser.add_argument("--seed", type=int, default=1, help="the first seed; default 1")
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor; default 1, 0.9 GiB of lineitem")
-    parser.add_argument("--shared-buffers", type=size, default=size("288MiB"), help="default 288MiB, a third of lineitem at scale 1")
+    parser.add_argument("--shared-buffers", type=size, help="default 288MiB, a third of lineitem at scale 1; of cooperative 128MiB")
     parser.add_argument("--memory", type=size, help="of the whole server with the kernel's cache for it; default twice the shared buffers")
     parser.add_argument("--bandwidth", type=size, default=size("200MiB"), help="reads a second from the device; default 200MiB")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a further setting of the server")
     parser.add_argument("--quick", action="store_true", help="a minute: scale 0.1, one seed, 4 streams, a sixth of the queries")
     parser.add_argument("--json", type=Path, default=Path("target/bench/postgres.json"))
     parser.add_argument("--html", type=Path, default=Path("target/bench/postgres.html"))
+    cooperative.add_arguments(parser, size, names)
     given = parser.parse_args()
+    if "cooperative" in given.workloads and len(given.workloads) > 1:
+        parser.error("--workloads cooperative stands alone: its table and its limits are others")
+    alone = "cooperative" in given.workloads
     if given.quick:
-        given.scale, given.seeds, given.streams, given.shared_buffers = 0.1, 1, [4], size("24MiB")
+        given.scale, given.seeds, given.streams, given.shared_buffers = 0.1, 1, [4], size("32MiB" if alone else "24MiB")
+    given.variants = given.variants or (["cooperative"] if alone else ["steering", "freelist"])
+    given.streams = given.streams or ([1, 2, 4, 8, 16, 32] if alone else [8, 16])
+    given.shared_buffers = given.shared_buffers or size("128MiB" if alone else "288MiB")
     given.memory = given.memory or max(size("96MiB"), given.shared_buffers * 2)
     return given
 
@@ -63,11 +71,11 @@ def main() -> int:
     if installation is None:
         print(f"skipped: no PostgreSQL server{f' {given.version}' if given.version else ''} is installed")
         return 0
-    if not installation.has_extension("pg_pagecast") and set(given.variants) - {"stock"}:
+    if not installation.has_extension("pg_pagecast") and any(VARIANTS[name] for name in given.variants):
         print(f"bench: pg_pagecast is not installed in {installation.ask('sharedir')}; run `python3 -m cluster install`, or see hosts/postgres/README.md", file=sys.stderr)
         return 1
     try:
-        return measure(given, installation)
+        return (cooperative.measure if given.workloads == ["cooperative"] else measure)(given, installation)
     except (ServerFailed, SqlError, OSError) as problem:
         print(f"bench: {problem}", file=sys.stderr)
         return 1

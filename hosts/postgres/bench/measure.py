@@ -12,11 +12,14 @@ from bench.workloads import Workload
 from cluster import Cluster, Installation, Limits, SqlError
 from cluster.limits import forget_cached, process_cpu_seconds, process_read_bytes
 
-# The variants that can be measured. A stock server does not even load the extension.
+# The variants that can be measured. A stock server does not even load the extension; `control` is a
+# second one, which shows how far two runs of the same differ.
 VARIANTS = {
     "stock": {},
-    "steering": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": "steering"},
-    "freelist": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": "freelist"},
+    "control": {},
+    "cooperative": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.cooperation": "on"},
+    "steering": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": "steering", "pg_pagecast.cooperation": "off"},
+    "freelist": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": "freelist", "pg_pagecast.cooperation": "off"},
     "disabled": {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.enabled": "off"},
 }
 
@@ -55,21 +58,33 @@ class Bench:
     def run(self, workload: Workload, variant: str, seed: int, streams: int, length: int) -> dict:
         """Measures one variant; all that it returns goes into the report."""
         settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **VARIANTS[variant], **self.settings}
-        if variant == "stock":
+        loads_ours = bool(VARIANTS[variant])
+        if not loads_ours:
             settings = {name: value for name, value in settings.items() if not name.startswith("pg_pagecast.")}
         lists = [workload.stream(seed, stream, self.scale, length) for stream in range(streams)]
         with Limits(self.folder, self.memory, self.read_rate) as limits:
             forget_cached(self.folder / "data")
             with Cluster(self.installation, settings, folder=self.folder, limits=limits) as cluster:
                 cluster.start()
-                figures = _measure(cluster, limits, workload, lists)
-                if variant != "stock":
+                if workload.first:
+                    _fill(cluster, workload)
+                    forget_cached(self.folder / "data")
+                figures = _measure(cluster, limits, workload, lists, workload.starts(seed, streams))
+                if loads_ours:
                     figures["pagecast"] = _counters(cluster)
         return {"variant": variant, "limits": limits.description, **figures}
 
 
-def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[list[Query]]) -> dict:
-    reports = [_Stream(cluster, workload, queries) for queries in lists]
+def _fill(cluster: Cluster, workload: Workload) -> None:
+    """What is to have happened before; counted by the server when its session has ended."""
+    with cluster.connect() as session:
+        for statement in workload.first:
+            session.execute(statement)
+    _blocks(cluster, settled=(0, 0))
+
+
+def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[list[Query]], starts: list[float]) -> dict:
+    reports = [_Stream(cluster, workload, queries, start) for queries, start in zip(lists, starts)]
     before = _blocks(cluster)
     device, processor = (limits.device_bytes(), limits.cpu_seconds()) if limits.counted else (0, 0.0)
     start = time.monotonic()
@@ -98,8 +113,8 @@ def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[l
 class _Stream:
     """A session that runs its queries one after the other in a thread of its own."""
 
-    def __init__(self, cluster: Cluster, workload: Workload, queries: list[Query]):
-        self._list = queries
+    def __init__(self, cluster: Cluster, workload: Workload, queries: list[Query], start: float):
+        self._list, self._start = queries, start
         self.session = cluster.connect()
         for name, value in workload.settings.items():
             self.session.execute(f"set {name} = {value}")
@@ -109,6 +124,7 @@ class _Stream:
 
     def run(self) -> None:
         """Runs all queries; point reads go into the report as one line, for there are thousands."""
+        time.sleep(self._start)
         try:
             runs = [(query.name, *self._timed(query)) for query in self._list]
         except SqlError as failure:

@@ -17,7 +17,7 @@ def pairs(runs: list[dict]) -> list[dict]:
     stock = {_key(run): run for run in runs if run["variant"] == "stock"}
     ours = [run for run in runs if run["variant"] != "stock" and _key(run) in stock]
     return [{**dict(zip(("workload", "streams", "seed"), _key(run))), "mode": run["variant"],
-             "stock": _figures(stock[_key(run)]), "ours": _figures(run), "same_results": _results(run) == _results(stock[_key(run)])}
+             "stock": _figures(stock[_key(run)]), "ours": _figures(run), "same_results": results(run) == results(stock[_key(run)])}
             for run in ours]
 
 
@@ -29,7 +29,8 @@ def _figures(run: dict) -> dict:
     return {name: run[name] for name in _FIGURES}
 
 
-def _results(run: dict) -> list:
+def results(run: dict) -> list:
+    """The digest of every answer, by stream."""
     return [(query["stream"], query["name"], query["result"]) for query in run["queries"]]
 
 

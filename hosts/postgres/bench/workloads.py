@@ -30,10 +30,19 @@ class Workload:
     settings: dict[str, str] = field(default_factory=dict)
     # Queries of a stream unless the caller says otherwise.
     length: int = 6
+    # Statements before anything is counted; the kernel's cache is cold again after them.
+    first: list[str] = field(default_factory=list)
+    # Streams begin within so many seconds.
+    stagger: float = 0.0
 
     def stream(self, seed: int, stream: int, scale: float, length: int) -> list[Query]:
         """The queries of one stream; equal for equal arguments."""
         return self.queries(random.Random(f"{self.name} {seed} {stream}"), scale, length)
+
+    def starts(self, seed: int, streams: int) -> list[float]:
+        """When each stream begins, in seconds."""
+        rng = random.Random(f"{self.name} {seed} starts")
+        return [rng.uniform(0, self.stagger) for _ in range(streams)]
 
 
 def _aggregate(rng: random.Random, condition: str) -> Query:
