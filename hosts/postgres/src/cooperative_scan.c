@@ -89,7 +89,7 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 	if (scan->active)
 	{
 		scan->node = node;
-		scan->begin = scan->end = scan->next = scan->ahead = 0;
+		scan->begin = scan->end = scan->next = scan->ahead = scan->counted = 0;
 		scan->window = FIRST_WINDOW;
 		directed_scan_begin(&scan->directed, heap);
 		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
@@ -99,6 +99,31 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 	}
 	MemoryContextSwitchTo(before);
 	return scan->active;
+}
+
+/* The stretch has been read: how many of its blocks were in the pool, by the server's own counts.
+ * Where another scan of the query reads the table too, the share is that of both. */
+static void
+count_blocks(CooperativeScan *scan, Registration *registration)
+{
+	const PgStat_TableStatus *counts = scan->cooperation.relation->pgstat_info;
+	BlockNumber blocks = scan->next - scan->counted;
+	int64		fetched;
+	int64		found;
+
+	scan->counted = scan->next;
+	if (counts == NULL)
+		return;
+	fetched = table_fetched(counts) - scan->fetched;
+	found = table_found(counts) - scan->found;
+	scan->fetched += fetched;
+	scan->found += found;
+	if (fetched <= 0 || blocks == 0)
+		return;
+	blocks = Min(blocks, fetched);
+	found = blocks * found / fetched;
+	registration->hits += found;
+	registration->reads += blocks - found;
 }
 
 /* Asks for what the scan comes to after the next stretch. */
@@ -119,6 +144,7 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 {
 	BlockNumber blocks;
 
+	count_blocks(scan, registration);
 	if (scan->next == scan->end)
 	{
 		BlockNumber size;
@@ -135,7 +161,7 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 		if (!scan->cooperation.resident)
 			chunk_hold(scan->cooperation.relation, scan->begin, size);
 		scan->end = scan->begin + size;
-		scan->next = scan->ahead = scan->begin;
+		scan->next = scan->ahead = scan->counted = scan->begin;
 		scan->readable = scan->cooperation.resident;
 	}
 	else

@@ -389,10 +389,13 @@ typedef struct CooperativeScan
 	uint64	   *had;
 	bool		active;			/* the node reads chunks */
 	bool		readable;		/* others have been told that they may follow */
+	int64		fetched,		/* of the table by this process, when last looked at */
+				found;
 	BlockNumber begin,			/* of the chunk */
 				end,
 				next,			/* the block that has not been handed to the scan */
 				ahead,			/* that the kernel has not been asked for */
+				counted,		/* that is not in the counts of the table */
 				window;			/* blocks that are asked for at once */
 } CooperativeScan;
 

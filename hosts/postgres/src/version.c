@@ -191,8 +191,7 @@ directed_scan_begin(DirectedScan *directed, HeapScanDesc scan)
 	directed->scan = scan;
 	directed->flags = scan->rs_base.rs_flags;
 	scan->rs_base.rs_flags &= ~(SO_ALLOW_SYNC | SO_ALLOW_STRAT);
-	if (scan->rs_strategy != NULL)
-		FreeAccessStrategy(scan->rs_strategy);
+	directed->strategy = scan->rs_strategy;
 	scan->rs_strategy = NULL;
 	scan->rs_numblocks = 0;
 #if PG_VERSION_NUM < 170000
@@ -223,8 +222,11 @@ directed_scan_to(DirectedScan *directed, BlockNumber first, BlockNumber blocks)
 void
 directed_scan_end(DirectedScan *directed)
 {
+	/* A rescan has set it again for a parallel scan. */
+	directed->scan->rs_base.rs_flags &= ~SO_ALLOW_SYNC;
 	heap_setscanlimits(&directed->scan->rs_base, 0, InvalidBlockNumber);
 	directed->scan->rs_base.rs_flags = directed->flags;
+	directed->scan->rs_strategy = directed->strategy;
 #if PG_VERSION_NUM >= 170000
 	directed->scan->rs_read_stream = directed->stock;
 	read_stream_end(directed->ours);

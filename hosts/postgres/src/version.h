@@ -228,6 +228,7 @@ typedef struct DirectedScan
 {
 	HeapScanDesc scan;
 	uint32		flags;			/* as stock has set them */
+	BufferAccessStrategy strategy;	/* that its own stream has, too */
 #if PG_VERSION_NUM < 170000
 	ParallelTableScanDesc parallel;
 #else
