@@ -52,6 +52,7 @@ typedef struct CooperatingScan
 	pg_atomic_uint64 reached;	/* when it was last handed a chunk */
 	int			owner;			/* process that ends it; of a parallel plan the leader */
 	bool		parallel;
+	uint64		found;			/* chunks that were in the pool when they were handed out */
 } CooperatingScan;
 
 typedef struct CooperationState
@@ -265,6 +266,7 @@ try_register(Cooperation *cooperation, const uint64 *resident, uint64 now)
 	scan->member = member;
 	scan->owner = MyProc->lockGroupLeader && cooperation->parallel ? MyProc->lockGroupLeader->pid : MyProcPid;
 	scan->parallel = cooperation->parallel;
+	scan->found = 0;
 	pg_atomic_write_u64(&scan->reached, now);
 	pg_atomic_fetch_add_u32(&state->active, 1);
 	cooperation->member = member;
@@ -375,7 +377,8 @@ take(Cooperation *cooperation, uint64 now)
 		}
 		cooperation->held = taken.chunk;
 		cooperation->resident = resident;
-		cooperation->shared = resident && taken.shared;
+		if (resident)
+			slot_of(cooperation->member)->found++;
 		return true;
 	}
 }
@@ -435,7 +438,7 @@ cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *bloc
 	bool		unwanted = false;
 	bool		found = false;
 
-	cooperation->resident = cooperation->shared = false;
+	cooperation->resident = false;
 	cooperation->held = NO_CHUNK;
 	LWLockAcquire(state->lock, LW_EXCLUSIVE);
 	suspend_idle_sometimes(now);
@@ -515,14 +518,16 @@ bool
 cooperation_progress(uint64 member, ChunkProgress *progress)
 {
 	CooperationMember view;
+	uint64		shared_chunks;
 	bool		found;
 
 	LWLockAcquire(state->lock, LW_EXCLUSIVE);
 	found = cooperation_member(manager, member, &view);
+	shared_chunks = slot_of(member)->found;
 	LWLockRelease(state->lock);
 	if (found)
 		*progress = (ChunkProgress) {.chunks = view.chunks, .done = view.chunks - view.left - view.out,
-			.waited_for = view.left - view.available, .shared = view.shared};
+			.waited_for = view.left - view.available, .shared = shared_chunks};
 	return found;
 }
 
@@ -542,7 +547,7 @@ cooperation_chunks(ChunkView *views, uint32 most)
 		uint32		place = chunks[i].chunk & ((1U << PLACE_BITS) - 1);
 
 		views[i] = (ChunkView) {.name = chunks[i].relation, .first = place * size, .blocks = size,
-			.resident = chunks[i].resident ? size : 0, .wanted = chunks[i].wanted, .loading = false};
+			.wanted = chunks[i].wanted, .resident = chunks[i].resident};
 	}
 	pfree(chunks);
 	return count;

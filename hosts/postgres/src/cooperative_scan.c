@@ -157,7 +157,7 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 				registration_end(registration);
 			return false;
 		}
-		chunk_count(size, scan->cooperation.shared);
+		chunk_count(size, scan->cooperation.resident);
 		if (!scan->cooperation.resident)
 			chunk_hold(scan->cooperation.relation, scan->begin, size);
 		scan->end = scan->begin + size;

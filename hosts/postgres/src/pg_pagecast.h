@@ -119,7 +119,6 @@ typedef enum Counter
 	COUNT_SAVED,
 	COUNT_CHUNKS,				/* chunks handed to cooperative scans */
 	COUNT_CHUNKS_SHARED,		/* of these, brought by another scan's read */
-	COUNT_CHUNK_WAITS,			/* times a cooperative scan waited for a chunk */
 	COUNT_BYTES_SPARED,			/* of the shared chunks */
 	COUNTERS
 } Counter;
@@ -222,7 +221,8 @@ typedef struct ChunksRead
 
 extern void chunk_counts_request(void);
 extern void chunk_counts_start(void);
-/* A scan of this process, or of the query whose worker it is, was handed a chunk of so many blocks. */
+/* A scan of this process, or of the query whose worker it is, was handed a chunk of so many
+ * blocks. */
 extern void chunk_count(BlockNumber blocks, bool shared);
 extern ChunksRead chunks_read_here(void);
 
@@ -241,13 +241,12 @@ typedef struct ChunkView
 	uint32		name;			/* of its relation */
 	BlockNumber first;
 	BlockNumber blocks;
-	BlockNumber resident;		/* of these, as far as is known */
-	uint32		wanted;			/* by so many scans */
-	bool		loading;
+	uint32		wanted;			/* by so many scans that have still to be handed it */
+	bool		resident;		/* as far as is known */
 } ChunkView;
 
-/* cooperation.c: how a member stands, false if it has ended; and the first `most` chunks that are
- * needed or loaded, of all databases: how many there are. */
+/* cooperation.c: how a member stands, false if it has ended; and the first `most` chunks that scans
+ * need, of all databases: how many there are. */
 extern bool cooperation_progress(uint64 member, ChunkProgress *progress);
 extern uint32 cooperation_chunks(ChunkView *views, uint32 most);
 
@@ -348,7 +347,6 @@ typedef struct Cooperation
 	uint64	   *had;			/* one process: the chunks that were handed out, a bit each */
 	uint32		held;			/* the chunk that is read now */
 	bool		resident;		/* most of it is in the pool */
-	bool		shared;			/* another scan's read has brought it */
 } Cooperation;
 
 extern Size cooperation_size(void);

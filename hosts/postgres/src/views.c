@@ -13,6 +13,7 @@
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(pg_pagecast_scans);
+PG_FUNCTION_INFO_V1(pg_pagecast_chunks);
 PG_FUNCTION_INFO_V1(pg_pagecast_relations);
 PG_FUNCTION_INFO_V1(pg_pagecast_buffers);
 PG_FUNCTION_INFO_V1(pg_pagecast_stats);
@@ -66,14 +67,15 @@ expected_end(TimestampTz now, uint64 left, double pace)
 Datum
 pg_pagecast_scans(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = begin_rows(fcinfo, 9);
+	ReturnSetInfo *result = begin_rows(fcinfo, 13);
 	TimestampTz now = GetCurrentTimestamp();
 
 	for (int i = 0; i < pagecast_max_scans; i++)
 	{
 		PredictorView view;
-		Datum		values[9];
-		bool		nulls[9] = {false};
+		ChunkProgress progress;
+		Datum		values[13];
+		bool		nulls[13] = {false};
 		ScanSlot	slot;
 		uint64		left;
 		bool		runs;
@@ -95,7 +97,65 @@ pg_pagecast_scans(PG_FUNCTION_ARGS)
 		values[6] = Float8GetDatum(1e9 / view.pace);
 		values[7] = Int64GetDatum(left);
 		values[8] = TimestampTzGetDatum(expected_end(now, left, view.pace));
+		if (slot.member != NO_MEMBER && cooperation_progress(slot.member, &progress))
+		{
+			values[9] = Int32GetDatum(progress.chunks);
+			values[10] = Int32GetDatum(progress.done);
+			values[11] = Int32GetDatum(progress.waited_for);
+			values[12] = Int64GetDatum(progress.shared);
+		}
+		else
+			memset(&nulls[9], true, 4);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Which relation a chunk is of: that of a registered scan. Under the lock. */
+static const ScanSlot *
+scan_of_relation(uint32 name)
+{
+	for (int i = 0; i < pagecast_max_scans; i++)
+	{
+		if (scan_slots[i].scan != NO_SCAN && scan_slots[i].name == name)
+			return &scan_slots[i];
+	}
+	return NULL;
+}
+
+static void
+put_chunk(ReturnSetInfo *result, const ChunkView *chunk)
+{
+	const ScanSlot *slot;
+	Datum		values[6] = {0};
+	bool		nulls[6] = {false};
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	slot = scan_of_relation(chunk->name);
+	nulls[0] = nulls[1] = slot == NULL;
+	values[0] = ObjectIdGetDatum(slot ? slot->database : InvalidOid);
+	values[1] = ObjectIdGetDatum(slot ? slot->relation : InvalidOid);
+	LWLockRelease(shared->lock);
+	values[2] = Int64GetDatum(chunk->first);
+	values[3] = Int64GetDatum(chunk->blocks);
+	values[4] = BoolGetDatum(chunk->resident);
+	values[5] = Int32GetDatum(chunk->wanted);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* One row for each chunk that cooperative scans need, in all databases. */
+Datum
+pg_pagecast_chunks(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = begin_rows(fcinfo, 6);
+	uint32		room = cooperation_chunks(NULL, 0);
+	ChunkView  *chunks = MemoryContextAllocHuge(CurrentMemoryContext, Max(room, 1) * sizeof(ChunkView));
+	uint32		count = Min(cooperation_chunks(chunks, room), room);
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		put_chunk(result, &chunks[i]);
 	}
 	return (Datum) 0;
 }

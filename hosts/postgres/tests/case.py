@@ -78,6 +78,12 @@ class ServerTest(unittest.TestCase):
                     self.fail(f"{active} registrations are left: {left}")
                 time.sleep(0.05)
 
+    def refusal(self, session: Connection, sql: str) -> SqlError:
+        """The error that a statement ends in."""
+        with self.assertRaises(SqlError) as caught:
+            session.execute(sql)
+        return caught.exception
+
     def together(self, *work) -> None:
         """Runs functions in threads at once and raises what the first of them raised."""
         failures: list[BaseException] = []

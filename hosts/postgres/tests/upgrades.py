@@ -71,7 +71,7 @@ class Upgrades(ServerTest):
         """Where the SQL has a column that the loaded library does not know, the message asks for a
         restart."""
         session = self.session()
-        for name in ("scans", "relations", "buffers", "stats"):
+        for name in ("scans", "relations", "buffers", "stats", "chunks"):
             columns = ", ".join(f"out c{number} bigint" for number in range(30))
             session.execute(f"create function newer_{name}({columns}) returns setof record as '$libdir/pg_pagecast', 'pg_pagecast_{name}' language c")
             with self.assertRaisesRegex(SqlError, "older than the extension"):

@@ -1,6 +1,5 @@
 """What administrators see and may do: views, privileges and settings."""
 
-from cluster import SqlError
 from tests.case import ServerTest, make_events
 
 
@@ -113,9 +112,3 @@ class Views(ServerTest):
         with self.cluster.connect() as other:
             other.execute("drop extension pg_pagecast; create extension pg_pagecast")
         session.execute("fetch all from c; commit")
-
-    def refusal(self, session, sql: str) -> SqlError:
-        """The error that a statement ends in."""
-        with self.assertRaises(SqlError) as caught:
-            session.execute(sql)
-        return caught.exception

@@ -1,0 +1,135 @@
+"""What is shown of cooperative scans: chunks done, waited for and shared, in the views and under
+EXPLAIN."""
+
+import re
+
+from tests.case import ServerTest, make_events
+
+_LINE = re.compile(r"\s*Chunks read together by pg_pagecast: (\d+), (\d+) of them from other scans' reads")
+_PARALLEL = ("set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; set min_parallel_table_scan_size = 0; "
+             "set parallel_leader_participation = off")
+
+
+class Chunks(ServerTest):
+    """A table of twice the pool, of which a cursor has read a part."""
+
+    settings = {"shared_buffers": "4MB", "pg_pagecast.cooperation": "on"}
+
+    @classmethod
+    def prepare(cls, session) -> None:
+        make_events(session)
+        session.execute("create role anybody login; create role watcher login in role pg_monitor; grant select on events to anybody, watcher")
+        session.execute("vacuum analyze events")
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.watcher = self.session(user="watcher")
+
+    def cursor(self, rows: int):
+        """A session with a cursor that has fetched so many of the 60,000 rows."""
+        session = self.session()
+        session.execute(f"begin; declare c no scroll cursor for select * from events; fetch {rows} from c")
+        return session
+
+    def scan_of(self, session) -> dict:
+        """What pg_pagecast_scans shows of a session's only scan."""
+        found = self.watcher.records(f"select * from pg_pagecast_scans where pid = {session.pid}")
+        self.assertEqual(1, len(found), found)
+        return found[0]
+
+    def test_a_cooperative_scan_is_shown(self) -> None:
+        """Chunks done, and those still to come that are not in the pool, from fetch to fetch."""
+        runner = self.cursor(20_000)
+        first = self.scan_of(runner)
+        self.assertEqual(("cooperative", "events"), (first["kind"], first["relation"]))
+        chunks, done = int(first["chunks"]), int(first["chunks_done"])
+        self.assertGreater(done, 0)
+        self.assertLessEqual(int(first["chunks_waited_for"]), chunks - done)
+        runner.execute("fetch 20000 from c")
+        later = self.scan_of(runner)
+        self.assertEqual(chunks, int(later["chunks"]))
+        self.assertGreater(int(later["chunks_done"]), done)
+        runner.execute("rollback")
+        self.assertEqual([], self.watcher.rows("select * from pg_pagecast_scans"))
+
+    def test_other_scans_have_no_chunks(self) -> None:
+        """A bitmap scan's row has nothing in these columns."""
+        runner = self.session()
+        runner.execute("begin; set local enable_seqscan = off; set local enable_indexscan = off; "
+                       "declare c cursor for select * from events where day between 100 and 400; fetch 100 from c")
+        shown = self.scan_of(runner)
+        self.assertEqual([None] * 4, [shown[name] for name in ("chunks", "chunks_done", "chunks_waited_for", "chunks_shared")])
+        runner.execute("rollback")
+
+    def test_wanted_chunks(self) -> None:
+        """By how many scans each chunk is wanted, and how many of them are in the pool."""
+        first = self.cursor(20_000)
+        shown = self.scan_of(first)
+        left = int(shown["chunks"]) - int(shown["chunks_done"])
+        self.assertEqual({1}, set(self.wanted()) - {0}, "one scan")
+        self.assertIn(self.wanted()[1], (left, left - 1), "one is read now")
+        second = self.cursor(1_000)
+        wanted = self.wanted()
+        self.assertIn(2, wanted)
+        self.assertEqual(int(shown["chunks"]), sum(wanted.values()))
+        rows = self.watcher.records("select * from pg_pagecast_chunks")
+        self.assertEqual({"events"}, {row["relation"] for row in rows})
+        self.assertGreater(sum(int(row["resident"]) for row in rows), 0)
+        blocks = int(self.watcher.value("select pg_relation_size('events') / 8192"))
+        self.assertIn(sum(int(row["blocks"]) for row in rows) // 64, (blocks // 64, blocks // 64 + 1))
+        for session in (first, second):
+            session.execute("rollback")
+        self.assertEqual({}, self.wanted())
+
+    def wanted(self) -> dict[int, int]:
+        """Chunks by the number of scans that want them."""
+        return {int(scans): int(chunks) for scans, chunks in self.watcher.rows("select wanted_by, chunks from pg_pagecast_chunks")}
+
+    def test_counters(self) -> None:
+        """Who finds what a cursor has brought is spared its bytes; reset clears them."""
+        reader = self.session()
+        reader.execute("select pg_pagecast_reset()")
+        other = self.cursor(15_000)
+        reader.execute("select sum(amount) from events")
+        stats = self.watcher.records("select * from pg_pagecast_stats")[0]
+        self.assertGreater(int(stats["chunks"]), int(stats["chunks_shared"]))
+        self.assertGreater(int(stats["chunks_shared"]), 0)
+        self.assertEqual(64 * 8192 * int(stats["chunks_shared"]) // 1024**2, int(stats["bytes_spared"]) // 1024**2)
+        other.execute("rollback")
+        reader.execute("select pg_pagecast_reset()")
+        stats = self.watcher.records("select * from pg_pagecast_stats")[0]
+        self.assertEqual(["0"] * 3, [stats[name] for name in ("chunks", "chunks_shared", "bytes_spared")])
+
+    def test_explain(self) -> None:
+        """The line says how many chunks there were, and how many of them others had read; also of
+        parallel workers without their leader, and none of scans in order."""
+        reader = self.session()
+        chunks, shared = self.explained(reader)
+        self.assertGreater(chunks, 8)
+        other = self.cursor(15_000)
+        self.assertGreater(self.explained(reader)[1], 0)
+        reader.execute(_PARALLEL)
+        self.assertGreaterEqual(self.explained(reader)[0], chunks)
+        other.execute("rollback")
+        reader.execute("set pg_pagecast.cooperation = off")
+        self.assertIsNone(self.explained(reader))
+        self.assertLessEqual(shared, chunks)
+
+    def explained(self, session) -> tuple[int, int] | None:
+        """The numbers of the line under EXPLAIN (ANALYZE)."""
+        found = [_LINE.fullmatch(row) for row, in session.rows("explain (analyze, timing off) select sum(amount) from events")]
+        lines = [match for match in found if match]
+        return tuple(map(int, lines[0].groups())) if lines else None
+
+    def test_auto_explain(self) -> None:
+        """The same line behind the plan in the log."""
+        session = self.session()
+        before = self.cluster.log.stat().st_size
+        session.execute("load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_analyze = on; select sum(amount) from events")
+        said = self.cluster.log.read_text()[before:].splitlines()
+        self.assertEqual(1, len([line for line in said if _LINE.fullmatch(line)]), said)
+
+    def test_privileges(self) -> None:
+        """The view of chunks is for those who watch the server."""
+        self.watcher.rows("select * from pg_pagecast_chunks")
+        self.assertEqual("42501", self.refusal(self.session(user="anybody"), "select * from pg_pagecast_chunks").sqlstate)
