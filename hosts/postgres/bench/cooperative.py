@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser, size, names) -> None:
 
 
 def measure(given: argparse.Namespace, installation: Installation) -> int:
-    """Measures what was asked for and is not in the log yet; 1 when a result differs from stock's."""
+    """Measures what was asked for and the log does not have; 1 when a result differs from
+    stock's."""
     ours = next((name for name in given.variants if name not in ("stock", "freelist")), "cooperative")
     build = _build(installation) if ours != "control" else "stock"
     splits = [given.shared_buffers // 4, given.shared_buffers // 2] if given.splits is None else given.splits
@@ -137,7 +138,8 @@ def _build(installation: Installation) -> str:
 
 
 def _write(given: argparse.Namespace, log: Log, circumstances: dict, ours: str) -> dict:
-    """Writes both reports of all servers in these circumstances; each appears whole or not at all."""
+    """Writes both reports of all servers in these circumstances; each appears whole or not at
+    all."""
     same = {name: value for name, value in circumstances.items() if name != "server"}
     runs = [run for run in log.latest() if all(run[name] == value for name, value in same.items())]
     document = together.document(runs, ours, circumstances)

@@ -94,27 +94,29 @@ def _goal(line: dict) -> dict:
     return goal
 
 
-_HEADS = ["queries", "server", "parallel", "read-ahead", "streams", "pairs", "device", "bytes / stock", "goal", "mean latency", "goal", "slowest query", "goal", "wall", "CPU",
-          "best stock", "bytes / best", "goal", "latency / best", "goal", "results"]
+_HEADS = ["queries", "server", "parallel", "read-ahead", "streams", "pairs", "device", "device bytes", "mean latency", "slowest query", "wall", "CPU",
+          "best stock", "bytes / best", "latency / best", "results"]
 _TEXTS = 4
 
 
 def cells(line: dict) -> list[str]:
-    """A line of the summary as text. A `*` stands where a goal is missed."""
-    def shown(figure: str, best: bool = False) -> list[str]:
+    """A line of the summary as text: medians of the ratios with least and most, and beside them
+    `≤` or `>` and the goal."""
+    def shown(figure: str, best: bool = False) -> str:
         ratios = line.get("ratio_best" if best else "ratio")
-        goal = line["goal"].get(f"best_{figure}" if best else figure)
         if ratios is None:
-            return ["-", "-"]
-        ratio = ratios[figure]
-        missed = "*" if goal is not None and ratio["median"] > goal else ""
-        return [f"{ratio['median']:.2f} ({ratio['least']:.2f}-{ratio['most']:.2f}){missed}", f"{goal:.2f}" if goal is not None else "-"]
+            return "-"
+        ratio, goal = ratios[figure], line["goal"].get(f"best_{figure}" if best else figure)
+        text = f"{ratio['median']:.2f} ({ratio['least']:.2f}-{ratio['most']:.2f})"
+        if goal is None:
+            return text
+        return f"{text} > {goal:.2f}" if ratio["median"] > goal else f"{text} \u2264 {goal:.2f}"
 
     device = f"{line['stock']['device_bytes'] / 1e6:.0f} \u2192 {line['ours']['device_bytes'] / 1e6:.0f} MB"
     best = f"{line['best_shared_buffers'] >> 20} MiB" if "best_shared_buffers" in line else "-"
     return [line["kind"], line["server"], line["parallel"], _size(line["read_ahead"]), str(line["streams"]), str(line["pairs"]), device,
-            *shown("device_bytes"), *shown("mean_latency_s"), *shown("max_latency_s"), shown("wall_s")[0], shown("cpu_s")[0],
-            best, *shown("device_bytes", True), *shown("mean_latency_s", True), "identical" if line["same_results"] else "DIFFERENT"]
+            shown("device_bytes"), shown("mean_latency_s"), shown("max_latency_s"), shown("wall_s"), shown("cpu_s"),
+            best, shown("device_bytes", True), shown("mean_latency_s", True), "identical" if line["same_results"] else "DIFFERENT"]
 
 
 def _size(count: int) -> str:
@@ -163,7 +165,7 @@ def page(written: dict) -> str:
     if any("ratio_best" in line for line in lines):
         result.chart("Bytes read from the device, ours over the best stock", "The best of several sizes of shared_buffers with the same memory in all.", 360,
                      _curves([line for line in lines if "ratio_best" in line], "ratio_best", "device_bytes"))
-    result.table("Medians of the pairs' ratios with least and most, beside the goals; * missed", _HEADS, _TEXTS, [cells(line) for line in lines])
+    result.table("Ours over stock: medians of the pairs' ratios (least and most), \u2264 or > the goal", _HEADS, _TEXTS, [cells(line) for line in lines])
     rows = [[pair["kind"], pair["server"], pair["parallel"], _size(pair["read_ahead"]), pair["streams"], pair["seed"],
              *(f"{_over(pair, 'stock', name):.3f}" for name in ("device_bytes", "blocks", "mean_latency_s", "max_latency_s", "wall_s", "cpu_s")),
              "identical" if pair["same_results"] else "DIFFERENT"] for pair in written["pairs"]]
