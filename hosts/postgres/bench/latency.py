@@ -2,10 +2,11 @@
 TPC-B at a fixed rate, or a pg_dump of a TOAST table.
 
 A private server has the job's tables and a table of three times its buffers. Sessions report over
-random ranges of that table by bitmap scans without a pause, unless they are given a rate. pgbench
-begins transactions at a fixed rate; a transaction's latency counts from when it was to begin. The
-two runs of a pair have
-the same data, seed and length, one with the library and one without, in an order that alternates.
+random ranges of that table by bitmap scans, or over all of it by sequential ones, without a pause,
+unless they are given a rate. pgbench begins transactions at a fixed rate; a transaction's latency
+counts from when it was to begin. The two runs of a pair have the same data, seed and length, one
+with the library and one without, in an order that alternates.
+
 Ratios of percentiles differ by a lot from pair to pair, so the result is the median of the pairs'
 ratios, with a 95 % interval of their trimmed mean by bootstrap. Further calls with --append add
 their pairs to those of the file. Never run in CI.
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=200, help="transactions a second; default 200")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--reporters", type=int, default=4, help="sessions that report; default 4")
+    parser.add_argument("--scans", choices=["bitmap", "sequential"], default="bitmap", help="what the reports are; default bitmap")
     parser.add_argument("--reports", type=float, default=0, help="a second of each of these; 0, the default: as many as it can")
     parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables; default 10, 150 MB; for dump 10 are 720 MB")
     parser.add_argument("--shared-buffers", type=size, default=size("96MiB"))
@@ -124,7 +126,7 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, rows: int, se
     def report(number: int) -> None:
         draw = random.Random(f"{seed} {number}")
         with cluster.connect() as session:
-            session.execute("set enable_seqscan = off")
+            session.execute("set enable_seqscan = off" if given.scans == "bitmap" else "set enable_bitmapscan = off; set enable_indexscan = off")
             start = time.monotonic()
             while not done.is_set():
                 if given.reports:

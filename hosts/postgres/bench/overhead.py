@@ -67,6 +67,8 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=40, help="of a variant in a round")
     parser.add_argument("--milliseconds", type=int, default=20, help="of a turn")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a further setting of our servers; with pg_pagecast.cooperation_least=0 "
+                                                                                         "the variant cooperative reads also these small tables in chunks")
     parser.add_argument("--json", type=Path, default=Path("target/bench/postgres-overhead.json"))
     given = parser.parse_args()
     if given.rounds < 2 or given.turns < 2:
@@ -85,7 +87,8 @@ def main() -> int:
 
 def measure(given: argparse.Namespace, installation: Installation) -> None:
     """Measures all cases of all variants and prints a line for each."""
-    variants = {"stock": {}, "control": {}, **{name: VARIANTS[name] for name in given.variants.split(",")}}
+    further = dict(setting.split("=", 1) for setting in given.set)
+    variants = {"stock": {}, "control": {}, **{name: {**VARIANTS[name], **further} for name in given.variants.split(",")}}
     runs = [(case, clients) for case in given.cases.split(",") for clients in (map(int, given.clients.split(",")) if case in _POINTS else [1])]
     draw = random.Random(given.seed)
     # By run and variant, what each round's turns took.
@@ -108,7 +111,7 @@ def measure(given: argparse.Namespace, installation: Installation) -> None:
     for line in lines:
         print(f"{line['variant']:<9} {line['case']:<7} {line['clients']:>3} clients  processor time {_shown(line['cpu'])} of stock, throughput {_shown(line['throughput'])}", flush=True)
     given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps({"schema": 3, "server": installation.version, "settings": _SETTINGS, "rounds": given.rounds,
+    given.json.write_text(json.dumps({"schema": 3, "server": installation.version, "settings": {**_SETTINGS, **further}, "rounds": given.rounds,
                                       "turns": given.turns, "milliseconds": given.milliseconds, "seed": given.seed, "lines": lines}, indent=1))
 
 
