@@ -24,7 +24,7 @@ from pathlib import Path
 WRITTEN = Path("target/bench")
 MEASURED = Path("lab/measured")
 DOCUMENT = Path("docs/results.md")
-MOST_LINES = 150
+MOST_LINES = 175
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
@@ -88,6 +88,25 @@ def postgres(given: dict) -> Reduced:
                      "device": [round(min(device), 3), round(max(device), 3)] if device else None,
                      "server": config["server"]})
     return Reduced(command, rows, under=config["limits"])
+
+
+def cooperative(given: dict) -> Reduced:
+    config, cells = given["config"], given["summary"]
+    kept = ("kind", "server", "parallel", "read_ahead", "streams", "pairs", "same_results", "goal")
+    figures = ("device_bytes", "mean_latency_s", "max_latency_s")
+    rows = []
+    for cell in cells:
+        rows.append({name: cell[name] for name in kept})
+        for peer in ("ratio", "ratio_best"):
+            if peer in cell:
+                rows[-1][peer] = {figure: list(cell[peer][figure].values()) for figure in figures}
+    listed = {name: ",".join(dict.fromkeys(str(cell[name]) for cell in cells))
+              for name in ("streams", "parallel")}
+    command = (f"make bench-postgres ARGS='--workloads cooperative --streams {listed['streams']} "
+               f"--parallel {listed['parallel']}'")
+    under = (f"{config['limits']}, shared_buffers {config['shared_buffers']}, "
+             f"table {config['table']}")
+    return Reduced(command, rows, under=under)
 
 
 def overhead(given: dict) -> Reduced:
@@ -316,6 +335,31 @@ def beside_reporting(document: Document, files: list[Kept]) -> None:
                    "and most.", ["work", "pairs", "of stock", "server"], rows)
 
 
+def read_together(document: Document, files: list[Kept]) -> None:
+    """A line for each server and setting, with a column for each number of streams."""
+    streams = sorted({row["streams"] for file in files for row in file.rows})
+    over = (("ratio", "device_bytes", "device bytes"), ("ratio", "mean_latency_s", "mean latency"),
+            ("ratio_best", "device_bytes", "device bytes, best stock"))
+    groups: dict[tuple, dict[int, Row]] = {}
+    for file in files:
+        for row in file.rows:
+            key = row["server"], row["parallel"], row["read_ahead"], row["kind"]
+            groups.setdefault(key, {})[row["streams"]] = row
+    rows = []
+    for (server, parallel, read_ahead, kind), of in sorted(groups.items()):
+        for peer, figure, name in over:
+            told = ["{:.2f} ({:.2f} to {:.2f})".format(*of[count][peer][figure])
+                    if count in of and peer in of[count] else "" for count in streams]
+            if any(told):
+                rows.append((files, [server, parallel, f"{read_ahead >> 10} KiB", kind, name, *told]))
+    document.table(
+        "PostgreSQL: sequential scans read together", "Streams of three queries of different speed "
+        "over a table of 3.3 times `shared_buffers`, over stock; medians of pairs, with least and "
+        "most. *Best stock* gives the same memory to a smaller pool and a larger page cache.",
+        ["server", "parallel", "read-ahead", "queries", "over stock",
+         *(f"{count} streams" for count in streams)], rows)
+
+
 OURS, OPTIMUM, COLUMNS = "pbm", "opt", ("clock", "pbm-pq", "pbm-paper")
 
 
@@ -435,6 +479,8 @@ class Kind:
 KINDS = {
     "delivery": Kind("delivery.json", delivery, "make bench-delivery"),
     "sql": Kind("sql*.json", sql, "make bench-sql"),
+    "cooperative": Kind("postgres-cooperative*.json", cooperative,
+                        "make bench-postgres ARGS='--workloads cooperative'"),
     "overhead": Kind("postgres-overhead.json", overhead,
                      "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
     "beside": Kind("postgres-[ld]*.json", beside,
@@ -471,10 +517,18 @@ def here() -> str:
             f"{of('/proc/cpuinfo', 'model name')}, {memory} GiB")
 
 
+def name_of(path: Path) -> str:
+    """What a file is kept as: one command writes two kinds of results under one name."""
+    if path.name == "postgres.json" and "queries_of_a_stream" in read(path).get("config", {}):
+        return "postgres-cooperative.json"
+    return path.name
+
+
 def take_newer() -> None:
     """Keeps what is newer in target/bench than in lab/measured."""
     for path in sorted(WRITTEN.glob("*.json")):
-        kind, kept = kind_of(path.name), MEASURED / path.name
+        name = name_of(path)
+        kind, kept = kind_of(name), MEASURED / name
         date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
         if kind is None or kept.exists() and read(kept)["date"] >= date:
             continue
@@ -505,6 +559,8 @@ def document() -> str:
     for kind, title, write in (("sql", "SQL on Parquet", main_job),
                                ("delivery", "SQL on Parquet: delivery out of order", deliveries),
                                ("postgres", "PostgreSQL", postgres_pairs),
+                               ("cooperative", "PostgreSQL: sequential scans read together",
+                                read_together),
                                ("beside", "PostgreSQL: work beside reporting", beside_reporting),
                                ("prediction", "Hit rates", hit_rates),
                                ("pool", "Hit path", hit_path)):

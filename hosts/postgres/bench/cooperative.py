@@ -112,8 +112,10 @@ class Log:
         self.runs: list[dict] = []
         if path.is_file():
             # The last line may be half of one, if the machine went down.
-            whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-            self.runs = [json.loads(line) for line in whole]
+            whole, _, half = path.read_text().rpartition("\n")
+            if half:
+                path.write_text(f"{whole}\n" if whole else "")
+            self.runs = [json.loads(line) for line in whole.splitlines()]
 
     def has(self, key: dict) -> bool:
         """Whether there is a run with this key, by the same build."""
