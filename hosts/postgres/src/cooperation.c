@@ -355,6 +355,20 @@ is_registered(const Cooperation *cooperation)
 	return cooperation->member != NO_MEMBER && slot_of(cooperation->member)->serial == cooperation->serial;
 }
 
+static HeldChunk
+chunk_of(const Cooperation *cooperation, uint32 chunk)
+{
+	return (HeldChunk) {.locator = relation_locator(cooperation->relation), .name = cooperation->name,
+		.number = cooperation->number + chunk, .first = chunk * cooperation->size, .count = chunk_blocks(cooperation, chunk)};
+}
+
+/* A chunk has left the pool. */
+static void
+note_left(uint32 name, uint32 number)
+{
+	cooperation_note(manager, name, number, false);
+}
+
 /* Under the lock: takes a chunk. */
 static bool
 take(Cooperation *cooperation, uint64 now)
@@ -362,6 +376,7 @@ take(Cooperation *cooperation, uint64 now)
 	for (int tries = 0;; tries++)
 	{
 		CooperationTaken taken;
+		HeldChunk	held;
 		bool		resident;
 
 		/* Where others of this scan have the last chunks, there is nothing left to do here. */
@@ -375,6 +390,8 @@ take(Cooperation *cooperation, uint64 now)
 			cooperation_give_back(manager, cooperation->member, taken.chunk);
 			continue;
 		}
+		held = chunk_of(cooperation, taken.chunk);
+		chunk_hold(&held, resident, note_left);
 		cooperation->held = taken.chunk;
 		cooperation->resident = resident;
 		if (resident)
@@ -455,7 +472,11 @@ cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *bloc
 		found = take_alone(cooperation);
 	LWLockRelease(state->lock);
 	if (unwanted)
-		chunk_release(cooperation->relation, before * cooperation->size, chunk_blocks(cooperation, before));
+	{
+		HeldChunk	chunk = chunk_of(cooperation, before);
+
+		chunk_release(&chunk);
+	}
 	cooperation->ended = !found;
 	if (!found)
 		return false;

@@ -158,8 +158,6 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 			return false;
 		}
 		chunk_count(size, scan->cooperation.resident);
-		if (!scan->cooperation.resident)
-			chunk_hold(scan->cooperation.relation, scan->begin, size);
 		scan->end = scan->begin + size;
 		scan->next = scan->ahead = scan->counted = scan->begin;
 		scan->readable = scan->cooperation.resident;

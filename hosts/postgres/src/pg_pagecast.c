@@ -133,7 +133,6 @@ request_shared_memory(void)
 	RequestAddinShmemSpace(cooperation_size());
 	chunk_counts_request();
 	RequestNamedLWLockTranche("pg_pagecast", 1);
-	RequestNamedLWLockTranche("pg_pagecast_chunks", 1);
 	RequestNamedLWLockTranche("pg_pagecast_cooperation", 1);
 }
 

@@ -82,21 +82,22 @@ typedef struct RelationCounts
 typedef struct HeldChunk
 {
 	RelFileLocator locator;
+	uint32		name;			/* of the relation and of the chunk, to the manager */
+	uint32		number;
 	BlockNumber first;
 	BlockNumber count;
-	uint64		taken;			/* the number of chunk_hold() calls when it was last read */
+	uint64		taken;			/* how many chunks had been taken when it was last */
 } HeldChunk;
 
 #define MOST_HELD_CHUNKS 4096
 
-/* Chunks in the pool, under their own lock. */
 typedef struct ChunkMemory
 {
-	LWLock	   *lock;
-	uint32		held;			/* of `chunks` */
-	uint32		limit;			/* most buffers for them now */
-	uint64		buffers;		/* that they have */
+	uint64		limit;			/* buffers that cooperation may have now */
+	uint64		buffers;		/* that its chunks have */
 	uint64		takes;
+	uint32		held;			/* of `chunks` */
+	uint32		looked;			/* at so many chunks for one that may leave */
 	HeldChunk	chunks[MOST_HELD_CHUNKS];
 } ChunkMemory;
 
@@ -374,8 +375,9 @@ extern BlockNumber chunk_resident(Relation relation, BlockNumber first, BlockNum
 /* chunk_memory.c */
 extern int	pagecast_cooperation_share;
 extern void chunk_memory_format(void);
-extern void chunk_hold(Relation relation, BlockNumber first, BlockNumber count);
-extern void chunk_release(Relation relation, BlockNumber first, BlockNumber count);
+typedef void (*ChunkLeft) (uint32 name, uint32 number);
+extern void chunk_hold(const HeldChunk *chunk, bool resident, ChunkLeft left);
+extern void chunk_release(const HeldChunk *chunk);
 
 /* cooperative_scan.c */
 typedef struct CooperativeScan
