@@ -20,7 +20,7 @@ from cluster.installation import BUILT, Installation
 from cluster.server import ServerFailed
 
 # Debian's releases by the server that they carry.
-_RELEASES = {15: "bookworm", 17: "trixie"}
+_RELEASES = {15: "bookworm", 17: "trixie", 18: "forky"}
 # What regression runs and fault tests need besides the server itself.
 _CONTRIB = ("amcheck", "spi", "pageinspect", "pg_buffercache", "auto_explain")
 

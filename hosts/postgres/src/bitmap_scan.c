@@ -23,11 +23,10 @@
 #include "access/tableam.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "nodes/tidbitmap.h"
 
 #define LEAST_BLOCKS 32
 
-typedef struct ObservedScan
+struct ObservedBitmap
 {
 	RelationData stand_in;		/* first: the scan's rs_rd points to it, and so to all of this */
 	FormData_pg_class form;
@@ -43,22 +42,23 @@ typedef struct ObservedScan
 	TIDBitmap  *bitmap;			/* resting: that it goes through */
 	BlockNumber place;			/* resting: where it was when last looked at */
 	MemoryContextCallback ended;
-} ObservedScan;
+};
 
 static TableAmRoutine observing;
 static const TableAmRoutine *heap;
 
-static inline ObservedScan *
-enter(TableScanDesc scan)
+/* For a call of the heap the scan has its true relation. */
+ObservedBitmap *
+bitmap_enter(TableScanDesc scan)
 {
-	ObservedScan *observed = (ObservedScan *) scan->rs_rd;
+	ObservedBitmap *observed = (ObservedBitmap *) scan->rs_rd;
 
 	scan->rs_rd = observed->relation;
 	return observed;
 }
 
-static inline void
-leave(TableScanDesc scan, ObservedScan *observed)
+void
+bitmap_leave(TableScanDesc scan, ObservedBitmap *observed)
 {
 	scan->rs_rd = &observed->stand_in;
 }
@@ -74,8 +74,9 @@ typedef struct RunBuilder
 } RunBuilder;
 
 static void
-add_block(RunBuilder *builder, BlockNumber block)
+add_block(void *list, BlockNumber block)
 {
+	RunBuilder *builder = list;
 	PredictorRun *last = builder->count > 0 ? &builder->runs[builder->count - 1] : NULL;
 
 	if (block >= builder->end)
@@ -98,42 +99,13 @@ add_block(RunBuilder *builder, BlockNumber block)
 }
 
 static void
-list_private(RunBuilder *builder, TIDBitmap *tbm)
-{
-	TBMIterator *iterator = tbm_begin_iterate(tbm);
-	TBMIterateResult *page;
-
-	while ((page = tbm_iterate(iterator)) != NULL)
-		add_block(builder, page->blockno);
-	tbm_end_iterate(iterator);
-}
-
-/* A bitmap that workers share lies in their common memory and has iterators of its own, of which it
- * can give one more. */
-static void
-list_shared(RunBuilder *builder, TIDBitmap *tbm, dsa_area *dsa)
-{
-	dsa_pointer state = tbm_prepare_shared_iterate(tbm);
-	TBMSharedIterator *iterator = tbm_attach_shared_iterate(dsa, state);
-	TBMIterateResult *page;
-
-	while ((page = tbm_shared_iterate(iterator)) != NULL)
-		add_block(builder, page->blockno);
-	tbm_end_shared_iterate(iterator);
-	tbm_free_shared_area(dsa, state);
-}
-
-static void
-register_bitmap(ObservedScan *observed)
+register_bitmap(ObservedBitmap *observed)
 {
 	BitmapHeapScanState *node = observed->node;
 	RunBuilder	builder = {.room = 64, .end = ((HeapScanDesc) node->ss.ss_currentScanDesc)->rs_nblocks};
 
 	builder.runs = palloc(builder.room * sizeof(PredictorRun));
-	if (node->pstate)
-		list_shared(&builder, node->tbm, node->ss.ps.state->es_query_dsa);
-	else
-		list_private(&builder, node->tbm);
+	list_bitmap(node, add_block, &builder);
 	sampling_finish_ended();
 	if (builder.blocks >= LEAST_BLOCKS)
 		register_runs(&observed->registration, builder.runs, builder.count, builder.blocks);
@@ -142,7 +114,7 @@ register_bitmap(ObservedScan *observed)
 
 /* At the first block of an execution, or when the scan goes on after it was suspended. */
 static void
-announce(ObservedScan *observed)
+announce(ObservedBitmap *observed)
 {
 	MemoryContext before = MemoryContextSwitchTo(observed->node->ss.ps.state->es_query_cxt);
 
@@ -156,22 +128,22 @@ announce(ObservedScan *observed)
 
 /* Whether a resting scan has begun anew. */
 static bool
-began_anew(const ObservedScan *observed)
+began_anew(const ObservedBitmap *observed)
 {
 	return observed->node->tbm != observed->bitmap ||
 		((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock < observed->place;
 }
 
-static inline ObservedScan *
+static inline ObservedBitmap *
 observed_of(const SampledScan *sampled)
 {
-	return (ObservedScan *) ((char *) sampled - offsetof(ObservedScan, sampled));
+	return (ObservedBitmap *) ((char *) sampled - offsetof(ObservedBitmap, sampled));
 }
 
 static bool
 has_ended(const SampledScan *sampled)
 {
-	const ObservedScan *observed = observed_of(sampled);
+	const ObservedBitmap *observed = observed_of(sampled);
 
 	return !began_anew(observed) &&
 		((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock == observed->registration.last;
@@ -181,7 +153,7 @@ has_ended(const SampledScan *sampled)
 static void
 look(SampledScan *sampled)
 {
-	ObservedScan *observed = observed_of(sampled);
+	ObservedBitmap *observed = observed_of(sampled);
 	Registration *registration = &observed->registration;
 	BlockNumber block = ((HeapScanDesc) observed->node->ss.ss_currentScanDesc)->rs_cblock;
 	bool		goes_on = !began_anew(observed);
@@ -199,7 +171,7 @@ static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended}
 
 /* After a block during which nothing of the observer was needed. */
 static void
-rest(ObservedScan *observed, BlockNumber block)
+rest(ObservedBitmap *observed, BlockNumber block)
 {
 	observed->rests = true;
 	observed->bitmap = observed->node->tbm;
@@ -207,85 +179,92 @@ rest(ObservedScan *observed, BlockNumber block)
 	sampling_begin(&observed->sampled, observed->node->ss.ps.state, &observed->registration, &routine);
 }
 
-/* Tells where the scan is before it reads a block. Whether it is worth to look at what the read
- * does. */
-static bool
-before_block(ObservedScan *observed, BlockNumber block)
+/* Before the heap goes on to a block. Whether the scan is registered. */
+bool
+bitmap_goes_on(ObservedBitmap *observed)
 {
 	Registration *registration = &observed->registration;
-	uint64		scan = registration->scan;
-	bool		was_registered = scan != NO_SCAN;
 
 	if (!pagecast_enabled)
 	{
-		if (was_registered)
+		if (registration->scan != NO_SCAN)
 			registration_finish(registration);
 		return false;
 	}
 	if (!observed->announced)
-		announce(observed);
-	else if (was_registered && !registration_reach(registration, block) && !scan_has_ended(scan))
 		announce(observed);
 	if (observed->joins && registration->scan == NO_SCAN)
 		observed->joins = !registration_join(registration);
 	return registration->scan != NO_SCAN;
 }
 
-static bool
-scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
+/* Tells where a registered scan is. One that was suspended registers again. Whether it is
+ * registered still. */
+bool
+bitmap_comes_to(ObservedBitmap *observed, BlockNumber block)
 {
-	ObservedScan *observed = enter(scan);
-	bool		watched = before_block(observed, page->blockno);
-	int64		read = pgBufferUsage.shared_blks_read;
-	bool		found = heap->scan_bitmap_next_block(scan, page);
+	Registration *registration = &observed->registration;
+	uint64		scan = registration->scan;
 
-	if (watched)
-	{
-		Buffer		buffer = ((HeapScanDesc) scan)->rs_cbuf;
-
-		read = pgBufferUsage.shared_blks_read - read;
-		/* A block past the end, or one of which no tuple is needed, was not read; the buffer is
-		 * then that of another. */
-		if (BufferIsValid(buffer) && BufferGetBlockNumber(buffer) == page->blockno)
-			registration_count(&observed->registration, page->blockno, buffer, read > 0);
-		if (read > 0)
-			make_room();
-		if (page->blockno == observed->registration.last)
-			registration_end(&observed->registration);
-	}
-	if (calm_has_come(&observed->calm, watched))
-		rest(observed, page->blockno);
-	else
-		leave(scan, observed);
-	return found;
+	if (!registration_reach(registration, block) && !scan_has_ended(scan))
+		announce(observed);
+	return registration->scan != NO_SCAN;
 }
 
-static bool
-scan_bitmap_next_tuple(TableScanDesc scan, TBMIterateResult *page, TupleTableSlot *slot)
+/* What a registered scan has found and read. */
+void
+bitmap_count(ObservedBitmap *observed, int64 found, int64 read)
 {
-	ObservedScan *observed = enter(scan);
-	bool		found = heap->scan_bitmap_next_tuple(scan, page, slot);
+	observed->registration.hits += found;
+	observed->registration.reads += read;
+	if (read > 0)
+		make_room();
+}
 
-	leave(scan, observed);
-	return found;
+/* A registered scan has all blocks up to the end behind it. */
+void
+bitmap_end(ObservedBitmap *observed)
+{
+	registration_end(&observed->registration);
+}
+
+/* A registered scan is done with reading `block`. If it had to, it holds it in `buffer`; `came_in`
+ * if it is known to have come from disk. */
+void
+bitmap_has_read(ObservedBitmap *observed, BlockNumber block, Buffer buffer, bool came_in)
+{
+	if (BufferIsValid(buffer))
+		registration_count(&observed->registration, block, buffer, came_in);
+	if (block == observed->registration.last)
+		bitmap_end(observed);
+}
+
+/* After the heap has gone on to a block. */
+void
+bitmap_leave_or_rest(TableScanDesc scan, ObservedBitmap *observed, bool watched)
+{
+	if (calm_has_come(&observed->calm, watched))
+		rest(observed, ((HeapScanDesc) scan)->rs_cblock);
+	else
+		bitmap_leave(scan, observed);
 }
 
 /* The next execution has another bitmap. */
 static void
 scan_rescan(TableScanDesc scan, ScanKey key, bool set_params, bool allow_strat, bool allow_sync, bool allow_pagemode)
 {
-	ObservedScan *observed = enter(scan);
+	ObservedBitmap *observed = bitmap_enter(scan);
 
 	registration_finish(&observed->registration);
 	observed->announced = observed->joins = false;
 	heap->scan_rescan(scan, key, set_params, allow_strat, allow_sync, allow_pagemode);
-	leave(scan, observed);
+	bitmap_leave(scan, observed);
 }
 
 static void
 scan_end(TableScanDesc scan)
 {
-	ObservedScan *observed = enter(scan);
+	ObservedBitmap *observed = bitmap_enter(scan);
 
 	registration_finish(&observed->registration);
 	heap->scan_end(scan);
@@ -295,7 +274,7 @@ scan_end(TableScanDesc scan)
 static void
 query_ended(void *argument)
 {
-	ObservedScan *observed = argument;
+	ObservedBitmap *observed = argument;
 
 	sampling_stop(&observed->sampled);
 	registration_finish(&observed->registration);
@@ -307,7 +286,7 @@ query_ended(void *argument)
 static void
 begin(NodeCall *call)
 {
-	ObservedScan *observed = (ObservedScan *) ((char *) call - offsetof(ObservedScan, call));
+	ObservedBitmap *observed = (ObservedBitmap *) ((char *) call - offsetof(ObservedBitmap, call));
 	TableScanDesc scan = bitmap_scan_descriptor(observed->node);
 
 	if (observed->rests)
@@ -329,7 +308,7 @@ void
 observe_bitmap_scan(BitmapHeapScanState *node)
 {
 	Relation	relation = node->ss.ss_currentRelation;
-	ObservedScan *observed;
+	ObservedBitmap *observed;
 
 	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))
 		return;
@@ -337,12 +316,11 @@ observe_bitmap_scan(BitmapHeapScanState *node)
 	{
 		heap = GetHeapamTableAmRoutine();
 		observing = *heap;
-		observing.scan_bitmap_next_block = scan_bitmap_next_block;
-		observing.scan_bitmap_next_tuple = scan_bitmap_next_tuple;
+		bitmap_routine_init(&observing);
 		observing.scan_rescan = scan_rescan;
 		observing.scan_end = scan_end;
 	}
-	observed = MemoryContextAllocZero(node->ss.ps.state->es_query_cxt, sizeof(ObservedScan));
+	observed = MemoryContextAllocZero(node->ss.ps.state->es_query_cxt, sizeof(ObservedBitmap));
 	stand_in_for(&observed->stand_in, &observed->form, relation, &observing);
 	observed->relation = relation;
 	observed->node = node;

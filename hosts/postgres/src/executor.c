@@ -53,14 +53,14 @@ executor_start(QueryDesc *query, int flags)
 }
 
 static void
-executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
+executor_run(RUN_PARAMETERS)
 {
 	bool		ran = sampling_run(query->estate);
 
 	if (next_executor_run)
-		next_executor_run(query, direction, count, execute_once);
+		next_executor_run(RUN_ARGUMENTS);
 	else
-		standard_ExecutorRun(query, direction, count, execute_once);
+		standard_ExecutorRun(RUN_ARGUMENTS);
 	sampling_rest(ran);
 }
 

@@ -398,8 +398,7 @@ begin(NodeCall *call)
 	/* As IndexNext() and IndexOnlyNext() do. */
 	if (scan == NULL)
 	{
-		scan = *node.scan = index_beginscan(observed->table, node.index, call->node->state->es_snapshot, node.key_count,
-											node.order_count);
+		scan = *node.scan = begin_index_scan(call->node, observed->table, node.index, node.key_count, node.order_count);
 		if (IsA(call->node, IndexOnlyScanState))
 		{
 			scan->xs_want_itup = true;

@@ -12,6 +12,8 @@
 
 #include "postgres.h"
 
+#include "version.h"
+
 #include "executor/instrument.h"
 #include "nodes/execnodes.h"
 #include "pagecast_cooperation.h"
@@ -20,8 +22,6 @@
 #include "storage/buf_internals.h"
 #include "storage/lwlock.h"
 #include "utils/rel.h"
-
-#include "version.h"
 
 /* What a scan is; part of the predictor's estimate of a new scan's pace, and shown by
  * pg_pagecast_scans. */
@@ -199,7 +199,7 @@ extern bool registration_complete(const Registration *registration, uint32 chunk
 extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
 extern bool registration_sample(const Registration *registration, uint64 position);
-extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read);
+extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool came_in);
 extern void registration_finish(Registration *registration);
 extern void registration_mark_ended(const Registration *registration);
 extern void registration_end(Registration *registration);
@@ -405,8 +405,18 @@ extern TupleTableSlot *cooperative_scan_tuple(CooperativeScan *scan, Registratio
 extern void cooperative_scan_restart(CooperativeScan *scan);
 extern void cooperative_scan_end(CooperativeScan *scan);
 
-/* bitmap_scan.c */
+/* bitmap_scan.c: what version.c calls around the heap's own calls. */
+typedef struct ObservedBitmap ObservedBitmap;
+
 extern void observe_bitmap_scan(BitmapHeapScanState *node);
+extern ObservedBitmap *bitmap_enter(TableScanDesc scan);
+extern void bitmap_leave(TableScanDesc scan, ObservedBitmap *observed);
+extern void bitmap_leave_or_rest(TableScanDesc scan, ObservedBitmap *observed, bool watched);
+extern bool bitmap_goes_on(ObservedBitmap *observed);
+extern bool bitmap_comes_to(ObservedBitmap *observed, BlockNumber block);
+extern void bitmap_count(ObservedBitmap *observed, int64 found, int64 read);
+extern void bitmap_has_read(ObservedBitmap *observed, BlockNumber block, Buffer buffer, bool came_in);
+extern void bitmap_end(ObservedBitmap *observed);
 
 /* explain.c */
 extern void explain_install_hook(void);

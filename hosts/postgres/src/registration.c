@@ -396,23 +396,19 @@ flush_counts(Registration *registration)
 	registration->hits = registration->reads = registration->saved = 0;
 }
 
-/* Notes that the scan has got `block` into `buffer`, which it holds, from the disk or by finding it
- * there. */
+/* Notes that the scan has got `block` into `buffer`, which it holds; `came_in` if it is known to
+ * have come from disk. What it has found and read is counted by the caller. */
 void
-registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool read)
+registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool came_in)
 {
 	BufferDesc *header = GetBufferDescriptor(buffer - 1);
 	uint8		usage = BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&header->state));
 	uint64		uses = pg_atomic_read_u64(&buffer_uses[buffer - 1]);
 
 	/* Of two processes that write it at once one is lost: it is a hint. */
-	if (predictor_read_by_scan(&uses, registration->name, block, usage, read, pagecast_now()))
+	if (predictor_read_by_scan(&uses, registration->name, block, usage, came_in, pagecast_now()))
 		registration->saved++;
 	pg_atomic_write_u64(&buffer_uses[buffer - 1], uses);
-	if (read)
-		registration->reads++;
-	else
-		registration->hits++;
 	if (registration->hits + registration->reads >= 1024)
 		flush_counts(registration);
 }

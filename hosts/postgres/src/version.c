@@ -1,6 +1,6 @@
 /*
- * The part of version.h that is no inline function: the stand-in for a relation, and the scan under
- * a plan node.
+ * The part of version.h that is no inline function: the stand-in for a relation, the scan under a
+ * plan node, and how the heap goes through the blocks of a bitmap.
  */
 #include "pg_pagecast.h"
 
@@ -47,9 +47,10 @@ stand_in_release(RelationData *stand_in)
 }
 
 /*
- * The table scan of a bitmap scan that has not begun. 17 makes it only after the bitmap, unless
- * there is one: then it takes ours. It always asks for tuples: scans without any were found to
- * count dead ones, and minor releases have stopped making them.
+ * The table scan of a bitmap scan that has not begun. 17 and 18 make it only after the bitmap,
+ * unless there is one: then they take ours. 17 always asks for tuples: scans without any were found
+ * to count dead ones, and minor releases have stopped making them. 18 gives it its blocks later, and
+ * looks at a rescan whether it has any.
  */
 TableScanDesc
 bitmap_scan_descriptor(BitmapHeapScanState *node)
@@ -60,8 +61,14 @@ bitmap_scan_descriptor(BitmapHeapScanState *node)
 		/* Where the node itself would have it. */
 		MemoryContext before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
 
+#if PG_VERSION_NUM >= 180000
 		node->ss.ss_currentScanDesc = table_beginscan_bm(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot,
-														  0, NULL, true);
+														 0, NULL);
+		memset(&node->ss.ss_currentScanDesc->st.rs_tbmiterator, 0, sizeof(TBMIterator));
+#else
+		node->ss.ss_currentScanDesc = table_beginscan_bm(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot,
+														 0, NULL, true);
+#endif
 		MemoryContextSwitchTo(before);
 	}
 #endif
@@ -230,6 +237,152 @@ directed_scan_end(DirectedScan *directed)
 #if PG_VERSION_NUM >= 170000
 	directed->scan->rs_read_stream = directed->stock;
 	read_stream_end(directed->ours);
+#endif
+}
+
+/* Lists the blocks of a bitmap in their order. One that workers share lies in their common memory
+ * and has iterators of its own, of which it can give one more. */
+#if PG_VERSION_NUM >= 180000
+void
+list_bitmap(BitmapHeapScanState *node, void (*add_block) (void *list, BlockNumber block), void *list)
+{
+	dsa_area   *dsa = node->ss.ps.state->es_query_dsa;
+	dsa_pointer state = node->pstate ? tbm_prepare_shared_iterate(node->tbm) : InvalidDsaPointer;
+	TBMIterator iterator = tbm_begin_iterate(node->tbm, dsa, state);
+	TBMIterateResult page;
+
+	while (tbm_iterate(&iterator, &page))
+		add_block(list, page.blockno);
+	tbm_end_iterate(&iterator);
+	if (DsaPointerIsValid(state))
+		tbm_free_shared_area(dsa, state);
+}
+#else
+static void
+list_shared(BitmapHeapScanState *node, void (*add_block) (void *list, BlockNumber block), void *list)
+{
+	dsa_area   *dsa = node->ss.ps.state->es_query_dsa;
+	dsa_pointer state = tbm_prepare_shared_iterate(node->tbm);
+	TBMSharedIterator *iterator = tbm_attach_shared_iterate(dsa, state);
+	TBMIterateResult *page;
+
+	while ((page = tbm_shared_iterate(iterator)) != NULL)
+		add_block(list, page->blockno);
+	tbm_end_shared_iterate(iterator);
+	tbm_free_shared_area(dsa, state);
+}
+
+void
+list_bitmap(BitmapHeapScanState *node, void (*add_block) (void *list, BlockNumber block), void *list)
+{
+	TBMIterator *iterator;
+	TBMIterateResult *page;
+
+	if (node->pstate)
+	{
+		list_shared(node, add_block, list);
+		return;
+	}
+	iterator = tbm_begin_iterate(node->tbm);
+	while ((page = tbm_iterate(iterator)) != NULL)
+		add_block(list, page->blockno);
+	tbm_end_iterate(iterator);
+}
+#endif
+
+/*
+ * How the heap goes through a bitmap. Up to 17 it is told each block, and reads it then. In 18 it
+ * takes the blocks from the bitmap by itself when the last one has no more rows. It reads them ahead
+ * in a stream, and passes over those without rows.
+ *
+ * So in 18 what is found and read on the way to a block are blocks further ahead. They are all the
+ * scan's, and the sums are right. Whether the block itself came from disk is not known there.
+ */
+#if PG_VERSION_NUM >= 180000
+static bool
+scan_bitmap_next_tuple(TableScanDesc scan, TupleTableSlot *slot, bool *recheck, uint64 *lossy_pages, uint64 *exact_pages)
+{
+	ObservedBitmap *observed = bitmap_enter(scan);
+	HeapScanDesc at = (HeapScanDesc) scan;
+	bool		goes_on = at->rs_cindex >= at->rs_ntuples;
+	bool		watched = goes_on && bitmap_goes_on(observed);
+	int64		found = pgBufferUsage.shared_blks_hit,
+				read = pgBufferUsage.shared_blks_read;
+	bool		has_tuple = GetHeapamTableAmRoutine()->scan_bitmap_next_tuple(scan, slot, recheck, lossy_pages, exact_pages);
+
+	if (watched)
+	{
+		bitmap_count(observed, pgBufferUsage.shared_blks_hit - found, pgBufferUsage.shared_blks_read - read);
+		if (!has_tuple)
+			bitmap_end(observed);
+		else if (bitmap_comes_to(observed, at->rs_cblock))
+			bitmap_has_read(observed, at->rs_cblock, at->rs_cbuf, false);
+	}
+	if (goes_on)
+		bitmap_leave_or_rest(scan, observed, watched);
+	else
+		bitmap_leave(scan, observed);
+	return has_tuple;
+}
+
+void
+bitmap_routine_init(TableAmRoutine *routine)
+{
+	routine->scan_bitmap_next_tuple = scan_bitmap_next_tuple;
+}
+#else
+static bool
+scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
+{
+	ObservedBitmap *observed = bitmap_enter(scan);
+	bool		watched = bitmap_goes_on(observed) && bitmap_comes_to(observed, page->blockno);
+	int64		read = pgBufferUsage.shared_blks_read;
+	bool		has_tuples = GetHeapamTableAmRoutine()->scan_bitmap_next_block(scan, page);
+
+	if (watched)
+	{
+		Buffer		buffer = ((HeapScanDesc) scan)->rs_cbuf;
+		/* A block past the end, or one of which no tuple is needed, was not read; the buffer is
+		 * then that of another. */
+		bool		is_block = BufferIsValid(buffer) && BufferGetBlockNumber(buffer) == page->blockno;
+
+		read = pgBufferUsage.shared_blks_read - read;
+		bitmap_count(observed, is_block && read == 0, read);
+		bitmap_has_read(observed, page->blockno, is_block ? buffer : InvalidBuffer, read > 0);
+	}
+	bitmap_leave_or_rest(scan, observed, watched);
+	return has_tuples;
+}
+
+static bool
+scan_bitmap_next_tuple(TableScanDesc scan, TBMIterateResult *page, TupleTableSlot *slot)
+{
+	ObservedBitmap *observed = bitmap_enter(scan);
+	bool		has_tuple = GetHeapamTableAmRoutine()->scan_bitmap_next_tuple(scan, page, slot);
+
+	bitmap_leave(scan, observed);
+	return has_tuple;
+}
+
+void
+bitmap_routine_init(TableAmRoutine *routine)
+{
+	routine->scan_bitmap_next_block = scan_bitmap_next_block;
+	routine->scan_bitmap_next_tuple = scan_bitmap_next_tuple;
+}
+#endif
+
+/* As IndexNext() and IndexOnlyNext() do. 18 counts searches by node. */
+IndexScanDesc
+begin_index_scan(PlanState *node, Relation table, Relation index, int key_count, int order_count)
+{
+#if PG_VERSION_NUM >= 180000
+	IndexScanInstrumentation *counts = IsA(node, IndexScanState) ? &((IndexScanState *) node)->iss_Instrument :
+		&((IndexOnlyScanState *) node)->ioss_Instrument;
+
+	return index_beginscan(table, index, node->state->es_snapshot, counts, key_count, order_count);
+#else
+	return index_beginscan(table, index, node->state->es_snapshot, key_count, order_count);
 #endif
 }
 

@@ -3,15 +3,24 @@
  * and so is every use of a field or function that is not meant for extensions, with the reason and
  * a check at build time.
  *
- * Built and run on 15 and 17. On another version the library does not build, because what is
+ * Built and run on 15, 17 and 18. On another version the library does not build, because what is
  * checked below was not read there.
  */
 #ifndef PAGECAST_VERSION_H
 #define PAGECAST_VERSION_H
 
+#if PG_VERSION_NUM / 10000 != 15 && PG_VERSION_NUM / 10000 != 17 && PG_VERSION_NUM / 10000 != 18
+#error "pg_pagecast is made for PostgreSQL 15, 17 and 18"
+#endif
+
+#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/relscan.h"
 #include "commands/explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
 #include "nodes/execnodes.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
@@ -21,10 +30,6 @@
 #include "storage/read_stream.h"
 #endif
 #include "utils/rel.h"
-
-#if PG_VERSION_NUM / 10000 != 15 && PG_VERSION_NUM / 10000 != 17
-#error "pg_pagecast is made for PostgreSQL 15 and 17"
-#endif
 
 #if PG_VERSION_NUM < 160000
 typedef RelFileNode RelFileLocator;
@@ -43,7 +48,7 @@ StaticAssertDecl(sizeof(((BufferDesc *) 0)->state) == 4, "buffer state of anothe
 /*
  * have_free_buffer(), StrategyFreeBuffer(): the mode freelist. Up to 18; the list is gone after
  * that. That a listed buffer is looked at again before it is taken was read in StrategyGetBuffer()
- * of 15 and 17.
+ * of 15, 17 and 18.
  */
 StaticAssertDecl(FREENEXT_NOT_IN_LIST == -2, "freelist of another kind");
 
@@ -72,6 +77,25 @@ StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cblock) == sizeof(BlockNumber), "
 /* BitmapHeapScanState.tbm and .pstate: the bitmap once it is built, and the state that parallel
  * workers share. */
 StaticAssertDecl(sizeof(((BitmapHeapScanState *) 0)->tbm) == sizeof(TIDBitmap *), "a scan without its bitmap");
+
+/*
+ * HeapScanDescData.rs_cindex, .rs_ntuples: of the rows that a bitmap scan has found on its block,
+ * the next, and how many there are. 18 goes on to the next block where there is none. TBMIterator in
+ * TableScanDescData.st: the blocks that it goes through.
+ */
+#if PG_VERSION_NUM >= 180000
+StaticAssertDecl(sizeof(((HeapScanDesc) 0)->rs_cindex) == 4 && sizeof(((HeapScanDesc) 0)->rs_ntuples) == 4, "a block without its rows");
+StaticAssertDecl(sizeof(((TableScanDesc) 0)->st.rs_tbmiterator) == sizeof(TBMIterator), "a bitmap scan without its blocks");
+#endif
+
+/* A query is run to its end, or for some rows. 18 no longer asks whether it is run only once. */
+#if PG_VERSION_NUM >= 180000
+#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
+#define RUN_ARGUMENTS query, direction, count
+#else
+#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once
+#define RUN_ARGUMENTS query, direction, count, execute_once
+#endif
 
 /*
  * RelationData.pgstat_info: how many entries an index has given to this process, and to how many
@@ -186,6 +210,9 @@ extern void stand_in_for(RelationData *stand_in, FormData_pg_class *form, Relati
 						 const struct TableAmRoutine *routine);
 extern void stand_in_release(RelationData *stand_in);
 extern TableScanDesc bitmap_scan_descriptor(BitmapHeapScanState *node);
+extern void list_bitmap(BitmapHeapScanState *node, void (*add_block) (void *list, BlockNumber block), void *list);
+extern void bitmap_routine_init(struct TableAmRoutine *routine);
+extern IndexScanDesc begin_index_scan(PlanState *node, Relation table, Relation index, int key_count, int order_count);
 
 /*
  * Asks the kernel for blocks of a relation, many with one request. 17 has a function for that; 15
