@@ -5,6 +5,10 @@ The suites come from the server's source package. A test that fails with the ext
 with the same test on a stock server with the same settings: only what differs between the two
 counts. `synchronize_seqscans` is off on both, because with so few buffers every small table's scans
 would start somewhere else and rows without an order would come in another one.
+
+In the mode `cooperation` all tables of two blocks or more are scanned together. There rows without
+an order may come in another one, where `row_order.py` lists the statement. Scans cooperate only where
+`synchronize_seqscans` is on, so it is, with so many buffers that it does nothing by itself.
 """
 
 import argparse
@@ -17,6 +21,7 @@ from pathlib import Path
 
 from cluster import Cluster, Installation, ServerFailed, find
 from cluster.sources import NoSource, source
+from tests import row_order
 
 _TINY = {
     "shared_buffers": "2MB", "fsync": "off", "max_prepared_transactions": 10, "synchronize_seqscans": "off", "jit": "off",
@@ -24,14 +29,18 @@ _TINY = {
     # own.
     "max_connections": 60, "wal_level": "replica", "log_min_messages": "warning",
 }
+_TOGETHER = {"shared_buffers": "16MB", "synchronize_seqscans": "on"}
+_MODES = ("steering", "freelist", "cooperation")
 
 
 @dataclass
 class Outcome:
-    """What a suite said: how many tests ran, and the differences of those that failed, by name."""
+    """What a suite said: how many tests ran, the differences of those that failed, by name, and
+    what each test printed."""
 
     ran: int
     differences: dict[str, str]
+    outputs: dict[str, str]
     panics: list[str]
     counters: dict
 
@@ -53,7 +62,9 @@ def run_suite(installation: Installation, suite: str, settings: dict, only: list
         if ran == 0 or not cluster.running():
             raise ServerFailed(f"the {suite} suite did not run:\n{text[-2000:]}\n{cluster.tail()}")
         diffs = output / "regression.diffs"
-        return Outcome(ran, _by_test(diffs.read_text(errors="replace") if diffs.is_file() else "", text), cluster.panics(), _counters(cluster, settings))
+        differences = _by_test(diffs.read_text(errors="replace") if diffs.is_file() else "", text)
+        outputs = {path.stem: path.read_text(errors="replace") for path in output.glob("results/*.out")}
+        return Outcome(ran, differences, outputs, cluster.panics(), _counters(cluster, settings))
 
 
 def _command(installation: Installation, suite: str, cluster: Cluster, library: Path | None, only: list[str]) -> list[str]:
@@ -105,27 +116,37 @@ def _counters(cluster: Cluster, settings: dict) -> dict:
         return session.records("select * from pg_pagecast_stats")[0]
 
 
-def aggressive(installation: Installation, mode: str) -> dict:
+def aggressive(installation: Installation, mode: str) -> dict | None:
     """The extension with the highest samples and batches that it allows, for which a server is
-    asked."""
-    settings = {"shared_preload_libraries": "pg_pagecast", "pg_pagecast.mode": mode}
+    asked; None where it does not know the mode."""
+    settings = {"shared_preload_libraries": "pg_pagecast"}
     with Cluster(installation, settings) as probe:
         probe.create().start()
         with probe.connect() as session:
-            limits = session.rows("select name, max_val from pg_settings where name in ('pg_pagecast.samples', 'pg_pagecast.bulk')")
-    return {**settings, **dict(limits)}
+            known = dict(session.rows("select name, coalesce(max_val, enumvals::text) from pg_settings where name like 'pg_pagecast.%'"))
+    settings |= {name: known[name] for name in ("pg_pagecast.samples", "pg_pagecast.bulk")}
+    if mode == "cooperation":
+        return {**settings, **_TOGETHER, "pg_pagecast.cooperation": "forced"} if "pg_pagecast.cooperation" in known else None
+    return {**settings, "pg_pagecast.mode": mode}
 
 
 def compare(installation: Installation, suite: str, mode: str, only: list[str]) -> bool:
     """Runs a suite with the extension and, where a test fails, these on a stock server; prints what
     differs; true when nothing does."""
-    ours = run_suite(installation, suite, aggressive(installation, mode), only)
-    stock = run_suite(installation, suite, {}, only) if ours.differences else None
+    settings = aggressive(installation, mode)
+    if settings is None:
+        print(f"skipped: {suite} suite, this build has no {mode}")
+        return True
+    ours = run_suite(installation, suite, settings, only)
+    stock = run_suite(installation, suite, {name: settings[name] for name in _TOGETHER if name in settings}, only) if ours.differences else None
     new = {name: text for name, text in ours.differences.items() if stock and stock.differences.get(name) != text}
     both = [name for name in ours.differences if name not in new]
+    reordered = order_only(suite, new, ours, stock) if mode == "cooperation" else []
     steered = {name: ours.counters.get(name) for name in ("registered", "steered", "evictions", "active")}
     print(f"{suite} suite on {installation.version}, {mode}: {ours.ran} tests, {len(new)} that differ from stock, "
           f"{len(both)} that fail on stock with the same difference{': ' + ', '.join(both) if both else ''}; {steered}", flush=True)
+    for line in reordered:
+        print(f"rows in another order: {line}")
     for name, text in new.items():
         print(f"--- {name}, with pg_pagecast\n{text[:4000]}\n--- {name}, stock\n{stock.differences.get(name, '(passes)')[:4000]}")
     for line in ours.panics:
@@ -133,11 +154,26 @@ def compare(installation: Installation, suite: str, mode: str, only: list[str]) 
     return not new and not ours.panics and ours.counters.get("active") == "0"
 
 
+def order_only(suite: str, new: dict[str, str], ours: Outcome, stock: Outcome) -> list[str]:
+    """Takes out of `new` the tests of which only rows that are listed as unordered have another
+    order, and puts in front of the others what else it is; returns what was allowed."""
+    reordered: list[str] = []
+    for name in list(new):
+        listed = row_order.UNORDERED[suite].get(name, {})
+        allowed, beyond = row_order.differences(ours.outputs.get(name, ""), stock.outputs.get(name, ""), listed)
+        reordered += [f"{name}: {statement} ({listed[statement]})" for statement in allowed]
+        if beyond:
+            new[name] = "\n".join([*beyond, new[name]])
+        else:
+            del new[name]
+    return reordered
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.regress", description="PostgreSQL's own suites with pg_pagecast loaded.")
     parser.add_argument("--version", type=int, help="major version of the server (default: the newest of the system)")
     parser.add_argument("--suites", default="regress,isolation")
-    parser.add_argument("--modes", default="steering,freelist")
+    parser.add_argument("--modes", default="steering,freelist,cooperation", help=f"comma-separated: {', '.join(_MODES)}")
     parser.add_argument("only", nargs="*", help="run these tests instead of the schedule")
     given = parser.parse_args()
     installation = find(given.version)
