@@ -31,25 +31,40 @@ class Chunks(ServerTest):
         session.execute(f"begin; declare c no scroll cursor for select * from events; fetch {rows} from c")
         return session
 
+    def beside(self, rows: list[int], look):
+        """What `look` sees beside cursors that have fetched so many rows. A cursor that rests for
+        two seconds is suspended, and on a busy machine that is soon; then they are made anew."""
+        for _ in range(20):
+            sessions = [self.cursor(count) for count in rows]
+            try:
+                seen = look(*sessions)
+                kept = self.watcher.rows("select pid from pg_pagecast_scans where kind = 'cooperative' and chunks is not null")
+            finally:
+                for session in sessions:
+                    session.execute("rollback")
+            if {str(session.pid) for session in sessions} <= {pid for pid, in kept}:
+                return seen
+        self.fail("cursors are suspended before anybody can look")
+
     def scan_of(self, session) -> dict:
         """What pg_pagecast_scans shows of a session's only scan."""
         found = self.watcher.records(f"select * from pg_pagecast_scans where pid = {session.pid}")
-        self.assertEqual(1, len(found), found)
-        return found[0]
+        return found[0] if found else {}
 
     def test_a_cooperative_scan_is_shown(self) -> None:
         """Chunks done, and those still to come that are not in the pool, from fetch to fetch."""
-        runner = self.cursor(20_000)
-        first = self.scan_of(runner)
+        def look(runner) -> tuple[dict, dict]:
+            first = self.scan_of(runner)
+            runner.execute("fetch 20000 from c")
+            return first, self.scan_of(runner)
+
+        first, later = self.beside([20_000], look)
         self.assertEqual(("cooperative", "events"), (first["kind"], first["relation"]))
         chunks, done = int(first["chunks"]), int(first["chunks_done"])
         self.assertGreater(done, 0)
         self.assertLessEqual(int(first["chunks_waited_for"]), chunks - done)
-        runner.execute("fetch 20000 from c")
-        later = self.scan_of(runner)
         self.assertEqual(chunks, int(later["chunks"]))
         self.assertGreater(int(later["chunks_done"]), done)
-        runner.execute("rollback")
         self.assertEqual([], self.watcher.rows("select * from pg_pagecast_scans"))
 
     def test_other_scans_have_no_chunks(self) -> None:
@@ -63,22 +78,17 @@ class Chunks(ServerTest):
 
     def test_wanted_chunks(self) -> None:
         """By how many scans each chunk is wanted, and how many of them are in the pool."""
-        first = self.cursor(20_000)
-        shown = self.scan_of(first)
+        shown, wanted = self.beside([20_000], lambda runner: (self.scan_of(runner), self.wanted()))
         left = int(shown["chunks"]) - int(shown["chunks_done"])
-        self.assertEqual({1}, set(self.wanted()) - {0}, "one scan")
-        self.assertIn(self.wanted()[1], (left, left - 1), "one is read now")
-        second = self.cursor(1_000)
-        wanted = self.wanted()
+        self.assertEqual({1}, set(wanted) - {0}, "one scan")
+        self.assertIn(wanted[1], (left, left - 1), "one is read now")
+        wanted, rows = self.beside([20_000, 1_000], lambda *_: (self.wanted(), self.watcher.records("select * from pg_pagecast_chunks")))
         self.assertIn(2, wanted)
         self.assertEqual(int(shown["chunks"]), sum(wanted.values()))
-        rows = self.watcher.records("select * from pg_pagecast_chunks")
         self.assertEqual({"events"}, {row["relation"] for row in rows})
         self.assertGreater(sum(int(row["resident"]) for row in rows), 0)
         blocks = int(self.watcher.value("select pg_relation_size('events') / 8192"))
         self.assertIn(sum(int(row["blocks"]) for row in rows) // 64, (blocks // 64, blocks // 64 + 1))
-        for session in (first, second):
-            session.execute("rollback")
         self.assertEqual({}, self.wanted())
 
     def wanted(self) -> dict[int, int]:
@@ -94,7 +104,9 @@ class Chunks(ServerTest):
         stats = self.watcher.records("select * from pg_pagecast_stats")[0]
         self.assertGreater(int(stats["chunks"]), int(stats["chunks_shared"]))
         self.assertGreater(int(stats["chunks_shared"]), 0)
-        self.assertEqual(64 * 8192 * int(stats["chunks_shared"]) // 1024**2, int(stats["bytes_spared"]) // 1024**2)
+        # The last chunk of the table is shorter, and each of the two scans may have found it.
+        short = 64 * 8192 * int(stats["chunks_shared"]) - int(stats["bytes_spared"])
+        self.assertIn(short, range(2 * 64 * 8192))
         other.execute("rollback")
         reader.execute("select pg_pagecast_reset()")
         stats = self.watcher.records("select * from pg_pagecast_stats")[0]
