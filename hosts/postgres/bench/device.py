@@ -1,6 +1,7 @@
 """A disk of our own: a file behind a loop device, so that the device's read-ahead can be set and
 its reads be limited and counted apart from everybody else's."""
 
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,11 @@ from cluster import ServerFailed
 
 
 class LoopDisk:
-    """A file system in a file, mounted while the context lasts. The file stays, with its data."""
+    """A file system in a file, mounted while the context lasts. The file stays, with its data.
+
+    One process has it at a time: mounted twice it would be ruined. So what is still mounted when we
+    come is of somebody who was killed.
+    """
 
     def __init__(self, image: Path, size: int):
         self.image = image
@@ -23,6 +28,7 @@ class LoopDisk:
             with open(self.image, "wb") as file:
                 file.truncate(self._size)
         self.folder.mkdir(exist_ok=True)
+        self._lock()
         # Past the kernel's cache of the file itself: only the server's own cache is to answer.
         self._device = _run("losetup", "--find", "--show", "--direct-io=on", str(self.image))
         try:
@@ -39,6 +45,18 @@ class LoopDisk:
     def __exit__(self, *_) -> None:
         _run("umount", str(self.folder))
         self._detach()
+        self._held.close()
+
+    def _lock(self) -> None:
+        self._held = open(self.image, "rb")
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServerFailed(f"{self.image} is in use by another benchmark; wait for its end") from None
+        if self.folder.is_mount():
+            _run("umount", str(self.folder))
+        for device in _run("losetup", "--associated", str(self.image), "--output", "NAME", "--noheadings").split():
+            _run("losetup", "--detach", device)
 
     def read_ahead(self, size: int) -> None:
         """Sets how far the kernel reads ahead of sequential reads, for files opened from now on."""
