@@ -33,6 +33,8 @@
 #include "storage/procarray.h"
 
 #define MOST_CHUNKS 1024
+/* That cooperate at once; more read as on a stock server. */
+#define MOST_SCANS 512
 /* 64 blocks are the smallest chunk of a table that is worth it. */
 #define LEAST_CHUNK 64
 /* A small table, where cooperation is forced, has so many chunks. */
@@ -74,12 +76,19 @@ static uint32 parallel_nodes = 0;
 int			pagecast_cooperation = COOPERATION_ON;
 double		pagecast_cooperation_least = 0.25;
 
+/* What is known of a chunk takes two bits for each scan that there may be. */
+static inline int
+most_scans(void)
+{
+	return Min(pagecast_max_scans, MOST_SCANS);
+}
+
 static CooperationConfig
 config(void)
 {
 	CooperationConfig wanted;
 
-	wanted.scans = pagecast_max_scans;
+	wanted.scans = most_scans();
 	wanted.words = pagecast_memory / 4 * (1024 / sizeof(uint64));
 	/* A third of the words for what all scans know of a chunk, the rest for the scans. */
 	wanted.chunks = wanted.words / 3 / COOPERATION_CHUNK_WORDS(wanted.scans) + 1;
@@ -89,7 +98,7 @@ config(void)
 static Size
 size_of_state(void)
 {
-	return MAXALIGN(offsetof(CooperationState, scans) + mul_size(sizeof(CooperatingScan), pagecast_max_scans));
+	return MAXALIGN(offsetof(CooperationState, scans) + mul_size(sizeof(CooperatingScan), most_scans()));
 }
 
 Size
@@ -109,7 +118,7 @@ format(void)
 	state->lock = &GetNamedLWLockTranche("pg_pagecast_cooperation")->lock;
 	state->serial = 0;
 	pg_atomic_init_u32(&state->active, 0);
-	for (int i = 0; i < pagecast_max_scans; i++)
+	for (int i = 0; i < most_scans(); i++)
 	{
 		state->scans[i].serial = 0;
 		pg_atomic_init_u64(&state->scans[i].reached, 0);
@@ -145,7 +154,7 @@ end_scan(CooperatingScan *scan)
 static void
 end_own(bool parallel_only)
 {
-	for (int i = 0; i < pagecast_max_scans; i++)
+	for (int i = 0; i < most_scans(); i++)
 	{
 		CooperatingScan *scan = &state->scans[i];
 
@@ -175,7 +184,7 @@ leave_clean(void)
 static void
 suspend_idle(uint64 now)
 {
-	for (int i = 0; i < pagecast_max_scans; i++)
+	for (int i = 0; i < most_scans(); i++)
 	{
 		CooperatingScan *scan = &state->scans[i];
 
@@ -336,7 +345,7 @@ cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc paral
 	else
 	{
 		cooperation->member = NO_MEMBER;
-		for (int i = 0; i < pagecast_max_scans; i++)
+		for (int i = 0; i < most_scans(); i++)
 		{
 			if (state->scans[i].serial == cooperation->serial)
 				cooperation->member = state->scans[i].member;
@@ -471,6 +480,7 @@ cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *bloc
 	else if (cooperation->had != NULL && !cooperation->ended)
 		found = take_alone(cooperation);
 	LWLockRelease(state->lock);
+	registration_suspend_idle(now);
 	if (unwanted)
 	{
 		HeldChunk	chunk = chunk_of(cooperation, before);
@@ -500,6 +510,13 @@ cooperation_reach(Cooperation *cooperation, bool readable)
 	/* Whoever has the slot by now is not harmed. */
 	if (cooperation->member != NO_MEMBER)
 		pg_atomic_write_u64(&slot_of(cooperation->member)->reached, pagecast_now());
+}
+
+/* Whether a chunk has been handed to this process, or is known to have been handed to another. */
+bool
+cooperation_had(const Cooperation *cooperation, uint32 chunk)
+{
+	return cooperation->had != NULL && (cooperation->had[chunk / 64] >> (chunk % 64) & 1) != 0;
 }
 
 /* The process takes no chunk any more. That of one process ends; a parallel one goes on by its

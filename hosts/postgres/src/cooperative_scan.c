@@ -37,23 +37,30 @@
 /* In EState.es_top_eflags: set by the leader. The server uses the lowest seven bits. */
 #define FLAG_MAY_COOPERATE 0x40000000
 
-/* Whether a query's sequential scans may cooperate. */
-bool
-query_may_cooperate(const QueryDesc *query, int flags)
+/* Whether a query only reads, and nobody sees the order of its rows but who asked for them. */
+static bool
+has_no_order(const QueryDesc *query)
 {
 	const PlannedStmt *plan = query->plannedstmt;
 	CommandDest dest = query->dest ? query->dest->mydest : DestNone;
 
-	if (pagecast_cooperation == COOPERATION_OFF)
-		return false;
+	return query->snapshot != NULL && query->operation == CMD_SELECT && !plan->hasModifyingCTE && plan->rowMarks == NIL &&
+		(query->estate->es_top_eflags & EXEC_FLAG_BACKWARD) == 0 && IsMVCCSnapshot(query->snapshot) &&
+		dest != DestIntoRel && dest != DestTransientRel && dest != DestCopyOut;
+}
+
+/* Before a query runs: notes for its sequential scans that begin from now on, and for its workers',
+ * whether they may cooperate. Earlier it is not known where the rows go. */
+void
+cooperative_scan_permit(QueryDesc *query)
+{
+	int		   *flags = &query->estate->es_top_eflags;
+
 	if (IsParallelWorker())
-		return (flags & FLAG_MAY_COOPERATE) != 0;
-	if (query->operation != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL || (flags & EXEC_FLAG_BACKWARD) != 0 ||
-		dest == DestIntoRel || dest == DestTransientRel || dest == DestCopyOut || !synchronize_seqscans ||
-		query->snapshot == NULL || !IsMVCCSnapshot(query->snapshot))
-		return false;
-	query->estate->es_top_eflags |= FLAG_MAY_COOPERATE;
-	return true;
+		return;
+	*flags &= ~FLAG_MAY_COOPERATE;
+	if (pagecast_cooperation != COOPERATION_OFF && synchronize_seqscans && has_no_order(query))
+		*flags |= FLAG_MAY_COOPERATE;
 }
 
 /* Whether a table of so many blocks is worth it. */
@@ -63,6 +70,22 @@ is_large(BlockNumber blocks)
 	if (pagecast_cooperation == COOPERATION_FORCED)
 		return blocks >= 2;
 	return blocks > pagecast_cooperation_least * NBuffers && blocks >= 256;
+}
+
+/* Registers what the scan has still to read, for the estimates of all scans. */
+static void
+tell_predictor(CooperativeScan *scan, Registration *registration)
+{
+	const Cooperation *cooperation = &scan->cooperation;
+
+	if (!register_chunks(registration, cooperation->blocks, cooperation->size, cooperation->parallel))
+		return;
+	scan_slots[predictor_slot(registration->scan)].member = cooperation->member;
+	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
+	{
+		if (cooperation_had(cooperation, chunk))
+			registration_complete(registration, chunk);
+	}
 }
 
 /*
@@ -75,7 +98,7 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 	HeapScanDesc heap = (HeapScanDesc) node->ss.ss_currentScanDesc;
 	MemoryContext before;
 
-	if (heap->rs_inited || !is_large(heap->rs_nblocks))
+	if ((node->ss.ps.state->es_top_eflags & FLAG_MAY_COOPERATE) == 0 || heap->rs_inited || !is_large(heap->rs_nblocks))
 		return false;
 	before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
 	cooperation_init(&scan->cooperation, node->ss.ss_currentRelation, heap->rs_nblocks);
@@ -94,8 +117,7 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 		directed_scan_begin(&scan->directed, heap);
 		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
 		registration->kind = SCAN_COOPERATIVE;
-		if (register_chunks(registration, heap->rs_nblocks, scan->cooperation.size, scan->cooperation.parallel))
-			scan_slots[predictor_slot(registration->scan)].member = scan->cooperation.member;
+		tell_predictor(scan, registration);
 	}
 	MemoryContextSwitchTo(before);
 	return scan->active;
@@ -149,14 +171,17 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 	{
 		BlockNumber size;
 
-		if (scan->end > 0)
-			registration_complete(registration, scan->begin / scan->cooperation.size);
+		bool		known = scan->end == 0 || registration_complete(registration, scan->begin / scan->cooperation.size);
+
 		if (!cooperation_next(&scan->cooperation, &scan->begin, &size))
 		{
 			if (registration->scan != NO_SCAN)
 				registration_end(registration);
 			return false;
 		}
+		/* It had not moved, and was suspended. */
+		if (!known)
+			tell_predictor(scan, registration);
 		chunk_count(size, scan->cooperation.resident);
 		scan->end = scan->begin + size;
 		scan->next = scan->ahead = scan->counted = scan->begin;

@@ -19,19 +19,18 @@ reads_blocks(const Plan *plan, uint32 blocks)
 	return plan->total_cost >= blocks * seq_page_cost;
 }
 
-/* `may_cooperate` points to whether sequential scans may take chunks in any order. */
 static bool
-observe(PlanState *node, void *may_cooperate)
+observe(PlanState *node, void *context)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, BitmapHeapScanState))
 		observe_bitmap_scan((BitmapHeapScanState *) node);
 	else if (IsA(node, SeqScanState))
-		observe_sequential_scan((SeqScanState *) node, *(bool *) may_cooperate);
+		observe_sequential_scan((SeqScanState *) node);
 	else if (IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState))
 		observe_index_scan((ScanState *) node);
-	return planstate_tree_walker(node, observe, may_cooperate);
+	return planstate_tree_walker(node, observe, context);
 }
 
 static void
@@ -44,9 +43,8 @@ executor_start(QueryDesc *query, int flags)
 	if (pagecast_enabled && pagecast_loaded() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 	{
 		uint64		before = nodes_observed_here();
-		bool		may_cooperate = query_may_cooperate(query, flags);
 
-		observe(query->planstate, &may_cooperate);
+		observe(query->planstate, NULL);
 		if (nodes_observed_here() != before)
 			explain_query_starts(query->estate);
 	}
@@ -57,6 +55,7 @@ executor_run(RUN_PARAMETERS)
 {
 	bool		ran = sampling_run(query->estate);
 
+	cooperative_scan_permit(query);
 	if (next_executor_run)
 		next_executor_run(RUN_ARGUMENTS);
 	else

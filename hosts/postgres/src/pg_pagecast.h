@@ -327,7 +327,7 @@ extern bool index_order(IndexOrder *order, Relation index, Relation table, const
 extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
-extern void observe_sequential_scan(SeqScanState *node, bool may_cooperate);
+extern void observe_sequential_scan(SeqScanState *node);
 
 /* cooperation.c */
 #define NO_CHUNK UINT32_MAX
@@ -357,6 +357,7 @@ extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
 extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
 extern bool cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);
 extern void cooperation_reach(Cooperation *cooperation, bool readable);
+extern bool cooperation_had(const Cooperation *cooperation, uint32 chunk);
 extern void cooperation_end(Cooperation *cooperation);
 extern void cooperation_leads(bool begins);
 
@@ -399,7 +400,7 @@ typedef struct CooperativeScan
 				window;			/* blocks that are asked for at once */
 } CooperativeScan;
 
-extern bool query_may_cooperate(const QueryDesc *query, int flags);
+extern void cooperative_scan_permit(QueryDesc *query);
 extern bool cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *registration);
 extern TupleTableSlot *cooperative_scan_tuple(CooperativeScan *scan, Registration *registration, NodeCall *call);
 extern void cooperative_scan_restart(CooperativeScan *scan);

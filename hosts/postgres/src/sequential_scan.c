@@ -217,14 +217,14 @@ query_ended(void *argument)
 
 /* Has a sequential scan that has not begun register when it does. */
 void
-observe_sequential_scan(SeqScanState *node, bool may_cooperate)
+observe_sequential_scan(SeqScanState *node)
 {
 	Relation	relation = node->ss.ss_currentRelation;
+	bool		may_cooperate = RelationIsPermanent(relation) && !IsCatalogRelation(relation);
 	SequentialScan *observed;
 
 	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))
 		return;
-	may_cooperate = may_cooperate && RelationIsPermanent(relation) && !IsCatalogRelation(relation);
 	if (!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS) && !(may_cooperate && pagecast_cooperation == COOPERATION_FORCED))
 		return;
 	observed = MemoryContextAllocZero(node->ss.ps.state->es_query_cxt, sizeof(SequentialScan));
