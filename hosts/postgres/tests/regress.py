@@ -142,7 +142,7 @@ def compare(installation: Installation, suite: str, mode: str, only: list[str]) 
     new = {name: text for name, text in ours.differences.items() if stock and stock.differences.get(name) != text}
     both = [name for name in ours.differences if name not in new]
     reordered = order_only(suite, new, ours, stock) if mode == "cooperation" else []
-    steered = {name: ours.counters.get(name) for name in ("registered", "steered", "evictions", "active")}
+    steered = {name: ours.counters.get(name) for name in ("registered", "steered", "evictions", "chunks", "chunks_shared", "active")}
     print(f"{suite} suite on {installation.version}, {mode}: {ours.ran} tests, {len(new)} that differ from stock, "
           f"{len(both)} that fail on stock with the same difference{': ' + ', '.join(both) if both else ''}; {steered}", flush=True)
     for line in reordered:
@@ -151,7 +151,7 @@ def compare(installation: Installation, suite: str, mode: str, only: list[str]) 
         print(f"--- {name}, with pg_pagecast\n{text[:4000]}\n--- {name}, stock\n{stock.differences.get(name, '(passes)')[:4000]}")
     for line in ours.panics:
         print(line)
-    return not new and not ours.panics and ours.counters.get("active") == "0"
+    return not new and not ours.panics and steered["active"] == "0" and (mode != "cooperation" or int(steered["chunks"]) > 0)
 
 
 def order_only(suite: str, new: dict[str, str], ours: Outcome, stock: Outcome) -> list[str]:
