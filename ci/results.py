@@ -1,181 +1,24 @@
 #!/usr/bin/env python3
 """Writes docs/results.md from what the benchmarks measured: `make results`.
 
-Each benchmark writes a JSON file to target/bench. What is newer there than in lab/measured is
-reduced to what the tables need, with command, machine and date, and kept in lab/measured. The
-document is made of lab/measured alone, so that everybody gets the same: `--check` (part of
-`make lint`) fails where it differs. A benchmark that was not run has no row, and its command is
-named.
+`measured.py` keeps in lab/measured what is newer in target/bench. The document is made of
+lab/measured alone, so that everybody gets the same: `--check` (part of `make lint`) fails where it
+differs. A benchmark that was not run has no row, and its command is named.
 
 It is Python without dependencies: it only reshapes JSON, and `make lint` runs it without a build.
 """
 
-import json
-import platform
 import statistics
 import sys
 import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from fnmatch import fnmatch
 from pathlib import Path
 
-WRITTEN = Path("target/bench")
-MEASURED = Path("lab/measured")
+from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read, take_newer
+
 DOCUMENT = Path("docs/results.md")
 MOST_LINES = 175
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
-
-Row = dict
-
-
-@dataclass
-class Reduced:
-    """What is kept of a file: its command and rows, and what else it says of its circumstances."""
-    command: str
-    rows: list[Row]
-    machine: str | None = None
-    under: str = ""
-
-
-# How the files are reduced.
-
-def made(target: str, arguments: str) -> str:
-    return f"make {target}" + (f" ARGS='{arguments}'" if arguments else "")
-
-
-def sql(given: dict) -> Reduced:
-    config = given["config"]
-    at = config["machine"]
-    if not at["optimized"]:
-        raise Problem("the figures are of a debug build: run `make bench-sql`")
-    if given.get("partial"):
-        raise Problem("the bench was interrupted: run `make bench-sql`")
-    policies = [run["policy"] for run in given["runs"] if run["delivery"] == "in-order"]
-    flags = {"streams": config["streams"], "queries": config["queries_per_stream"],
-             "pool": config["pool"], "policies": ",".join(dict.fromkeys(policies)),
-             "repeat": config["repeat"]}
-    command = "pagecast bench " + " ".join(f"--{flag} {value}" for flag, value in flags.items())
-    machine = f"{at['os']} {at['arch']}, {at['cpus']} x {at['cpu']}, {at['memory_bytes'] >> 30} GiB"
-    kept = ("streams", "seed", "delivery", "policy", "bytes_read", "belady_bytes_read", "wall_s")
-    rows = [{name: run[name] for name in kept} for run in given["runs"]]
-    return Reduced(command, rows, machine)
-
-
-def postgres(given: dict) -> Reduced:
-    config = given["config"]
-    cells = given["summary"]
-    listed = {name: ",".join(dict.fromkeys(str(cell[name]) for cell in cells))
-              for name in ("workload", "streams", "mode")}
-    buffers = config["shared_buffers"].replace(" ", "")
-    lengths = {sum(query["runs"] for query in run["queries"]) // run["streams"]
-               for run in given["runs"]}
-    queries = f" --queries {lengths.pop()}" if len(lengths) == 1 else ""
-    command = (f"make bench-postgres ARGS='--workloads {listed['workload']} --streams "
-               f"{listed['streams']}{queries} --variants {listed['mode']} --scale "
-               f"{config['scale']:g} --shared-buffers {buffers} --seeds "
-               f"{max(cell['pairs'] for cell in cells)}'")
-    rows = []
-    for cell in cells:
-        same = ("workload", "streams", "mode")
-        pairs = [pair for pair in given["pairs"] if all(pair[name] == cell[name] for name in same)]
-        device = [pair["ours"]["device_bytes"] / pair["stock"]["device_bytes"]
-                  for pair in pairs if pair["stock"]["device_bytes"]]
-        rows.append({**{name: cell[name] for name in (*same, "pairs", "same_results")},
-                     **{name: round(ratio, 3) for name, ratio in cell["ratio"].items()},
-                     "device": [round(min(device), 3), round(max(device), 3)] if device else None,
-                     "server": config["server"]})
-    return Reduced(command, rows, under=config["limits"])
-
-
-def cooperative(given: dict) -> Reduced:
-    config, cells = given["config"], given["summary"]
-    kept = ("kind", "server", "parallel", "read_ahead", "streams", "pairs", "same_results", "goal")
-    figures = ("device_bytes", "mean_latency_s", "max_latency_s")
-    rows = []
-    for cell in cells:
-        rows.append({name: cell[name] for name in kept})
-        for peer in ("ratio", "ratio_best"):
-            if peer in cell:
-                rows[-1][peer] = {figure: list(cell[peer][figure].values()) for figure in figures}
-    listed = {name: ",".join(dict.fromkeys(str(cell[name]) for cell in cells))
-              for name in ("streams", "parallel")}
-    command = (f"make bench-postgres ARGS='--workloads cooperative --streams {listed['streams']} "
-               f"--parallel {listed['parallel']}'")
-    under = (f"{config['limits']}, shared_buffers {config['shared_buffers']}, "
-             f"table {config['table']}")
-    return Reduced(command, rows, under=under)
-
-
-def overhead(given: dict) -> Reduced:
-    estimate = ("mean", "from", "to")
-    rows = [{"case": line["case"], "clients": line["clients"], "variant": line["variant"],
-             "cpu": [round(line["cpu"][name], 4) for name in estimate]} for line in given["lines"]]
-    return Reduced("PYTHONPATH=hosts/postgres chrt -r 1 python3 -m bench.overhead", rows)
-
-
-def beside(given: dict) -> Reduced:
-    options, pairs = given["options"], given["pairs"]
-    rows = []
-    for figure in [name for name in BESIDE if name in pairs[0]["ours"]]:
-        ratios = [pair["ours"][figure] / pair["stock"][figure] for pair in pairs]
-        rows.append({"figure": figure, "pairs": len(pairs), "server": given["server"],
-                     "ratio": [round(of(ratios), 3) for of in (statistics.median, min, max)]})
-    command = (f"PYTHONPATH=hosts/postgres python3 -m bench.latency --job "
-               f"{options.get('job', 'tpcb')} --rate {options['rate']}")
-    return Reduced(command, rows, under=pairs[0]["limits"])
-
-
-# What is shown of others' work beside reporting.
-BESIDE = {"p50": "TPC-B, median latency", "p99": "TPC-B, 99th percentile of the latency",
-          "seconds": "time of a `pg_dump`"}
-
-
-def prediction(given: dict) -> Reduced:
-    rows = []
-    for cell in given["cells"]:
-        at = {name: cell[name] for name in ("order", "workload", "streams", "pool")}
-        if not rows or rows[-1]["at"] != at:
-            rows.append({"at": at, "rates": {}})
-        rows[-1]["rates"][cell["policy"]] = round(100 * cell["hit_rate"], 2)
-    rows += [{"cost": {name: cost[name] for name in ("policy", "scans")},
-              "instructions": cost["instructions_per_eviction"]} for cost in given.get("costs", [])]
-    return Reduced(made("bench-prediction", given["arguments"]), rows)
-
-
-def pool(given: dict) -> Reduced:
-    rows = [{**{name: row[name] for name in ("policy", "workload", "threads", "peer")},
-             "ours_ns": round(row["ours_ns"], 1), "ratio": round(row["ratio"], 3)}
-            for row in given["hit_path"]]
-    return Reduced(made("bench-pool", given["arguments"]), rows)
-
-
-def delivery(given: dict) -> Reduced:
-    kept = ("streams", "pool", "selectivity", "seed", "delivery", "policy", "bytes_read",
-            "belady_bytes_read", "wall_s", "mean_latency_s", "max_latency_s", "cpu_s")
-    rows = [{name: row[name] for name in kept} for row in given["rows"] if not row["partial"]]
-    repeat = max(row["repetition"] for row in given["rows"])
-    rate = given["rows"][0]["bandwidth_bytes_s"] / 1e6
-    seeds = ",".join(map(str, sorted({row["seed"] for row in rows})))
-    arguments = f"--seeds {seeds} --repeat {repeat} --bandwidth {rate:g}MB/s"
-    return Reduced(made("bench-delivery", arguments), rows)
-
-
-# The tables: what each says, its heads, and its rows.
-
-@dataclass
-class Kept:
-    """A file of lab/measured."""
-    command: str
-    under: str
-    machine: str
-    date: str
-    rows: list[Row]
-
-    def how(self) -> str:
-        return f"`{self.command}`" + (f" ({self.under})" if self.under else "")
 
 
 class Document:
@@ -466,85 +309,6 @@ def slower_hits(files: list[Kept]) -> list[tuple[list[Kept], list[str]]]:
         rows += [([file], [f"hit path, `{policy}`", f"up to {max(ratios):.2f} of {peer}'s time"])
                  for (policy, peer), ratios in slower.items()]
     return rows
-
-
-@dataclass
-class Kind:
-    """A benchmark: its files in target/bench, how they are reduced, and its command."""
-    files: str
-    reduce: Callable[[dict], Reduced]
-    command: str
-
-
-KINDS = {
-    "delivery": Kind("delivery.json", delivery, "make bench-delivery"),
-    "sql": Kind("sql*.json", sql, "make bench-sql"),
-    "cooperative": Kind("postgres-cooperative*.json", cooperative,
-                        "make bench-postgres ARGS='--workloads cooperative'"),
-    "overhead": Kind("postgres-overhead.json", overhead,
-                     "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
-    "beside": Kind("postgres-[ld]*.json", beside,
-                   "PYTHONPATH=hosts/postgres python3 -m bench.latency"),
-    "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
-    "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
-    "pool": Kind("pool.json", pool, "make bench-pool"),
-}
-
-
-class Problem(Exception):
-    """What to say and to end with."""
-
-
-def kind_of(name: str) -> str | None:
-    return next((kind for kind, of in KINDS.items() if fnmatch(name, of.files)), None)
-
-
-def read(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise Problem(f"{path}: {error}") from error
-
-
-def here() -> str:
-    """This machine, as `pagecast bench` names it."""
-    def of(path: str, key: str) -> str:
-        lines = Path(path).read_text().splitlines() if Path(path).exists() else []
-        return next((line.split(":")[1].strip() for line in lines if line.startswith(key)), "")
-    cpus = sum(line.startswith("processor") for line in Path("/proc/cpuinfo").read_text().splitlines())
-    memory = int(of("/proc/meminfo", "MemTotal").split()[0]) >> 20
-    return (f"{platform.system().lower()} {platform.machine()}, {cpus} x "
-            f"{of('/proc/cpuinfo', 'model name')}, {memory} GiB")
-
-
-def name_of(path: Path) -> str:
-    """What a file is kept as: one command writes two kinds of results under one name."""
-    if path.name == "postgres.json" and "queries_of_a_stream" in read(path).get("config", {}):
-        return "postgres-cooperative.json"
-    return path.name
-
-
-def take_newer() -> None:
-    """Keeps what is newer in target/bench than in lab/measured."""
-    for path in sorted(WRITTEN.glob("*.json")):
-        name = name_of(path)
-        kind, kept = kind_of(name), MEASURED / name
-        date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-        if kind is None or kept.exists() and read(kept)["date"] >= date:
-            continue
-        try:
-            reduced = KINDS[kind].reduce(read(path))
-        except Problem as problem:
-            raise Problem(f"{path}: {problem}") from problem
-        except KeyError as error:
-            raise Problem(f"{path} has no {error}: run `{KINDS[kind].command}` anew") from error
-        head = {"command": reduced.command, "under": reduced.under,
-                "machine": reduced.machine or here(), "date": date}
-        rows = ",\n".join(map(json.dumps, reduced.rows))
-        text = f'{json.dumps(head)[:-1]}, "rows": [\n{rows}\n]}}\n'
-        MEASURED.mkdir(parents=True, exist_ok=True)
-        kept.write_text(text)
-        print(f"took {path} of {date}")
 
 
 def document() -> str:
