@@ -24,6 +24,8 @@ extern crate std;
 mod arena;
 pub mod cooperation;
 mod id;
+#[cfg(pagecast_shuttle)]
+pub mod mistake;
 pub mod oracle;
 #[cfg(feature = "alloc")]
 pub mod policy;

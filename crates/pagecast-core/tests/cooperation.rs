@@ -212,6 +212,18 @@ fn the_end_waits_for_what_may_be_given_back() {
 }
 
 #[test]
+fn a_scan_that_ends_early_waits_for_nobody_s_stroke() {
+    let mut manager = manager();
+    let scan = register(&mut manager, 0..2, A, 3);
+    (0..2).for_each(|number| arrive(&mut manager, number, A));
+    manager.take(scan, 0);
+    manager.end_early(scan);
+    assert_eq!((stroke(manager.take(scan, 0)), manager.take(scan, 0)), (1, Take::End));
+    manager.give_back(scan, 0);
+    assert_eq!((stroke(manager.take(scan, 0)), manager.take(scan, 0)), (0, Take::End), "of those who still ask");
+}
+
+#[test]
 fn processes_share_the_memory_under_one_lock() {
     let mut one = manager();
     let memory = {

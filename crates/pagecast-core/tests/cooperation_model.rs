@@ -36,6 +36,7 @@ enum Step {
     Register { workers: u32, strokes: Vec<(u32, u64, u64)> },
     Take { scan: usize },
     StopWaiting { scan: usize },
+    EndEarly { scan: usize },
     End { scan: usize, out: usize, consumed: bool },
     Remove { scan: usize, stroke: u32 },
     Finish { scan: usize },
@@ -57,6 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0u32..4, vec(stroke, 0..14)).prop_map(|(workers, strokes)| Step::Register { workers, strokes }),
         8 => (0usize..8).prop_map(|scan| Step::Take { scan }),
         1 => (0usize..8).prop_map(|scan| Step::StopWaiting { scan }),
+        1 => (0usize..8).prop_map(|scan| Step::EndEarly { scan }),
         6 => (0usize..8, 0usize..9, 0u32..4)
             .prop_map(|(scan, out, kind)| Step::End { scan, out, consumed: kind > 0 }),
         1 => (0usize..8, 0u32..15).prop_map(|(scan, stroke)| Step::Remove { scan, stroke }),
@@ -106,6 +108,11 @@ impl Pair {
                 let Some(id) = self.id(*scan) else { return };
                 self.manager.stop_waiting(id);
                 self.naive.stop_waiting(id);
+            }
+            Step::EndEarly { scan } => {
+                let Some(id) = self.id(*scan) else { return };
+                self.manager.end_early(id);
+                self.naive.end_early(id);
             }
             Step::End { scan, out, consumed } => {
                 let Some(id) = self.id(*scan) else { return };

@@ -9,14 +9,14 @@
 #![cfg(pagecast_shuttle)]
 #![allow(clippy::unwrap_used)]
 
-use pagecast_core::cooperation::mistake::{self, Mistake};
+mod exploration;
+
 use pagecast_core::cooperation::{Cooperation, CooperationConfig, Load, Loading, MemberId, Stroke, Take, Unit};
+use pagecast_core::mistake::Mistake;
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
 use std::collections::{BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
 
 const FEW_SWITCHES: usize = 300;
 const EVENLY_MIXED: usize = 100;
@@ -257,18 +257,7 @@ fn one_is_cancelled() {
 }
 
 fn explore(protocol: fn(), left_out: Option<Mistake>) {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    mistake::make(left_out);
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        shuttle::check_pct(protocol, FEW_SWITCHES, 3);
-        shuttle::check_random(protocol, EVENLY_MIXED);
-    }));
-    mistake::make(None);
-    match left_out {
-        None => outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        Some(mistake) => assert!(outcome.is_err(), "{mistake:?} was not found"),
-    }
+    exploration::explore((FEW_SWITCHES, EVENLY_MIXED), protocol, left_out);
 }
 
 #[test]

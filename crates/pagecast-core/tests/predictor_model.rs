@@ -155,7 +155,9 @@ impl ModelScan {
         let positions = self.pages.get(&page)?;
         if let Some(done) = &self.done {
             let left = done.iter().filter(|done| !**done).count();
-            return positions.iter().any(|&stroke| !done[stroke as usize]).then_some(left as f64 * self.pace / 2.0);
+            let (weight, elapsed) = (self.weight * 7.0 / 8.0, (now - self.anchor.1) as f64);
+            let pace = self.pace.max((weight * self.pace + elapsed) / (weight + 1.0));
+            return positions.iter().any(|&stroke| !done[stroke as usize]).then_some(left as f64 * pace / 2.0);
         }
         let position = positions.iter().filter(|&&position| position >= self.position).min()?;
         let ahead = ((now - self.anchor.1) as f64 / self.pace).min(self.step as f64);

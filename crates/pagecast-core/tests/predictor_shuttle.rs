@@ -8,13 +8,14 @@
 #![cfg(pagecast_shuttle)]
 #![allow(clippy::unwrap_used)]
 
+mod exploration;
+
+use pagecast_core::mistake::Mistake;
 use pagecast_core::oracle::{Oracle, Question};
-use pagecast_core::predictor::mistake::{self, Mistake};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
 use shuttle::thread;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 type Memory = Arc<[AtomicU64]>;
 
@@ -383,24 +384,12 @@ fn each_stroke_counts_once() {
     assert_eq!([0, 1, 2, 3].map(wanted), [None, None, None, Some(5 / 2)]);
 }
 
-/// Explores `protocol` with `left_out`. One at a time: what is left out is left out everywhere.
 fn explore(protocol: fn(), left_out: Option<Mistake>) {
     explore_times(FEW_SWITCHES, protocol, left_out);
 }
 
 fn explore_times(few_switches: usize, protocol: fn(), left_out: Option<Mistake>) {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    mistake::make(left_out);
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        shuttle::check_pct(protocol, few_switches, 3);
-        shuttle::check_random(protocol, EVENLY_MIXED);
-    }));
-    mistake::make(None);
-    match left_out {
-        None => outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        Some(mistake) => assert!(outcome.is_err(), "{mistake:?} was not found"),
-    }
+    exploration::explore((few_switches, EVENLY_MIXED), protocol, left_out);
 }
 
 #[test]

@@ -11,7 +11,6 @@
 
 use super::FormatError;
 use crate::RelationId;
-use crate::sync::atomic::Ordering::Acquire;
 use crate::words::{Words, scatter, split};
 
 /// "pagecoo" with the version of the layout in the last byte.
@@ -144,22 +143,14 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of memory that was formatted before.
     pub(super) fn read(words: Words<'_>) -> Result<Self, FormatError> {
-        // Acquire: pairs with the Release at the end of formatting, so the rest of the header is
-        // there too.
-        let found = words.load(header::MAGIC, Acquire);
-        if found != MAGIC {
-            return Err(FormatError::NotFormatted { found });
-        }
+        FormatError::unless_formatted(words, MAGIC)?;
         let (scans, units) = split(words.get(header::SCANS_UNITS));
         let config = CooperationConfig { scans, units, words: words.get(header::WORDS) as u32 };
         config.layout().ok_or(FormatError::BadConfig)?.fits(words)
     }
 
     pub(super) fn fits(self, words: Words<'_>) -> Result<Self, FormatError> {
-        match words.0.len() {
-            given if given < self.end => Err(FormatError::TooSmall { given, needed: self.end }),
-            _ => Ok(self),
-        }
+        FormatError::unless_holds(words, self.end).map(|()| self)
     }
 
     /// The first word of set `number` of members.

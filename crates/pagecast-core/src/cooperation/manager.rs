@@ -2,7 +2,7 @@
 
 use super::bits::numbers;
 use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
-use super::members::{Member, stretch_words};
+use super::members::{ENDS_EARLY, Member, stretch_words};
 use super::state::{State, mistaken};
 use super::{
     CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, Unit,
@@ -16,8 +16,8 @@ use crate::{PageId, Tick};
 ///
 /// All calls are made under one lock of the host. Several processes may each have one over the same
 /// memory, under one lock that they share. Nothing waits here. After each call that may serve
-/// somebody (all but `take` and the views) the host begins what [`next_load`](Self::next_load)
-/// tells, until that is nothing, and wakes whom [`wake`](Self::wake) names.
+/// somebody (all but the views) the host begins what [`next_load`](Self::next_load) tells, until
+/// that is nothing, and wakes whom [`wake`](Self::wake) names.
 #[derive(Debug)]
 pub struct Cooperation<M> {
     memory: M,
@@ -48,7 +48,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         state.free_all_units();
         state.clear_arena();
         state.set_loading(Loading::default());
-        // Release: pairs with the Acquire in `Layout::read`.
+        // Release: pairs with the Acquire in `FormatError::unless_formatted`.
         words.store(header::MAGIC, MAGIC, Release);
         Ok(manager)
     }
@@ -174,7 +174,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     /// the pool soonest; see [`Take`]. A member that has ended gets [`Take::End`].
     pub fn take(&mut self, member: MemberId, now: Tick) -> Take {
         let Some(member) = self.state().member(member) else { return Take::End };
-        if member.left() == 0 && member.out() == 0 {
+        if member.has_ended() {
             return Take::End;
         }
         let Some(stroke) = member
@@ -199,6 +199,15 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         }
         member.refresh();
         Take::Stroke { stroke, resident, shared }
+    }
+
+    /// From here on a worker of the member is told the end when nothing is left, although strokes
+    /// are out: whoever has one keeps it. What is given back is handed out to those who still ask.
+    pub fn end_early(&mut self, member: MemberId) {
+        if let Some(member) = self.state().member(member) {
+            member.flag(ENDS_EARLY, true);
+            member.refresh();
+        }
     }
 
     /// No worker of a member waits any more: those who did have gone without a stroke. What they

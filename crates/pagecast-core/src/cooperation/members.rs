@@ -28,6 +28,8 @@ const SINCE: usize = 6;
 pub(super) const TWINS: u32 = 1;
 /// A worker was told to wait and none was served since, whether or not it was woken.
 const UNSERVED: u32 = 2;
+/// Its workers do not wait for strokes that are out.
+pub(super) const ENDS_EARLY: u32 = 4;
 
 /// A member's record.
 #[derive(Clone, Copy)]
@@ -181,11 +183,16 @@ impl<'a> Member<'a> {
         STARVED.saturating_mul(self.workers()).min(self.left())
     }
 
+    /// Whether a worker that asks now is told that there is nothing more.
+    pub(super) fn has_ended(self) -> bool {
+        self.left() == 0 && (self.out() == 0 || self.flags() & ENDS_EARLY != 0)
+    }
+
     /// Notes whether it starves and whether it can be served. Called after every change.
     pub(super) fn refresh(self) {
         let (left, available) = (self.left(), self.available());
         self.state.starved().put(self.slot, available < self.enough());
-        let ended = left == 0 && self.out() == 0 && !mistaken!(EndWakesNobody);
+        let ended = self.has_ended() && !mistaken!(EndWakesNobody);
         self.state.servable().put(self.slot, available > 0 || ended || (left > 0 && self.state.reads_for_itself()));
     }
 

@@ -103,8 +103,6 @@ mod layout;
 mod loads;
 mod manager;
 mod members;
-#[cfg(pagecast_shuttle)]
-pub mod mistake;
 mod needs;
 mod relevance;
 mod state;
@@ -185,7 +183,8 @@ pub enum Take {
     },
     /// Nothing may be handed out now. The worker is woken and asks again.
     Wait,
-    /// Nothing is needed any more, and nothing is out that could be given back.
+    /// Nothing is needed any more, and nothing is out that could be given back, unless the member
+    /// [ends early](Cooperation::end_early).
     End,
 }
 

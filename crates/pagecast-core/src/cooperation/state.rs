@@ -37,7 +37,7 @@ pub(super) use half;
 macro_rules! mistaken {
     ($mistake:ident) => {{
         #[cfg(pagecast_shuttle)]
-        let made = super::mistake::made(super::mistake::Mistake::$mistake);
+        let made = crate::mistake::made(crate::mistake::Mistake::$mistake);
         #[cfg(not(pagecast_shuttle))]
         let made = false;
         made

@@ -218,7 +218,7 @@ impl Lying<'_> {
     #[inline]
     fn torn_is_taken(&self) -> bool {
         #[cfg(pagecast_shuttle)]
-        return super::mistake::made(super::mistake::Mistake::TornCell);
+        return crate::mistake::made(crate::mistake::Mistake::TornCell);
         #[cfg(not(pagecast_shuttle))]
         false
     }
@@ -270,7 +270,7 @@ impl<'a> Cell<'a> {
     #[inline]
     fn since(self, arrived: u32, known: u32) -> u32 {
         #[cfg(pagecast_shuttle)]
-        if super::mistake::made(super::mistake::Mistake::StaleCell) {
+        if crate::mistake::made(crate::mistake::Mistake::StaleCell) {
             return 0;
         }
         arrived.wrapping_sub(known)

@@ -1,6 +1,8 @@
 //! What can be wrong with memory, and with a scan that wants to register.
 
 use super::records::{KINDS, MAX_LENGTH};
+use crate::sync::atomic::Ordering::Acquire;
+use crate::words::Words;
 use core::fmt;
 
 /// The memory cannot hold a predictor or a manager of cooperation, or does not.
@@ -23,6 +25,22 @@ pub enum FormatError {
         /// The first word as found.
         found: u64,
     },
+}
+
+impl FormatError {
+    /// Fails unless memory was formatted with `magic` as its first word.
+    pub(crate) fn unless_formatted(words: Words<'_>, magic: u64) -> Result<(), Self> {
+        // Acquire: pairs with the Release at the end of formatting, so the rest of the header is
+        // there too.
+        let found = words.load(0, Acquire);
+        if found == magic { Ok(()) } else { Err(Self::NotFormatted { found }) }
+    }
+
+    /// Fails unless there are `needed` words.
+    pub(crate) fn unless_holds(words: Words<'_>, needed: usize) -> Result<(), Self> {
+        let given = words.0.len();
+        if given < needed { Err(Self::TooSmall { given, needed }) } else { Ok(()) }
+    }
 }
 
 impl fmt::Display for FormatError {

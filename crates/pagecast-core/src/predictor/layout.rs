@@ -16,7 +16,7 @@ use super::records::{
 };
 use super::words::{Words, scatter, split};
 use super::{FormatError, RegisterError};
-use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::{PageId, RelationId};
 
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
@@ -116,12 +116,7 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of memory that was formatted before.
     pub(super) fn read(words: Words<'_>) -> Result<Self, FormatError> {
-        // Acquire: pairs with the Release at the end of formatting, so the rest of the header is
-        // there too.
-        let found = words.load(header::MAGIC, Acquire);
-        if found != MAGIC {
-            return Err(FormatError::NotFormatted { found });
-        }
+        FormatError::unless_formatted(words, MAGIC)?;
         let (scans, parts) = split(words.load(header::SCANS_PARTS, Relaxed));
         let (runs, bitset_words) = split(words.load(header::RUNS_BITSETS, Relaxed));
         let (cells, scan_words) = split(words.load(header::CELLS_WORDS, Relaxed));
@@ -131,10 +126,7 @@ impl Layout {
     }
 
     pub(super) fn fits(self, words: Words<'_>) -> Result<Self, FormatError> {
-        match words.0.len() {
-            given if given < self.end => Err(FormatError::TooSmall { given, needed: self.end }),
-            _ => Ok(self),
-        }
+        FormatError::unless_holds(words, self.end).map(|()| self)
     }
 
     /// The first word of the bucket of `relation`.

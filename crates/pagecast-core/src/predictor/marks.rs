@@ -100,7 +100,7 @@ impl<'a> Set<'a> {
 #[inline]
 pub(super) fn mixed(page: PageId, second: u64) -> u64 {
     #[cfg(pagecast_shuttle)]
-    if super::mistake::made(super::mistake::Mistake::UnmixedMark) {
+    if crate::mistake::made(crate::mistake::Mistake::UnmixedMark) {
         return page.raw();
     }
     // Multiplied twice with a fold between: a difference in few bits of `second` becomes one in

@@ -76,8 +76,6 @@ mod error;
 mod follow;
 mod layout;
 mod marks;
-#[cfg(pagecast_shuttle)]
-pub mod mistake;
 mod nearest;
 mod pages;
 mod reader;

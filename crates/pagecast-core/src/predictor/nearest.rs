@@ -142,7 +142,7 @@ impl<M> Predictor<M> {
     #[inline]
     fn arrival_check_left_out(&self) -> bool {
         #[cfg(pagecast_shuttle)]
-        return super::mistake::made(super::mistake::Mistake::NoArrivalCheck);
+        return crate::mistake::made(crate::mistake::Mistake::NoArrivalCheck);
         #[cfg(not(pagecast_shuttle))]
         false
     }

@@ -269,7 +269,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let used = if place.form == CORRELATED { 0 } else { used };
         let ticks = match visits {
             Some(visits) if place.form == CORRELATED => self.next_visit(place.stretch.at, blocks, visits, &scan)?,
-            _ if place.form == STROKES => scan.next_stroke(place.stretch, place.origin, blocks)?,
+            _ if place.form == STROKES => scan.next_stroke(place.stretch, place.origin, blocks, now)?,
             _ => {
                 let target = self.find(place, blocks, scan.position())?;
                 let ticks = scan.ticks_until(target, now);
@@ -355,7 +355,7 @@ impl<M> Predictor<M> {
     #[inline]
     fn chain_check_left_out(&self) -> bool {
         #[cfg(pagecast_shuttle)]
-        return super::mistake::made(super::mistake::Mistake::NoChainCheck);
+        return crate::mistake::made(crate::mistake::Mistake::NoChainCheck);
         #[cfg(not(pagecast_shuttle))]
         false
     }

@@ -77,7 +77,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             registry.free_part(part);
         }
         registry.arena().clear();
-        // Release: pairs with the Acquire in `Layout::read`.
+        // Release: pairs with the Acquire in `FormatError::unless_formatted`.
         words.store(header::MAGIC, MAGIC, Release);
         Ok(registry)
     }

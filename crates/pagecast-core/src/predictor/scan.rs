@@ -129,6 +129,8 @@ struct Measurement {
     step: u64,
     /// Ticks per position.
     pace: f64,
+    /// Of how many positions the pace is the mean, older ones counted less.
+    weight: f64,
 }
 
 /// The record of a scan that was live, under the name given, when it was looked up.
@@ -165,7 +167,7 @@ impl<'a> Scan<'a> {
     #[inline]
     pub(super) fn unchanged(&self) -> bool {
         #[cfg(pagecast_shuttle)]
-        if super::mistake::made(super::mistake::Mistake::NoVersionCheck) {
+        if crate::mistake::made(crate::mistake::Mistake::NoVersionCheck) {
             return true;
         }
         // The fence pairs with the one in `retract`'s callers: a reader that saw a word written
@@ -214,6 +216,15 @@ impl<'a> Scan<'a> {
         self.last_measurement().pace
     }
 
+    /// Ticks per position if it were to report its next one now, where that is more: who stands
+    /// still becomes slower.
+    pub(super) fn pace_at_least(&self, now: Tick) -> f64 {
+        let Measurement { time, pace, weight, .. } = self.last_measurement();
+        let elapsed = now.saturating_sub(self.started()).saturating_sub(time) as f64;
+        let kept = weight * KEEP;
+        if elapsed > pace { (kept * pace + elapsed) / (kept + 1.0) } else { pace }
+    }
+
     /// Ticks from `now` until the scan is at `target`, which is not below the position that it has
     /// reported.
     ///
@@ -222,7 +233,7 @@ impl<'a> Scan<'a> {
     /// division.
     #[inline]
     pub(super) fn ticks_until(&self, target: u64, now: Tick) -> Tick {
-        let Measurement { anchor, time, step, pace } = self.last_measurement();
+        let Measurement { anchor, time, step, pace, .. } = self.last_measurement();
         let elapsed = now.saturating_sub(self.started()).saturating_sub(time) as f64;
         let from_anchor = target.saturating_sub(anchor) as f64 * pace - elapsed.min(step as f64 * pace);
         // Reports that measured nothing have moved the position, too.
@@ -239,7 +250,7 @@ impl<'a> Scan<'a> {
     /// what it has not reported: between two reports it only works.
     #[inline]
     pub(super) fn has_used(&self, target: u64, used: Tick, now: Tick) -> bool {
-        let Measurement { anchor, time, step, pace } = self.last_measurement();
+        let Measurement { anchor, time, step, pace, .. } = self.last_measurement();
         let measured = self.started().saturating_add(time);
         let way = target.saturating_sub(anchor) as f64 * pace;
         used > measured
@@ -259,6 +270,7 @@ impl<'a> Scan<'a> {
                 time: value(self.get(ANCHOR_TIME)),
                 step: value(self.get(STEP)),
                 pace: real(self.get(PACE)),
+                weight: real(self.get(WEIGHT)),
             };
             // Pairs with the fence in `measure`, as in `unchanged` (I4).
             fence(Acquire);
@@ -395,7 +407,7 @@ impl<'a> Scan<'a> {
 
     fn is_ours(&self, word: u64) -> bool {
         #[cfg(pagecast_shuttle)]
-        if super::mistake::made(super::mistake::Mistake::UntaggedReport) {
+        if crate::mistake::made(crate::mistake::Mistake::UntaggedReport) {
             return true;
         }
         word & !MAX_LENGTH == tag(self.generation)

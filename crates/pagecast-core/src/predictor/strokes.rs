@@ -11,8 +11,9 @@
 //!   both are. No policy needs to know of chunks.
 //! * The figure's `speed` is that of the whole scan. Here it is the smoothed pace of
 //!   [`Predictor::report`](super::Predictor::report), measured in strokes that are done.
-//! * Between two strokes the estimate stands still: who is next is not known, so that there is
-//!   nothing to go on with.
+//! * Between two strokes the estimate does not shrink: who is next is not known, so that there is
+//!   nothing to go on with. It grows when the next stroke takes longer than the measured pace says,
+//!   so that a scan that has stopped holds no memory.
 //!
 //! Suits scans that take what is in memory first, and share what others have read. Says the same of
 //! all pages that such a scan still wants: among these the policy's own order decides.
@@ -110,7 +111,7 @@ impl Strokes {
         let mut found = word.load(Relaxed);
         while self.is_ours(found) && found & bit == 0 {
             #[cfg(pagecast_shuttle)]
-            if super::mistake::made(super::mistake::Mistake::StrokesStored) {
+            if crate::mistake::made(crate::mistake::Mistake::StrokesStored) {
                 word.store(found | bit, Relaxed);
                 return true;
             }
@@ -151,7 +152,7 @@ impl Strokes {
 
     fn is_ours(self, word: u64) -> bool {
         #[cfg(pagecast_shuttle)]
-        if super::mistake::made(super::mistake::Mistake::UntaggedStroke) {
+        if crate::mistake::made(crate::mistake::Mistake::UntaggedStroke) {
             return true;
         }
         split(word).0 == self.tag
@@ -184,12 +185,12 @@ impl Scan<'_> {
     /// Ticks until the scan, which reads in any order, reads one of `blocks`, which it has in these
     /// runs; `None` if all strokes that hold one are done.
     #[inline]
-    pub(super) fn next_stroke(&self, runs: Stretch, origin: (u32, u64), blocks: Blocks) -> Option<Tick> {
+    pub(super) fn next_stroke(&self, runs: Stretch, origin: (u32, u64), blocks: Blocks, now: Tick) -> Option<Tick> {
         let strokes = self.of_unordered();
         let lacks = |position: u64, span: u64| strokes.lack(self.words(), position, position.saturating_add(span));
         pages::any_run(self.words(), runs, origin, blocks, lacks).then(|| {
             let left = strokes.count.saturating_sub(self.position());
-            (left as f64 * self.pace() * 0.5) as Tick
+            (left as f64 * self.pace_at_least(now) * 0.5) as Tick
         })
     }
 }

@@ -36,6 +36,7 @@ pub(crate) struct Scan {
     waiting: bool,
     /// A worker was told to wait, and none was served since.
     unserved: bool,
+    ends_early: bool,
     since: u64,
     shared: u64,
 }
@@ -124,6 +125,10 @@ impl Naive {
         scan.parts.iter().filter(|part| matches!(part.state, State::Out(_))).count() as u32
     }
 
+    fn has_ended(scan: &Scan) -> bool {
+        Self::left(scan) == 0 && (scan.ends_early || Self::out(scan) == 0)
+    }
+
     fn enough(&self, scan: &Scan) -> u32 {
         (STARVED * scan.workers).min(Self::left(scan))
     }
@@ -142,7 +147,7 @@ impl Naive {
 
     pub(crate) fn is_servable(&self, scan: &Scan) -> bool {
         let left = Self::left(scan);
-        self.available(scan) > 0 || left == 0 && Self::out(scan) == 0 || left > 0 && self.reads_for_itself()
+        self.available(scan) > 0 || Self::has_ended(scan) || left > 0 && self.reads_for_itself()
     }
 
     pub(crate) fn is_loading(&self, unit: Unit) -> bool {
@@ -181,7 +186,16 @@ impl Naive {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
         }
-        let scan = Scan { id, parts, workers: workers.max(1), waiting: false, unserved: false, since: now, shared: 0 };
+        let scan = Scan {
+            id,
+            parts,
+            workers: workers.max(1),
+            waiting: false,
+            unserved: false,
+            ends_early: false,
+            since: now,
+            shared: 0,
+        };
         assert!(self.scans.insert(id.slot(), scan).is_none(), "a slot is used twice");
     }
 
@@ -195,7 +209,7 @@ impl Naive {
 
     pub(crate) fn take(&mut self, id: MemberId, now: u64) -> Take {
         let Some(scan) = self.find(id) else { return Take::End };
-        if Self::left(scan) == 0 && Self::out(scan) == 0 {
+        if Self::has_ended(scan) {
             return Take::End;
         }
         let use_relevance = |part: &Part| {
@@ -240,6 +254,12 @@ impl Naive {
         (scan.unserved, scan.since) = (false, now);
         scan.shared += u64::from(shared);
         Take::Stroke { stroke: number as u32, resident, shared }
+    }
+
+    pub(crate) fn end_early(&mut self, id: MemberId) {
+        if let Some(scan) = self.find_mut(id) {
+            scan.ends_early = true;
+        }
     }
 
     pub(crate) fn stop_waiting(&mut self, id: MemberId) {

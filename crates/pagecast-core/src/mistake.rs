@@ -1,13 +1,14 @@
-//! Mistakes that the exploration must catch, to show that it would. Only in its builds.
+//! Mistakes that the explorations must catch, to show that they would. Only in their builds.
 //!
 //! One at a time for the whole process: tests that set one must not run beside each other.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// A check that is left out.
+/// A step or a check that is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Mistake {
+    // Of the predictor.
     /// A reader does not look whether the scan it read is still the same.
     NoVersionCheck = 1,
     /// A reader does not look whether the chain that it followed was changed under it.
@@ -26,6 +27,21 @@ pub enum Mistake {
     UntaggedStroke = 8,
     /// A stroke that is done is stored, whatever others have done to the word meanwhile.
     StrokesStored = 9,
+    // Of the manager of cooperation.
+    /// Who serves one worker takes the mark of another that waits.
+    LostWakeUp = 10,
+    /// A stroke that was handed out stays among those that may be.
+    HandedOutTwice = 11,
+    /// A unit that is being loaded may be chosen again.
+    LoadedTwice = 12,
+    /// Of the units that share a block only one learns of its coming.
+    BorderCountedOnce = 13,
+    /// A load that ends does not make its stroke deliverable.
+    NotGranted = 14,
+    /// A load of a scan that has ended is not taken off those under way.
+    EndedLoadStays = 15,
+    /// Who waits is not told that the last stroke is done.
+    EndWakesNobody = 16,
 }
 
 static CURRENT: AtomicU8 = AtomicU8::new(0);
@@ -35,6 +51,7 @@ pub fn make(mistake: Option<Mistake>) {
     CURRENT.store(mistake.map_or(0, |mistake| mistake as u8), Relaxed);
 }
 
-pub(super) fn made(mistake: Mistake) -> bool {
+#[inline]
+pub(crate) fn made(mistake: Mistake) -> bool {
     CURRENT.load(Relaxed) == mistake as u8
 }
