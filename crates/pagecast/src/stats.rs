@@ -63,9 +63,12 @@ pub struct PoolStats {
 }
 
 impl PoolStats {
-    /// The part of the requests that found their page resident, 0 to 1; 0 before the first.
+    /// The part of the requests that found their page in the pool because it had been asked for
+    /// before, 0 to 1; 0 before the first. The first request for a page that was brought ahead
+    /// finds it, too, but spares storage nothing.
     pub fn hit_rate(&self) -> f64 {
-        if self.requests == 0 { 0.0 } else { self.hits as f64 / self.requests as f64 }
+        let spared = self.hits.saturating_sub(self.prefetch_useful);
+        if self.requests == 0 { 0.0 } else { spared as f64 / self.requests as f64 }
     }
 
     pub(crate) fn sum<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> Self {

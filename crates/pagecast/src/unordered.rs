@@ -11,7 +11,7 @@ use pagecast_core::{RelationId, ScanId};
 
 use crate::UnorderedError;
 use crate::blocking::block_on;
-use crate::cooperation::{End, Taken};
+use crate::cooperation::{Account, End, Taken};
 use crate::engine::Engine;
 
 /// What an unordered scan says of itself when it begins.
@@ -33,7 +33,7 @@ pub struct UnorderedScan(Arc<Registration>);
 /// In the predictor and with the manager: made and ended together.
 struct Registration {
     engine: Arc<Engine>,
-    id: ScanId,
+    account: Arc<Account>,
     member: MemberId,
     shared: AtomicU64,
 }
@@ -50,16 +50,16 @@ pub struct Lease {
 
 impl UnorderedScan {
     pub(crate) fn register(engine: &Arc<Engine>, spec: &UnorderedSpec<'_>) -> Result<Self, UnorderedError> {
-        let id = announce(engine, spec)?;
+        let account = Account::new(announce(engine, spec)?);
         let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
         let resident = |page| cache.is_resident(page);
-        match cooperation.register(spec.strokes, spec.workers, id, resident, engine) {
+        match cooperation.register(spec.strokes, spec.workers, account.clone(), resident, engine) {
             Ok(member) => {
                 let engine = engine.clone();
-                Ok(Self(Arc::new(Registration { engine, id, member, shared: AtomicU64::new(0) })))
+                Ok(Self(Arc::new(Registration { engine, account, member, shared: AtomicU64::new(0) })))
             }
             Err(refusal) => {
-                engine.registry.lock().finish(id, engine.now());
+                engine.registry.lock().finish(account.scan, engine.now());
                 Err(refusal.into())
             }
         }
@@ -67,7 +67,7 @@ impl UnorderedScan {
 
     /// What reads of the scan are marked with.
     pub fn id(&self) -> ScanId {
-        self.0.id
+        self.0.account.scan
     }
 
     /// The next stroke, of those that are in memory first; waits for a load if there is none.
@@ -75,6 +75,13 @@ impl UnorderedScan {
     pub async fn take(&self) -> Option<Lease> {
         let Registration { engine, member, .. } = &*self.0;
         engine.cache.cooperation.take(*member, engine).await.map(|taken| self.lease(taken))
+    }
+
+    /// From here on [`take`](Self::take) gives `None` when nothing is left to be handed out, and
+    /// does not wait for what other workers may give back: for workers who may stop for as long as
+    /// they like, and are not to hold up the others. What comes back goes to who still asks.
+    pub fn end_early(&self) {
+        self.0.engine.cache.cooperation.end_early(self.0.member);
     }
 
     /// As [`take`](Self::take), in this thread.
@@ -110,12 +117,19 @@ impl UnorderedScan {
     pub fn shared(&self) -> u64 {
         self.0.shared.load(Relaxed)
     }
+
+    /// Bytes that storage was asked for on the scan's behalf, beside its own reads
+    /// ([`ReadStats::bytes_read`](crate::ReadStats::bytes_read)): the loads that were chosen for
+    /// it, with what they bring for others.
+    pub fn brought_bytes(&self) -> u64 {
+        self.0.account.bytes.load(Relaxed)
+    }
 }
 
 impl Registration {
     /// The predictor expects no page of the stroke any more.
     fn done(&self, stroke: u32) {
-        self.engine.predictor.complete(self.id, u64::from(stroke), self.engine.now());
+        self.engine.predictor.complete(self.account.scan, u64::from(stroke), self.engine.now());
     }
 }
 
@@ -123,7 +137,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         self.engine.cache.cooperation.finish(self.member, &self.engine);
         let now = self.engine.now();
-        self.engine.registry.lock().finish(self.id, now);
+        self.engine.registry.lock().finish(self.account.scan, now);
     }
 }
 
@@ -207,6 +221,6 @@ impl fmt::Debug for UnorderedScan {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("scan", &self.scan.id).field("stroke", &self.taken.stroke).finish()
+        f.debug_struct("Lease").field("scan", &self.scan.account.scan).field("stroke", &self.taken.stroke).finish()
     }
 }

@@ -200,6 +200,75 @@ fn what_one_has_loaded_serves_another() {
     nothing_stays(&pool);
 }
 
+/// Three scans of different needs side by side, in a pool that holds a quarter of the table.
+#[test]
+fn what_is_brought_for_a_scan_is_on_its_account() {
+    let (pool, table) = open(8 * UNIT, 32 * UNIT);
+    let scans = [0..32, 8..32, 16..24].map(|units| whole(&pool, &table, units.start * UNIT..units.end * UNIT, UNIT, 1));
+    let own = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for (scan, first) in scans.iter().zip([0, 8, 16]) {
+            let (own, table) = (&own, &table);
+            scope.spawn(move || {
+                while let Some(lease) = scan.take_blocking() {
+                    let start = u64::from((first + lease.stroke()) * UNIT) * PAGE;
+                    let read = table.read_blocking(&[start..start + u64::from(UNIT) * PAGE], Some(scan.id())).unwrap();
+                    own.fetch_add(read.stats.bytes_read, std::sync::atomic::Ordering::Relaxed);
+                    lease.consumed();
+                }
+            });
+        }
+    });
+    let brought = scans.each_ref().map(UnorderedScan::brought_bytes);
+    assert!(brought.iter().all(|&bytes| bytes > 0), "{brought:?}");
+    drop(scans);
+    nothing_stays(&pool);
+    assert_eq!(brought.iter().sum::<u64>() + own.into_inner(), pool.stats().bytes_read);
+}
+
+/// One who stops in the middle, with fewer strokes left than the other: it is not brought the same
+/// strokes again and again while the other reads the table over and over.
+#[test]
+fn a_scan_that_stops_costs_nobody_and_goes_on_later() {
+    let (pool, table) = open(4 * UNIT, 64 * UNIT);
+    let stopped = whole(&pool, &table, 0..8 * UNIT, UNIT, 1);
+    let first = step(&table, &stopped, UNIT).unwrap();
+    let brought = stopped.brought_bytes();
+    for _ in 0..20 {
+        let busy = whole(&pool, &table, 0..64 * UNIT, UNIT, 1);
+        assert_eq!(drain(&table, &busy, UNIT), (0..64).collect::<Vec<_>>());
+    }
+    let again = (stopped.brought_bytes() - brought) / (u64::from(UNIT) * PAGE);
+    assert!(again <= 2, "{again} strokes were loaded for a scan that stands still");
+    assert_eq!(drain(&table, &stopped, UNIT), (0..8).filter(|&other| other != first).collect::<Vec<_>>());
+    drop(stopped);
+    nothing_stays(&pool);
+}
+
+/// Two workers, one of whom stops with a stroke in hand: the other waits for it, or ends early.
+#[test]
+fn a_worker_that_stops_keeps_no_other_from_the_end() {
+    let (pool, table) = open(4 * UNIT, 2 * UNIT);
+    let scan = whole(&pool, &table, 0..2 * UNIT, UNIT, 2);
+    let held = scan.take_blocking().unwrap();
+    let other = scan.take_blocking().unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| scan.take_blocking().is_none());
+        while !pool.unordered_scans()[0].1.waiting {
+            std::thread::yield_now();
+        }
+        scan.end_early();
+        assert!(waits.join().unwrap());
+    });
+    drop(other);
+    let back = scan.take_blocking().unwrap();
+    assert_ne!(back.stroke(), held.stroke());
+    back.consumed();
+    assert!(scan.take_blocking().is_none(), "one is out");
+    drop((held, scan));
+    nothing_stays(&pool);
+}
+
 #[test]
 fn workers_share_the_strokes_of_a_scan() {
     let (pool, table) = open(6 * UNIT, 40 * UNIT);

@@ -26,7 +26,7 @@ use pagecast_core::policy::Access;
 use pagecast_core::{PageId, ScanId, Tick};
 use shuttle::thread;
 
-use super::{Cooperation, End, Loader, Taken};
+use super::{Account, Cooperation, End, Loader, Taken};
 use crate::blocking::block_on;
 use crate::cache::exploration::{Io, RELATION, explore, must_be_caught, page, perform, settled, visit, with};
 use crate::cache::{Ahead, Cache, Placement};
@@ -55,7 +55,8 @@ impl Loader for World {
         0
     }
 
-    fn bring(&self, load: Load, scan: Option<ScanId>, pages: Vec<PageId>) {
+    fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>) {
+        let scan = account.map(|account| account.scan);
         let under_way = Arc::new(UnderWay { world: self.clone(), load });
         for page in pages {
             match self.cache.bring_at_once(Access { page, scan, write: false, at: 0 }) {
@@ -90,8 +91,8 @@ impl World {
     fn register(&self, blocks: Range<u32>) -> MemberId {
         let stroke = |first| Stroke { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1] };
         let strokes: Vec<_> = blocks.map(stroke).collect();
-        let scan = ScanId::from_raw(0);
-        self.cooperation().register(&strokes, 1, scan, |page| self.cache.is_resident(page), self).unwrap()
+        let account = Account::new(ScanId::from_raw(0));
+        self.cooperation().register(&strokes, 1, account, |page| self.cache.is_resident(page), self).unwrap()
     }
 
     fn end(&self, member: MemberId, taken: Taken, end: End) {

@@ -15,6 +15,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
@@ -42,8 +43,8 @@ pub(crate) struct Cooperation {
 
 pub(crate) struct State {
     manager: Manager<Box<[AtomicU64]>>,
-    /// The registered ones, and what requests of each are marked with.
-    members: Vec<(MemberId, ScanId)>,
+    /// The registered ones, and on whose account loads for each are.
+    members: Vec<(MemberId, Arc<Account>)>,
     waiting: Vec<Waiting>,
     next_ticket: u64,
     /// Whether somebody has the turn.
@@ -69,13 +70,27 @@ struct Counts {
     loads: u64,
 }
 
+/// On whose behalf loads are begun, and what they brought.
+pub(crate) struct Account {
+    /// What requests of the scan are marked with.
+    pub(crate) scan: ScanId,
+    /// Bytes of the pages whose loads were begun for it.
+    pub(crate) bytes: AtomicU64,
+}
+
+impl Account {
+    pub(crate) fn new(scan: ScanId) -> Arc<Self> {
+        Arc::new(Self { scan, bytes: AtomicU64::new(0) })
+    }
+}
+
 /// Who reads the clock, and begins loads.
 pub(crate) trait Loader {
     fn now(&self) -> Tick;
 
-    /// Begins to load these pages, for this scan if it still runs. When nothing of it is under way
-    /// any more, [`Cooperation::loaded`] is to be called.
-    fn bring(&self, load: Load, scan: Option<ScanId>, pages: Vec<PageId>);
+    /// Begins to load these pages, for the scan with this account if it still runs. When nothing of
+    /// it is under way any more, [`Cooperation::loaded`] is to be called.
+    fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>);
 }
 
 /// A stroke that was handed out. Whoever has it ends it once, by [`Cooperation::end`].
@@ -115,12 +130,12 @@ impl Cooperation {
         Ok(Self { registered: AtomicU32::new(0), state: Mutex::new(state) })
     }
 
-    /// Adds a scan whose requests are marked with `scan`. `resident` is asked under the lock.
+    /// Adds a scan with this account. `resident` is asked under the lock.
     pub(crate) fn register(
         &self,
         strokes: &[Stroke<'_>],
         workers: u32,
-        scan: ScanId,
+        account: Arc<Account>,
         resident: impl Fn(PageId) -> bool,
         loader: &dyn Loader,
     ) -> Result<MemberId, Refusal> {
@@ -130,7 +145,7 @@ impl Cooperation {
         self.registered.fetch_add(1, Relaxed);
         let member = state.manager.register(strokes, workers, loader.now(), resident);
         match member {
-            Ok(member) => state.members.push((member, scan)),
+            Ok(member) => state.members.push((member, account)),
             Err(_) => {
                 self.registered.fetch_sub(1, Relaxed);
             }
@@ -183,9 +198,17 @@ impl Cooperation {
                 Poll::Pending
             }
         };
+        // Those for whom this was the last one that they waited for.
+        let wakers = state.ready();
         drop(state);
+        wakers.into_iter().for_each(Waker::wake);
         self.begin_loads(loader);
         taken
+    }
+
+    /// From here on nobody of the scan waits for strokes that others of it hold.
+    pub(crate) fn end_early(&self, member: MemberId) {
+        self.tell(|state| state.manager.end_early(member));
     }
 
     /// Ends a lease.
@@ -264,8 +287,8 @@ impl Cooperation {
     /// Begins loads while the manager has any (U2).
     fn begin_loads(&self, loader: &dyn Loader) {
         let Some(mut turn) = Turn::begin(self) else { return };
-        while let Some((load, scan, pages)) = turn.next(loader.now()) {
-            loader.bring(load, scan, pages);
+        while let Some((load, account, pages)) = turn.next(loader.now()) {
+            loader.bring(load, account, pages);
         }
     }
 
@@ -284,7 +307,7 @@ impl Cooperation {
     pub(crate) fn views(&self) -> Vec<(ScanId, MemberView)> {
         let state = self.state.lock();
         let mut views = Vec::new();
-        state.manager.members(|view| views.extend(state.scan_of(view.id).map(|scan| (scan, view))));
+        state.manager.members(|view| views.extend(state.account(view.id).map(|account| (account.scan, view))));
         views
     }
 
@@ -303,14 +326,14 @@ impl Cooperation {
     pub(crate) fn check(&self) {
         let state = self.state.lock();
         assert_eq!(self.registered.load(Relaxed) as usize, state.members.len(), "(U1): a registration is left");
-        let gone = state.waiting.iter().find(|waiting| state.scan_of(waiting.member).is_none());
+        let gone = state.waiting.iter().find(|waiting| state.account(waiting.member).is_none());
         assert!(gone.is_none(), "(U3): somebody waits for a scan that has ended");
     }
 }
 
 impl State {
-    fn scan_of(&self, member: MemberId) -> Option<ScanId> {
-        self.members.iter().find(|&&(other, _)| other == member).map(|&(_, scan)| scan)
+    fn account(&self, member: MemberId) -> Option<&Arc<Account>> {
+        self.members.iter().find(|(other, _)| *other == member).map(|(_, account)| account)
     }
 
     /// Adds someone who waits, by a ticket.
@@ -351,7 +374,7 @@ impl<'a> Turn<'a> {
     }
 
     /// The next load; without one the turn has ended.
-    fn next(&mut self, now: Tick) -> Option<(Load, Option<ScanId>, Vec<PageId>)> {
+    fn next(&mut self, now: Tick) -> Option<(Load, Option<Arc<Account>>, Vec<PageId>)> {
         let mut state = self.cooperation.state.lock();
         let Some(load) = state.manager.next_load(now) else {
             self.has_ended = true;
@@ -366,7 +389,7 @@ impl<'a> Turn<'a> {
         state.counts.loads += 1;
         let mut pages = Vec::new();
         state.manager.pages(&load, |page| pages.push(page));
-        Some((load, state.scan_of(load.member), pages))
+        Some((load, state.account(load.member).cloned(), pages))
     }
 }
 

@@ -9,14 +9,15 @@
 
 use std::sync::Arc;
 use std::sync::Weak;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast_core::cooperation::Load;
 use pagecast_core::policy::Access;
-use pagecast_core::{PageId, ScanId, Tick};
+use pagecast_core::{PageId, Tick};
 
 use super::Engine;
 use crate::cache::Ahead;
-use crate::cooperation::Loader;
+use crate::cooperation::{Account, Loader};
 use crate::io::Batch;
 
 /// The load of a stroke while pages of it are under way: each has this in its company.
@@ -39,7 +40,8 @@ impl Loader for Arc<Engine> {
         Engine::now(self)
     }
 
-    fn bring(&self, load: Load, scan: Option<ScanId>, pages: Vec<PageId>) {
+    fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>) {
+        let scan = account.as_ref().map(|account| account.scan);
         let under_way = Arc::new(UnderWay { engine: Arc::downgrade(self), load });
         // Frames on their way hold nothing that could be hit: half of a small pool is left to
         // others, and the rest of the stroke to its reader.
@@ -49,7 +51,8 @@ impl Loader for Arc<Engine> {
             // Of a file that has changed nothing is loaded: whoever reads it is going to be told.
             if let Some(relation) = self.relation(pages[0].relation()) {
                 let mut batch = Batch::new(&self.threads, &relation, self.due(scan));
-                let are_placed = pages.iter().all(|&page| self.bring_page(page, scan, &under_way, &mut batch));
+                let are_placed =
+                    pages.iter().all(|&page| self.bring_page(page, account.as_deref(), &under_way, &mut batch));
                 batch.submit();
                 if !are_placed {
                     return;
@@ -65,17 +68,27 @@ impl Engine {
     fn bring_page(
         self: &Arc<Self>,
         page: PageId,
-        scan: Option<ScanId>,
+        account: Option<&Account>,
         under_way: &Arc<UnderWay>,
         batch: &mut Batch<'_>,
     ) -> bool {
         if page.block() >= batch.relation().pages() {
             return true;
         }
+        let scan = account.map(|account| account.scan);
         match self.cache.bring_at_once(Access { page, scan, write: false, at: self.now() }) {
             Ahead::Started(mut loading) => {
                 loading.accompany(under_way.clone());
-                self.start(loading, batch)
+                let bytes = u64::from(batch.relation().page_len(page.block()));
+                // Before it begins: whoever has read the stroke finds it in the account.
+                if let Some(account) = account {
+                    account.bytes.fetch_add(bytes, Relaxed);
+                }
+                let has_begun = self.start(loading, batch);
+                if let Some(account) = account.filter(|_| !has_begun) {
+                    account.bytes.fetch_sub(bytes, Relaxed);
+                }
+                has_begun
             }
             Ahead::There => {
                 self.cache.cooperation.arrived(page, || self.cache.is_resident(page));
