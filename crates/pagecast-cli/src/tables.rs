@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use arrow::datatypes::{DataType, Schema};
+use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::execution::options::ReadOptions;
@@ -189,10 +190,29 @@ pub(crate) fn message(error: &DataFusionError) -> String {
     for layer in ["Error during planning: ", "Internal error: ", "sql parser error: "] {
         text = text.strip_prefix(layer).unwrap_or(text);
     }
+    if is_spill_without_room(root) {
+        let folder = std::env::temp_dir();
+        let folder = folder.display();
+        return format!("{text}; what is more than --memory is written to {folder}, TMPDIR names another folder");
+    }
     match text.split_once(" to the signature ").and_then(|(head, rest)| Some((head, rest.split_once(" failed")?.1))) {
         Some((head, tail)) => format!("{head} failed{tail}"),
         None => text.replace(" not found on ConfigOptions", " not found"),
     }
+}
+
+/// Whether a sort, join or aggregate had no room on disk for what it may not keep in memory.
+/// DataFusion does not say where that was.
+fn is_spill_without_room(root: &DataFusionError) -> bool {
+    let error = match root {
+        DataFusionError::IoError(error) => error,
+        DataFusionError::ArrowError(error, _) => match &**error {
+            ArrowError::IoError(_, error) => error,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    error.kind() == std::io::ErrorKind::StorageFull
 }
 
 /// Where generated data and the shell's history are kept: `$XDG_CACHE_HOME/pagecast`, else
@@ -294,4 +314,23 @@ fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
         Ok(footer)
     };
     check().with_context(|| format!("{} is truncated or no Parquet file", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_full_disk_has_a_name() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let folder = std::env::temp_dir().display().to_string();
+        let arrow = ArrowError::IoError("IO error: no room".into(), full());
+        for error in [DataFusionError::IoError(full()), DataFusionError::ArrowError(Box::new(arrow), None)] {
+            let text = message(&error);
+            assert!(text.contains(&folder) && text.contains("--memory") && text.contains("TMPDIR"), "{text}");
+        }
+        let other = DataFusionError::IoError(std::io::ErrorKind::NotFound.into());
+        assert!(!message(&other).contains("TMPDIR"));
+    }
 }

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::physical_plan::metrics::{Count, MetricBuilder, MetricType};
+use datafusion::physical_plan::metrics::{Count, MetricBuilder, MetricCategory, MetricType};
 use pagecast::{Lease, PageId, Relation, ScanId, Stroke, UnorderedScan, UnorderedSpec};
 use parking_lot::Mutex;
 
 use crate::Host;
 use crate::inspect::ScanPlace;
-use crate::metrics::ScanMetrics;
+use crate::metrics::{BYTES_READ, BackInOrder, ScanMetrics};
 use crate::narrowing::Narrowing;
 use crate::progress::Ticket;
 use crate::read_plan::{PlannedFile, ReadPlan};
@@ -30,6 +30,7 @@ pub(crate) struct Cooperative(Arc<Shared>);
 /// What the partitions share.
 ///
 /// * (C1) A stroke is handed out once, unless its taker gave it back before any row of it went out.
+///   Nobody waits for that: as in any delivery, a partition's rows are gone with its stream.
 /// * (C2) `registered` is present only while a stream may still read.
 struct Shared {
     host: Arc<Host>,
@@ -44,6 +45,8 @@ struct Shared {
 struct State {
     strokes: Vec<Stand>,
     registered: Option<Arc<Registered>>,
+    /// Bytes of what the pool has brought for this registration that were counted.
+    counted: u64,
     /// The stroke that was handed out last.
     last: Option<usize>,
 }
@@ -68,22 +71,24 @@ struct Registered {
     numbers: Vec<usize>,
 }
 
-/// What EXPLAIN ANALYZE shows.
+/// What EXPLAIN ANALYZE shows. Bytes that the pool has brought for the scan add to those that its
+/// readers read.
 struct Counts {
     strokes: Count,
     shared: Count,
+    bytes_read: Count,
     row_groups_left_out: Count,
 }
 
 impl Cooperative {
-    /// Registers what `plan` reads. The plan comes back if its strokes are too few, or too large
-    /// for the pool, or if the pool has no room to coordinate them.
+    /// Registers what `plan` reads. The plan comes back, with the reason, if its strokes are too
+    /// few or too large for the pool, or if the pool has no room to coordinate them.
     pub(crate) fn new(
         host: &Arc<Host>,
         config: &FileScanConfig,
         mut plan: ReadPlan,
         metrics: &ScanMetrics,
-    ) -> Result<Self, ReadPlan> {
+    ) -> Result<Self, (ReadPlan, BackInOrder)> {
         let strokes = units::cut(&mut plan, host.pool.page_size().into());
         // A pool that holds hardly a stroke of each scan has thrown away what it brought before it
         // is read.
@@ -91,7 +96,9 @@ impl Cooperative {
         let least = host.options.least_strokes.max(1);
         let room = u64::from(host.pool.frames()) * strokes.len() as u64 >= pages * least as u64;
         if strokes.len() < least || !room {
-            return Err(put_back(plan, strokes));
+            let few = strokes.len() < least;
+            let why = if few { BackInOrder::FewStrokes(least) } else { BackInOrder::SmallPool(least) };
+            return Err((put_back(plan, strokes), why));
         }
         let shared = Shared {
             host: Arc::clone(host),
@@ -99,13 +106,18 @@ impl Cooperative {
             partitions: config.file_groups.len() as u32,
             narrowing: Narrowing::of(config),
             metrics: Counts::new(metrics),
-            state: Mutex::new(State { strokes: vec![Stand::Wanted; strokes.len()], registered: None, last: None }),
+            state: Mutex::new(State {
+                strokes: vec![Stand::Wanted; strokes.len()],
+                registered: None,
+                counted: 0,
+                last: None,
+            }),
             strokes,
         };
         if shared.register() {
             return Ok(Self(Arc::new(shared)));
         }
-        Err(put_back(ReadPlan { files: shared.files }, shared.strokes))
+        Err((put_back(ReadPlan { files: shared.files }, shared.strokes), BackInOrder::NoRoom))
     }
 
     pub(crate) fn register(&self) {
@@ -113,7 +125,11 @@ impl Cooperative {
     }
 
     pub(crate) fn finish(&self) {
-        let registered = self.0.state.lock().registered.take();
+        let mut state = self.0.state.lock();
+        self.0.count_brought(&mut state);
+        state.counted = 0;
+        let registered = state.registered.take();
+        drop(state);
         drop(registered);
     }
 
@@ -136,6 +152,7 @@ impl Cooperative {
             };
             {
                 let mut state = self.0.state.lock();
+                self.0.count_brought(&mut state);
                 if state.strokes[number] == Stand::Wanted {
                     state.strokes[number] = Stand::Handed;
                     state.last = Some(number);
@@ -201,8 +218,18 @@ impl Shared {
         let strokes: Vec<_> = strokes.map(|stroke| Stroke { unit: stroke.unit, need: &stroke.need }).collect();
         let spec = UnorderedSpec { kind: UNORDERED_PARQUET_SCAN, workers: self.partitions, strokes: &strokes };
         let scan = self.host.pool.register_unordered(&spec).ok();
+        // Of a partition that nobody fetches from the others must not wait for: who reads them may
+        // come to it only after them. What it holds it reads, or nobody wants its rows.
+        scan.iter().for_each(UnorderedScan::end_early);
         state.registered = scan.map(|scan| Arc::new(Registered { scan, numbers }));
         state.registered.is_some()
+    }
+
+    fn count_brought(&self, state: &mut State) {
+        let brought = state.registered.as_ref().map_or(0, |registered| registered.scan.brought_bytes());
+        self.metrics.bytes_read.add(brought.saturating_sub(state.counted) as usize);
+        // A load that found no frame is taken off again.
+        state.counted = state.counted.max(brought);
     }
 
     fn hand_out(
@@ -254,10 +281,12 @@ impl Shared {
 
 impl Counts {
     fn new(metrics: &ScanMetrics) -> Self {
-        let count = |name| MetricBuilder::new(metrics.planned()).with_type(MetricType::Summary).global_counter(name);
+        let summary = || MetricBuilder::new(metrics.planned()).with_type(MetricType::Summary);
+        let count = |name| summary().global_counter(name);
         Self {
             strokes: count("pool_strokes"),
             shared: count("pool_strokes_shared"),
+            bytes_read: summary().with_category(MetricCategory::Bytes).global_counter(BYTES_READ),
             row_groups_left_out: count("pool_row_groups_left_out"),
         }
     }

@@ -1,14 +1,14 @@
 //! One execution of a scan: the strokes that its partitions share, and who is still reading.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::{BoxFuture, Shared};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 
 use crate::metrics::ScanMetrics;
 use crate::strokes::Strokes;
@@ -39,7 +39,10 @@ impl Siblings {
         let (config, host, metrics) = (self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics));
         let (schema, delivery) = (config.projected_schema()?, self.delivery);
         let opened = stream::once(async move {
-            let plan = Strokes::plan(&config, &host, &context, &metrics, delivery);
+            let plan = {
+                let (config, context) = (config.clone(), Arc::clone(&context));
+                async move { Strokes::plan(&config, &host, &context, &metrics, delivery).await }
+            };
             let strokes = attendance.0.strokes(plan).await?;
             let batches = crate::stream::open(&config, partition, &context, strokes)?;
             // The stream carries its attendance to its end or its drop, whichever comes first.
@@ -59,22 +62,26 @@ impl Siblings {
     }
 }
 
-/// The strokes, planned by the partition that is polled first, and the number of streams that may
-/// still take one.
+/// The strokes as they are planned, by whichever partition is polled, and the number of streams
+/// that may still take one.
 #[derive(Default)]
 struct Execution {
-    strokes: OnceCell<Arc<Strokes>>,
+    strokes: OnceLock<Shared<BoxFuture<'static, Planned>>>,
     streams: Mutex<usize>,
 }
 
+type Planned = Result<Arc<Strokes>, Arc<DataFusionError>>;
+
 impl Execution {
-    async fn strokes(&self, plan: impl Future<Output = Result<Arc<Strokes>>>) -> Result<Arc<Strokes>> {
+    /// The first to ask brings the plan. All who wait for it drive it, so that none depends on one
+    /// who has stopped fetching.
+    async fn strokes(&self, plan: impl Future<Output = Result<Arc<Strokes>>> + Send + 'static) -> Result<Arc<Strokes>> {
         let mut planned = false;
-        let planning = async {
+        let planning = self.strokes.get_or_init(|| {
             planned = true;
-            plan.await
-        };
-        let strokes = self.strokes.get_or_try_init(|| planning).await?;
+            async { plan.await.map_err(Arc::new) }.boxed().shared()
+        });
+        let strokes = planning.clone().await.map_err(DataFusionError::Shared)?;
         {
             // Under the lock, so that the last stream of a group that just left cannot end what
             // this one registers.
@@ -86,7 +93,7 @@ impl Execution {
             // would run them while this one reads what is in memory.
             tokio::task::yield_now().await;
         }
-        Ok(Arc::clone(strokes))
+        Ok(strokes)
     }
 }
 
@@ -106,7 +113,7 @@ impl Drop for Attendance {
         let mut streams = self.0.streams.lock();
         *streams -= 1;
         if *streams == 0
-            && let Some(strokes) = self.0.strokes.get()
+            && let Some(Ok(strokes)) = self.0.strokes.get().and_then(Shared::peek)
         {
             strokes.finish();
         }

@@ -15,6 +15,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use pagecast::{PageId, Relation, ScanId};
 
 use crate::Host;
+use crate::metrics::BYTES_READ;
 use crate::read_plan::{PlannedRowGroup, plan_reads};
 use crate::source::PoolScan;
 use crate::strokes::Strokes;
@@ -39,6 +40,13 @@ pub struct ScanPlace {
     pub offset: u64,
     /// The size of the file.
     pub file_bytes: u64,
+}
+
+/// Bytes that storage brought on behalf of an executed plan, footers left out: what its scans read
+/// for themselves, and what was loaded for them. Sums over all plans are the pool's own count.
+pub fn bytes_read(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(BYTES_READ)).map_or(0, |bytes| bytes.as_usize());
+    own as u64 + plan.children().into_iter().map(bytes_read).sum::<u64>()
 }
 
 impl Host {

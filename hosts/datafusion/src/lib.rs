@@ -85,7 +85,7 @@ use parking_lot::Mutex;
 
 pub use error::HostError;
 pub use footers::check_footer;
-pub use inspect::{PlannedRead, ScanPlace};
+pub use inspect::{PlannedRead, ScanPlace, bytes_read};
 pub use store::DeviceStore;
 
 /// In which order, and by which partition, row groups are delivered.
@@ -172,6 +172,9 @@ pub struct Host {
     footers: footers::Footers,
     files: LocalFileSystem,
     unregistered: AtomicU64,
+    /// Executions out of order, and those that were to be and were not.
+    out_of_order: AtomicU64,
+    back_in_order: AtomicU64,
     /// Plan nodes that kept their children.
     refused: AtomicU64,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and
@@ -199,6 +202,17 @@ impl Host {
     /// Executions of scans that the pool's predictor had no room for. They ran without predictions.
     pub fn unregistered_scans(&self) -> u64 {
         self.unregistered.load(Relaxed)
+    }
+
+    /// Executions of scans that were delivered out of order.
+    pub fn out_of_order_scans(&self) -> u64 {
+        self.out_of_order.load(Relaxed)
+    }
+
+    /// Executions of scans that came in order although their plan allows another: `EXPLAIN ANALYZE`
+    /// says why.
+    pub fn back_in_order_scans(&self) -> u64 {
+        self.back_in_order.load(Relaxed)
     }
 
     /// Plan nodes that refused to have the scans below them replaced, in all plans. Those scans
@@ -277,6 +291,8 @@ pub fn install_with(
         footers: footers::Footers::default(),
         files: LocalFileSystem::new(),
         unregistered: AtomicU64::new(0),
+        out_of_order: AtomicU64::new(0),
+        back_in_order: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         running: Mutex::default(),
     });

@@ -1,10 +1,14 @@
 //! What EXPLAIN ANALYZE shows of the pool on a scan node.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricType};
 use pagecast::ReadStats;
 use parking_lot::Mutex;
+
+/// Bytes that storage brought on a scan's behalf.
+pub(crate) const BYTES_READ: &str = "pool_bytes_read";
 
 /// Counters of one partition of one scan.
 #[derive(Clone, Debug)]
@@ -24,7 +28,7 @@ impl PoolMetrics {
             pages: summary().counter("pool_pages", partition),
             hits: summary().counter("pool_hits", partition),
             bytes_requested: bytes("pool_bytes_requested"),
-            bytes_read: bytes("pool_bytes_read"),
+            bytes_read: bytes(BYTES_READ),
             bypassed_bytes: bytes("pool_bypassed_bytes"),
         }
     }
@@ -48,6 +52,28 @@ pub(crate) struct ScanMetrics {
     shown: ExecutionPlanMetricsSet,
     /// How many of the readers' metrics were looked at.
     seen: Mutex<usize>,
+    /// Why its last execution came in order, though the plan would have had it otherwise.
+    back_in_order: Mutex<Option<BackInOrder>>,
+}
+
+/// Why a scan that may come out of order comes in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BackInOrder {
+    Unregistered,
+    FewStrokes(usize),
+    SmallPool(usize),
+    NoRoom,
+}
+
+impl fmt::Display for BackInOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unregistered => write!(f, "scans are not registered"),
+            Self::FewStrokes(least) => write!(f, "it has fewer than {least} strokes"),
+            Self::SmallPool(least) => write!(f, "the pool holds fewer than {least} of its strokes"),
+            Self::NoRoom => write!(f, "the pool has no room to coordinate it"),
+        }
+    }
 }
 
 impl ScanMetrics {
@@ -67,6 +93,15 @@ impl ScanMetrics {
             }
         }
         self.shown.clone()
+    }
+
+    /// Notes how the execution that begins is delivered.
+    pub(crate) fn set_back_in_order(&self, why: Option<BackInOrder>) {
+        *self.back_in_order.lock() = why;
+    }
+
+    pub(crate) fn back_in_order(&self) -> Option<BackInOrder> {
+        *self.back_in_order.lock()
     }
 
     /// Adds the bytes that an execution planned to read, to compare with those it then asked for.

@@ -102,7 +102,11 @@ impl DataSource for PoolScan {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         self.config.fmt_as(t, f)?;
         let Some(delivery) = self.delivery() else { return Ok(()) };
-        let delivery = if delivery == Delivery::OutOfOrder { "out-of-order" } else { "in-order" };
+        let delivery = match (delivery, self.metrics.back_in_order()) {
+            (Delivery::OutOfOrder, None) => "out-of-order".to_owned(),
+            (Delivery::OutOfOrder, Some(why)) => format!("in-order ({why})"),
+            _ => "in-order".to_owned(),
+        };
         let first = if self.streams == Streams::First { ", streams=first" } else { "" };
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", delivery={delivery}{first}"),

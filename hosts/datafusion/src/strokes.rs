@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::cooperative::{Cooperative, Taken};
 use crate::inspect::ScanPlace;
-use crate::metrics::ScanMetrics;
+use crate::metrics::{BackInOrder, ScanMetrics};
 use crate::progress::{Progress, Ticket};
 use crate::read_plan::{PlannedRowGroup, ReadPlan, plan_reads, total};
 use crate::{Delivery, Host};
@@ -37,10 +38,23 @@ impl Strokes {
     ) -> Result<Arc<Self>> {
         let plan = plan_reads(config, host, context, metrics.planned()).await?;
         metrics.add_planned(plan.bytes());
-        let unordered = delivery == Delivery::OutOfOrder && host.options.register;
-        let strokes = match if unordered { Cooperative::new(host, config, plan, metrics) } else { Err(plan) } {
-            Ok(cooperative) => Self::OutOfOrder(cooperative),
-            Err(plan) => Self::InOrder(Queue::new(host, &plan, config.file_groups.len())),
+        let cooperative = match delivery {
+            Delivery::OutOfOrder if !host.options.register => Err((plan, Some(BackInOrder::Unregistered))),
+            Delivery::OutOfOrder => {
+                Cooperative::new(host, config, plan, metrics).map_err(|(plan, why)| (plan, Some(why)))
+            }
+            Delivery::InOrder | Delivery::Stock => Err((plan, None)),
+        };
+        metrics.set_back_in_order(cooperative.as_ref().err().and_then(|(_, why)| *why));
+        let strokes = match cooperative {
+            Ok(cooperative) => {
+                host.out_of_order.fetch_add(1, Relaxed);
+                Self::OutOfOrder(cooperative)
+            }
+            Err((plan, why)) => {
+                host.back_in_order.fetch_add(why.is_some().into(), Relaxed);
+                Self::InOrder(Queue::new(host, &plan, config.file_groups.len()))
+            }
         };
         let strokes = Arc::new(strokes);
         host.watch(&strokes);

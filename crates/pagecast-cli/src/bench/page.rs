@@ -29,7 +29,8 @@ pub(super) fn page(results: &Results) -> Page {
         "Belady",
         "the least that any policy could have read for the same page requests, in a pool of the same size.",
     );
-    let limit = results.processor_bound().map_or(String::new(), |note| format!(" {note}"));
+    let notes = [results.back_in_order(), results.processor_bound()];
+    let limit: String = notes.into_iter().flatten().map(|note| format!(" {note}")).collect();
     page.chart(
         "Wall time",
         format!("Until the last stream ended. Storage: {}.{limit}", config.storage.label),
@@ -123,7 +124,10 @@ fn explain_rows(page: &mut Page, rows: &[Row<'_>]) {
 }
 
 fn explain_figures(page: &mut Page, repeated: bool) {
-    page.explain("hit rate", "the part of the page requests that found the page in the pool.");
+    page.explain(
+        "hit rate",
+        "the part of the page requests that found the page in the pool because it had been asked for before.",
+    );
     page.explain("joined", "the part that found it on its way, and waited for what another had begun to read.");
     page.explain("requested, read", "bytes that queries asked for, and bytes that came from storage.");
     page.explain("/stock", "beside the same figure of the stock row: 0.60x is 40 % less.");

@@ -87,6 +87,9 @@ pub(super) struct Run {
     /// Of those, requests that found their page on its way and waited for a load that another had
     /// begun.
     pub(super) joined_requests: u64,
+    /// Scans that came out of order, and those that might have and came in order.
+    pub(super) scans_out_of_order: u64,
+    pub(super) scans_back_in_order: u64,
     /// Null without a pool.
     pub(super) hit_rate: Option<f64>,
     pub(super) bytes_requested: u64,
@@ -180,6 +183,8 @@ pub(super) struct QueryRun {
     pub(super) stream: usize,
     pub(super) wall_s: f64,
     pub(super) rows: usize,
+    /// What storage brought on its behalf, footers left out; null without a pool.
+    pub(super) bytes_read: Option<u64>,
 }
 
 impl Run {
@@ -312,6 +317,19 @@ impl Results {
         })
     }
 
+    /// A sentence on the rows whose scans came in order, though they might have come otherwise.
+    pub(super) fn back_in_order(&self) -> Option<String> {
+        let of_row = |row: &Row<'_>| {
+            let Run { scans_out_of_order: out, scans_back_in_order: back, .. } = *row.typical();
+            (back > 0).then(|| format!("{} {back} of {}", row.typical().label(), back + out))
+        };
+        let rows: Vec<String> = self.rows().iter().filter_map(of_row).collect();
+        (!rows.is_empty()).then(|| {
+            let rows = rows.join(", ");
+            format!("Scans of few row groups, or too large for the pool, came in file order: {rows}.")
+        })
+    }
+
     /// The heads and rows of the result table, for the terminal and for the page. Figures are
     /// medians of a row's runs.
     pub(super) fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
@@ -376,9 +394,10 @@ impl Results {
             true => format!("partial: {} of {} runs were done\n", self.runs.len(), self.rows * config.repeat),
             false => String::new(),
         };
-        let bound = self.processor_bound().map_or(String::new(), |note| note + "\n");
+        let notes: String =
+            [self.back_in_order(), self.processor_bound()].into_iter().flatten().map(|note| note + "\n").collect();
         format!(
-            "{table}\n{medians}{partial}{bound}seed {} | {} streams x {} queries | touched {} | pool {} | storage {} | {}\n",
+            "{table}\n{medians}{partial}{notes}seed {} | {} streams x {} queries | touched {} | pool {} | storage {} | {}\n",
             config.seed,
             config.streams,
             config.queries_per_stream,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use indicatif::ProgressBar;
 use pagecast::storage::{DeclaredModel, Device};
@@ -122,7 +123,8 @@ impl Setting {
         let (started, mut timeline) = (Instant::now(), Timeline::default());
         let mut streams = JoinSet::new();
         for (number, queries) in self.list.iter().enumerate() {
-            streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), bar.clone()));
+            let is_pooled = reader.host.is_some();
+            streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), is_pooled, bar.clone()));
         }
         let mut queries = Vec::new();
         // The first failure ends the run: dropping the set cancels the other streams.
@@ -157,6 +159,8 @@ impl Setting {
             touched_bytes: self.touched_bytes,
             page_requests: 0,
             joined_requests: 0,
+            scans_out_of_order: 0,
+            scans_back_in_order: 0,
             hit_rate: None,
             bytes_requested: reader.store.as_ref().map_or(0, |store| store.bytes_requested()),
             bytes_read: device.bytes_read,
@@ -183,6 +187,8 @@ impl Setting {
             pool_bytes: self.pool_bytes,
             page_requests: stats.requests,
             joined_requests: stats.waits,
+            scans_out_of_order: host.out_of_order_scans(),
+            scans_back_in_order: host.back_in_order_scans(),
             hit_rate: Some(stats.hit_rate()),
             bytes_requested: stats.bytes_requested + footers_read,
             bypassed_bytes: stats.bypassed_bytes,
@@ -225,17 +231,23 @@ async fn stream(
     ctx: SessionContext,
     stream: usize,
     queries: Vec<Query>,
+    is_pooled: bool,
     bar: ProgressBar,
 ) -> anyhow::Result<Vec<QueryRun>> {
     let mut done = Vec::with_capacity(queries.len());
     for query in queries {
         let started = Instant::now();
-        let batches = async { ctx.sql(&query.sql).await?.collect().await }.await;
-        let batches = batches.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)));
-        let batches = batches.with_context(|| format!("stream {stream}, query {}", query.name))?;
+        let executed = async {
+            let plan = ctx.sql(&query.sql).await?.create_physical_plan().await?;
+            collect(Arc::clone(&plan), ctx.task_ctx()).await.map(|batches| (plan, batches))
+        };
+        let executed = executed.await.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)));
+        let (plan, batches) = executed.with_context(|| format!("stream {stream}, query {}", query.name))?;
+        let wall_s = started.elapsed().as_secs_f64();
         let rows = batches.iter().map(|batch| batch.num_rows()).sum();
+        let bytes_read = is_pooled.then(|| pagecast_datafusion::bytes_read(&plan));
         let (name, selectivity) = (query.name, query.selectivity);
-        done.push(QueryRun { name, selectivity, stream, wall_s: started.elapsed().as_secs_f64(), rows });
+        done.push(QueryRun { name, selectivity, stream, wall_s, rows, bytes_read });
         bar.inc(1);
     }
     Ok(done)

@@ -9,6 +9,7 @@ mod statements;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
@@ -19,7 +20,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_
 use futures::{Stream, StreamExt, stream};
 use pagecast::{Pool, PoolOptions, PoolStats};
 use pagecast_core::policy::PolicySpec;
-use pagecast_datafusion::{Delivery, HostOptions};
+use pagecast_datafusion::{Delivery, Host, HostOptions};
 use tokio::sync::mpsc;
 
 use crate::failure::{say, usage};
@@ -136,6 +137,7 @@ fn bytes(flag: &str, size: Size) -> anyhow::Result<u64> {
 struct Session {
     ctx: SessionContext,
     pool: Pool,
+    host: Arc<Host>,
     tables: Vec<Table>,
     closed: Vec<Closed>,
     screen: Screen,
@@ -155,7 +157,10 @@ impl Session {
         let pool = Pool::new(options).map_err(|error| usage(format!("--pool: {error}")))?;
         let mut runtime = RuntimeEnvBuilder::new();
         if let Some(limit) = args.memory {
-            runtime = runtime.with_memory_limit(bytes("--memory", limit)? as usize, 1.0);
+            match bytes("--memory", limit)? {
+                0 => return Err(usage("--memory: no query works without memory; leave the flag out for no limit")),
+                limit => runtime = runtime.with_memory_limit(limit as usize, 1.0),
+            }
         }
         let config = SessionConfig::new().with_information_schema(true);
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
@@ -167,8 +172,8 @@ impl Session {
             say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
         }
         let options = HostOptions::default().delivery(args.delivery.into());
-        pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
-        Ok(Self { ctx, pool, tables, closed, screen: Screen::open(args.rows) })
+        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
+        Ok(Self { ctx, pool, host, tables, closed, screen: Screen::open(args.rows) })
     }
 
     /// The words of SQL that the session has been set to.
@@ -198,7 +203,7 @@ impl Session {
         let dialect = self.dialect();
         syntax::statements_of(sql, dialect.as_ref()).map_err(|fault| anyhow!("in the statement at {fault}"))?;
         self.check_open(sql)?;
-        let (started, before) = (Instant::now(), self.pool.stats());
+        let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
         let mut sink = self.screen.sink();
         let shown = unless_pressed(self.show(sql, &mut sink, started)).await;
         sink.close()?;
@@ -208,7 +213,8 @@ impl Session {
             let limit = shown.rows;
             writeln!(out, "the first {limit} rows; --rows or \\rows says how many, a file or pipe gets all")?;
         }
-        writeln!(out, "{}", figures(shown.rows, shown.seconds, before, self.pool.stats()))?;
+        let in_order = self.host.back_in_order_scans() - in_order;
+        writeln!(out, "{}", figures(&shown, before, self.pool.stats(), in_order))?;
         Ok(())
     }
 
@@ -297,16 +303,25 @@ async fn register(ctx: &SessionContext, found: Found) -> (Vec<Table>, Vec<Closed
 }
 
 /// The line after a statement.
-fn figures(rows: usize, seconds: f64, before: PoolStats, after: PoolStats) -> String {
-    let requests = after.requests - before.requests;
-    let hit_rate = match requests {
+fn figures(shown: &Shown, before: PoolStats, after: PoolStats, back_in_order: u64) -> String {
+    let rows = shown.rows;
+    let in_order = match back_in_order {
+        0 => String::new(),
+        1 => ", 1 scan in file order".into(),
+        scans => format!(", {scans} scans in file order"),
+    };
+    let mut during = PoolStats::default();
+    during.requests = after.requests - before.requests;
+    during.hits = after.hits - before.hits;
+    during.prefetch_useful = after.prefetch_useful - before.prefetch_useful;
+    let hit_rate = match during.requests {
         0 => "-".into(),
-        _ => format!("{:.1} %", (after.hits - before.hits) as f64 / requests as f64 * 100.0),
+        _ => format!("{:.1} %", during.hit_rate() * 100.0),
     };
     format!(
-        "{rows} {} in {}, {} requested, {} read, hit rate {hit_rate}",
+        "{rows} {} in {}, {} requested, {} read, hit rate {hit_rate}{in_order}",
         if rows == 1 { "row" } else { "rows" },
-        seconds_text(seconds),
+        seconds_text(shown.seconds),
         bytes_text(after.bytes_requested - before.bytes_requested),
         bytes_text(after.bytes_read - before.bytes_read),
     )

@@ -58,6 +58,17 @@ fn json_and_table_keep_the_contract() {
         assert_eq!(run["bypassed_bytes"], 0);
         assert!(run["belady_bytes_read"].as_u64().unwrap() <= run["bytes_read"].as_u64().unwrap());
     }
+    // Whoever had a page loaded, its bytes are some query's; the rest are footers.
+    let footers = |run: &Value| {
+        let of_queries = run["queries"].as_array().unwrap().iter().map(|query| query["bytes_read"].as_u64().unwrap());
+        run["bytes_read"].as_u64().unwrap() - of_queries.sum::<u64>()
+    };
+    assert!(runs[1..].iter().all(|run| footers(run) == footers(&runs[1])));
+    assert!(runs[0]["queries"][0]["bytes_read"].is_null());
+    let last = &runs[runs.len() - 1];
+    let delivered = ["scans_out_of_order", "scans_back_in_order"].map(|key| last[key].as_u64().unwrap());
+    assert_eq!(delivered, [0, 4], "one row group is no choice");
+    assert!(table.contains("came in file order: out-of-order lru 4 of 4"), "{table}");
     assert_eq!(runs[3]["params"], "max=5,init=1");
     assert!(table.contains("seed 7") && table.contains("declared") && table.contains("in-order"));
 }

@@ -86,6 +86,7 @@ fn what_is_wrong_is_said_in_one_line() {
         fails(&["--pool", pool, "-c", "SELECT 1"], 2, &["--pool", "more than the", "bytes of memory"]);
     }
     fails(&["--memory", "30%", "-c", "SELECT 1"], 2, &["--memory"]);
+    fails(&["--memory", "0B", "-c", "SELECT 1"], 2, &["--memory", "no limit"]);
     fails(&["--policy", "opt", "-c", "SELECT 1"], 2, &["--policy", "opt"]);
     fails(&["--policy", "nope", "-c", "SELECT 1"], 2, &["--policy", "nope"]);
     let hungry = "SELECT l_comment, count(*) FROM lineitem GROUP BY 1 ORDER BY 1";

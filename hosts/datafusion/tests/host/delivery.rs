@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use pagecast::{CooperationConfig, Pool, PoolOptions};
-use pagecast_datafusion::{Delivery, Host, HostOptions, install_with};
+use pagecast_datafusion::{Delivery, Host, HostOptions, bytes_read, install_with};
 
 use crate::data::{Session, numbers, register, tpch, write};
 use crate::rows::{rows, run, same_rows};
@@ -202,6 +202,7 @@ async fn few_strokes_and_unregistered_scans_come_in_order() {
         let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
         assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), (FILES * ROWS) as usize);
         assert_eq!(figure(&plan, "pool_strokes"), if cooperates { STROKES } else { 0 }, "{options:?}");
+        assert_eq!(deliveries(&plan), [if cooperates { "out-of-order" } else { "in-order" }], "what was done");
         assert_quiet(host.pool(), "a scan");
     }
 }
@@ -215,6 +216,13 @@ async fn a_pool_that_holds_too_few_strokes_delivers_in_order() {
         let plan = plan(&ctx, "SELECT id, name FROM t").await;
         collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
         assert_eq!(figure(&plan, "pool_strokes") > 0, cooperates, "a pool of {memory} bytes");
+        assert_eq!(deliveries(&plan), [if cooperates { "out-of-order" } else { "in-order" }]);
+        let why = displayable(plan.as_ref()).indent(false).to_string();
+        assert_eq!(why.contains("in-order (the pool holds fewer than 4 of its strokes)"), !cooperates, "{why}");
+        assert_eq!(
+            [host.out_of_order_scans(), host.back_in_order_scans()],
+            [u64::from(cooperates), u64::from(!cooperates)]
+        );
         assert_quiet(host.pool(), "a scan");
     }
 }
@@ -231,6 +239,88 @@ async fn a_pool_without_room_for_cooperation_delivers_in_order() {
     assert_eq!(figure(&plan, "pool_bytes_planned"), figure(&plan, "pool_bytes_requested"));
     assert_eq!(host.unregistered_scans(), 0, "the predictor knew the scan");
     assert_quiet(&pool, "a scan in order");
+}
+
+/// Every byte that the pool has read is some query's, whoever had it loaded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_the_pool_brings_are_some_query_s() {
+    let folder = files();
+    let (ctx, host) = session(folder.path(), 2, pool(1 << 20), HostOptions::default()).await;
+    let mut queries = tokio::task::JoinSet::new();
+    for sql in ["SELECT id, name FROM t", "SELECT name FROM t", "SELECT id FROM t", "SELECT sum(id), max(name) FROM t"]
+    {
+        let (plan, context) = (plan(&ctx, sql).await, ctx.task_ctx());
+        assert_eq!(deliveries(&plan), ["out-of-order"]);
+        queries.spawn(async move {
+            collect(Arc::clone(&plan), context).await.unwrap();
+            (bytes_read(&plan), figure(&plan, "pool_strokes"))
+        });
+    }
+    let read = queries.join_all().await;
+    assert!(read.iter().all(|&(_, strokes)| strokes == STROKES), "all cooperate: {read:?}");
+    assert_eq!(read.iter().map(|(bytes, _)| bytes).sum::<u64>(), host.pool().stats().bytes_read, "{read:?}");
+    let stats = host.pool().stats();
+    assert!(stats.hit_rate() < stats.hits as f64 / stats.requests as f64, "what was brought is no hit of a cache");
+}
+
+/// A partition of which nobody fetches, before and after its first rows: the others come to their
+/// end, and what it had begun is its own.
+#[tokio::test]
+async fn a_partition_that_stops_holds_no_other_up() {
+    let folder = files();
+    for batches in 0..2 {
+        let (ctx, host) = session(folder.path(), 2, pool(4 << 20), HostOptions::default()).await;
+        ctx.sql("SET datafusion.execution.batch_size = 300").await.unwrap();
+        let plan = plan(&ctx, "SELECT id, name FROM t").await;
+        let mut stopped = plan.execute(0, ctx.task_ctx()).unwrap();
+        let mut seen = Vec::new();
+        let column = |batch: &arrow::array::RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+        if batches == 0 {
+            // It takes a stroke, and is left where it waits for the bytes of it.
+            _ = futures::poll!(stopped.next());
+        } else {
+            seen.extend(column(&stopped.next().await.unwrap().unwrap()));
+        }
+        seen.extend(ids(plan.execute(1, ctx.task_ctx()).unwrap()).await);
+        let before = seen.len();
+        while let Some(batch) = stopped.next().await {
+            seen.extend(column(&batch.unwrap()));
+        }
+        assert!(batches == 0 || before < seen.len());
+        let distinct: BTreeSet<i64> = seen.iter().copied().collect();
+        assert_eq!((seen.len(), distinct.len()), ((FILES * ROWS) as usize, (FILES * ROWS) as usize), "each row once");
+        drop(stopped);
+        assert_quiet(host.pool(), "both");
+    }
+}
+
+/// A stream of which nobody fetches in the middle of its scan.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_nobody_fetches_from_keeps_nobody_and_goes_on_later() {
+    let folder = files();
+    let (ctx, host) = session(folder.path(), 2, pool(1 << 20), HostOptions::default()).await;
+    let stopped = plan(&ctx, "SELECT id, name FROM t").await;
+    let mut stopped = datafusion::physical_plan::execute_stream(stopped, ctx.task_ctx()).unwrap();
+    let first = stopped.next().await.unwrap().unwrap();
+    for _ in 0..4 {
+        let other = plan(&ctx, "SELECT id, name FROM t").await;
+        let rows = collect(Arc::clone(&other), ctx.task_ctx()).await.unwrap();
+        assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), (FILES * ROWS) as usize);
+        assert_eq!(figure(&other, "pool_strokes"), STROKES);
+    }
+    let mut seen: BTreeSet<i64> = first.column(0).as_primitive::<Int64Type>().values().iter().copied().collect();
+    let mut rows = first.num_rows();
+    while let Some(batch) = stopped.next().await {
+        let batch = batch.unwrap();
+        rows += batch.num_rows();
+        seen.extend(batch.column(0).as_primitive::<Int64Type>().values());
+    }
+    assert_eq!((rows, seen.len()), ((FILES * ROWS) as usize, (FILES * ROWS) as usize), "each row once");
+    drop(stopped);
+    while host.pool().pinned() > 0 || !host.pool().scans().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_quiet(host.pool(), "one that had stopped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
