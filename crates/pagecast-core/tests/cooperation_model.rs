@@ -205,7 +205,14 @@ impl Pair {
             strokes.iter().zip(&masks).map(|(&(number, ..), mask)| Stroke { unit: unit(number), need: mask }).collect();
         let before = self.manager.usage();
         let resident = |page| self.naive.resident.contains(&page);
-        match self.manager.register(&strokes, workers, self.now, resident) {
+        // Both ways of naming the strokes.
+        let registered = if workers % 2 == 0 {
+            self.manager.register(&strokes, workers, self.now, resident)
+        } else {
+            let stroke = |number| strokes[number as usize];
+            self.manager.register_each(strokes.len() as u32, stroke, workers, self.now, resident)
+        };
+        match registered {
             Ok(id) => {
                 self.naive.register(id, &strokes, workers, self.now);
                 self.ids.push(id);
@@ -237,6 +244,9 @@ impl Pair {
         let mut views: Vec<MemberView> = Vec::new();
         self.manager.members(|view| views.push(view));
         assert_eq!(views, self.naive.views());
+        for &id in &self.ids {
+            assert_eq!(self.manager.member(id), views.iter().copied().find(|view| view.id == id));
+        }
         for load in 0..self.loads.len() {
             assert_eq!(self.pages(load), self.naive.pages(load));
         }
@@ -256,6 +266,7 @@ impl Pair {
             assert_eq!(seen.insert(view.unit, view.wanted), None);
         });
         assert_eq!(&seen, wanted);
+        (0..14).map(unit).for_each(|unit| assert_eq!(self.manager.is_needed(unit), wanted.contains_key(&unit)));
     }
 
     /// Everything ends; then all memory is free.
