@@ -268,6 +268,7 @@ try_register(Cooperation *cooperation, const uint64 *resident, uint64 now)
 		status = cooperation_register(manager, cooperation->name, cooperation->number, cooperation->chunks,
 									  resident, 1, now, &member);
 	}
+	cooperation->refused = status == PREDICTOR_FULL;
 	if (status != PREDICTOR_OK)
 		return false;
 	scan = slot_of(member);

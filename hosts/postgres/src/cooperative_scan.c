@@ -119,6 +119,11 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 		registration->kind = SCAN_COOPERATIVE;
 		tell_predictor(scan, registration);
 	}
+	else if (scan->cooperation.refused)
+	{
+		count(COUNT_REFUSED, 1);
+		refusal_tell(RelationGetRelid(node->ss.ss_currentRelation));
+	}
 	MemoryContextSwitchTo(before);
 	return scan->active;
 }

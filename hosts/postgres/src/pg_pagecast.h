@@ -342,6 +342,7 @@ typedef struct Cooperation
 	BlockNumber size;			/* of a chunk */
 	uint32		chunks;
 	bool		parallel;		/* other processes take from the same registration */
+	bool		refused;		/* there was no room for it */
 	bool		ended;			/* there is no chunk left for this process */
 	uint64		serial;			/* of the registration */
 	uint64		member;
