@@ -10,15 +10,22 @@
  * A chunk that nobody wants stays until its place is needed: the next query may want it. But its
  * usage counts are 0 (chunk_release), and what others need they find there.
  *
- * How much cooperation may have: at first what stock gives to a table that one scan reads, a quarter
- * of the pool; a chunk more whenever a scan finds one in the pool, or one leaves that is wanted; a
- * chunk less whenever others have taken the one that leaves; at most pg_pagecast.cooperation_share.
+ * How much cooperation may have: at first a quarter of the pool, as much as stock gives to a table
+ * that one scan reads; a chunk more whenever a scan finds one in the pool, or one leaves that is
+ * wanted; a chunk less whenever others have taken the one that leaves; at most
+ * pg_pagecast.cooperation_share.
+ *
+ * It grows only as far as there are cold pages (take_cold), so that the pages that others use stay:
+ * free buffers, and pages with a usage count of 1 or less that no scan wants. Counts sink by one in
+ * AGING_NS at most. So a page that is used once in this time stays for good, and one that is used no
+ * more goes after ten seconds. Dirty pages stay, too.
  *
  * Race: a buffer on the list is like any other, as steering.c says. Its usage count is set to 0
  * before, under the header's lock and only if nobody has pinned it, so that it is taken.
  *
  * All of this is guarded by the lock of cooperation.c. Cost: of a chunk that is read up to LOOKS
- * questions to the predictor, of one that leaves a look at the buffer table for each block.
+ * questions to the predictor, of one that leaves a look at the buffer table for each block, and
+ * while cooperation grows COLD_LOOKS looks at headers for each block.
  */
 #include "pg_pagecast.h"
 
@@ -28,6 +35,11 @@
 #define LOOKS 32
 /* The part of the pool that cooperation may have at first. */
 #define FIRST_SHARE 4
+/* So many chunks it has in any case. */
+#define LEAST_HELD 4
+/* Buffers looked at for one that is cold, and how soon their usage counts may sink again. */
+#define COLD_LOOKS 10
+#define AGING_NS UINT64CONST(2000000000)
 
 int			pagecast_cooperation_share = 90;
 
@@ -50,15 +62,13 @@ chunk_memory_format(void)
 	memory()->limit = NBuffers / FIRST_SHARE;
 }
 
-/* Whether the buffer holds the block and nobody uses it: then its usage count is 0 now. */
+/* Whether nobody uses the buffer, which still holds the block: then its usage count is 0 now. */
 static bool
-give_up(int buffer, const RelFileLocator *locator, BlockNumber block)
+give_up(int buffer, const BufferTag *tag)
 {
 	BufferDesc *header = GetBufferDescriptor(buffer);
 	uint32		state = LockBufHdr(header);
-	RelFileLocator found = tag_locator(&header->tag);
-	bool		unused = BUF_STATE_GET_REFCOUNT(state) == 0 && (state & BM_VALID) != 0 && header->tag.blockNum == block &&
-		tag_fork(&header->tag) == MAIN_FORKNUM && RelFileLocatorEquals(found, *locator);
+	bool		unused = BUF_STATE_GET_REFCOUNT(state) == 0 && (state & BM_VALID) != 0 && buffer_tags_equal(&header->tag, tag);
 
 	if (unused)
 		state &= ~BUF_USAGECOUNT_MASK;
@@ -75,13 +85,83 @@ give_up_chunk(const HeldChunk *chunk, bool at_once)
 
 	for (BlockNumber i = 0; i < chunk->count; i++)
 	{
-		int			buffer = buffer_of_block(&chunk->locator, MAIN_FORKNUM, chunk->first + i);
+		BufferTag	tag = tag_of_block(&chunk->locator, MAIN_FORKNUM, chunk->first + i);
+		int			buffer = buffer_of_tag(&tag);
 
 		if (buffer < 0)
 			continue;
 		found++;
-		if (give_up(buffer, &chunk->locator, chunk->first + i) && at_once)
+		if (give_up(buffer, &tag) && at_once)
 			StrategyFreeBuffer(GetBufferDescriptor(buffer));
+	}
+	return found;
+}
+
+/* Whether nobody has used the buffer's page of late, and no scan wants it. Its header is read without
+ * its lock: a hint. */
+static bool
+is_cold(const BufferDesc *header, uint32 state, uint64 now)
+{
+	RelFileLocator locator = tag_locator(&header->tag);
+
+	return BUF_STATE_GET_USAGECOUNT(state) <= 1 && header->freeNext == FREENEXT_NOT_IN_LIST &&
+		predictor_next_access(predictor, pagecast_relation_name(&locator), header->tag.blockNum, now) == UINT64_MAX;
+}
+
+/* Looks at a buffer, and has it taken first if it is cold. Whether it is free now. */
+static bool
+take_if_cold(int buffer, uint64 now)
+{
+	BufferDesc *header = GetBufferDescriptor(buffer);
+	uint32		state = pg_atomic_read_u32(&header->state);
+	BufferTag	tag = header->tag;
+
+	if ((state & BM_TAG_VALID) == 0)
+		return true;
+	if ((state & (BM_VALID | BM_LOCKED | BM_DIRTY)) != BM_VALID || BUF_STATE_GET_REFCOUNT(state) > 0)
+		return false;
+	if (is_cold(header, state, now) && give_up(buffer, &tag))
+	{
+		StrategyFreeBuffer(header);
+		return true;
+	}
+	if (memory()->ages && BUF_STATE_GET_USAGECOUNT(state) > 1)
+		pg_atomic_compare_exchange_u32(&header->state, &state, state - BUF_USAGECOUNT_ONE);
+	return false;
+}
+
+/* A new round through the pool, in which usage counts may sink or not. */
+static void
+begin_round(uint64 now)
+{
+	memory()->ages = now >= memory()->aged + AGING_NS;
+	if (memory()->ages)
+		memory()->aged = now;
+	memory()->round_found = 0;
+}
+
+/* Has buffers of others that are cold taken first; how many. */
+static BlockNumber
+take_cold(BlockNumber wanted)
+{
+	uint64		now = pagecast_now();
+	BlockNumber found = 0;
+
+	for (BlockNumber i = 0; i < wanted * COLD_LOOKS && found < wanted; i++)
+	{
+		if (memory()->hand == 0)
+		{
+			/* A whole round has found none: the next one finds some when counts have sunk. */
+			if (!memory()->ages && memory()->round_found == 0 && now < memory()->aged + AGING_NS)
+				break;
+			begin_round(now);
+		}
+		if (take_if_cold(memory()->hand, now))
+		{
+			found++;
+			memory()->round_found++;
+		}
+		memory()->hand = (memory()->hand + 1) % NBuffers;
 	}
 	return found;
 }
@@ -141,13 +221,30 @@ evict(ChunkLeft left)
 	uint64		wanted_in = 0;
 	HeldChunk  *chunk = wanted_last(&wanted_in);
 	HeldChunk	leaves = *chunk;
+	BlockNumber found;
 
 	forget(chunk);
-	if (give_up_chunk(&leaves, true) < leaves.count / 2)
+	found = give_up_chunk(&leaves, true);
+	if (found < leaves.count / 2)
 		memory()->limit = Max(memory()->limit, leaves.count) - leaves.count;
 	else if (wanted_in < UINT64_MAX)
 		grow(leaves.count);
+	if (found < leaves.count)
+		take_cold(leaves.count - found);
 	left(leaves.name, leaves.number);
+}
+
+/* Before a chunk of so many blocks comes into the pool: finds buffers for it. */
+static void
+make_place(BlockNumber blocks, ChunkLeft left)
+{
+	bool		may_grow = memory()->buffers + blocks <= Min(memory()->limit, most_buffers()) && memory()->held < MOST_HELD_CHUNKS;
+
+	if (may_grow && (take_cold(blocks) >= blocks / 2 || memory()->held < LEAST_HELD))
+		return;
+	do
+		evict(left);
+	while (memory()->held > 0 && memory()->buffers + blocks > most_buffers());
 }
 
 /* A scan is about to read a chunk, of which most is in the pool or not. What leaves for it is told
@@ -159,11 +256,11 @@ chunk_hold(const HeldChunk *chunk, bool resident, ChunkLeft left)
 
 	memory()->takes++;
 	if (resident)
-		grow(chunk->count);
+		grow(2 * chunk->count);
 	if (held == NULL)
 	{
-		while (memory()->held > 0 && (memory()->buffers + chunk->count > Min(memory()->limit, most_buffers()) || memory()->held == MOST_HELD_CHUNKS))
-			evict(left);
+		if (memory()->held > 0)
+			make_place(resident ? 0 : chunk->count, left);
 		held = &memory()->chunks[memory()->held++];
 		*held = *chunk;
 		memory()->buffers += chunk->count;

@@ -17,6 +17,14 @@
 /* Blocks looked up to tell how much of a chunk is in the pool. */
 #define LOOKS 8
 
+static bool
+is_in_pool(const RelFileLocator *locator, ForkNumber fork, BlockNumber block)
+{
+	BufferTag	tag = tag_of_block(locator, fork, block);
+
+	return buffer_of_tag(&tag) >= 0;
+}
+
 /* Before the first chunk of a scan. */
 void
 chunk_read_begin(ChunkReader *reader, Relation relation, ForkNumber fork)
@@ -33,7 +41,7 @@ chunk_read_ahead(ChunkReader *reader, BlockNumber first, BlockNumber count)
 
 	for (BlockNumber i = 0; i < count; i++)
 	{
-		bool		missing = buffer_of_block(&reader->locator, reader->prefetch.fork, first + i) < 0;
+		bool		missing = !is_in_pool(&reader->locator, reader->prefetch.fork, first + i);
 
 		if (missing)
 			run++;
@@ -63,6 +71,6 @@ chunk_resident(Relation relation, BlockNumber first, BlockNumber count)
 	BlockNumber found = 0;
 
 	for (BlockNumber i = 0; i < looks; i++)
-		found += buffer_of_block(&locator, MAIN_FORKNUM, first + (uint64) count * (2 * i + 1) / (2 * looks)) >= 0;
+		found += is_in_pool(&locator, MAIN_FORKNUM, first + (uint64) count * (2 * i + 1) / (2 * looks));
 	return looks == 0 ? 0 : (uint64) count * found / looks;
 }

@@ -98,6 +98,10 @@ typedef struct ChunkMemory
 	uint64		takes;
 	uint32		held;			/* of `chunks` */
 	uint32		looked;			/* at so many chunks for one that may leave */
+	uint32		hand;			/* the next buffer that is looked at for cold ones */
+	uint32		round_found;	/* cold ones since it was at 0 */
+	bool		ages;			/* usage counts sink in this round */
+	uint64		aged;			/* when they sank last */
 	HeldChunk	chunks[MOST_HELD_CHUNKS];
 } ChunkMemory;
 

@@ -75,24 +75,29 @@ bitmap_scan_descriptor(BitmapHeapScanState *node)
 	return node->ss.ss_currentScanDesc;
 }
 
-/* The number of the buffer that holds the block, or -1. Nobody keeps it there. */
-int
-buffer_of_block(const RelFileLocator *locator, ForkNumber fork, BlockNumber block)
+BufferTag
+tag_of_block(const RelFileLocator *locator, ForkNumber fork, BlockNumber block)
 {
 	BufferTag	tag;
-	uint32		hash;
-	LWLock	   *lock;
-	int			buffer;
 
 #if PG_VERSION_NUM < 160000
 	INIT_BUFFERTAG(tag, *locator, fork, block);
 #else
 	InitBufferTag(&tag, locator, fork, block);
 #endif
-	hash = BufTableHashCode(&tag);
-	lock = BufMappingPartitionLock(hash);
+	return tag;
+}
+
+/* The number of the buffer that holds the block, or -1. Nobody keeps it there. */
+int
+buffer_of_tag(BufferTag *tag)
+{
+	uint32		hash = BufTableHashCode(tag);
+	LWLock	   *lock = BufMappingPartitionLock(hash);
+	int			buffer;
+
 	LWLockAcquire(lock, LW_SHARED);
-	buffer = BufTableLookup(&tag, hash);
+	buffer = BufTableLookup(tag, hash);
 	LWLockRelease(lock);
 	return buffer;
 }

@@ -56,7 +56,14 @@ StaticAssertDecl(FREENEXT_NOT_IN_LIST == -2, "freelist of another kind");
  * BufTableHashCode(), BufTableLookup(), BufMappingPartitionLock(): which buffer holds a block, found
  * without reading it, as PrefetchBuffer() finds it.
  */
-extern int	buffer_of_block(const RelFileLocator *locator, ForkNumber fork, BlockNumber block);
+extern BufferTag tag_of_block(const RelFileLocator *locator, ForkNumber fork, BlockNumber block);
+extern int	buffer_of_tag(BufferTag *tag);
+
+#if PG_VERSION_NUM < 160000
+#define buffer_tags_equal(a, b) BUFFERTAGS_EQUAL(*(a), *(b))
+#else
+#define buffer_tags_equal(a, b) BufferTagsEqual(a, b)
+#endif
 
 /*
  * TableScanDescData.rs_rd: where the table's access method is looked up at each call. An observed
