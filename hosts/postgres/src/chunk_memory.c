@@ -8,17 +8,19 @@
  * So the hand of its clock, which ages the pages of others, moves no more than without us.
  *
  * A chunk that nobody wants stays until its place is needed: the next query may want it. But its
- * usage counts are 0 (chunk_release), and what others need they find there.
+ * usage counts are 0 (chunk_release), and what others need they find there. Of a chunk that leaves
+ * the pages stay that others use: their usage count is above 1, to which scans of ours do not raise
+ * it.
  *
  * How much cooperation may have: at first a quarter of the pool, as much as stock gives to a table
- * that one scan reads; a chunk more whenever a scan finds one in the pool, or one leaves that is
- * wanted; a chunk less whenever others have taken the one that leaves; at most
+ * that one scan reads; two chunks more whenever a scan finds one in the pool, one more when one
+ * leaves that is wanted; a chunk less whenever others have taken the one that leaves; at most
  * pg_pagecast.cooperation_share.
  *
  * It grows only as far as there are cold pages (take_cold), so that the pages that others use stay:
- * free buffers, and pages with a usage count of 1 or less that no scan wants. Counts sink by one in
- * AGING_NS at most. So a page that is used once in this time stays for good, and one that is used no
- * more goes after ten seconds. Dirty pages stay, too.
+ * free buffers, and clean pages with a usage count of 0 that no scan wants. Counts sink by one when
+ * that is asked for first, and then once in AGING_NS. So a page that is used as often stays for
+ * good.
  *
  * Race: a buffer on the list is like any other, as steering.c says. Its usage count is set to 0
  * before, under the header's lock and only if nobody has pinned it, so that it is taken.
@@ -35,11 +37,11 @@
 #define LOOKS 32
 /* The part of the pool that cooperation may have at first. */
 #define FIRST_SHARE 4
-/* So many chunks it has in any case. */
-#define LEAST_HELD 4
+/* And in any case, as stock's rings. */
+#define LEAST_SHARE 16
 /* Buffers looked at for one that is cold, and how soon their usage counts may sink again. */
 #define COLD_LOOKS 10
-#define AGING_NS UINT64CONST(2000000000)
+#define AGING_NS UINT64CONST(5000000000)
 
 int			pagecast_cooperation_share = 90;
 
@@ -62,13 +64,15 @@ chunk_memory_format(void)
 	memory()->limit = NBuffers / FIRST_SHARE;
 }
 
-/* Whether nobody uses the buffer, which still holds the block: then its usage count is 0 now. */
+/* Whether nobody uses the buffer, which still holds the block, but scans of ours: then its usage
+ * count is 0 now. */
 static bool
 give_up(int buffer, const BufferTag *tag)
 {
 	BufferDesc *header = GetBufferDescriptor(buffer);
 	uint32		state = LockBufHdr(header);
-	bool		unused = BUF_STATE_GET_REFCOUNT(state) == 0 && (state & BM_VALID) != 0 && buffer_tags_equal(&header->tag, tag);
+	bool		unused = BUF_STATE_GET_REFCOUNT(state) == 0 && (state & BM_VALID) != 0 && BUF_STATE_GET_USAGECOUNT(state) <= 1 &&
+		buffer_tags_equal(&header->tag, tag);
 
 	if (unused)
 		state &= ~BUF_USAGECOUNT_MASK;
@@ -76,25 +80,25 @@ give_up(int buffer, const BufferTag *tag)
 	return unused;
 }
 
-/* How many of the chunk's buffers are there; those that nobody uses are given up, and if `at_once`
- * they are taken first. */
+/* Gives up the chunk's buffers that others do not use, and if `at_once` they are taken first; how
+ * many. */
 static BlockNumber
 give_up_chunk(const HeldChunk *chunk, bool at_once)
 {
-	BlockNumber found = 0;
+	BlockNumber freed = 0;
 
 	for (BlockNumber i = 0; i < chunk->count; i++)
 	{
 		BufferTag	tag = tag_of_block(&chunk->locator, MAIN_FORKNUM, chunk->first + i);
 		int			buffer = buffer_of_tag(&tag);
 
-		if (buffer < 0)
+		if (buffer < 0 || !give_up(buffer, &tag))
 			continue;
-		found++;
-		if (give_up(buffer, &tag) && at_once)
+		freed++;
+		if (at_once)
 			StrategyFreeBuffer(GetBufferDescriptor(buffer));
 	}
-	return found;
+	return freed;
 }
 
 /* Whether nobody has used the buffer's page of late, and no scan wants it. Its header is read without
@@ -104,7 +108,7 @@ is_cold(const BufferDesc *header, uint32 state, uint64 now)
 {
 	RelFileLocator locator = tag_locator(&header->tag);
 
-	return BUF_STATE_GET_USAGECOUNT(state) <= 1 && header->freeNext == FREENEXT_NOT_IN_LIST &&
+	return BUF_STATE_GET_USAGECOUNT(state) == 0 && header->freeNext == FREENEXT_NOT_IN_LIST &&
 		predictor_next_access(predictor, pagecast_relation_name(&locator), header->tag.blockNum, now) == UINT64_MAX;
 }
 
@@ -125,7 +129,7 @@ take_if_cold(int buffer, uint64 now)
 		StrategyFreeBuffer(header);
 		return true;
 	}
-	if (memory()->ages && BUF_STATE_GET_USAGECOUNT(state) > 1)
+	if (memory()->ages && BUF_STATE_GET_USAGECOUNT(state) > 0)
 		pg_atomic_compare_exchange_u32(&header->state, &state, state - BUF_USAGECOUNT_ONE);
 	return false;
 }
@@ -214,37 +218,38 @@ grow(BlockNumber buffers)
 	memory()->limit = Min(memory()->limit + buffers, most_buffers());
 }
 
-/* A chunk leaves; `left` is told. */
-static void
+/* A chunk leaves; `left` is told. How many buffers are free for it. */
+static BlockNumber
 evict(ChunkLeft left)
 {
 	uint64		wanted_in = 0;
 	HeldChunk  *chunk = wanted_last(&wanted_in);
 	HeldChunk	leaves = *chunk;
-	BlockNumber found;
+	BlockNumber freed;
 
 	forget(chunk);
-	found = give_up_chunk(&leaves, true);
-	if (found < leaves.count / 2)
+	freed = give_up_chunk(&leaves, true);
+	if (freed < leaves.count / 2)
 		memory()->limit = Max(memory()->limit, leaves.count) - leaves.count;
 	else if (wanted_in < UINT64_MAX)
 		grow(leaves.count);
-	if (found < leaves.count)
-		take_cold(leaves.count - found);
 	left(leaves.name, leaves.number);
+	return freed;
 }
 
-/* Before a chunk of so many blocks comes into the pool: finds buffers for it. */
+/* Before a chunk of so many blocks comes into the pool: finds as many buffers for it, so that the
+ * clock's hand need not go and look for them. */
 static void
 make_place(BlockNumber blocks, ChunkLeft left)
 {
-	bool		may_grow = memory()->buffers + blocks <= Min(memory()->limit, most_buffers()) && memory()->held < MOST_HELD_CHUNKS;
+	BlockNumber free = 0;
 
-	if (may_grow && (take_cold(blocks) >= blocks / 2 || memory()->held < LEAST_HELD))
+	if (memory()->buffers + blocks <= memory()->limit && memory()->held < MOST_HELD_CHUNKS)
+		free = take_cold(blocks);
+	if (memory()->buffers < NBuffers / LEAST_SHARE)
 		return;
-	do
-		evict(left);
-	while (memory()->held > 0 && memory()->buffers + blocks > most_buffers());
+	while (memory()->held > 0 && (free < blocks || memory()->buffers + blocks > most_buffers() || memory()->held == MOST_HELD_CHUNKS))
+		free += evict(left);
 }
 
 /* A scan is about to read a chunk, of which most is in the pool or not. What leaves for it is told
@@ -259,8 +264,7 @@ chunk_hold(const HeldChunk *chunk, bool resident, ChunkLeft left)
 		grow(2 * chunk->count);
 	if (held == NULL)
 	{
-		if (memory()->held > 0)
-			make_place(resident ? 0 : chunk->count, left);
+		make_place(resident ? 0 : chunk->count, left);
 		held = &memory()->chunks[memory()->held++];
 		*held = *chunk;
 		memory()->buffers += chunk->count;

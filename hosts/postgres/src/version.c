@@ -194,7 +194,43 @@ next_directed_block(ReadStream *stream, void *directed_scan, void *unused)
 	directed->scan->rs_inited = true;
 	return directed->next < directed->end ? directed->next++ : InvalidBlockNumber;
 }
+
+/* A stream has the strategy with which it begins. */
+static void
+begin_stream(DirectedScan *directed)
+{
+	HeapScanDesc scan = directed->scan;
+	MemoryContext before = MemoryContextSwitchTo(GetMemoryChunkContext(scan));
+
+	if (scan->rs_read_stream != NULL)
+		read_stream_end(scan->rs_read_stream);
+	scan->rs_read_stream = read_stream_begin_relation(READ_STREAM_SEQUENTIAL, scan->rs_strategy, scan->rs_base.rs_rd,
+													  MAIN_FORKNUM, next_directed_block, directed, 0);
+	MemoryContextSwitchTo(before);
+}
 #endif
+
+/*
+ * Pages that are read with a strategy get a usage count of 1 at most, however many scans read them.
+ * So the clock's hand, which others move, takes them before pages that are used again and again;
+ * and of a chunk that leaves, those stay that others use. Of the strategy's ring nothing is wanted:
+ * it has room for as many buffers as are read with it, so it takes none back.
+ */
+static void
+renew_strategy(HeapScanDesc scan, BlockNumber blocks)
+{
+	/* Where the server puts its own. */
+	MemoryContext before = MemoryContextSwitchTo(GetMemoryChunkContext(scan));
+
+	if (scan->rs_strategy != NULL)
+		FreeAccessStrategy(scan->rs_strategy);
+#if PG_VERSION_NUM < 160000
+	scan->rs_strategy = GetAccessStrategy(BAS_BULKREAD);
+#else
+	scan->rs_strategy = GetAccessStrategyWithSize(BAS_BULKREAD, blocks * (BLCKSZ / 1024));
+#endif
+	MemoryContextSwitchTo(before);
+}
 
 /* Takes over a scan that has not begun. It has no block to read yet. */
 void
@@ -211,9 +247,8 @@ directed_scan_begin(DirectedScan *directed, HeapScanDesc scan)
 #else
 	directed->next = directed->end = 0;
 	directed->stock = scan->rs_read_stream;
-	directed->ours = read_stream_begin_relation(READ_STREAM_SEQUENTIAL, NULL, scan->rs_base.rs_rd, MAIN_FORKNUM,
-												next_directed_block, directed, 0);
-	scan->rs_read_stream = directed->ours;
+	scan->rs_read_stream = NULL;
+	begin_stream(directed);
 #endif
 }
 
@@ -222,11 +257,15 @@ void
 directed_scan_to(DirectedScan *directed, BlockNumber first, BlockNumber blocks)
 {
 #if PG_VERSION_NUM < 170000
+	renew_strategy(directed->scan, blocks);
 	heap_setscanlimits(&directed->scan->rs_base, first, blocks);
 #else
+	/* Before its strategy: what it has pinned is given back. */
+	read_stream_reset(directed->scan->rs_read_stream);
+	renew_strategy(directed->scan, blocks);
 	directed->next = first;
 	directed->end = first + blocks;
-	read_stream_reset(directed->ours);
+	begin_stream(directed);
 #endif
 }
 
@@ -238,11 +277,13 @@ directed_scan_end(DirectedScan *directed)
 	directed->scan->rs_base.rs_flags &= ~SO_ALLOW_SYNC;
 	heap_setscanlimits(&directed->scan->rs_base, 0, InvalidBlockNumber);
 	directed->scan->rs_base.rs_flags = directed->flags;
-	directed->scan->rs_strategy = directed->strategy;
 #if PG_VERSION_NUM >= 170000
+	read_stream_end(directed->scan->rs_read_stream);
 	directed->scan->rs_read_stream = directed->stock;
-	read_stream_end(directed->ours);
 #endif
+	if (directed->scan->rs_strategy != NULL)
+		FreeAccessStrategy(directed->scan->rs_strategy);
+	directed->scan->rs_strategy = directed->strategy;
 }
 
 /* Lists the blocks of a bitmap in their order. One that workers share lies in their common memory

@@ -267,7 +267,6 @@ typedef struct DirectedScan
 	ParallelTableScanDesc parallel;
 #else
 	ReadStream *stock;			/* in whose place ours is */
-	ReadStream *ours;
 	BlockNumber next,
 				end;
 #endif
