@@ -48,7 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", type=size, help="of the whole server with the kernel's cache for it; default twice the shared buffers")
     parser.add_argument("--bandwidth", type=size, default=size("200MiB"), help="reads a second from the device; default 200MiB")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a further setting of the server")
-    parser.add_argument("--quick", action="store_true", help="a minute: scale 0.1, one seed, 4 streams, a sixth of the queries")
+    parser.add_argument("--quick", action="store_true", help="a minute: scale 0.1 (cooperative: a pool of 32 MiB), one seed, 4 streams, a sixth of the queries")
     parser.add_argument("--json", type=Path, default=Path("target/bench/postgres.json"))
     parser.add_argument("--html", type=Path, default=Path("target/bench/postgres.html"))
     cooperative.add_arguments(parser, size, names)
@@ -58,6 +58,7 @@ def arguments() -> argparse.Namespace:
     alone = "cooperative" in given.workloads
     if given.quick:
         given.scale, given.seeds, given.streams, given.shared_buffers = 0.1, 1, [4], size("32MiB" if alone else "24MiB")
+        given.read_ahead, given.parallel, given.splits = [size("1MiB")], ["off"], []
     given.variants = given.variants or (["cooperative"] if alone else ["steering", "freelist"])
     given.streams = given.streams or ([1, 2, 4, 8, 16, 32] if alone else [8, 16])
     given.shared_buffers = given.shared_buffers or size("128MiB" if alone else "288MiB")
