@@ -30,16 +30,17 @@ def load(installation: Installation, folder: Path, table: int, pool: int) -> Non
     with Cluster(installation, _LOADING, folder=folder) as cluster:
         cluster.create("--wal-segsize=1").start()
         with cluster.connect() as session:
-            _make(session, "facts", table)
+            make_table(session, "facts", table)
             for number in range(_fillers(pool)):
-                _make(session, f"filler{number}", _FILLER)
+                make_table(session, f"filler{number}", _FILLER)
             # Nothing is left to be written by who reads the rows first.
             session.execute("vacuum (freeze, analyze)")
             session.execute("checkpoint")
     (folder / "loaded").touch()
 
 
-def _make(session, name: str, size: int) -> None:
+def make_table(session, name: str, size: int) -> None:
+    """A table of about so many bytes, whose answers do not depend on the order of rows."""
     session.execute(f"create table {name} (id int, code int, grp int, amount numeric(12,2), filler text); "
                     f"insert into {name} "
                     f"select i, (i * 7919::bigint) % 1000, i % 97, (i * 104729::bigint) % 1000000 / 100.0, rpad(md5(i::text), 80, 'x') "
