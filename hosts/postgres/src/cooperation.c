@@ -303,6 +303,18 @@ resident_chunks(const Cooperation *cooperation)
 	return resident;
 }
 
+/* Whether the whole relation seems to be in the pool, so that there is nothing to share. */
+bool
+cooperation_is_resident(const Cooperation *cooperation)
+{
+	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
+	{
+		if (!is_resident(cooperation, chunk))
+			return false;
+	}
+	return true;
+}
+
 /* Registers a scan of one process. Whether there was room. `had` is memory for a bit for each
  * chunk, 0 at first. */
 bool

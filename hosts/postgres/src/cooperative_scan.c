@@ -88,6 +88,15 @@ tell_predictor(CooperativeScan *scan, Registration *registration)
 	}
 }
 
+/* Whether a scan, prepared so far, reads as stock does: there is nothing to share, and a tuple costs
+ * no call of ours. A parallel one whose other processes cooperate joins them. */
+static bool
+rests(const CooperativeScan *scan, ParallelTableScanDesc parallel)
+{
+	return pagecast_cooperation != COOPERATION_FORCED && cooperation_is_resident(&scan->cooperation) &&
+		(parallel == NULL || parallel_scan_serial(parallel) == 0);
+}
+
 /*
  * At the first tuple of an execution, the scan's descriptor being there: whether the node reads
  * chunks from here on.
@@ -102,7 +111,9 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 		return false;
 	before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
 	cooperation_init(&scan->cooperation, node->ss.ss_currentRelation, heap->rs_nblocks);
-	if (heap->rs_base.rs_parallel != NULL)
+	if (rests(scan, heap->rs_base.rs_parallel))
+		scan->active = false;
+	else if (heap->rs_base.rs_parallel != NULL)
 		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel);
 	else
 	{

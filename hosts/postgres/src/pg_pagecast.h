@@ -358,6 +358,7 @@ typedef struct Cooperation
 extern Size cooperation_size(void);
 extern bool cooperation_start(void *memory, Size size, bool found);
 extern void cooperation_init(Cooperation *cooperation, Relation relation, BlockNumber blocks);
+extern bool cooperation_is_resident(const Cooperation *cooperation);
 extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
 extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
 extern bool cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);

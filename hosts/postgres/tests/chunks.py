@@ -145,3 +145,38 @@ class Chunks(ServerTest):
         """The view of chunks is for those who watch the server."""
         self.watcher.rows("select * from pg_pagecast_chunks")
         self.assertEqual("42501", self.refusal(self.session(user="anybody"), "select * from pg_pagecast_chunks").sqlstate)
+
+
+class ChunksInPool(ServerTest):
+    """A table of more than a quarter of the pool that is all in the pool."""
+
+    settings = {"shared_buffers": "24MB"}
+
+    @classmethod
+    def prepare(cls, session) -> None:
+        make_events(session)
+        session.execute("vacuum analyze events")
+
+    def test_nothing_to_share(self) -> None:
+        """Its scans read as stock's do, alone and in parallel, unless cooperation is forced; once a
+        part of it has gone they cooperate."""
+        session = self.session()
+
+        def taken() -> int:
+            before = int(session.value("select chunks from pg_pagecast_stats"))
+            session.execute("select sum(amount) from events")
+            return int(session.value("select chunks from pg_pagecast_stats")) - before
+
+        self.assertEqual("t", session.value("select pg_relation_size('events') > pg_size_bytes(current_setting('shared_buffers')) / 4"))
+        self.assertEqual(0, taken())
+        session.execute(_PARALLEL)
+        self.assertEqual(0, taken())
+        session.execute("set max_parallel_workers_per_gather = 0; set pg_pagecast.cooperation = forced")
+        self.assertGreater(taken(), 0)
+        session.execute("set pg_pagecast.cooperation = on")
+        self.assertEqual(0, taken())
+        # After a restart nothing of it is there.
+        self.cluster.stop()
+        self.cluster.start()
+        session = self.session()
+        self.assertGreater(taken(), 0)
