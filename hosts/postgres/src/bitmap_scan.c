@@ -218,7 +218,7 @@ bitmap_count(ObservedBitmap *observed, int64 found, int64 read)
 	observed->registration.hits += found;
 	observed->registration.reads += read;
 	if (read > 0)
-		make_room();
+		make_room(read);
 }
 
 /* A registered scan has all blocks up to the end behind it. */

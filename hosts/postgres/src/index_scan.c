@@ -357,7 +357,7 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 		{
 			observed->registration.reads++;
 			observed->pressed = PRESSED;
-			make_room();
+			make_room(read);
 		}
 	}
 	if (!changed || !calm_has_come(&observed->calm, watched) || !rest(observed))

@@ -430,7 +430,7 @@ extern void explain_install_hook(void);
 extern void explain_query_starts(EState *state);
 
 /* steering.c */
-extern void make_room(void);
+extern void make_room(int64 blocks);
 
 
 static inline void

@@ -155,12 +155,14 @@ fill_freelist(uint32 window)
 	}
 }
 
-/* After a read from disk: sees to it that the next victims are chosen. */
+/* After so many blocks were read from disk: sees to it that the next victims are chosen, as many as
+ * a read like that takes at once. The hand would pass all others before anybody looks again. */
 void
-make_room(void)
+make_room(int64 blocks)
 {
+	uint32		victims = Min(Max(blocks, pagecast_bulk), MOST_BULK);
 	/* In a pool of few buffers a window must not go round. */
-	uint32		window = Min(pagecast_samples * pagecast_bulk, Max(NBuffers / 8, Min(pagecast_samples, NBuffers)));
+	uint32		window = Min(pagecast_samples * victims, Max(NBuffers / 8, Min(pagecast_samples, NBuffers)));
 	uint64		start;
 
 	if (pagecast_mode == MODE_FREELIST)
