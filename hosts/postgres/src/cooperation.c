@@ -233,7 +233,7 @@ cooperation_init(Cooperation *cooperation, Relation relation, BlockNumber blocks
 	cooperation->chunks = (blocks - 1) / cooperation->size + 1;
 	for (shift = 0; ((BlockNumber) 1 << shift) < cooperation->size; shift++);
 	cooperation->number = (uint32) shift << PLACE_BITS;
-	cooperation->held = NO_CHUNK;
+	cooperation->held.number = cooperation->ahead.number = NO_CHUNK;
 }
 
 static inline BlockNumber
@@ -391,9 +391,9 @@ note_left(uint32 name, uint32 number)
 	cooperation_note(manager, name, number, false);
 }
 
-/* Under the lock: takes a chunk. */
+/* Under the lock: takes a chunk, unless there is none. */
 static bool
-take(Cooperation *cooperation, uint64 now)
+take(Cooperation *cooperation, uint64 now, TakenChunk *chunk)
 {
 	for (int tries = 0;; tries++)
 	{
@@ -414,8 +414,7 @@ take(Cooperation *cooperation, uint64 now)
 		}
 		held = chunk_of(cooperation, taken.chunk);
 		chunk_hold(&held, resident, note_left);
-		cooperation->held = taken.chunk;
-		cooperation->resident = resident;
+		*chunk = (TakenChunk) {.number = taken.chunk, .resident = resident};
 		if (resident)
 			slot_of(cooperation->member)->found++;
 		return true;
@@ -458,37 +457,54 @@ take_alone(Cooperation *cooperation)
 	{
 		if ((cooperation->had[chunk / 64] >> (chunk % 64) & 1) == 0)
 		{
-			cooperation->held = chunk;
+			cooperation->held = (TakenChunk) {.number = chunk};
 			return true;
 		}
 	}
 	return false;
 }
 
+/* Under the lock: the chunk that was taken ahead, or another. */
+static bool
+take_next(Cooperation *cooperation, uint64 now)
+{
+	if (cooperation->ahead.number == NO_CHUNK)
+		return take(cooperation, now, &cooperation->held);
+	cooperation->held = cooperation->ahead;
+	cooperation->ahead.number = NO_CHUNK;
+	return true;
+}
+
 /*
  * Puts down the chunk that the process has, if any, and takes the next one. False if there is none:
- * all have been read, or are being read by other processes of the plan.
+ * all have been read, or are being read by other processes of the plan. With `looks_ahead` it takes
+ * the one after that, too, so that it can be read ahead: else a device idles while a chunk is
+ * processed that does not lie in front of the next one.
  */
 bool
-cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks)
+cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first, BlockNumber *blocks)
 {
-	uint32		before = cooperation->held;
+	uint32		before = cooperation->held.number;
 	uint64		now = pagecast_now();
 	bool		unwanted = false;
 	bool		found = false;
 
-	cooperation->resident = false;
-	cooperation->held = NO_CHUNK;
+	cooperation->held.number = NO_CHUNK;
 	LWLockAcquire(state->lock, LW_EXCLUSIVE);
 	suspend_idle_sometimes(now);
 	if (before != NO_CHUNK)
 		unwanted = put_down(cooperation, before);
+	/* What was taken ahead went with the registration, and is registered anew. */
+	if (!is_registered(cooperation))
+		cooperation->ahead.number = NO_CHUNK;
 	if (resume(cooperation, now))
 	{
 		pg_atomic_write_u64(&slot_of(cooperation->member)->reached, now);
-		found = take(cooperation, now);
+		found = take_next(cooperation, now);
 		if (!found)
 			end_if_read(cooperation);
+		else if (looks_ahead)
+			take(cooperation, now, &cooperation->ahead);
 	}
 	else if (cooperation->had != NULL && !cooperation->ended)
 		found = take_alone(cooperation);
@@ -504,9 +520,22 @@ cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *bloc
 	if (!found)
 		return false;
 	if (cooperation->had != NULL)
-		cooperation->had[cooperation->held / 64] |= UINT64CONST(1) << (cooperation->held % 64);
-	*first = cooperation->held * cooperation->size;
-	*blocks = chunk_blocks(cooperation, cooperation->held);
+		cooperation->had[cooperation->held.number / 64] |= UINT64CONST(1) << (cooperation->held.number % 64);
+	*first = cooperation->held.number * cooperation->size;
+	*blocks = chunk_blocks(cooperation, cooperation->held.number);
+	return true;
+}
+
+/* The chunk that was taken ahead, if it has to be read. */
+bool
+cooperation_ahead(const Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks)
+{
+	uint32		number = cooperation->ahead.number;
+
+	if (number == NO_CHUNK || cooperation->ahead.resident)
+		return false;
+	*first = number * cooperation->size;
+	*blocks = chunk_blocks(cooperation, number);
 	return true;
 }
 
@@ -517,7 +546,7 @@ cooperation_reach(Cooperation *cooperation, bool readable)
 	if (readable)
 	{
 		LWLockAcquire(state->lock, LW_EXCLUSIVE);
-		cooperation_note(manager, cooperation->name, cooperation->number + cooperation->held, true);
+		cooperation_note(manager, cooperation->name, cooperation->number + cooperation->held.number, true);
 		LWLockRelease(state->lock);
 	}
 	/* Whoever has the slot by now is not harmed. */

@@ -125,6 +125,7 @@ cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *
 		scan->node = node;
 		scan->begin = scan->end = scan->next = scan->ahead = scan->counted = 0;
 		scan->window = FIRST_WINDOW;
+		scan->asked = InvalidBlockNumber;
 		directed_scan_begin(&scan->directed, heap);
 		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
 		registration->kind = SCAN_COOPERATIVE;
@@ -164,16 +165,23 @@ count_blocks(CooperativeScan *scan, Registration *registration)
 	registration->reads += blocks - found;
 }
 
-/* Asks for what the scan comes to after the next stretch. */
+/* Asks for what the scan comes to after the next stretch, and for the next chunk. */
 static void
 read_ahead(CooperativeScan *scan)
 {
 	BlockNumber to = Min(scan->next + STRETCH + scan->window, scan->end);
+	BlockNumber first,
+				blocks;
 
 	if (scan->ahead < to)
 		chunk_read_ahead(&scan->reader, scan->ahead, to - scan->ahead);
 	scan->ahead = Max(scan->ahead, to);
 	scan->window = Min(scan->window * 2, scan->cooperation.size);
+	if (scan->ahead == scan->end && cooperation_ahead(&scan->cooperation, &first, &blocks) && scan->asked != first)
+	{
+		chunk_read_ahead(&scan->reader, first, blocks);
+		scan->asked = first;
+	}
 }
 
 /* Has the scan read on, after a stretch. False if there is nothing left to read. */
@@ -186,10 +194,11 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 	if (scan->next == scan->end)
 	{
 		BlockNumber size;
-
+		/* A query with LIMIT does not get there. */
+		bool		looks_ahead = scan->window == scan->cooperation.size;
 		bool		known = scan->end == 0 || registration_complete(registration, scan->begin / scan->cooperation.size);
 
-		if (!cooperation_next(&scan->cooperation, &scan->begin, &size))
+		if (!cooperation_next(&scan->cooperation, looks_ahead, &scan->begin, &size))
 		{
 			if (registration->scan != NO_SCAN)
 				registration_end(registration);
@@ -198,10 +207,12 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 		/* It had not moved, and was suspended. */
 		if (!known)
 			tell_predictor(scan, registration);
-		chunk_count(size, scan->cooperation.resident);
+		chunk_count(size, scan->cooperation.held.resident);
 		scan->end = scan->begin + size;
-		scan->next = scan->ahead = scan->counted = scan->begin;
-		scan->readable = scan->cooperation.resident;
+		scan->next = scan->counted = scan->begin;
+		scan->ahead = scan->asked == scan->begin ? scan->end : scan->begin;
+		scan->asked = InvalidBlockNumber;
+		scan->readable = scan->cooperation.held.resident;
 	}
 	else
 	{

@@ -336,6 +336,13 @@ extern void observe_sequential_scan(SeqScanState *node);
 /* cooperation.c */
 #define NO_CHUNK UINT32_MAX
 
+/* A chunk that a process was handed. */
+typedef struct TakenChunk
+{
+	uint32		number;			/* from the scan's first; NO_CHUNK: none */
+	bool		resident;		/* it was in the pool then */
+} TakenChunk;
+
 /* A scan's part in the cooperation, in one process. */
 typedef struct Cooperation
 {
@@ -351,8 +358,8 @@ typedef struct Cooperation
 	uint64		serial;			/* of the registration */
 	uint64		member;
 	uint64	   *had;			/* one process: the chunks that were handed out, a bit each */
-	uint32		held;			/* the chunk that is read now */
-	bool		resident;		/* most of it is in the pool */
+	TakenChunk	held;			/* that is read now */
+	TakenChunk	ahead;			/* that is read next, if it is known */
 } Cooperation;
 
 extern Size cooperation_size(void);
@@ -361,7 +368,8 @@ extern void cooperation_init(Cooperation *cooperation, Relation relation, BlockN
 extern bool cooperation_is_resident(const Cooperation *cooperation);
 extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
 extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
-extern bool cooperation_next(Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);
+extern bool cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first, BlockNumber *blocks);
+extern bool cooperation_ahead(const Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);
 extern void cooperation_reach(Cooperation *cooperation, bool readable);
 extern bool cooperation_had(const Cooperation *cooperation, uint32 chunk);
 extern void cooperation_end(Cooperation *cooperation);
@@ -403,7 +411,8 @@ typedef struct CooperativeScan
 				next,			/* the block that has not been handed to the scan */
 				ahead,			/* that the kernel has not been asked for */
 				counted,		/* that is not in the counts of the table */
-				window;			/* blocks that are asked for at once */
+				window,			/* blocks that are asked for at once */
+				asked;			/* where the next chunk begins, if the kernel was asked for it */
 } CooperativeScan;
 
 extern void cooperative_scan_permit(QueryDesc *query);
