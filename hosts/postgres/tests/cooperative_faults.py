@@ -186,7 +186,7 @@ class CooperativeSmallRegistry(_Left, faults.FullRegistry):
         session, other = self.session(), self.session()
         rows = int(other.value("select count(*) from events"))
         session.execute(f"{_NO_INDEX}; begin")
-        seen = [0] * 150
+        seen = [0] * 220
         for number in range(len(seen)):
             session.execute(f"declare c{number} no scroll cursor for select id from events")
             seen[number] += self.moved(session, f"move 5000 in c{number}")
