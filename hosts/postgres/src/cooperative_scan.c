@@ -88,8 +88,8 @@ tell_predictor(CooperativeScan *scan, Registration *registration)
 	}
 }
 
-/* Whether a scan, prepared so far, reads as stock does: there is nothing to share, and a tuple costs
- * no call of ours. A parallel one whose other processes cooperate joins them. */
+/* Whether a scan, prepared so far, reads as stock does: there is nothing to share, and a tuple
+ * costs no call of ours. A parallel one whose other processes cooperate joins them. */
 static bool
 rests(const CooperativeScan *scan, ParallelTableScanDesc parallel)
 {
