@@ -341,7 +341,7 @@ fn a_late_stroke_is_lost() {
     worker.join().unwrap();
     let view = predictor.scan(second).unwrap();
     assert_eq!((view.position, view.pace), (0, 1.0));
-    assert_eq!(predictor.next_access(Question::new(PageId::new(TABLE, 0), 100)), Some(4));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(TABLE, 0), 0)), Some(4));
     predictor.complete(second, 3, 30);
     assert_eq!(predictor.scan(second).unwrap().pace, 30.0, "measuring goes on in the slot");
 }
