@@ -13,6 +13,8 @@
 //!   usage counts tell. Plain `core`.
 //! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter
 //!   between the traits needs a mutex and with it feature `std`.
+//! * [`tuples`]: which items of an evicted page are kept, who of them gives way, and what share of
+//!   the pool they have. Feature `alloc`.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,6 +35,8 @@ pub mod predictor;
 pub mod random;
 pub mod steering;
 pub mod sync;
+#[cfg(feature = "alloc")]
+pub mod tuples;
 mod words;
 
 pub use id::{FrameId, PageId, RelationId, ScanId, Tick};

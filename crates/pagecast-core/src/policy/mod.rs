@@ -49,6 +49,7 @@ pub use coarse_clock::CoarseClock;
 pub use flash::{Cfdc, Cflru};
 pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
 pub use hit_queue::{Batching, Due, HitQueue, LockCounts, Metadata};
+pub(crate) use page_index::PageIndex;
 pub use parameters::PolicyError;
 pub use pbm_pq::{PbmPq, PqOptions, PqVersion};
 pub use predictive::Predictive;

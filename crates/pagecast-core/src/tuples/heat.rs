@@ -1,0 +1,156 @@
+//! Who leaves the tuple buffer: the mini-page that was hit least often for its bytes.
+//!
+//! Hits fade: each [`Ages`] step halves those before it. A step is a number of mini-pages made, so
+//! that no hit has to count anything shared.
+//!
+//! Cost: a hit is one load, and a store as long as the counter is below its maximum or an age
+//! behind. Concurrency: no lock, Relaxed: a race loses a hit.
+
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Mini-pages that a victim is chosen from.
+pub const SAMPLED: usize = 16;
+/// As many mini-pages are made in an age as there are, times this.
+pub(super) const AGE: u32 = 4;
+/// A hit, in the counter's unit; what is left of it after some ages is still told apart.
+const HIT: u32 = 1 << 8;
+/// More hits write nothing.
+const MOST_HITS: u32 = 1 << 16;
+
+/// The hits of one mini-page, in the word of its head.
+///
+/// ```
+/// use pagecast_core::sync::atomic::AtomicU64;
+/// use pagecast_core::tuples::Heat;
+///
+/// let word = AtomicU64::new(0);
+/// let heat = Heat::new(&word);
+/// heat.begin(2, 10);
+/// heat.hit(10);
+/// assert_eq!([10, 11, 12].map(|age| heat.hits(age)), [3.0, 1.5, 0.75]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Heat<'a>(&'a AtomicU64);
+
+impl<'a> Heat<'a> {
+    /// The hits in `word`.
+    #[inline]
+    pub fn new(word: &'a AtomicU64) -> Self {
+        Self(word)
+    }
+
+    /// A new mini-page, whose items had `visits` visits in their page.
+    pub fn begin(self, visits: u32, age: u32) {
+        self.0.store(pack(visits.min(MOST_HITS / HIT) * HIT, age), Relaxed);
+    }
+
+    /// A request found its item in the mini-page.
+    #[inline]
+    pub fn hit(self, age: u32) {
+        let word = self.0.load(Relaxed);
+        let count = faded(word, age);
+        if count < MOST_HITS {
+            self.0.store(pack(count + HIT, age), Relaxed);
+        }
+    }
+
+    /// The hits that are left at `age`.
+    #[inline]
+    pub fn hits(self, age: u32) -> f32 {
+        faded(self.0.load(Relaxed), age) as f32 / HIT as f32
+    }
+}
+
+const fn pack(count: u32, age: u32) -> u64 {
+    (count as u64) << 32 | age as u64
+}
+
+#[inline]
+fn faded(word: u64, age: u32) -> u32 {
+    let (count, since) = ((word >> 32) as u32, word as u32);
+    count.checked_shr(age.wrapping_sub(since)).unwrap_or(0)
+}
+
+/// The age of the tuple buffer.
+#[derive(Debug, Default)]
+pub struct Ages {
+    age: AtomicU32,
+    made: AtomicU32,
+}
+
+impl Ages {
+    /// The present age.
+    #[inline]
+    pub fn now(&self) -> u32 {
+        self.age.load(Relaxed)
+    }
+
+    /// A mini-page was made, one of `mini_pages`.
+    pub fn made(&self, mini_pages: u32) {
+        if self.made.fetch_add(1, Relaxed) >= mini_pages.saturating_mul(AGE) {
+            self.made.store(0, Relaxed);
+            self.age.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// A mini-page that may leave.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Candidate {
+    /// What is left of its hits ([`Heat::hits`]).
+    pub hits: f32,
+    /// The bytes that it takes.
+    pub bytes: u32,
+}
+
+impl Candidate {
+    /// Whether it is worth less than `other`, byte for byte.
+    #[inline]
+    pub fn is_colder_than(&self, other: &Self) -> bool {
+        self.hits * (other.bytes as f32) < other.hits * self.bytes as f32
+    }
+}
+
+/// Which of the `sampled` leaves: the coldest, of equals the first. None if there is none.
+pub fn coldest(sampled: impl IntoIterator<Item = Candidate>) -> Option<usize> {
+    let mut coldest: Option<(usize, Candidate)> = None;
+    for (at, candidate) in sampled.into_iter().enumerate() {
+        if coldest.is_none_or(|(_, least)| candidate.is_colder_than(&least)) {
+            coldest = Some((at, candidate));
+        }
+    }
+    coldest.map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_coldest_byte_for_byte_leaves() {
+        let of = |hits, bytes| Candidate { hits, bytes };
+        assert_eq!(coldest([of(4.0, 400), of(3.0, 200), of(1.0, 100), of(2.0, 500)]), Some(3));
+        assert_eq!(coldest([of(1.0, 100), of(2.0, 200)]), Some(0), "of equals the first");
+        assert_eq!(coldest([]), None);
+    }
+
+    #[test]
+    fn hits_stop_at_their_maximum_and_fade_to_nothing() {
+        let word = AtomicU64::new(0);
+        let heat = Heat::new(&word);
+        heat.begin(1, u32::MAX);
+        (0..1000).for_each(|_| heat.hit(u32::MAX));
+        let full = word.load(Relaxed);
+        heat.hit(u32::MAX);
+        assert_eq!(word.load(Relaxed), full, "at its maximum a hit writes nothing");
+        assert_eq!(heat.hits(0), 128.0, "ages wrap around");
+        assert_eq!(heat.hits(100), 0.0);
+    }
+
+    #[test]
+    fn an_age_passes_with_the_mini_pages_made() {
+        let ages = Ages::default();
+        (0..=40).for_each(|_| ages.made(10));
+        assert_eq!(ages.now(), 1);
+    }
+}
