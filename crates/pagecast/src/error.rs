@@ -216,6 +216,30 @@ pub enum PoolError {
         /// The most it can get.
         maximum: u64,
     },
+    /// The items of the relation's pages are known already; a relation has one layout.
+    #[error("{}: has a layout of items already; use the handle that was made with it", path.display())]
+    LayoutKnown {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The relation is open in another pool.
+    #[error("{}: is open in another pool; open it in this one", path.display())]
+    OtherPool {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An item cannot be changed to another length, or is not in its page.
+    #[error("{}: page {block} has no item {item} of {len} bytes; change the whole page with `pin_mut`", path.display())]
+    NoItem {
+        /// The file.
+        path: PathBuf,
+        /// The page.
+        block: u32,
+        /// The item.
+        item: u32,
+        /// The bytes that it was to have.
+        len: usize,
+    },
     /// No more relations can be kept.
     #[error("{}: cannot be kept: {most} relations are kept already; give one of them up", path.display())]
     TooManyKept {

@@ -79,6 +79,12 @@ impl FrameMemory {
         self.frames
     }
 
+    /// Bytes of a page.
+    pub(crate) fn page_size(&self) -> u32 {
+        // It was a `u32`.
+        self.page_size as u32
+    }
+
     /// Gives a frame's memory back to the system; when it is touched next it reads as zero.
     pub(crate) fn give_back(&self, owned: &mut Owned) {
         // A kernel that tidies up would make a large page out of what is left around the gap, and
@@ -139,6 +145,21 @@ impl FrameMemory {
             chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
         racing_bytes(from.wrapping_add(head.len() + words), tail);
+    }
+
+    /// Eight bytes of a frame that somebody may be writing to, as
+    /// [`copy_unpinned`](Self::copy_unpinned) copies them, as a little-endian number. `at` is a
+    /// multiple of 8; outside the frame there are zeros.
+    #[inline]
+    pub(crate) fn word_unpinned(&self, frame: u32, at: usize) -> u64 {
+        if at > self.page_size - WORD {
+            return 0;
+        }
+        let word = self.page(frame).as_ptr().wrapping_add(at).cast::<u64>();
+        assert!(word.is_aligned(), "a word within a frame begins at a multiple of 8");
+        // SAFETY: aligned, and within the mapping, which lives as long as `self`. Another thread
+        // may be writing here: see `racing_bytes`.
+        u64::from_le(unsafe { AtomicU64::from_ptr(word) }.load(Relaxed))
     }
 
     /// The page that somebody has alone.

@@ -18,6 +18,7 @@
 //! | `blocking` | a future awaited by a thread |
 //! | [`storage`] | where pages come from: local files, io_uring (unsafe), declared speed, memory, faults |
 //! | `token` | who has a frame |
+//! | `layout` | where a page keeps its items |
 //! | `cooperation` | unordered scans: who waits, and whose turn it is to load |
 //! | `frame_memory` | the frames' bytes; unsafe |
 //! | `cache` | frames, page table, loads, eviction: the protocol, with its invariants |
@@ -29,6 +30,7 @@
 //! | `pin`, `pin_mut` | a page in the caller's hands |
 //! | `engine` | requests, reads, pages ahead, and how the memory is divided |
 //! | `relation` | an open file in the caller's hands |
+//! | `tuples` | a relation whose items are read one at a time |
 //! | `scan`, `unordered`, `session` | what a caller keeps while it reads |
 //! | `pool` | what users call: [`Pool`], with resize, writes, snapshot and [`warm`] restart |
 //! | [`metrics`] | a snapshot as Prometheus text |
@@ -42,6 +44,7 @@ mod error;
 #[allow(unsafe_code)]
 mod frame_memory;
 mod io;
+mod layout;
 mod machine_memory;
 pub mod metrics;
 mod options;
@@ -61,13 +64,15 @@ mod stats;
 pub mod storage;
 mod sync;
 mod token;
+mod tuples;
 mod unordered;
 mod write;
 
-pub use cache::FrameCounts;
+pub use cache::{FrameCounts, TupleStats};
 pub use engine::{MemoryUse, ReadResult, ReadStats};
 pub use error::{PoolError, UnorderedError};
-pub use options::{PoolOptions, PrefetchOptions, Recorder};
+pub use layout::{FixedRows, Slotted, TupleLayout};
+pub use options::{PoolOptions, PrefetchOptions, Recorder, TupleOptions};
 pub use pagecast_core::cooperation::{CooperationConfig, MemberView, Refusal, Stroke, StrokeFault, Unit};
 pub use pagecast_core::policy::{Batching, PolicySpec};
 pub use pagecast_core::predictor::PredictorConfig;
@@ -80,6 +85,7 @@ pub use scan::Scan;
 pub use seal::{Format, Lsn, SEAL_BYTES};
 pub use session::Session;
 pub use stats::PoolStats;
+pub use tuples::{TupleId, Tuples};
 pub use unordered::{Lease, UnorderedScan, UnorderedSpec};
 pub use write::{DoubleWriteOptions, Log, WriteOptions, WriterOptions, Written};
 

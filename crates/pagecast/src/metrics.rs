@@ -36,7 +36,7 @@ impl Snapshot {
     }
 
     /// The pool's numbers: name, kind, meaning, value.
-    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 38] {
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 40] {
         use Kind::{Counter, Gauge};
         let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
         [
@@ -55,6 +55,7 @@ impl Snapshot {
             ("prefetch_useful_total", Counter, "Pages of those that were there in time.", stats.prefetch_useful),
             ("prefetch_late_total", Counter, "Pages of those that were still on their way.", stats.prefetch_late),
             ("prefetch_wasted_total", Counter, "Pages of those that nobody asked for.", stats.prefetch_wasted),
+            ("tuple_hits_total", Counter, "Requests for an item that its page was not needed for.", stats.tuple_hits),
             ("strokes_total", Counter, "Strokes that unordered scans were handed.", stats.strokes),
             ("strokes_shared_total", Counter, "Strokes that another scan had brought.", stats.strokes_shared),
             ("strokes_incomplete_total", Counter, "Strokes of which pages were missing.", stats.strokes_incomplete),
@@ -70,6 +71,7 @@ impl Snapshot {
             ("frames_resident", Gauge, "Frames that hold a page.", frames.resident.into()),
             ("frames_pinned", Gauge, "Frames that are pinned.", frames.pinned.into()),
             ("frames_unwritten", Gauge, "Frames that differ from storage.", frames.unwritten.into()),
+            ("frames_slabs", Gauge, "Frames that hold items without their pages.", frames.slabs.into()),
             ("frames_free", Gauge, "Frames that wait for a page.", frames.free.into()),
             ("frames_retired", Gauge, "Frames that only a larger pool would use.", frames.retired.into()),
             ("loads_in_flight", Gauge, "Loads on their way.", frames.loading.into()),

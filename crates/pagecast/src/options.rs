@@ -65,6 +65,9 @@ pub struct PoolOptions {
     /// [`Pool::snapshot`](crate::Pool::snapshot). Costs each hit a second look at its relation and
     /// an addition, and 2 KiB per open file. Default: no.
     pub count_relations: bool,
+    /// Whether hot items go on when their page is evicted, for relations whose items are known
+    /// ([`Pool::tuples`](crate::Pool::tuples)). Default: no.
+    pub tuples: Option<TupleOptions>,
     /// The log that must be durable before a page is written. Default: none, so that pages may be
     /// written at any time.
     pub log: Option<Arc<dyn Log>>,
@@ -72,6 +75,40 @@ pub struct PoolOptions {
     pub double_write: Option<DoubleWriteOptions>,
     /// How the background writer works.
     pub writer: WriterOptions,
+}
+
+/// How items go on without their pages.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct TupleOptions {
+    /// The part of the frames that may hold items instead of pages, from 0 to 1. 64 frames hold
+    /// pages in any case, of a pool with fewer than 128 half. Default: 0.97.
+    pub max_share: f64,
+    /// Whether the pool finds out how much of that serves it best. If not, it is all of it.
+    /// Default: yes.
+    pub learn: bool,
+}
+
+impl TupleOptions {
+    /// Sets [`max_share`](Self::max_share).
+    #[must_use]
+    pub fn max_share(mut self, max_share: f64) -> Self {
+        self.max_share = max_share;
+        self
+    }
+
+    /// Sets [`learn`](Self::learn).
+    #[must_use]
+    pub fn learn(mut self, learn: bool) -> Self {
+        self.learn = learn;
+        self
+    }
+}
+
+impl Default for TupleOptions {
+    fn default() -> Self {
+        Self { max_share: 0.97, learn: true }
+    }
 }
 
 /// How pages are brought before they are asked for.
@@ -125,6 +162,7 @@ impl Default for PoolOptions {
             prefetch: PrefetchOptions::default(),
             recorder: None,
             count_relations: false,
+            tuples: None,
             log: None,
             double_write: None,
             writer: WriterOptions::default(),
@@ -218,6 +256,13 @@ impl PoolOptions {
         self
     }
 
+    /// Sets [`tuples`](Self::tuples).
+    #[must_use]
+    pub fn tuples(mut self, tuples: impl Into<Option<TupleOptions>>) -> Self {
+        self.tuples = tuples.into();
+        self
+    }
+
     /// Sets [`log`](Self::log).
     #[must_use]
     pub fn log(mut self, log: Arc<dyn Log>) -> Self {
@@ -253,6 +298,7 @@ impl fmt::Debug for PoolOptions {
             .field("predictor", &self.predictor)
             .field("cooperation", &self.cooperation)
             .field("prefetch", &self.prefetch)
+            .field("tuples", &self.tuples)
             .field("double_write", &self.double_write)
             .field("writer", &self.writer)
             .finish_non_exhaustive()

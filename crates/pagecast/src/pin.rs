@@ -24,6 +24,11 @@ impl<'a> Pin<'a> {
         Self { cache, held: Some(held) }
     }
 
+    /// The frame that the page is in.
+    pub(crate) fn frame(&self) -> Option<u32> {
+        self.held.as_ref().map(Held::index)
+    }
+
     /// The log record of the page's last change; see [`PinMut::lsn`](crate::PinMut::lsn).
     pub fn lsn(&self) -> Lsn {
         self.held.as_ref().map_or(Lsn::NONE, |held| Lsn(self.cache.lsn(held)))

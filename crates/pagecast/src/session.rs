@@ -8,11 +8,13 @@ use std::sync::Arc;
 use pagecast_core::ScanId;
 
 use crate::blocking::block_on;
-use crate::cache::SessionState;
+use crate::cache::{Anyone, SessionState};
 use crate::engine::{self, Engine, ReadResult};
 
 use crate::relation::Relation;
+use crate::seal::Lsn;
 use crate::stats::PoolStats;
+use crate::tuples::{TupleId, Tuples};
 use crate::{Pin, PoolError};
 
 /// A thread's or client's own way to a pool: the same requests as the pool's, with hits noted in a
@@ -50,11 +52,13 @@ use crate::{Pin, PoolError};
 pub struct Session<'pool> {
     engine: &'pool Arc<Engine>,
     state: SessionState,
+    /// The item that was read last, for who looks at it in place.
+    item: Vec<u8>,
 }
 
 impl<'pool> Session<'pool> {
     pub(crate) fn new(engine: &'pool Arc<Engine>) -> Self {
-        Self { engine, state: SessionState::enter(&engine.cache) }
+        Self { engine, state: SessionState::enter(&engine.cache), item: Vec::new() }
     }
 
     /// The session's queue and counts, for a relation of its pool.
@@ -167,6 +171,74 @@ impl<'pool> Session<'pool> {
     ) -> Option<usize> {
         let state = self.state_for(relation)?;
         relation.engine.copy_unpinned(state, &relation.file, (block, offset), into, scan)
+    }
+
+    /// Copies an item into `into`, as much of it as there is room for, and says how long it is.
+    /// `None` if its page has no such item.
+    ///
+    /// # Errors
+    ///
+    /// As [`Relation::pin`](crate::Relation::pin).
+    #[inline]
+    pub fn read_tuple(&mut self, tuples: &Tuples, id: TupleId, into: &mut [u8]) -> Result<Option<usize>, PoolError> {
+        match self.state_for(&tuples.relation) {
+            Some(state) => tuples.read_as(state, id, into),
+            None => tuples.read(id, into),
+        }
+    }
+
+    /// Copies an item, whatever its length, and hands it to `work`. `None` if its page has no such
+    /// item. The page may change meanwhile; what `work` sees does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Relation::pin`](crate::Relation::pin).
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolError, PoolOptions, Slotted, TupleId};
+    /// # let mut page = vec![0u8; 65_536];
+    /// # page[..6].copy_from_slice(&[1, 0, 16, 0, 5, 0]);
+    /// # page[16..21].copy_from_slice(b"hello");
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", page);
+    /// # let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(Device::new(files, None)))?;
+    /// let slots = pool.tuples(&pool.open("table".as_ref())?, Slotted { header: 0 })?;
+    /// let mut session = pool.session();
+    /// let length = session.with_tuple(&slots, TupleId { block: 0, item: 0 }, |bytes| bytes.len())?;
+    /// assert_eq!(length, Some(5));
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    #[inline]
+    pub fn with_tuple<R>(
+        &mut self,
+        tuples: &Tuples,
+        id: TupleId,
+        work: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        let mut item = std::mem::take(&mut self.item);
+        let found = match self.state_for(&tuples.relation) {
+            Some(state) => tuples.read_as(state, id, &mut item),
+            None => tuples.read_as(&mut Anyone, id, &mut item),
+        };
+        let result = found.map(|found| found.map(|len| work(&item[..len])));
+        self.item = item;
+        result
+    }
+
+    /// Changes an item to other bytes of the same length; see [`Tuples::update`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Tuples::update`].
+    pub fn update_tuple(
+        &mut self,
+        tuples: &Tuples,
+        id: TupleId,
+        bytes: &[u8],
+        logged: impl FnOnce() -> Lsn,
+    ) -> Result<(), PoolError> {
+        tuples.update(id, bytes, logged)
     }
 
     /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by

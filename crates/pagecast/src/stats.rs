@@ -44,6 +44,9 @@ pub struct PoolStats {
     /// Pages of those that left, whose scan ended or whose read failed before anybody asked for
     /// them.
     pub prefetch_wasted: u64,
+    /// Requests for an item that were answered without its page; they are none of the requests for
+    /// a page.
+    pub tuple_hits: u64,
     /// Strokes that unordered scans were handed, those that came back and were handed out again
     /// counted again.
     pub strokes: u64,
@@ -91,6 +94,7 @@ impl PoolStats {
             prefetch_useful: sum(Counter::PrefetchUseful),
             prefetch_late: sum(Counter::PrefetchLate),
             prefetch_wasted: sum(Counter::PrefetchWasted),
+            tuple_hits: sum(Counter::TupleHits),
             ..Self::default()
         }
     }
@@ -114,9 +118,10 @@ pub(crate) enum Counter {
     PrefetchUseful,
     PrefetchLate,
     PrefetchWasted,
+    TupleHits,
 }
 
-const COUNTERS: usize = Counter::PrefetchWasted as usize + 1;
+const COUNTERS: usize = Counter::TupleHits as usize + 1;
 /// Sets of counts, and queues of hits, that callers without a session share.
 pub(crate) const STRIPES: u32 = 16;
 

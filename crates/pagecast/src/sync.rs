@@ -117,6 +117,13 @@ pub(crate) mod mistake {
     /// Closing first looks which pages are dirty, and then keeps more from becoming so.
     pub(crate) const CLOSED_LATE: u8 = 23;
 
+    /// Items are published although their page was loaded since.
+    pub(crate) const STALE_PUBLICATION: u8 = 30;
+    /// A read of an item does not look again whether its slab changed.
+    pub(crate) const NO_ITEM_VALIDATION: u8 = 31;
+    /// A page comes, and its items stay in the tuple buffer.
+    pub(crate) const ITEMS_KEPT: u8 = 32;
+
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 
     #[cfg(test)]
@@ -127,6 +134,13 @@ pub(crate) mod mistake {
     pub(crate) fn made(mistake: u8) -> bool {
         ACTIVE.load(Relaxed) == mistake
     }
+}
+
+/// A step at which the explorer may let another thread run; nothing in any other build.
+#[inline]
+pub(crate) fn step() {
+    #[cfg(pagecast_shuttle)]
+    atomic::AtomicU32::new(0).load(atomic::Ordering::SeqCst);
 }
 
 /// Runs a statement unless the exploration has made this mistake.

@@ -71,7 +71,7 @@ impl Cache {
         (ahead, waiter)
     }
 
-    fn is_there(&self, page: PageId, shard: &InFlight) -> bool {
+    pub(super) fn is_there(&self, page: PageId, shard: &InFlight) -> bool {
         shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
     }
 
@@ -103,6 +103,7 @@ impl Cache {
         }
         entering(&load);
         shard.insert(page, load.clone());
+        self.note_load(page);
         drop(shard);
         Ahead::Started(Loading::new(self.clone(), load))
     }

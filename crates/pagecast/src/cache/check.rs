@@ -21,6 +21,8 @@ pub struct FrameCounts {
     /// Frames that differ from storage: dirty, being written, or in the hands of somebody who may
     /// change them.
     pub unwritten: u32,
+    /// Frames that hold items of pages without the pages ([`TupleOptions`](crate::TupleOptions)).
+    pub slabs: u32,
     /// Frames in use that hold nothing and wait for a page.
     pub free: u32,
     /// Frames beyond the size that a larger pool would use. They take address space, no memory.
@@ -38,7 +40,8 @@ impl Cache {
     pub(crate) fn survey(&self, mut resident: impl FnMut(PageId, u32, u64)) -> FrameCounts {
         let [free, retired] = self.free.idle();
         let (in_use, loading, ahead) = (self.frames(), self.loads.load(Relaxed), self.ahead());
-        let mut counts = FrameCounts { in_use, free, retired, loading, ahead, ..FrameCounts::default() };
+        let slabs = self.slabs();
+        let mut counts = FrameCounts { in_use, slabs, free, retired, loading, ahead, ..FrameCounts::default() };
         for header in &self.headers {
             if let Some(page) = header.tagged() {
                 let pins = header.pins();
@@ -59,7 +62,8 @@ impl Cache {
         assert_eq!(unused.iter().find_map(Header::tagged), None, "(F1): a page is in a frame out of use");
         let resident: Vec<_> = used.iter().enumerate().filter_map(|(i, header)| Some((i, header.tagged()?))).collect();
         let [free, retired] = self.free.idle();
-        assert_eq!(resident.len() + free as usize, used.len(), "(I1): a frame is lost");
+        assert_eq!(resident.len() + (free + self.slabs()) as usize, used.len(), "(I1): a frame is lost");
+        self.check_tuples();
         assert_eq!(retired as usize, unused.len(), "(F3): a frame out of use is not retired");
         let at_rest = |header: &Header| matches!(header.unwritten(None), Unwritten::Nothing | Unwritten::Dirty);
         assert!(self.headers.iter().all(at_rest), "(I8): a page is being written or had alone");

@@ -32,10 +32,10 @@ use pagecast_core::policy::{Access, Claimed, Frames, Refusal};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{FrameId, PageId};
 
-use super::Cache;
 use super::free::DRAINED_PER_MISS;
 use super::load::Loading;
 use super::write_back::MAX_MET;
+use super::{Cache, Left};
 use crate::stats::Counter;
 use crate::token::Owned;
 
@@ -63,14 +63,31 @@ impl Cache {
         if self.free.is_draining() {
             self.drain(DRAINED_PER_MISS);
         }
-        let ready = self.take_capped(loading.access()).or_else(|| self.free.take());
-        match ready.map_or_else(|| self.evict(loading.access(), oracle), Ok) {
+        let ready = self.take_capped(loading.access()).or_else(|| self.free.take()).or_else(|| self.slab_in_use());
+        match ready.map_or_else(|| self.evict_and_lend(loading.access(), oracle), Ok) {
             Ok(owned) => {
                 loading.place(owned);
                 Placement::Placed
             }
             Err(refusal) => refusal,
         }
+    }
+
+    /// The frame of a slab, if there are more of them than there are to be.
+    fn slab_in_use(&self) -> Option<Owned> {
+        let owned = self.take_slab()?;
+        if owned.index() < self.frames() {
+            return Some(owned);
+        }
+        self.free.give(owned, &self.memory);
+        None
+    }
+
+    /// A victim, and another one for the tuples if they are to have more frames.
+    fn evict_and_lend(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
+        let victim = self.evict(incoming, oracle)?;
+        self.lend(|| self.free.take().or_else(|| self.evict(incoming, oracle).ok()));
+        Ok(victim)
     }
 
     /// A victim for a page that somebody waits for.
@@ -112,6 +129,8 @@ struct Search<'a> {
     /// Whether kept pages are passed over, and whether one was.
     spares_kept: Cell<bool>,
     passed_kept: Cell<bool>,
+    /// What is known of the page that was claimed, if there are tuples.
+    left: Cell<Option<Left>>,
     /// Pages that cannot leave before they are written.
     met_dirty: RefCell<Vec<(PageId, u32)>>,
 }
@@ -126,6 +145,7 @@ impl<'a> Search<'a> {
             refused: Cell::new(0),
             spares_kept: Cell::new(cache.keeps.are_set()),
             passed_kept: Cell::new(false),
+            left: Cell::new(None),
             met_dirty: RefCell::new(Vec::new()),
         }
     }
@@ -147,6 +167,9 @@ impl<'a> Search<'a> {
             if let Some(claimed) = cache.policy.evict(self, self.incoming, self.oracle) {
                 let victim = cache.headers[claimed.frame().index()].take_back(claimed);
                 cache.statistics.add(Counter::Evictions, 1);
+                if let Some(left) = self.left.take() {
+                    cache.dissolve(&victim, &left, self.incoming.at, self.oracle);
+                }
                 if victim.index() < cache.frames() {
                     return Ok(victim);
                 }
@@ -233,7 +256,10 @@ impl Frames for Search<'_> {
         if self.passes_over(page) || self.spares(frame, page) {
             return Err(Refusal::Pinned);
         }
-        let claimed = self.cache.claim(frame, page);
+        let claimed = self.cache.take_noting(frame.0, page).map(|(owned, left)| {
+            self.left.set(left);
+            owned.into_claimed()
+        });
         if claimed == Err(Refusal::Dirty) {
             let mut met = self.met_dirty.borrow_mut();
             if met.len() < MAX_MET {

@@ -15,6 +15,7 @@
 //! | resize against pin | `the_pool_is_resized_while_it_is_read` |
 //! | closing against everything | `writes::closing_is_after_all_changes_or_before` |
 //! | caps and keeps against pins, loads and resizes | `shares::caps_hold_under_pins_loads_and_resizes`, `shares::kept_pages_stay_and_are_counted` |
+//! | items without their pages against changes, evictions and resizes | `tuples::items_never_go_back` |
 //! | queued hits against evictions | `queued_hits_of_sessions_are_applied_or_dropped` |
 
 #![allow(clippy::unwrap_used)]
@@ -41,6 +42,7 @@ use crate::sync::mistake;
 use crate::token::Held;
 
 mod shares;
+mod tuples;
 mod writes;
 
 pub(crate) const RELATION: RelationId = RelationId(0);
@@ -59,7 +61,7 @@ fn resizable(policy: &str, frames: u32, most: u32) -> Arc<Cache> {
 
 pub(crate) fn with(policy: &str, frames: u32, most: u32, cooperation: Cooperation) -> Arc<Cache> {
     let policy = PolicySpec::parse(policy).unwrap().build(most, 1).unwrap().into_concurrent(QUEUE);
-    Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy, cooperation)
+    Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy, cooperation, None)
 }
 
 /// Blocks from 100 on are of another relation.

@@ -41,6 +41,7 @@ const PINS: u64 = RESIDENT - 1;
 ///                                                                      version  odd while the frame is owned
 ///                                                                      lsn      the log record of its last change
 ///                                                                      dirty_since  that of its first unwritten change
+///                                                                      slab     which slab the frame is, if it is one
 /// ```
 ///
 /// The version rises with every change of hands: it is odd from the moment when the frame is owned,
@@ -69,6 +70,8 @@ pub(super) struct Header {
     len: AtomicU32,
     /// 1 while the page was brought ahead and nobody has used it.
     ahead: AtomicU32,
+    /// While the frame is a slab, its number and 1; otherwise 0.
+    slab: AtomicU32,
     version: AtomicU64,
     lsn: AtomicU64,
     dirty_since: AtomicU64,
@@ -86,6 +89,7 @@ impl Header {
             next: AtomicU32::new(NIL),
             len: AtomicU32::new(0),
             ahead: AtomicU32::new(0),
+            slab: AtomicU32::new(0),
             version: AtomicU64::new(1),
             lsn: AtomicU64::new(0),
             dirty_since: AtomicU64::new(NEVER),
@@ -201,6 +205,31 @@ impl Header {
     pub(super) fn stable_version(&self) -> Option<u64> {
         let version = self.version.load(Acquire);
         version.is_multiple_of(2).then_some(version)
+    }
+
+    /// The frame, which the caller owns, is the slab `number` from now on, and may be read as such.
+    pub(super) fn open_slab(&self, number: u32) {
+        self.slab.store(number + 1, Relaxed);
+        self.end_change();
+    }
+
+    /// The frame is no slab any more. Only its owner calls this.
+    pub(super) fn close_slab(&self) {
+        self.begin_change();
+        self.slab.store(0, Relaxed);
+    }
+
+    /// Whether the frame was last seen as the slab `number`. Relaxed: the version tells whether it
+    /// was all the time.
+    #[inline]
+    pub(super) fn is_slab(&self, number: u32) -> bool {
+        self.slab.load(Relaxed) == number + 1
+    }
+
+    /// What a slab holds may change until the answer goes. Only the frame's owner calls this.
+    pub(super) fn change_slab(&self) -> ChangingSlab<'_> {
+        self.begin_change();
+        ChangingSlab(self)
     }
 
     /// Whether what was read since [`stable_version`](Self::stable_version) is what was there:
@@ -398,6 +427,15 @@ impl Header {
     /// Since which log record the page is dirty.
     pub(super) fn dirty_since(&self) -> u64 {
         self.dirty_since.load(Relaxed)
+    }
+}
+
+/// A slab that is being changed. Ends with the change, on a panic too.
+pub(super) struct ChangingSlab<'a>(&'a Header);
+
+impl Drop for ChangingSlab<'_> {
+    fn drop(&mut self) {
+        self.0.end_change();
     }
 }
 

@@ -164,6 +164,7 @@ impl Cache {
         self.clock.iter().for_each(|clock| clock.resize(frames));
         self.free.resize(frames, &self.memory);
         self.drain(u32::MAX);
+        self.resize_slabs();
         (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
     }
 

@@ -156,6 +156,7 @@ impl Loading {
         let header = &cache.headers[index as usize];
         header.describe(page, len, lsn);
         cache.table.link(&cache.headers, page, index, &shard);
+        unless_mistaken!(ITEMS_KEPT, cache.merge(page, index));
         let wakers = self.load.end(|waiters, flagged| {
             if flagged {
                 header.flag();

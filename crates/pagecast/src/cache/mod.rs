@@ -33,6 +33,7 @@ mod free;
 mod load;
 mod shares;
 mod table;
+mod tuples;
 mod write_back;
 
 #[cfg(all(test, pagecast_shuttle))]
@@ -67,14 +68,17 @@ use shares::{Caps, Keeps};
 use table::Table;
 #[cfg(all(test, not(pagecast_shuttle)))]
 pub(crate) use table::look_ups;
+pub use tuples::TupleStats;
+pub(crate) use tuples::{ItemRoom, TupleConfig};
+use tuples::{Left, TupleBuffer};
 pub(crate) use write_back::{Blocked, Writing};
 
 /// The frames of a pool and all that is known about them.
 ///
 /// Invariants:
 /// * (I1) A frame is owned, resident, or exclusive. Of an owned frame there is exactly one
-///   [`Owned`]: among the free frames, in a [`Loading`] or an [`Exclusive`], or on the way between
-///   them.
+///   [`Owned`]: among the free frames or the slabs (`tuples`), in a [`Loading`] or an
+///   [`Exclusive`], or on the way between them.
 /// * (I2) Under a shard's lock its chains link exactly the resident and the exclusive frames of its
 ///   pages, each tagged with its page. Claim and publication change state, tag and link in one hold
 ///   of that lock.
@@ -86,13 +90,14 @@ pub(crate) use write_back::{Blocked, Writing};
 ///   not come yet. Each waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
 /// * (I6) Locks are taken in this order: a queue's, the policy's own, that of the unordered scans
-///   (`crate::cooperation`), a shard's, a load's, the caps'. No two queues' or shards' at once. The
+///   (`crate::cooperation`), a shard's, a load's, the caps'. No two queues' or shards' at once. Those of tuples are said there. The
 ///   policy is never called under a shard's lock, and nothing is read or woken under any.
 /// * (I7) `flagged` counts the loads and frames that carry the flag of a page brought ahead
 ///   (`ahead.rs`). A flag moves from the load to the frame at publication, and is taken off once.
 /// * (I8) A frame that is dirty, being written or exclusive is not claimed. A page is being written
 ///   once at a time.
-/// * (I9) The version of a frame is even only while it is resident and nobody may write to it.
+/// * (I9) The version of a frame is even only while it is resident or a slab and nobody may write
+///   to it.
 pub(crate) struct Cache {
     headers: Box<[Header]>,
     memory: FrameMemory,
@@ -109,6 +114,8 @@ pub(crate) struct Cache {
     flagged: AtomicU32,
     caps: Caps,
     keeps: Keeps,
+    /// None of a pool without tuples.
+    tuples: Option<Box<TupleBuffer>>,
     /// Who waits for the last pin of others on a frame, to have its page alone.
     draining: Mutex<Vec<(u32, Waker)>>,
     /// Dirty pages that should have left.
@@ -169,14 +176,23 @@ impl Cache {
         ]
     }
 
-    /// `frames` of the memory's frames are in use at first. The policy is built for all.
+    /// Bytes of what a pool of at most `frames` frames needs for tuples.
+    pub(crate) fn tuple_bytes(frames: u32, page_size: u32) -> u64 {
+        TupleBuffer::bytes(frames, page_size, Table::shards_for(frames))
+    }
+
+    /// `frames` of the memory's frames are in use at first. The policy is built for all. Tuples are
+    /// kept as `tuples` says.
     pub(crate) fn new(
         memory: FrameMemory,
         frames: u32,
         policy: Box<dyn ConcurrentPolicy>,
         cooperation: Cooperation,
+        tuples: Option<TupleConfig>,
     ) -> Arc<Self> {
         let most = memory.frames();
+        let (page_size, shards) = (memory.page_size(), Table::shards_for(most));
+        let buffer = |config| Box::new(TupleBuffer::new(most, page_size, shards, config));
         policy.resize(frames);
         Arc::new(Self {
             headers: (0..most).map(|_| Header::new()).collect(),
@@ -192,6 +208,7 @@ impl Cache {
             flagged: AtomicU32::new(0),
             caps: Caps::new(),
             keeps: Keeps::new(),
+            tuples: tuples.map(buffer),
             draining: Mutex::new(Vec::new()),
             wanted: Mutex::new(Vec::new()),
             cooperation,
@@ -299,7 +316,15 @@ impl Cache {
         let load = Load::new(access);
         let waiter = load.join(self);
         shard.insert(page, load.clone());
+        self.note_load(page);
         Request::Started(Loading::new(self.clone(), load), waiter)
+    }
+
+    /// A load of the page has begun. The caller holds the lock of its shard.
+    fn note_load(&self, page: PageId) {
+        if let Some(tuples) = &self.tuples {
+            tuples.note_load(self.table.shard_number(page));
+        }
     }
 
     /// A page that was brought ahead is used for the first time, or the policy is told of a further
@@ -387,6 +412,7 @@ impl Cache {
     pub(crate) fn discard(&self, relation: RelationId) {
         self.cap(Capped::Relation(relation), None);
         self.keep(relation, 0);
+        self.discard_items(relation);
         for (index, header) in self.headers.iter().enumerate() {
             if let Some(page) = header.evictable().filter(|page| page.relation() == relation) {
                 self.abandon(index as u32, page);
@@ -397,6 +423,11 @@ impl Cache {
 
     /// Takes the frame from `page` if it still has it, nobody holds it and it is clean.
     fn take_from(&self, index: u32, page: PageId) -> Result<Owned, Refusal> {
+        self.take_noting(index, page).map(|(owned, _)| owned)
+    }
+
+    /// The same, with what its tuples need to know.
+    fn take_noting(&self, index: u32, page: PageId) -> Result<(Owned, Option<Left>), Refusal> {
         let header = self.headers.get(index as usize).ok_or(Refusal::Pinned)?;
         let shard = self.table.shard(page).lock();
         // Under the lock of `page`'s shard the frame keeps this tag if it has it (I2).
@@ -410,11 +441,12 @@ impl Cache {
             header.invalidate();
             self.table.unlink(&self.headers, page, index, &shard);
         });
+        let left = self.tuples.as_ref().map(|tuples| tuples.left(page, self.table.shard_number(page)));
         drop(shard);
         self.unflag(header, Counter::PrefetchWasted);
         self.keeps.count(page, -1);
         self.cooperation.left(page, || self.is_resident(page));
-        Ok(owned)
+        Ok((owned, left))
     }
 
     /// Whether the page is in a frame at this moment.

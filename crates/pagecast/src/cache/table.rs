@@ -39,7 +39,7 @@ impl Table {
         Self {
             heads: (0..Self::buckets(frames)).map(|_| AtomicU32::new(NIL)).collect(),
             shift: u64::BITS - Self::buckets(frames).trailing_zeros(),
-            shards: (0..SHARDS.min(Self::buckets(frames))).map(|_| shards()).collect(),
+            shards: (0..Self::shards_for(frames)).map(|_| shards()).collect(),
         }
     }
 
@@ -61,7 +61,18 @@ impl Table {
 
     /// The lock of `page`'s chain and of its load.
     pub(super) fn shard(&self, page: PageId) -> &Mutex<InFlight> {
-        &self.shards[self.bucket(page) & (self.shards.len() - 1)]
+        &self.shards[self.shard_number(page) as usize]
+    }
+
+    /// Which lock that is.
+    #[inline]
+    pub(super) fn shard_number(&self, page: PageId) -> u32 {
+        (self.bucket(page) & (self.shards.len() - 1)) as u32
+    }
+
+    /// How many locks a table for `frames` frames has: a power of two.
+    pub(super) fn shards_for(frames: u32) -> u32 {
+        SHARDS.min(Self::buckets(frames))
     }
 
     /// All locks.

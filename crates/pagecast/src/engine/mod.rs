@@ -18,6 +18,7 @@ mod plan;
 mod prefetch;
 mod read;
 mod request;
+mod tuple;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,13 +27,14 @@ use std::time::Instant;
 
 use pagecast_core::predictor::{Predictor, Registry};
 use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::tuples::{Room, Shares};
 use pagecast_core::{RelationId, Tick};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, TupleConfig};
 use crate::cooperation::Cooperation;
 use crate::frame_memory::FrameMemory;
 use crate::io::IoThreads;
-use crate::options::PoolOptions;
+use crate::options::{PoolOptions, TupleOptions};
 use crate::paged_file::PagedFile;
 use crate::seal::Format;
 use crate::sync::Mutex;
@@ -59,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) background: Background,
     relations: Mutex<Relations>,
     pub(crate) options: PoolOptions,
+    /// Whether anybody wants to know of each request.
+    is_watched: bool,
     pub(crate) plan: Plan,
     /// Held by who resizes.
     pub(crate) resizing: Mutex<()>,
@@ -90,7 +94,10 @@ impl Engine {
         let registry = Registry::format(words, plan.predictor)?;
         let prefetch = Prefetch::new(&options.prefetch, &plan.predictor, plan.frames, options.page_size);
         let cooperation = Cooperation::new(plan.cooperation)?;
-        let cache = Cache::new(memory, plan.frames, policy, cooperation);
+        let tuples = options.tuples.as_ref().map(|tuples| Self::tuple_config(tuples, &options, &plan)).transpose()?;
+        let is_watched =
+            options.recorder.is_some() || options.count_relations || options.tuples.is_some_and(|tuples| tuples.learn);
+        let cache = Cache::new(memory, plan.frames, policy, cooperation, tuples);
         let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
         let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
         Ok(Self {
@@ -103,10 +110,17 @@ impl Engine {
             registry: Mutex::new(registry),
             relations: Mutex::new(Relations::default()),
             options,
+            is_watched,
             plan,
             resizing: Mutex::new(()),
             started: Instant::now(),
         })
+    }
+
+    fn tuple_config(tuples: &TupleOptions, options: &PoolOptions, plan: &Plan) -> Result<TupleConfig, PoolError> {
+        let (room, seed) = (Room::new(options.page_size), options.seed);
+        let shares = tuples.learn.then(|| Shares::new(&options.policy, plan.frames, room, seed)).transpose()?;
+        Ok(TupleConfig { max_share: tuples.max_share.clamp(0.0, 1.0), shares, seed })
     }
 
     /// Opens a file to be read, or to be written as `options` say.

@@ -3,11 +3,12 @@
 use pagecast_core::cooperation::CooperationConfig;
 use pagecast_core::policy::{Batching, HitNeed, Policy, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
+use pagecast_core::tuples::{Room, Shares};
 
 use super::prefetch::Prefetch;
 use crate::cache::Cache;
 use crate::cooperation::Cooperation;
-use crate::options::{PoolOptions, PrefetchOptions};
+use crate::options::{PoolOptions, PrefetchOptions, TupleOptions};
 use crate::stats::Statistics;
 use crate::{MAX_PAGE_SIZE, PoolError};
 
@@ -34,6 +35,8 @@ pub struct MemoryUse {
     pub inflight: u64,
     /// What scans will read next, where they read ahead.
     pub prefetch: u64,
+    /// What is known of items that go on without their pages; they themselves are in `frames`.
+    pub tuples: u64,
     /// Statistics.
     pub statistics: u64,
     /// All of it.
@@ -148,13 +151,22 @@ fn metadata(
         cooperation: cooperation.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),
+        tuples: options.tuples.map_or(0, |tuples| tuple_bytes(options, &tuples, frames)),
         statistics: Statistics::BYTES,
         total: 0,
     };
-    let known = [memory.policy, memory.predictor, memory.cooperation, memory.prefetch, memory.statistics];
+    let known =
+        [memory.policy, memory.predictor, memory.cooperation, memory.prefetch, memory.tuples, memory.statistics];
     let parts = [memory.headers, table, inflight].into_iter().chain(known);
     memory.total = parts.fold(0, u64::saturating_add);
     memory
+}
+
+/// What keeping tuples takes, the frames that hold them not included.
+fn tuple_bytes(options: &PoolOptions, tuples: &TupleOptions, frames: u32) -> u64 {
+    let room = Room::new(options.page_size);
+    let learning = if tuples.learn { Shares::bytes(&options.policy, frames, room) } else { 0 };
+    Cache::tuple_bytes(frames, options.page_size) + learning
 }
 
 /// Whether hits wait for the policy in queues.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pagecast_core::policy::Access;
 use pagecast_core::predictor::ScanView;
+use pagecast_core::tuples::Tuple;
 use pagecast_core::{PageId, ScanId, Tick};
 
 use super::Engine;
@@ -30,7 +31,20 @@ impl Engine {
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
-        let Some(page) = self.page_at_once(relation, block) else {
+        let page = self.page_at_once(relation, block, scan);
+        self.pin_at(client, relation, (block, page), scan)
+    }
+
+    /// Pins a page, at once if its `page` is given.
+    #[inline]
+    pub(super) fn pin_at(
+        self: &Arc<Self>,
+        client: &mut impl Client,
+        relation: &Arc<PagedFile>,
+        (block, page): (u32, Option<PageId>),
+        scan: Option<ScanId>,
+    ) -> Result<Pin<'_>, PoolError> {
+        let Some(page) = page else {
             let held = block_on(self.hold(client, relation, block, scan, false))?;
             return Ok(Pin::new(&self.cache, held));
         };
@@ -66,9 +80,27 @@ impl Engine {
     /// The page, if nothing but the hit itself is to be done for it: the relation can be read, and
     /// nobody wants to know of each request.
     #[inline]
-    fn page_at_once(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
+    fn page_at_once(&self, relation: &PagedFile, block: u32, scan: Option<ScanId>) -> Option<PageId> {
+        if self.is_watched {
+            self.learn(relation.page(block), None, scan, false);
+            return self.page_unless_observed(relation, block);
+        }
+        relation.is_current().then(|| relation.page(block))
+    }
+
+    /// The same for a request that the share of tuples has learned from.
+    #[inline]
+    pub(super) fn page_unless_observed(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
         let is_observed = self.options.recorder.is_some() | self.options.count_relations;
         (relation.is_current() && !is_observed).then(|| relation.page(block))
+    }
+
+    /// Lets the share of tuples learn from a request, if it is learned.
+    #[inline]
+    pub(super) fn learn(&self, page: PageId, tuple: Option<Tuple>, scan: Option<ScanId>, write: bool) {
+        if self.is_watched {
+            self.cache.learn(page, tuple, || self.access(page, scan, write, None), &self.predictor);
+        }
     }
 
     /// Copies bytes of a page without pinning it; `None` where that does not work.
@@ -80,7 +112,7 @@ impl Engine {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        let page = self.page_at_once(relation, block)?;
+        let page = self.page_at_once(relation, block, scan)?;
         self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))
     }
 
@@ -120,6 +152,7 @@ impl Engine {
     ) -> Result<Option<Held>, PoolError> {
         relation.check_known()?;
         let page = relation.page(block);
+        self.learn(page, None, scan, write);
         let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
             relation.count(Counter::Hits);

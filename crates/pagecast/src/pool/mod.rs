@@ -2,6 +2,7 @@
 
 mod resize;
 mod snapshot;
+mod tuples;
 pub mod warm;
 mod write;
 

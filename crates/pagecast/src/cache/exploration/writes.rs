@@ -13,7 +13,7 @@ use crate::storage::{Device, MemoryFiles};
 use crate::write::Writer;
 
 /// What storage has of each page; locked for a step, not for a write.
-type Disk = Arc<std::sync::Mutex<[[u8; PAGE_BYTES]; 3]>>;
+pub(super) type Disk = Arc<std::sync::Mutex<[[u8; PAGE_BYTES]; 3]>>;
 
 fn steps(bytes: &mut [u8], value: u8) {
     bytes[..PAGE_BYTES / 2].fill(value);
@@ -21,7 +21,7 @@ fn steps(bytes: &mut [u8], value: u8) {
     bytes[PAGE_BYTES / 2..PAGE_BYTES].fill(value);
 }
 
-fn whole(bytes: &[u8]) -> u8 {
+pub(super) fn whole(bytes: &[u8]) -> u8 {
     let first = bytes[0];
     others_may_run();
     assert_eq!(bytes[..PAGE_BYTES], [first; PAGE_BYTES], "a change is seen in the middle");
@@ -60,24 +60,33 @@ fn alone(cache: &Arc<Cache>, mut held: Held) -> Option<Exclusive> {
     }
 }
 
-/// Adds one to a page. False if there was no frame.
-fn add_one(cache: &Arc<Cache>, disk: &Disk, block: u32) -> bool {
-    let Some(mut page) = pin(cache, disk, block).and_then(|held| alone(cache, held)) else { return false };
+/// Adds one to the page that `pinned` pins. False if there was no frame.
+pub(super) fn add_one_to(cache: &Arc<Cache>, pinned: impl FnOnce() -> Option<Held>) -> bool {
+    let Some(mut page) = pinned().and_then(|held| alone(cache, held)) else { return false };
     let before = whole(page.bytes());
     steps(page.bytes_mut(), before + 1);
     page.changed(1);
     true
 }
 
-/// Writes a dirty page to `disk`, if it is one.
+/// Adds one to a page. False if there was no frame.
+fn add_one(cache: &Arc<Cache>, disk: &Disk, block: u32) -> bool {
+    add_one_to(cache, || pin(cache, disk, block))
+}
+
+/// Writes a dirty page to its place on `disk`, if it is one.
 fn write(cache: &Arc<Cache>, disk: &Disk, block: u32) {
+    write_at(cache, disk, block, block as usize);
+}
+
+pub(super) fn write_at(cache: &Arc<Cache>, disk: &Disk, block: u32, place: usize) {
     let Some(index) = cache.find_dirty(page(block)) else { return };
     let mut copy = [0; PAGE_BYTES];
     if let Some(writing) = cache.begin_write(index, page(block), &mut copy) {
         whole(&copy);
         for half in [0..PAGE_BYTES / 2, PAGE_BYTES / 2..PAGE_BYTES] {
             others_may_run();
-            disk.lock().unwrap()[block as usize][half.clone()].copy_from_slice(&copy[half]);
+            disk.lock().unwrap()[place][half.clone()].copy_from_slice(&copy[half]);
         }
         writing.done();
     }
@@ -90,7 +99,7 @@ fn read(cache: &Arc<Cache>, disk: &Disk, block: u32) {
     }
 }
 
-fn disk() -> Disk {
+pub(super) fn disk() -> Disk {
     Arc::new(std::sync::Mutex::new([[0; PAGE_BYTES]; 3]))
 }
 

@@ -1,0 +1,31 @@
+//! The share of the frames that are slabs, learned from the requests for some of the pages.
+
+use pagecast_core::PageId;
+use pagecast_core::oracle::Oracle;
+use pagecast_core::policy::Access;
+use pagecast_core::tuples::Tuple;
+
+use super::Cache;
+
+impl Cache {
+    /// Lets the share learn from a request for an item or for a page, if it learns from this page.
+    /// Who comes while another learns lets it be.
+    #[inline]
+    pub(crate) fn learn(
+        &self,
+        page: PageId,
+        tuple: Option<Tuple>,
+        access: impl FnOnce() -> Access,
+        oracle: &dyn Oracle,
+    ) {
+        let Some(tuples) = &self.tuples else { return };
+        if let (Some(sample), Some(shares)) = (tuples.sample, &tuples.shares)
+            && sample.has(page)
+            && let Some(mut shares) = shares.try_lock()
+        {
+            shares.request(&access(), tuple, oracle);
+            let share = shares.current().min(tuples.max_share);
+            tuples.set_share(share);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The tuple buffer: hot items go on without their page when the policy gives the page up.
+//!
+//! ```text
+//!   read_tuple(page, item)
+//!      |  mini-page of the page?  copy, look again (no lock) ------------------> the item
+//!      |  page resident?          pin, locate, copy, note the visit -----------> the item
+//!      '- load the page -- publish: its mini-page merges, in the same hold ----> as above
+//!
+//!   policy.evict -> claim -> Owned -- visited items? --> locate and copy (no lock)
+//!                                                          '--> the page's mini-page, in its slab
+//! ```
+//!
+//! A *slab* is a frame that the tuple buffer has borrowed. Slab `n` belongs to the shard `n` modulo
+//! the number of shards, and a page's mini-page is in one slab of its page's shard, which a linear
+//! hash says (Litwin, VLDB 1980). So there is no index, one lock has all that concerns a page, and
+//! the buffer grows and shrinks by a frame at a time. A slab is a set of competitors: whoever needs
+//! room in it takes it from the coldest mini-page of the slab.
+//!
+//! Rules, beside those of the cache:
+//! * (T1) Under a shard's lock a page of it is resident or has a mini-page, never both. Publication
+//!   takes the mini-page away in the hold in which it links the frame.
+//! * (T2) A mini-page is linked only if no load of its shard began since its page was claimed: the
+//!   page could have been loaded, changed, written and evicted again. The number of begun loads is
+//!   read in the hold of the claim and compared in that of the link. The layout is asked in between,
+//!   under no lock.
+//! * (T3) A load merges before anybody sees its page, however it was asked for.
+//! * (T4) A page is claimed clean (I8), so that a new mini-page has no change of its own.
+//! * (T7) A mini-page is read as a page is copied without a pin: the slab's version is even before
+//!   and the same afterwards, and the frame is that slab. Frames stay mapped, so that a stale number
+//!   leads to bytes that fail this check.
+//! * (T8) A hit writes at most a counter of two bits, in memory that holds nothing else, so that a
+//!   late write does no harm.
+//! * (T10) What drops a relation's pages drops its mini-pages.
+//!
+//! Locks: who moves the border between pages and slabs has `border`, before all others. A set's
+//! slabs are locked after their shard or without it, two sets never at once.
+
+mod border;
+mod dissolve;
+mod learn;
+mod slab;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
+
+use pagecast_core::random::RandomSource;
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::tuples::{Ages, Room, Sample, Shares, Visits};
+use pagecast_core::{PageId, RelationId};
+
+use super::{Cache, Client, Header};
+use crate::frame_memory::FrameMemory;
+use crate::layout::TupleLayout;
+use crate::stats::Counter;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Mutex, step};
+use crate::token::Owned;
+pub(super) use dissolve::Left;
+use slab::{Entry, Shape, Slab, Words};
+
+/// A slab without a frame.
+const NIL: u32 = u32::MAX;
+/// Bytes of a page for which there is a counter of visits.
+const BYTES_PER_COUNTER: u32 = 64;
+/// Frames that are never lent, of a pool that has twice as many.
+const LEAST_PAGES: u32 = 64;
+/// How often a hit looks again when the slab changes under it, before it takes the lock.
+const LOOKS: u32 = 4;
+
+/// What a pool needs beside its pages to keep tuples.
+pub(super) struct TupleBuffer {
+    shape: Shape,
+    room: Room,
+    /// The visits of each frame's items: of a page by the items' names, of a slab by the counters of
+    /// its mini-pages.
+    visits: Box<[AtomicU64]>,
+    words_of_frame: usize,
+    /// The frame of each slab.
+    directory: Box<[AtomicU32]>,
+    /// How many slabs there are. Changed under `border` and the lock of the set whose slab comes or
+    /// goes.
+    slabs: AtomicU32,
+    sets: Box<[Set]>,
+    /// The part of the frames that are to be slabs, as bits of an `f64`.
+    share: Count,
+    max_share: f64,
+    /// Whose requests the share is learned from, and by what, if it is.
+    sample: Option<Sample>,
+    shares: Option<Mutex<Shares>>,
+    layouts: Mutex<HashMap<RelationId, Arc<dyn TupleLayout>>>,
+    border: Mutex<()>,
+    mini_pages: AtomicU32,
+    ages: Ages,
+    turnover: Turnover,
+    random: RandomSource,
+    counts: Counts,
+}
+
+/// How tuples are kept.
+pub(crate) struct TupleConfig {
+    /// The part of the frames that may be slabs, and is if it is not learned.
+    pub(crate) max_share: f64,
+    /// What learns it.
+    pub(crate) shares: Option<Shares>,
+    pub(crate) seed: u64,
+}
+
+/// The slabs of a shard's pages.
+struct Set {
+    /// Loads that have begun, of any of the shard's pages. Changed under the shard's lock.
+    begun: Count,
+    /// Slab `n` of the set is slab `n * sets + set` of all.
+    slabs: Mutex<Vec<Owned>>,
+}
+
+/// How long a mini-page stays: the time in which as many are made as there are.
+#[derive(Default)]
+struct Turnover {
+    since: Count,
+    made: AtomicU32,
+    stay: Count,
+}
+
+/// What the tuple buffer has done.
+#[derive(Default)]
+struct Counts {
+    dissolved: Count,
+    stale: Count,
+    evicted: Count,
+    trimmed: Count,
+    merged: Count,
+}
+
+/// What the tuple buffer holds and has done; see [`Pool::tuple_stats`](crate::Pool::tuple_stats).
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct TupleStats {
+    /// Frames that hold mini-pages.
+    pub slabs: u32,
+    /// The part of the frames that are to hold mini-pages.
+    pub share: f64,
+    /// Mini-pages: pages of which items are held.
+    pub mini_pages: u32,
+    /// Requests for an item that a mini-page answered.
+    pub hits: u64,
+    /// Pages that went on as a mini-page when they were evicted.
+    pub dissolved: u64,
+    /// Mini-pages that were thrown away as they were made, since loads had begun meanwhile.
+    pub stale: u64,
+    /// Mini-pages that gave way to others.
+    pub evicted: u64,
+    /// Mini-pages that gave way in part.
+    pub trimmed: u64,
+    /// Mini-pages that merged into their page when it was loaded.
+    pub merged: u64,
+}
+
+/// Where an item is copied to.
+pub(crate) trait ItemRoom {
+    /// Room for an item of `len` bytes; a part of it where there is no more.
+    fn room(&mut self, len: usize) -> &mut [u8];
+}
+
+impl ItemRoom for [u8] {
+    #[inline]
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let len = len.min(self.len());
+        &mut self[..len]
+    }
+}
+
+impl ItemRoom for Vec<u8> {
+    #[inline]
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        self.resize(len, 0);
+        self
+    }
+}
+
+/// What a look without a lock came to.
+enum Look {
+    Found(usize),
+    /// The page has no mini-page, or not this item.
+    Absent,
+    /// The slab changed meanwhile.
+    Changed,
+}
+
+/// A slab in a frame that may change hands.
+struct Racing<'a> {
+    memory: &'a FrameMemory,
+    frame: u32,
+}
+
+impl Words for Racing<'_> {
+    #[inline]
+    fn word(&self, at: u32) -> u64 {
+        self.memory.word_unpinned(self.frame, at as usize)
+    }
+}
+
+impl TupleBuffer {
+    /// Bytes for a pool of at most `frames` frames.
+    pub(super) fn bytes(frames: u32, page_size: u32, sets: u32) -> u64 {
+        let words = Visits::words(page_size / BYTES_PER_COUNTER) as u64;
+        u64::from(frames) * (words * 8 + 4) + u64::from(sets) * size_of::<Set>() as u64
+    }
+
+    pub(super) fn new(frames: u32, page_size: u32, sets: u32, config: TupleConfig) -> Self {
+        let words_of_frame = Visits::words(page_size / BYTES_PER_COUNTER);
+        let share = if config.shares.is_some() { 0.0 } else { config.max_share };
+        let set = || Set { begun: Count::new(0), slabs: Mutex::new(Vec::new()) };
+        Self {
+            shape: Shape::new(page_size),
+            room: Room::new(page_size),
+            visits: (0..frames as usize * words_of_frame).map(|_| AtomicU64::new(0)).collect(),
+            words_of_frame,
+            directory: (0..frames).map(|_| AtomicU32::new(NIL)).collect(),
+            slabs: AtomicU32::new(0),
+            sets: (0..sets).map(|_| set()).collect(),
+            share: Count::new(share.to_bits()),
+            max_share: config.max_share,
+            sample: config.shares.as_ref().map(Shares::sample),
+            shares: config.shares.map(Mutex::new),
+            layouts: Mutex::new(HashMap::new()),
+            border: Mutex::new(()),
+            mini_pages: AtomicU32::new(0),
+            ages: Ages::default(),
+            turnover: Turnover::default(),
+            random: RandomSource::new(config.seed),
+            counts: Counts::default(),
+        }
+    }
+
+    #[inline]
+    fn visits(&self, frame: u32) -> Visits<'_> {
+        let first = frame as usize * self.words_of_frame;
+        Visits::new(&self.visits[first..first + self.words_of_frame])
+    }
+
+    /// The slab of the page among all, of the page's set among `slabs` in all.
+    #[inline]
+    fn slab_of(&self, set: u32, hash: u64, slabs: u32) -> Option<u32> {
+        let sets = self.sets.len() as u32;
+        // The sets are a power of two.
+        let of_set = slabs / sets + u32::from(slabs % sets > set);
+        Some(among(hash, of_set)? * sets + set)
+    }
+
+    fn layout(&self, relation: RelationId) -> Option<Arc<dyn TupleLayout>> {
+        self.layouts.lock().get(&relation).cloned()
+    }
+
+    /// A load of a page begins. The caller holds the lock of its shard, `set`.
+    pub(super) fn note_load(&self, set: u32) {
+        let begun = &self.sets[set as usize].begun;
+        begun.store(begun.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn begun(&self, set: u32) -> u64 {
+        self.sets[set as usize].begun.load(Relaxed)
+    }
+}
+
+/// Scatters pages: of neighbours all bits differ.
+#[inline]
+fn hash(page: PageId) -> u64 {
+    let mixed = page.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ (mixed >> 32)
+}
+
+/// Which of a set's `slabs` slabs a page is in: its hash modulo the next power of two, or modulo
+/// the one before where there is no such slab yet. With one slab more, the pages of one divide.
+#[inline]
+fn among(hash: u64, slabs: u32) -> Option<u32> {
+    let half = 1 << slabs.checked_ilog2()?;
+    let number = (hash >> 32) as u32;
+    let slab = number & (2 * half - 1);
+    Some(if slab < slabs { slab } else { number & (half - 1) })
+}
+
+impl Cache {
+    /// Copies an item of a page that has a mini-page, and says how long it is. `None` if the page
+    /// has none, or none with this item.
+    #[inline]
+    pub(crate) fn copy_item(
+        &self,
+        client: &mut impl Client,
+        page: PageId,
+        name: u32,
+        into: &mut (impl ItemRoom + ?Sized),
+    ) -> Option<usize> {
+        let tuples = self.tuples.as_ref()?;
+        let (set, hash) = (self.table.shard_number(page), hash(page));
+        for _ in 0..LOOKS {
+            match self.look(tuples, (page, set, hash), name, into) {
+                Look::Found(len) => {
+                    client.count(self, Counter::TupleHits, 1);
+                    return Some(len);
+                }
+                Look::Absent => return None,
+                Look::Changed => {}
+            }
+        }
+        let len = self.copy_item_locked(tuples, (page, set, hash), name, into)?;
+        client.count(self, Counter::TupleHits, 1);
+        Some(len)
+    }
+
+    #[inline]
+    fn look(
+        &self,
+        tuples: &TupleBuffer,
+        (page, set, hash): (PageId, u32, u64),
+        name: u32,
+        into: &mut (impl ItemRoom + ?Sized),
+    ) -> Look {
+        // Acquire, here and of the frame: pairs with the Release of those who move the border.
+        let slabs = tuples.slabs.load(Ordering::Acquire);
+        let Some(number) = tuples.slab_of(set, hash, slabs) else { return Look::Absent };
+        let frame = tuples.directory[number as usize].load(Ordering::Acquire);
+        let Some(header) = self.headers.get(frame as usize) else { return Look::Changed };
+        let Some(version) = header.stable_version() else { return Look::Changed };
+        if !header.is_slab(number) {
+            return Look::Changed;
+        }
+        let words = Racing { memory: &self.memory, frame };
+        let Some(entry) = slab::find(&words, tuples.shape, page, hash).and_then(|mini| mini.find(&words, name)) else {
+            return Look::Absent;
+        };
+        let Entry { start, len, counter, .. } = entry;
+        if start.checked_add(len).is_none_or(|end| end > self.memory.page_size()) {
+            return Look::Changed;
+        }
+        step();
+        self.memory.copy_unpinned(frame, start as usize, into.room(len as usize));
+        #[cfg(pagecast_shuttle)]
+        if crate::sync::mistake::made(crate::sync::mistake::NO_ITEM_VALIDATION) {
+            return Look::Found(len as usize);
+        }
+        if !header.is_unchanged(version) {
+            return Look::Changed;
+        }
+        tuples.visits(frame).visit(counter);
+        Look::Found(len as usize)
+    }
+
+    /// The same under the lock of the page's slabs.
+    #[cold]
+    fn copy_item_locked(
+        &self,
+        tuples: &TupleBuffer,
+        (page, set, hash): (PageId, u32, u64),
+        name: u32,
+        into: &mut (impl ItemRoom + ?Sized),
+    ) -> Option<usize> {
+        let mut slabs = tuples.sets[set as usize].slabs.lock();
+        let slab = among(hash, slabs.len() as u32)?;
+        let owned = &mut slabs[slab as usize];
+        let words = self.memory.read_owned(owned);
+        let entry = slab::find(words, tuples.shape, page, hash)?.find(words, name)?;
+        let item = &words[entry.start as usize..][..entry.len as usize];
+        let room = into.room(item.len());
+        let len = room.len();
+        room.copy_from_slice(&item[..len]);
+        tuples.visits(owned.index()).visit(entry.counter);
+        Some(item.len())
+    }
+
+    /// An item of a resident page was asked for by its name. The caller holds a pin.
+    #[inline]
+    pub(crate) fn visit(&self, frame: u32, name: u32) {
+        if let Some(tuples) = &self.tuples {
+            tuples.visits(frame).visit(name);
+        }
+    }
+
+    /// Changes a slab: until it is done nobody reads it without the lock of its set, which the
+    /// caller has.
+    fn change<R>(&self, tuples: &TupleBuffer, owned: &mut Owned, work: impl FnOnce(&mut Slab<'_>) -> R) -> R {
+        let _changing = self.headers[owned.index() as usize].change_slab();
+        let mut slab = Slab { shape: tuples.shape, bytes: self.memory.write(owned) };
+        let before = slab.number();
+        let result = work(&mut slab);
+        let after = slab.number();
+        // Wraps: the sum is right whatever the order.
+        tuples.mini_pages.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        result
+    }
+
+    /// From now on items of the relation's pages are where `layout` says. False if it has a layout.
+    pub(crate) fn set_layout(&self, relation: RelationId, layout: &Arc<dyn TupleLayout>) -> bool {
+        let Some(tuples) = &self.tuples else { return true };
+        let mut layouts = tuples.layouts.lock();
+        let is_new = !layouts.contains_key(&relation);
+        if is_new {
+            layouts.insert(relation, layout.clone());
+        }
+        is_new
+    }
+
+    /// Drops the mini-pages of a relation that nobody will ask for again (T10).
+    pub(super) fn discard_items(&self, relation: RelationId) {
+        let Some(tuples) = &self.tuples else { return };
+        if tuples.layouts.lock().remove(&relation).is_none() {
+            return;
+        }
+        for set in &tuples.sets {
+            for owned in set.slabs.lock().iter_mut() {
+                self.change(tuples, owned, |slab| {
+                    let minis: Vec<_> = slab.minis().collect();
+                    let of_relation = |mini: &&slab::Mini| mini.page(slab.bytes).relation() == relation;
+                    let going: Vec<_> = minis.iter().filter(of_relation).copied().collect();
+                    going.iter().for_each(|mini| slab.remove(mini));
+                });
+            }
+        }
+    }
+
+    /// What the tuple buffer holds and has done.
+    pub(crate) fn tuple_stats(&self) -> Option<TupleStats> {
+        let tuples = self.tuples.as_ref()?;
+        let counts = &tuples.counts;
+        Some(TupleStats {
+            slabs: tuples.slabs.load(Ordering::Relaxed),
+            share: tuples.share(),
+            mini_pages: tuples.mini_pages.load(Ordering::Relaxed),
+            hits: self.statistics.snapshot().tuple_hits,
+            dissolved: counts.dissolved.load(Relaxed),
+            stale: counts.stale.load(Relaxed),
+            evicted: counts.evicted.load(Relaxed),
+            trimmed: counts.trimmed.load(Relaxed),
+            merged: counts.merged.load(Relaxed),
+        })
+    }
+
+    /// How many frames are slabs.
+    pub(super) fn slabs(&self) -> u32 {
+        self.tuples.as_ref().map_or(0, |tuples| tuples.slabs.load(Ordering::Relaxed))
+    }
+
+    /// Panics if an invariant of the tuple buffer does not hold. Nobody may be at work.
+    pub(super) fn check_tuples(&self) {
+        let Some(tuples) = &self.tuples else { return };
+        let (mut slabs, mut minis) = (0, 0);
+        for (set, slabs_of_set) in (0..).zip(&tuples.sets) {
+            let mut owned = slabs_of_set.slabs.lock();
+            slabs += owned.len();
+            let number_of_slabs = owned.len() as u32;
+            for (place, owned) in (0..).zip(owned.iter_mut()) {
+                let number = place * tuples.sets.len() as u32 + set;
+                let header: &Header = &self.headers[owned.index() as usize];
+                assert!(header.is_slab(number), "(T7): the frame does not say that it is slab {number}");
+                assert_eq!(tuples.directory[number as usize].load(Ordering::Relaxed), owned.index(), "slab {number}");
+                let slab = Slab { shape: tuples.shape, bytes: self.memory.write(owned) };
+                slab.check(hash);
+                minis += slab.number();
+                for mini in slab.minis() {
+                    let page = mini.page(slab.bytes);
+                    assert_eq!(self.table.shard_number(page), set, "{page:?} is in another set");
+                    assert_eq!(among(hash(page), number_of_slabs), Some(place), "{page:?} is in another slab");
+                    assert!(!self.is_resident(page), "(T1): {page:?} is whole and dissolved");
+                }
+            }
+        }
+        assert_eq!(slabs as u32, self.slabs(), "a slab is lost");
+        assert_eq!(minis, tuples.mini_pages.load(Ordering::Relaxed), "a mini-page is counted twice or not at all");
+    }
+}
