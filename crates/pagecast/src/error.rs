@@ -222,11 +222,16 @@ pub enum PoolError {
         /// The file.
         path: PathBuf,
     },
-    /// The relation is open in another pool.
-    #[error("{}: is open in another pool; open it in this one", path.display())]
-    OtherPool {
+    /// The layout does not find an item any more that was changed without its page. The change
+    /// stays in the tuple buffer and in the log.
+    #[error("{}: page {block} has no place for its item {item}, which was changed; the layout is not what it was", path.display())]
+    Displaced {
         /// The file.
         path: PathBuf,
+        /// The page.
+        block: u32,
+        /// The item.
+        item: u32,
     },
     /// An item cannot be changed to another length, or is not in its page.
     #[error("{}: page {block} has no item {item} of {len} bytes; change the whole page with `pin_mut`", path.display())]

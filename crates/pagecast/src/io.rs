@@ -307,7 +307,13 @@ fn end_all(relation: &PagedFile, read: Vec<Read>) {
 
 fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolError>) {
     let block = loading.access().page.block();
-    match outcome.clone().and_then(|()| relation.verify_page(block, loading.bytes())) {
+    let verified = outcome.clone().and_then(|()| relation.verify_page(block, loading.bytes()));
+    // Before anybody sees the page.
+    let merged = verified.and_then(|page| match loading.apply_changes(page.len) {
+        Ok(()) => Ok(page),
+        Err(item) => Err(PoolError::Displaced { path: relation.path().to_owned(), block, item }),
+    });
+    match merged {
         Ok(page) => {
             loading.count(Counter::Loads, 1);
             loading.count(Counter::BytesRead, u64::from(relation.page_len(block)));

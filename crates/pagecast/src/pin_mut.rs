@@ -74,6 +74,13 @@ impl<'a> PinMut<'a> {
         }
     }
 
+    /// An item of the page was asked for by its name.
+    pub(crate) fn visit(&self, item: u32) {
+        if let Some(exclusive) = &self.exclusive {
+            self.cache.visit(exclusive.frame(), item);
+        }
+    }
+
     /// Where the page's bytes are, for those who write through a pointer; null where there is no
     /// page. Unlike a mutable borrow this is no change by itself: whoever writes says so by
     /// [`logged`](Self::logged), with [`Lsn::NONE`] where there is no log.

@@ -241,6 +241,21 @@ impl<'pool> Session<'pool> {
         tuples.update(id, bytes, logged)
     }
 
+    /// Changes an item that the caller knows to be there with this length; see [`Tuples::write`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Tuples::write`].
+    pub fn write_tuple(
+        &mut self,
+        tuples: &Tuples,
+        id: TupleId,
+        bytes: &[u8],
+        logged: impl FnOnce() -> Lsn,
+    ) -> Result<(), PoolError> {
+        tuples.write(id, bytes, logged)
+    }
+
     /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by
     /// the pool only.
     pub fn stats(&self) -> PoolStats {

@@ -123,6 +123,10 @@ pub(crate) mod mistake {
     pub(crate) const NO_ITEM_VALIDATION: u8 = 31;
     /// A page comes, and its items stay in the tuple buffer.
     pub(crate) const ITEMS_KEPT: u8 = 32;
+    /// A checkpoint does not look for changes of items without their pages.
+    pub(crate) const CHANGES_FORGOTTEN: u8 = 33;
+    /// Only one of a page's changed items goes into it.
+    pub(crate) const PART_MERGED: u8 = 34;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

@@ -22,8 +22,8 @@ pub struct TupleId {
 ///
 /// Where the pool keeps tuples ([`PoolOptions::tuples`](crate::PoolOptions::tuples)), items that
 /// are read by this go on when their page is evicted, and are answered without it. Everything else
-/// that reads or changes the pages works as ever, and sees the same bytes. In any other pool an item
-/// is read from its page.
+/// that reads or changes the pages works as ever, and sees the same bytes. In any other pool an
+/// item is read from its page.
 ///
 /// ```
 /// use pagecast::storage::{Device, MemoryFiles};
@@ -76,23 +76,48 @@ impl Tuples {
         engine.read_item(client, (file, &*self.layout), (id.block, id.item), into)
     }
 
-    /// Changes an item to other bytes of the same length. `logged` appends the change to the log and
-    /// says which record that is; nobody else can change the page meanwhile, and who wants to waits.
-    /// Without a log it answers [`Lsn::NONE`].
+    /// Changes an item to other bytes of the same length. `logged` appends the change to the log
+    /// and says which record that is; nobody else can change the page meanwhile, and who wants to
+    /// waits. Without a log it answers [`Lsn::NONE`].
+    ///
+    /// An item of a sealed relation whose page has been evicted is changed without the page, which
+    /// is loaded when it is next to be written.
     ///
     /// # Errors
     ///
     /// As [`Relation::pin_mut`]. The page has no such item of this length
     /// ([`PoolError::NoItem`]): nothing changes, and `logged` is not called.
     pub fn update(&self, id: TupleId, bytes: &[u8], logged: impl FnOnce() -> Lsn) -> Result<(), PoolError> {
+        self.change(id, bytes, false, logged)
+    }
+
+    /// As [`update`](Self::update), for a caller who knows that the item is there with this length:
+    /// then it need not be read before it is changed. If it is not, the page cannot be loaded any
+    /// more ([`PoolError::Displaced`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update).
+    pub fn write(&self, id: TupleId, bytes: &[u8], logged: impl FnOnce() -> Lsn) -> Result<(), PoolError> {
+        self.change(id, bytes, true, logged)
+    }
+
+    fn change(&self, id: TupleId, bytes: &[u8], is_blind: bool, logged: impl FnOnce() -> Lsn) -> Result<(), PoolError> {
+        let Relation { engine, file } = &self.relation;
+        file.check_writable()?;
+        engine.writer.latch.may_change()?;
+        let Some(logged) = engine.update_item(file, (id.block, id.item), bytes, is_blind, logged)? else {
+            return Ok(());
+        };
         let mut page = self.relation.pin_mut(id.block, None)?;
         // Looked for before the page counts as changed.
         let has_length = self.layout.locate(&page, id.item).is_some_and(|range| range.len() == bytes.len());
         if !has_length || !self.layout.store(&mut page, id.item, bytes) {
-            let (path, TupleId { block, item }) = (self.relation.path().to_owned(), id);
+            let (path, TupleId { block, item }) = (file.path().to_owned(), id);
             return Err(PoolError::NoItem { path, block, item, len: bytes.len() });
         }
         page.logged(logged());
+        page.visit(id.item);
         Ok(())
     }
 }

@@ -7,18 +7,22 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles, WriteFault};
-use pagecast::{Format, Pool, PoolError, PoolOptions, Relation, Session, WriteOptions};
+use pagecast::{
+    FixedRows, Format, Lsn, Pool, PoolError, PoolOptions, Relation, RelationId, Session, TupleId, TupleOptions, Tuples,
+    WriteOptions,
+};
 use pagecast_core::random::Random;
 
 const SESSIONS: u64 = 64;
@@ -27,7 +31,11 @@ const FILES: u32 = 6;
 const PAGES: u32 = 300;
 /// Pages of the file that is changed.
 const COUNTERS: u32 = 100;
-const MIN_MEMORY: u64 = 900 << 10;
+/// Bytes of an item, and the one of each page that counts.
+const ITEM: usize = 64;
+const COUNTING_ITEM: u32 = 16;
+const ITEMS: FixedRows = FixedRows { first: 0, row: ITEM as u32 };
+const MIN_MEMORY: u64 = 1000 << 10;
 const MAX_MEMORY: u64 = 6 << 20;
 /// What this process may grow by between the first tenth of the run and its end: allocators keep
 /// some.
@@ -76,6 +84,12 @@ struct Soak {
     /// The file that is changed, and what each of its pages must count.
     counters: Relation,
     counts: Vec<AtomicU64>,
+    /// What an item of each of its pages must count, which is changed without the page if that
+    /// works.
+    item_counts: Vec<Mutex<u64>>,
+    counter_items: Tuples,
+    /// A relation has one layout, and its handle is shared.
+    items: Mutex<HashMap<RelationId, Tuples>>,
     over: AtomicBool,
     requests: AtomicU64,
     refused: AtomicU64,
@@ -84,6 +98,49 @@ struct Soak {
 impl Soak {
     fn open(&self, file: u32) -> Relation {
         self.pool.open(&path(file)).unwrap()
+    }
+
+    fn items(&self, relation: &Relation) -> Tuples {
+        let new = || self.pool.tuples(relation, ITEMS).unwrap();
+        self.items.lock().unwrap().entry(relation.id()).or_insert_with(new).clone()
+    }
+
+    fn read_items(
+        &self,
+        session: &mut Session<'_>,
+        relation: &Relation,
+        file: u32,
+        random: &mut Random,
+    ) -> Result<(), PoolError> {
+        let items = self.items(relation);
+        for _ in 0..20 {
+            let (block, item) = (random.below(PAGES), random.below(2));
+            let mut bytes = [0; ITEM];
+            assert_eq!(session.read_tuple(&items, TupleId { block, item }, &mut bytes)?, Some(ITEM));
+            verify(&bytes.repeat(PAGE as usize / ITEM), file, block);
+            self.requests.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Changes items that nobody else changes meanwhile.
+    fn count_items_up(&self, session: &mut Session<'_>, random: &mut Random) -> Result<(), PoolError> {
+        for _ in 0..5 {
+            let block = random.below(COUNTERS);
+            let mut count = self.item_counts[block as usize].lock().unwrap();
+            let id = TupleId { block, item: COUNTING_ITEM };
+            let mut bytes = [0; ITEM];
+            session.read_tuple(&self.counter_items, id, &mut bytes)?;
+            assert_eq!(bytes[..], count.to_le_bytes().repeat(ITEM / 8), "an item of page {block} has lost a change");
+            let next = (*count + 1).to_le_bytes().repeat(ITEM / 8);
+            match random.below(2) {
+                0 => session.update_tuple(&self.counter_items, id, &next, || Lsn::NONE)?,
+                _ => session.write_tuple(&self.counter_items, id, &next, || Lsn::NONE)?,
+            }
+            *count += 1;
+            self.requests.fetch_add(1, Relaxed);
+        }
+        Ok(())
     }
 
     /// Counts a refusal that this run provokes; opens the file anew if it was replaced.
@@ -102,12 +159,14 @@ impl Soak {
         while !self.over.load(Relaxed) {
             let file = random.below(FILES);
             let relation = &mut open[file as usize];
-            let done = match random.below(9) {
+            let done = match random.below(12) {
                 0 => self.hold_several(&mut session, relation, file, &mut random),
                 1 => self.scan(&mut session, relation, file, &mut random),
                 2 => self.cancel(relation, &mut random),
                 3 => self.read(&mut session, relation, file, &mut random),
                 4 => self.count_up(&mut random),
+                5 => self.count_items_up(&mut session, &mut random),
+                6 | 7 => self.read_items(&mut session, relation, file, &mut random),
                 _ => self.pin_some(&mut session, relation, file, &mut random),
             };
             if let Err(error) = done {
@@ -298,6 +357,7 @@ fn run(policy: &str, length: Duration, seed: u64) {
             .policy(policy.parse().unwrap())
             .device(device)
             .seed(seed)
+            .tuples((policy != "lirs").then(|| TupleOptions::default().learn(false).max_share(0.5)))
             .count_relations(policy == "2q"),
     );
     let (over, requests, refused) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -306,7 +366,11 @@ fn run(policy: &str, length: Duration, seed: u64) {
     let counters = pool.open_to_write(Path::new("counters"), &sealed).unwrap();
     assert_eq!(counters.grow(COUNTERS).unwrap(), 0);
     let counts = (0..COUNTERS).map(|_| AtomicU64::new(0)).collect();
-    let soak = Soak { pool, files, faults, counters, counts, over, requests, refused };
+    let item_counts = (0..COUNTERS).map(|_| Mutex::new(0)).collect();
+    let counter_items = pool.tuples(&counters, ITEMS).unwrap();
+    let items = Mutex::default();
+    let soak =
+        Soak { pool, files, faults, counters, counts, item_counts, counter_items, items, over, requests, refused };
     let started = Instant::now();
     let ready = Barrier::new(SESSIONS as usize + 2);
     let grown = std::thread::scope(|scope| {
@@ -347,6 +411,10 @@ fn run(policy: &str, length: Duration, seed: u64) {
         grown.unwrap_or(0) >> 10,
     );
     assert!(soak.requests.load(Relaxed) > 0 && stats.failed_loads > 0, "the run did what it is for");
+    if let Some(tuples) = soak.pool.tuple_stats() {
+        println!("{tuples:?}");
+        assert!(tuples.hits > 0 && tuples.dissolved > 0, "{tuples:?}");
+    }
     assert!(grown.is_none_or(|bytes| bytes <= MAX_GROWTH), "{grown:?} bytes more than at the beginning");
     after(&soak);
 }
@@ -388,6 +456,10 @@ fn after(soak: &Soak) {
     let file = soak.files.read(Path::new("counters")).unwrap();
     for (page, count) in file.chunks(PAGE as usize).zip(&soak.counts) {
         assert_eq!(counter(page), count.load(Relaxed), "a change did not reach the file");
+    }
+    for (page, count) in file.chunks(PAGE as usize).zip(&soak.item_counts) {
+        let item = &page[COUNTING_ITEM as usize * ITEM..][..ITEM];
+        assert_eq!(*item, count.lock().unwrap().to_le_bytes().repeat(ITEM / 8), "a change did not reach the file");
     }
 }
 

@@ -92,6 +92,37 @@ fn hot_items_of_many_pages_stay_where_their_pages_do_not() {
     }
 }
 
+/// Requests of items, by `pick`, in a pool that learns its share. The share at the end.
+fn learned(pick: impl Fn(&mut Random) -> TupleId) -> f64 {
+    const PAGES: u32 = 8000;
+    let files = MemoryFiles::new();
+    files.write("table", table(PAGES, 1));
+    let options = options(600, 0.0).tuples(TupleOptions::default()).device(Device::new(files, None));
+    let pool = Pool::new(options).unwrap();
+    let tuples = open(&pool);
+    let (mut session, mut random) = (pool.session(), Random::new(11));
+    for _ in 0..300_000 {
+        let TupleId { block, item } = pick(&mut random);
+        read(&mut session, &tuples, block, item, 1);
+    }
+    drop(session);
+    pool.check();
+    let stats = pool.tuple_stats().unwrap();
+    assert!(f64::from(stats.slabs) <= f64::from(pool.frames()) * 0.97);
+    stats.share
+}
+
+#[test]
+fn the_share_follows_what_serves_the_requests() {
+    // One item in each of many pages, and the same number of items, all that some pages have.
+    let scattered = learned(|random| {
+        let block = random.below(8000);
+        TupleId { block, item: block % ROWS }
+    });
+    let clustered = learned(|random| TupleId { block: random.below(500), item: random.below(ROWS) });
+    assert!(scattered >= 0.5 && clustered == 0.0, "{scattered} {clustered}");
+}
+
 #[test]
 fn an_item_that_is_not_there_is_none() {
     let (pool, _) = pool(200, 0.5, 1000);
@@ -209,14 +240,16 @@ fn items_go_with_their_relation() {
 }
 
 #[test]
-fn a_relation_has_one_layout_and_one_pool() {
+fn a_relation_has_one_layout() {
     let (pool, files) = pool(100, 0.5, 10);
     let tuples = open(&pool);
     let again = pool.tuples(tuples.relation(), LAYOUT);
     assert!(matches!(again, Err(PoolError::LayoutKnown { .. })), "{again:?}");
     let other = Pool::new(PoolOptions::default().memory(2 << 20).device(Device::new(files, None))).unwrap();
-    let elsewhere = other.tuples(tuples.relation(), LAYOUT);
-    assert!(matches!(elsewhere, Err(PoolError::OtherPool { .. })), "{elsewhere:?}");
+    // A relation knows its pool, whatever the session is of.
+    let mut bytes = [0; ROW];
+    other.session().read_tuple(&tuples, TupleId { block: 1, item: 2 }, &mut bytes).unwrap();
+    assert_eq!((bytes, other.stats().requests), (row(1, 2, 1), 0));
     assert!(other.tuple_stats().is_none());
 }
 
@@ -255,8 +288,8 @@ impl TupleLayout for Hostile {
 
     fn each(&self, _: &[u8], found: &mut dyn FnMut(u32, Range<u32>)) {
         assert!(!self.0.fetch_add(1, Relaxed).is_multiple_of(7), "now and then it panics");
-        for item in (0..6000u32).rev() {
-            found(item % 5000, self.locate(&[], item % 5000).unwrap());
+        for item in (0..1000u32).rev() {
+            found(item % 900, self.locate(&[], item % 900).unwrap());
             found(item.wrapping_mul(0x9e37_79b9), 0..4096);
         }
     }
@@ -271,8 +304,8 @@ fn a_layout_that_lies_costs_its_items_and_nothing_else() {
     let mut session = pool.session();
     let mut random = Random::new(1);
     std::panic::set_hook(Box::new(|_| {}));
-    for _ in 0..40_000 {
-        let (block, item) = (random.below(600), random.below(5000));
+    for _ in 0..10_000 {
+        let (block, item) = (random.below(600), random.below(900));
         let found = session.with_tuple(&tuples, TupleId { block, item }, |item| item.to_vec()).unwrap();
         let start = block as usize * PAGE + item as usize % 4000;
         if item % 5 == 4 {
@@ -328,6 +361,142 @@ fn sealed_pages_dissolve_without_their_seals() {
     // The 32nd row would end in the seal.
     assert_eq!(session.read_tuple(&tuples, TupleId { block: 0, item: 31 }, &mut [0; ROW]).unwrap(), None);
     assert_eq!(relation.pin(17, None).unwrap().lsn(), Lsn(7));
+}
+
+/// A sealed relation of `pages` pages with rows of generation 1.
+fn sealed(pool: &Pool, pages: u32) -> Tuples {
+    let sealed = WriteOptions::default().create(true).format(Format::Sealed);
+    let relation: Relation = pool.open_to_write("table".as_ref(), &sealed).unwrap();
+    relation.grow(pages).unwrap();
+    for block in 0..pages {
+        let mut page = relation.pin_mut(block, None).unwrap();
+        for item in 0..ROWS {
+            let at = item as usize * ROW;
+            page[at..at + ROW].copy_from_slice(&row(block, item, 1));
+        }
+        page.logged(Lsn(1));
+    }
+    pool.flush().unwrap();
+    pool.tuples(&relation, FixedRows { first: 0, row: ROW as u32 }).unwrap()
+}
+
+/// The rows of the file must be these, in pages as of records that say so.
+fn check_file(files: &MemoryFiles, expected: &[u8]) {
+    let file = files.read("table".as_ref()).unwrap();
+    for (at, &generation) in expected.iter().enumerate() {
+        let (block, item) = (at as u32 / ROWS, at as u32 % ROWS);
+        let from = block as usize * PAGE + item as usize * ROW;
+        assert_eq!(file[from..from + ROW], row(block, item, generation), "page {block}, item {item}");
+    }
+}
+
+#[test]
+fn items_are_changed_without_their_pages_and_reach_the_file() {
+    const PAGES: u32 = 1000;
+    let files = MemoryFiles::new();
+    let pool = Pool::new(options(200, 0.7).device(Device::new(files.clone(), None))).unwrap();
+    let tuples = sealed(&pool, PAGES);
+    let mut session = pool.session();
+    let mut random = Random::new(3);
+    let mut expected = vec![1u8; (PAGES * ROWS) as usize];
+    for step in 0..60_000u64 {
+        let (block, item) = (random.below(PAGES), random.below(3) * 7);
+        let (at, id) = ((block * ROWS + item) as usize, TupleId { block, item });
+        let generation = random.below(200) as u8;
+        match step % 10 {
+            0 => session.update_tuple(&tuples, id, &row(block, item, generation), || Lsn(step)).unwrap(),
+            1 => session.write_tuple(&tuples, id, &row(block, item, generation), || Lsn(step)).unwrap(),
+            2 if step % 100 == 2 => {
+                let page = session.pin(tuples.relation(), block, None).unwrap();
+                assert_eq!(page[item as usize * ROW..][..ROW], row(block, item, expected[at]));
+                continue;
+            }
+            _ => {
+                read(&mut session, &tuples, block, item, expected[at]);
+                continue;
+            }
+        }
+        expected[at] = generation;
+        if step % 20_000 == 19_990 {
+            pool.checkpoint(Lsn(step + 1)).unwrap();
+            check_file(&files, &expected);
+        }
+    }
+    let stats = pool.tuple_stats().unwrap();
+    assert!(stats.updates > 3_000, "{stats:?}");
+    assert!(pool.dirty() >= stats.changed);
+    drop(session);
+    pool.close().unwrap();
+    assert_eq!((pool.dirty(), pool.tuple_stats().unwrap().changed), (0, 0));
+    let late = tuples.update(TupleId { block: 0, item: 0 }, &[0; ROW], || unreachable!());
+    assert!(matches!(late, Err(PoolError::Closed)), "{late:?}");
+    check_file(&files, &expected);
+    pool.check();
+}
+
+#[test]
+fn changes_stay_while_the_pool_shrinks_and_grows() {
+    const PAGES: u32 = 2000;
+    let files = MemoryFiles::new();
+    let options = options(400, 0.8).max_memory(8 << 20).device(Device::new(files.clone(), None));
+    let (least, most) = (options.memory, 8 << 20);
+    let pool = Pool::new(options).unwrap();
+    let tuples = sealed(&pool, PAGES);
+    let mut session = pool.session();
+    let mut random = Random::new(5);
+    let mut expected = vec![1u8; (PAGES * ROWS) as usize];
+    for (round, size) in (0..).zip([most, least, least + (1 << 20), most, least - (1 << 20), most]) {
+        for step in 0..8_000 {
+            let (block, item) = (random.below(PAGES), random.below(2));
+            let at = (block * ROWS + item) as usize;
+            if step % 4 == 0 {
+                expected[at] = round as u8 + 2;
+                let bytes = row(block, item, expected[at]);
+                session.write_tuple(&tuples, TupleId { block, item }, &bytes, || Lsn(100 + round)).unwrap();
+            } else {
+                read(&mut session, &tuples, block, item, expected[at]);
+            }
+        }
+        assert!(pool.tuple_stats().unwrap().changed > 0);
+        pool.resize(size).unwrap();
+        assert!(pool.memory().total <= size);
+    }
+    pool.flush().unwrap();
+    check_file(&files, &expected);
+    drop(session);
+    pool.check();
+}
+
+#[test]
+fn a_panic_while_a_change_is_logged_leaves_the_item_as_it_was() {
+    let files = MemoryFiles::new();
+    let pool = Pool::new(options(100, 0.6).device(Device::new(files, None))).unwrap();
+    let tuples = sealed(&pool, 600);
+    let mut session = pool.session();
+    for block in (0..4).flat_map(|_| 0..600) {
+        read(&mut session, &tuples, block, 4, 1);
+    }
+    let before = pool.tuple_stats().unwrap();
+    assert!(before.mini_pages > 100);
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut panicked = 0;
+    for block in 0..600 {
+        // Pages that are resident would make the pool read-only, as any change that is not logged.
+        let is_resident = session.try_copy(tuples.relation(), block, 0, &mut [0], None).is_some();
+        let update = || tuples.update(TupleId { block, item: 4 }, &[9; ROW], || panic!("the log does"));
+        panicked += u32::from(!is_resident && std::panic::catch_unwind(std::panic::AssertUnwindSafe(update)).is_err());
+        if pool.tuple_stats().unwrap().merged > before.merged {
+            break;
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(panicked > 10, "{panicked}");
+    assert_eq!(pool.tuple_stats().unwrap().changed, 0);
+    for block in 0..600 {
+        read(&mut session, &tuples, block, 4, 1);
+    }
+    drop(session);
+    pool.check();
 }
 
 #[test]

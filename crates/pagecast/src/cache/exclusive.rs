@@ -100,6 +100,11 @@ impl Exclusive {
         self.wish.load.access.page
     }
 
+    /// The frame that the page is in.
+    pub(crate) fn frame(&self) -> u32 {
+        self.owned.index()
+    }
+
     /// The page's bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         let len = self.wish.cache.headers[self.owned.index() as usize].len() as usize;

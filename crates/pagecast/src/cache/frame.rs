@@ -282,11 +282,22 @@ impl Header {
     }
 
     /// Makes the frame resident with one pin for each who waited, and hands out those pins.
-    pub(super) fn publish(&self, owned: Owned, pins: u32) -> impl Iterator<Item = Held> + use<> {
+    /// `changed` is the first and the last log record of what its bytes have and storage has not.
+    pub(super) fn publish(
+        &self,
+        owned: Owned,
+        pins: u32,
+        changed: Option<(u64, u64)>,
+    ) -> impl Iterator<Item = Held> + use<> {
+        if let Some((first, last)) = changed {
+            self.lsn.fetch_max(last, Relaxed);
+            self.dirty_since.store(first, Relaxed);
+        }
+        let dirty = if changed.is_some() { DIRTY } else { 0 };
         self.end_change();
         // Release: pairs with the Acquire of `pin`. A plain store, since only the owner changes the
         // state of a frame that is not resident.
-        self.state.store(RESIDENT + u64::from(pins), Release);
+        self.state.store((RESIDENT | dirty) + u64::from(pins), Release);
         (0..pins).map(move |_| Held::new(owned.index()))
     }
 

@@ -175,6 +175,7 @@ impl Cache {
 
     /// Empties up to `limit` of the frames that are out of use.
     pub(super) fn drain(&self, limit: u32) {
+        self.drain_slabs();
         for index in self.free.above(limit) {
             if let Some(page) = self.headers[index as usize].evictable() {
                 self.evacuate(index, page);

@@ -62,6 +62,11 @@ impl Load {
         matches!(&*self.state.lock(), State::Pending { flagged: true, .. })
     }
 
+    /// Whether anybody waits for it.
+    fn is_awaited(&self) -> bool {
+        matches!(&*self.state.lock(), State::Pending { waiters: 1.., .. })
+    }
+
     /// Takes the flag off; whether it was there.
     pub(super) fn unflag(&self) -> bool {
         match &mut *self.state.lock() {
@@ -107,6 +112,8 @@ pub(crate) struct Loading {
     cache: Arc<Cache>,
     load: Arc<Load>,
     owned: Option<Owned>,
+    /// The log records of the first and the last change that its bytes have and storage has not.
+    changes: Option<(u64, u64)>,
     ended: bool,
     /// Dropped when the load has ended, however it ends.
     company: Option<Arc<dyn Send + Sync>>,
@@ -114,7 +121,7 @@ pub(crate) struct Loading {
 
 impl Loading {
     pub(super) fn new(cache: Arc<Cache>, load: Arc<Load>) -> Self {
-        Self { cache, load, owned: None, ended: false, company: None }
+        Self { cache, load, owned: None, changes: None, ended: false, company: None }
     }
 
     /// Keeps `company` until the load has ended: who waits for several loads learns from the last
@@ -129,6 +136,34 @@ impl Loading {
 
     pub(crate) fn count(&self, counter: Counter, by: u64) {
         self.cache.statistics.add(counter, by);
+    }
+
+    pub(super) fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// The page is dirty when it is published.
+    pub(super) fn set_changes(&mut self, records: (u64, u64)) {
+        self.changes = Some(records);
+    }
+
+    /// Ends a load that is none, if nobody waits for the page; else it becomes one, which the
+    /// caller begins.
+    pub(super) fn end_if_alone(mut self) -> Option<Self> {
+        let page = self.load.access.page;
+        let cache = self.cache.clone();
+        let mut shard = cache.table.shard(page).lock();
+        if self.load.is_awaited() {
+            cache.note_load(page);
+            return Some(self);
+        }
+        self.ended = true;
+        self.load.end(|_, _| {
+            cache.ended_one();
+            Outcome::NoFrame
+        });
+        shard.remove(&page);
+        None
     }
 
     /// Gives the load a frame to fill.
@@ -161,7 +196,7 @@ impl Loading {
             if flagged {
                 header.flag();
             }
-            let pins = header.publish(owned, waiters).collect();
+            let pins = header.publish(owned, waiters, self.changes).collect();
             cache.note_arrival(&self.load.access, index);
             cache.ended_one();
             Outcome::Loaded(pins)

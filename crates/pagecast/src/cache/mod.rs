@@ -90,8 +90,9 @@ pub(crate) use write_back::{Blocked, Writing};
 ///   not come yet. Each waiter has its pin before it wakes.
 /// * (I5) A load ends once, through its [`Loading`], and leaves the shard's table in the same hold.
 /// * (I6) Locks are taken in this order: a queue's, the policy's own, that of the unordered scans
-///   (`crate::cooperation`), a shard's, a load's, the caps'. No two queues' or shards' at once. Those of tuples are said there. The
-///   policy is never called under a shard's lock, and nothing is read or woken under any.
+///   (`crate::cooperation`), a shard's, a load's, the caps'. No two queues' or shards' at once.
+///   Those of tuples are said there. The policy is never called under a shard's lock, and nothing
+///   is read or woken under any.
 /// * (I7) `flagged` counts the loads and frames that carry the flag of a page brought ahead
 ///   (`ahead.rs`). A flag moves from the load to the frame at publication, and is taken off once.
 /// * (I8) A frame that is dirty, being written or exclusive is not claimed. A page is being written
@@ -323,7 +324,7 @@ impl Cache {
     /// A load of the page has begun. The caller holds the lock of its shard.
     fn note_load(&self, page: PageId) {
         if let Some(tuples) = &self.tuples {
-            tuples.note_load(self.table.shard_number(page));
+            tuples.note_load(self.set_of(tuples, page));
         }
     }
 
@@ -441,7 +442,7 @@ impl Cache {
             header.invalidate();
             self.table.unlink(&self.headers, page, index, &shard);
         });
-        let left = self.tuples.as_ref().map(|tuples| tuples.left(page, self.table.shard_number(page)));
+        let left = self.tuples.as_ref().map(|tuples| tuples.left(page, self.set_of(tuples, page)));
         drop(shard);
         self.unflag(header, Counter::PrefetchWasted);
         self.keeps.count(page, -1);

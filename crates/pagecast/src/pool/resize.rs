@@ -50,6 +50,10 @@ impl Pool {
         }
         let frames = engine.plan.frames_within(memory)?;
         let _one_at_a_time = engine.resizing.lock();
+        if frames < self.frames() {
+            // Where changes are held, a slab cannot be taken away.
+            let _ = engine.bring_changes(None);
+        }
         engine.prefetch.resize(frames);
         let held = engine.cache.resize(frames);
         Ok(Resized { frames, held })

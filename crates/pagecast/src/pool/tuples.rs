@@ -11,20 +11,16 @@ use crate::tuples::Tuples;
 
 impl Pool {
     /// Says where the pages of a relation keep their items. Clones of the answer are the same; a
-    /// relation has one layout for as long as it is open.
+    /// relation has one layout for as long as it is open, in its own pool.
     ///
     /// # Errors
     ///
-    /// The relation has a layout already ([`PoolError::LayoutKnown`]), or is another pool's.
+    /// The relation has a layout already ([`PoolError::LayoutKnown`]).
     pub fn tuples(&self, relation: &Relation, layout: impl TupleLayout) -> Result<Tuples, PoolError> {
-        let path = || relation.path().to_owned();
-        if !self.owns(relation) {
-            return Err(PoolError::OtherPool { path: path() });
-        }
         let layout: Arc<dyn TupleLayout> = Arc::new(layout);
-        match self.engine().cache.set_layout(relation.id(), &layout) {
+        match relation.engine.cache.set_layout(relation.id(), &layout) {
             true => Ok(Tuples { relation: relation.clone(), layout }),
-            false => Err(PoolError::LayoutKnown { path: path() }),
+            false => Err(PoolError::LayoutKnown { path: relation.path().to_owned() }),
         }
     }
 

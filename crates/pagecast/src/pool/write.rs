@@ -60,6 +60,7 @@ impl Pool {
     /// A write or the log failed: the pages stay dirty, try again. A sync failed, or had failed
     /// before: [`PoolError::ReadOnly`].
     pub fn checkpoint(&self, upto: Lsn) -> Result<Written, PoolError> {
+        self.engine().bring_changes(Some(upto))?;
         self.engine().writer.checkpoint(Some(upto))
     }
 
@@ -70,6 +71,7 @@ impl Pool {
     ///
     /// As [`checkpoint`](Self::checkpoint).
     pub fn flush(&self) -> Result<Written, PoolError> {
+        self.engine().bring_changes(None)?;
         self.engine().writer.checkpoint(None)
     }
 
@@ -90,11 +92,15 @@ impl Pool {
     ///
     /// As [`flush`](Self::flush).
     pub fn close(&self) -> Result<(), PoolError> {
-        self.engine().writer.close()
+        self.engine().writer.shut();
+        let brought = self.engine().bring_changes(None);
+        let closed = self.engine().writer.close();
+        brought.and(closed)
     }
 
-    /// How many pages differ from storage at this moment, and nobody writes or changes them.
+    /// How many pages differ from storage at this moment, and nobody writes or changes them. A page
+    /// of which items were changed without it is one of them.
     pub fn dirty(&self) -> u32 {
-        self.engine().cache.dirty().len() as u32
+        self.engine().cache.dirty().len() as u32 + self.engine().cache.changed_mini_pages()
     }
 }

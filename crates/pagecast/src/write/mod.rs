@@ -291,7 +291,7 @@ impl Writer {
 
     /// Whoever may still change a page has it alone when this returns, and is seen by the
     /// checkpoint; see [`Cache::pass_all_shards`].
-    fn shut(&self) {
+    pub(crate) fn shut(&self) {
         self.latch.close();
         self.cache.pass_all_shards();
     }

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pagecast::storage::{DeclaredModel, Device, Opener, Storage, write_full};
 use pagecast::{
-    DoubleWriteOptions, Format, Log, Lsn, PolicySpec, Pool, PoolError, PoolOptions, Relation, WriteOptions,
-    WriterOptions,
+    DoubleWriteOptions, FixedRows, Format, Log, Lsn, PolicySpec, Pool, PoolError, PoolOptions, Relation, TupleId,
+    TupleOptions, Tuples, WriteOptions, WriterOptions,
 };
 use pagecast_core::random::Random;
 
@@ -26,6 +26,8 @@ const STRIDE: usize = 240;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) double_write: bool,
+    /// Places are changed as items, without their pages where that works.
+    pub(crate) tuples: bool,
     /// A mistake: the log says that it is durable when it is not.
     pub(crate) log_lies: bool,
     /// A mistake: the record of a checkpoint says that more is written than was.
@@ -161,8 +163,9 @@ impl DiskLog {
 }
 
 pub(crate) struct Database {
-    pool: Pool,
+    pub(crate) pool: Pool,
     table: Relation,
+    items: Option<Tuples>,
     log: Arc<DiskLog>,
 }
 
@@ -178,13 +181,16 @@ impl Database {
                 .policy(PolicySpec::parse("lru").unwrap())
                 .device(Device::new(disk.clone(), Some(model)))
                 .log(log.clone())
+                .tuples(setup.tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))
                 .double_write(setup.double_write.then(|| DoubleWriteOptions::new("area").bytes(40_000)))
                 .writer(WriterOptions::default().interval(Duration::from_secs(3600)).dirty_share(0.2)),
         )?;
         assert!(pool.frames() < MOST_PAGES, "there are evictions");
         let sealed = WriteOptions::default().create(true).format(Format::Sealed);
         let table = pool.open_to_write(Path::new("table"), &sealed)?;
-        Ok(Self { pool, table, log })
+        let layout = FixedRows { first: 0, row: STRIDE as u32 };
+        let items = setup.tuples.then(|| pool.tuples(&table, layout)).transpose()?;
+        Ok(Self { pool, table, items, log })
     }
 
     /// Opens what a crash has left, and redoes what the pages lack.
@@ -212,6 +218,20 @@ impl Database {
         Ok(())
     }
 
+    /// Changes a place as an item, one time in two without a look whether it is there.
+    fn change_item(&self, id: TupleId, value: u64, logged: impl FnOnce() -> u64) -> Result<(), PoolError> {
+        let Some(items) = &self.items else { unreachable!("items are known") };
+        if id.block >= self.table.pages() {
+            self.table.grow(id.block + 1 - self.table.pages())?;
+        }
+        let mut bytes = [0; STRIDE];
+        bytes[..8].copy_from_slice(&value.to_le_bytes());
+        match value % 2 {
+            0 => items.write(id, &bytes, || Lsn(logged())),
+            _ => items.update(id, &bytes, || Lsn(logged())),
+        }
+    }
+
     fn checkpoint(&self, upto: Lsn, claimed: Lsn) -> Result<(), PoolError> {
         self.pool.checkpoint(upto)?;
         let record = self.log.append(CHECKPOINT, 0, claimed.0);
@@ -234,6 +254,9 @@ impl Database {
         Ok(content)
     }
 }
+
+/// Of all workloads together.
+pub(crate) static UPDATES_WITHOUT_PAGES: AtomicU64 = AtomicU64::new(0);
 
 /// At how many operations of the disk which record was acknowledged.
 pub(crate) type Acknowledged = Vec<(usize, u64)>;
@@ -263,12 +286,26 @@ fn work(disk: &Disk, setup: &Setup, updates: u32, seed: u64, acknowledged: &mut 
         // The table grows with time.
         let page = random.below(MOST_PAGES / 4 + update * (MOST_PAGES * 3 / 4) / updates);
         let (slot, value) = (random.below(VALUES), u64::from(update));
-        retry(|| {
-            database.change(page, |_| {
-                let lsn = database.log.append(page, slot, value).0;
-                Some(Record { lsn, page, slot, value })
-            })
-        })?;
+        if setup.tuples {
+            // Some places are read often, so that their pages dissolve with them.
+            for at in 0..4 {
+                let id = TupleId { block: random.below(database.table.pages().max(1)), item: at };
+                if id.block < database.table.pages()
+                    && let Some(items) = &database.items
+                {
+                    items.read(id, &mut [0; STRIDE])?;
+                }
+            }
+            let id = TupleId { block: page, item: slot };
+            retry(|| database.change_item(id, value, || database.log.append(page, slot, value).0))?;
+        } else {
+            retry(|| {
+                database.change(page, |_| {
+                    let lsn = database.log.append(page, slot, value).0;
+                    Some(Record { lsn, page, slot, value })
+                })
+            })?;
+        }
         if random.below(2) == 0 {
             let lsn = Lsn(database.log.end().0 - 1);
             database.log.commit(lsn)?;
@@ -283,6 +320,9 @@ fn work(disk: &Disk, setup: &Setup, updates: u32, seed: u64, acknowledged: &mut 
             let claimed = if setup.checkpoint_lies { database.log.end() } else { upto };
             retry(|| database.checkpoint(upto, claimed))?;
         }
+    }
+    if let Some(stats) = database.pool.tuple_stats() {
+        UPDATES_WITHOUT_PAGES.fetch_add(stats.updates, Relaxed);
     }
     Ok(())
 }

@@ -12,11 +12,12 @@ mod database;
 mod disk;
 
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast::PoolError;
 use pagecast_core::random::Random;
 
-use database::{Acknowledged, Database, PAGE, Records, Setup, run};
+use database::{Acknowledged, Database, PAGE, Records, Setup, UPDATES_WITHOUT_PAGES, run};
 use disk::{Disk, Failure, Replay, SECTOR};
 
 /// Cuts the power, recovers what is left, and compares it with what the log holds.
@@ -91,6 +92,17 @@ fn power_cuts_that_tear_pages_lose_nothing_with_double_writes() {
 fn power_cuts_between_pages_lose_nothing_without_double_writes() {
     let [recovered, refused] = cut_everywhere(&Setup::default(), 1_000, 2, PAGE);
     assert!(recovered > 1_000, "{recovered}");
+    assert_eq!(refused, 0);
+}
+
+/// The same with places that are changed as items: what is not in their page yet is in the log.
+#[test]
+fn power_cuts_lose_no_change_of_an_item_without_its_page() {
+    let setup = Setup { double_write: true, tuples: true, ..Setup::default() };
+    let [recovered, refused] = cut_everywhere(&setup, 1_000, 5, SECTOR);
+    let without_pages = UPDATES_WITHOUT_PAGES.load(Relaxed);
+    println!("{without_pages} of the updates were made without the page");
+    assert!(recovered > 1_000 && without_pages > 50, "{recovered} cuts, {without_pages} updates");
     assert_eq!(refused, 0);
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicU8;
 
-use super::writes::{Disk, add_one_to, disk, whole, write_at};
+use super::writes::{Disk, add_one_to, alone, disk, whole, write_at};
 use super::*;
 use crate::cache::TupleConfig;
 use crate::layout::{FixedRows, TupleLayout};
@@ -14,9 +14,8 @@ use crate::layout::{FixedRows, TupleLayout};
 /// What the whole frame of a page that is never changed is filled with.
 const OTHER: u8 = 77;
 
-/// A cache of which one frame may be a slab, and blocks that have their items in it: the first is
-/// changed, the others are not.
-fn cache_with_tuples() -> (Arc<Cache>, [u32; 3]) {
+/// A cache of which one frame is a slab, and blocks: the first is changed, the others are not.
+fn cache_with_tuples() -> (Arc<Cache>, [u32; 4]) {
     let policy = PolicySpec::parse("clock(max=1,init=0)").unwrap().build(3, 1).unwrap().into_concurrent(QUEUE);
     let cooperation = Cooperation::new(CooperationConfig::EMPTY).unwrap();
     let config = TupleConfig { max_share: 0.4, shares: None, seed: 1 };
@@ -25,9 +24,7 @@ fn cache_with_tuples() -> (Arc<Cache>, [u32; 3]) {
     assert!(cache.set_layout(RELATION, &layout));
     cache.lend(|| cache.free.take());
     assert_eq!(cache.slabs(), 1);
-    let mut blocks = (0..100).filter(|&block| cache.table.shard_number(page(block)) == 0);
-    let blocks = std::array::from_fn(|_| blocks.next().unwrap());
-    (cache, blocks)
+    (cache, [0, 1, 2, 3])
 }
 
 /// The changed page is the device's first, and the others are not on it.
@@ -35,22 +32,28 @@ fn load(cache: &Arc<Cache>, disk: &Disk, block: u32, changed: u32) -> Option<Hel
     match cache.request(&mut Anyone, access(block)) {
         Request::Hit(held) => Some(held),
         Request::Joined { waiter, .. } => block_on(waiter).unwrap(),
-        Request::Started(mut loading, waiter) => {
-            if cache.place(&mut loading, &NoScans) == Placement::Placed {
-                loading.bytes().fill(OTHER);
-                if block == changed {
-                    let content = disk.lock().unwrap()[0];
-                    loading.bytes()[..PAGE_BYTES].copy_from_slice(&content);
-                }
-                others_may_run();
-                loading.publish(PAGE_BYTES as u32, 0);
-            } else {
-                loading.give_up();
-            }
+        Request::Started(loading, waiter) => {
+            fill(cache, disk, loading, changed);
             block_on(waiter).unwrap()
         }
         Request::Full => None,
     }
+}
+
+/// What an I/O thread does, and what finds it a frame.
+fn fill(cache: &Arc<Cache>, disk: &Disk, mut loading: Loading, changed: u32) {
+    if cache.place(&mut loading, &NoScans) != Placement::Placed {
+        loading.give_up();
+        return;
+    }
+    loading.bytes().fill(OTHER);
+    if loading.access().page.block() == changed {
+        let content = disk.lock().unwrap()[0];
+        loading.bytes()[..PAGE_BYTES].copy_from_slice(&content);
+    }
+    others_may_run();
+    loading.apply_changes(PAGE_BYTES as u32).unwrap();
+    loading.publish(PAGE_BYTES as u32, 0);
 }
 
 /// An item of the page, from its mini-page if it has one. None if there was no frame.
@@ -70,15 +73,17 @@ fn item(cache: &Arc<Cache>, disk: &Disk, block: u32, changed: u32) -> Option<u8>
 struct Scene {
     cache: Arc<Cache>,
     disk: Disk,
-    blocks: [u32; 3],
+    blocks: [u32; 4],
     /// Changes that have ended.
     ended: AtomicU8,
+    /// The same of each item.
+    items_changed: [AtomicU8; 2],
 }
 
 impl Scene {
     fn new() -> Arc<Self> {
         let (cache, blocks) = cache_with_tuples();
-        Arc::new(Self { cache, disk: disk(), blocks, ended: AtomicU8::new(0) })
+        Arc::new(Self { cache, disk: disk(), blocks, ended: AtomicU8::new(0), items_changed: Default::default() })
     }
 
     fn read(&self, at: usize) {
@@ -114,17 +119,16 @@ fn spawn(scene: &Arc<Scene>, work: impl FnOnce(&Scene) + Send + 'static) -> thre
     thread::spawn(move || work(&scene))
 }
 
-/// The page is evicted by one while it is loaded, changed, written and evicted by another.
+/// The page is evicted by one while it is loaded, changed, written and evicted by another, who
+/// waits for nothing that the first one loads.
 fn dissolve_against_change() {
     let scene = Scene::new();
     scene.read(0);
     scene.read(1);
-    let reader = spawn(&scene, |scene| [2, 0, 1].into_iter().for_each(|at| scene.read(at)));
+    let reader = spawn(&scene, |scene| [2, 0].into_iter().for_each(|at| scene.read(at)));
     let changer = spawn(&scene, |scene| {
         scene.change();
-        scene.read(2);
-        scene.read(1);
-        scene.read(0);
+        [3, 0].into_iter().for_each(|at| scene.read(at));
     });
     reader.join().unwrap();
     changer.join().unwrap();
@@ -157,7 +161,7 @@ fn slab_against_resize() {
     [0, 1, 2, 1].into_iter().for_each(|at| scene.read(at));
     let reader = spawn(&scene, |scene| [0, 2, 0].into_iter().for_each(|at| scene.read(at)));
     let resizer = spawn(&scene, |scene| {
-        [2, 3].map(|frames| scene.cache.resize(frames));
+        let _ = [2, 3].map(|frames| scene.cache.resize(frames));
     });
     scene.change();
     reader.join().unwrap();
@@ -173,6 +177,87 @@ fn discard_against_dissolve() {
     scene.cache.discard(RELATION);
     reader.join().unwrap();
     scene.end();
+}
+
+/// Adds one to an item of the first page, without the page where that works. Whether it did.
+fn add_one_to_item(scene: &Scene, name: u32) {
+    let (cache, block) = (&scene.cache, scene.blocks[0]);
+    let mut bytes = [0; 4];
+    if let Some(updating) = cache.begin_update(access(block), (name, 4), false) {
+        assert_eq!(cache.copy_item(&mut Anyone, page(block), name, &mut bytes[..]), Some(4));
+        others_may_run();
+        if let Some(loading) = updating.finish(&[bytes[0] + 1; 4], 1) {
+            fill(cache, &scene.disk, loading, block);
+        }
+    } else {
+        let held = load(cache, &scene.disk, block, block);
+        let Some(mut alone) = held.and_then(|held| alone(cache, held)) else { return };
+        let item = &mut alone.bytes_mut()[name as usize * 4..][..4];
+        let next = item[0] + 1;
+        item.fill(next);
+        alone.changed(1);
+    }
+    scene.items_changed[name as usize].fetch_add(1, Ordering::SeqCst);
+}
+
+/// What a checkpoint does: brings the pages of changed items, and writes what is dirty.
+fn checkpoint(scene: &Scene) {
+    let before = scene.items_changed.each_ref().map(|count| count.load(Ordering::SeqCst));
+    for page in scene.cache.changed_pages(None) {
+        match load(&scene.cache, &scene.disk, page.block(), scene.blocks[0]) {
+            Some(held) => scene.cache.unpin(held),
+            None => return,
+        }
+    }
+    let is_written = write_items(scene);
+    let written = [0, 4].map(|at| scene.disk.lock().unwrap()[0][at]);
+    assert!(
+        !is_written || before.iter().zip(written).all(|(&before, written)| written >= before),
+        "the checkpoint left a change that came before it: {before:?}, {written:?}"
+    );
+}
+
+/// Writes the first page if it is dirty. Whether all that was changed before is written then.
+fn write_items(scene: &Scene) -> bool {
+    let (cache, block) = (&scene.cache, scene.blocks[0]);
+    let Some(index) = cache.table.find(&cache.headers, page(block)) else { return false };
+    let mut copy = [0; PAGE_BYTES];
+    match cache.begin_write(index, page(block), &mut copy) {
+        Some(writing) => {
+            scene.disk.lock().unwrap()[0] = copy;
+            others_may_run();
+            writing.done();
+            true
+        }
+        None => cache.is_resident(page(block)) && !cache.is_unwritten(index, page(block), None),
+    }
+}
+
+/// Two items of a page are changed without it, while it is loaded and evicted, and a checkpoint is
+/// made.
+fn change_items_without_page() {
+    let scene = Scene::new();
+    // The page dissolves with both of its items.
+    let held = load(&scene.cache, &scene.disk, 0, 0).unwrap();
+    let _ = [0, 1].map(|item| scene.cache.visit(held.index(), item));
+    scene.cache.unpin(held);
+    [1, 2].into_iter().for_each(|at| scene.read(at));
+    let changers: Vec<_> = [0, 1].map(|item| spawn(&scene, move |scene| add_one_to_item(scene, item))).into();
+    let reader = spawn(&scene, |scene| {
+        if let Some(held) = load(&scene.cache, &scene.disk, 0, 0) {
+            scene.cache.unpin(held);
+        }
+        scene.read(1);
+    });
+    checkpoint(&scene);
+    changers.into_iter().for_each(|changer| changer.join().unwrap());
+    reader.join().unwrap();
+    checkpoint(&scene);
+    scene.cache.check();
+    assert_eq!(scene.cache.changed_mini_pages(), 0);
+    let written = [0, 4].map(|at| scene.disk.lock().unwrap()[0][at]);
+    let changed = scene.items_changed.each_ref().map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(written, changed, "a change was lost");
 }
 
 #[test]
@@ -196,4 +281,24 @@ fn mistake_of_an_item_without_a_second_look_is_caught() {
 #[test]
 fn mistake_of_items_that_stay_when_their_page_comes_is_caught() {
     must_be_caught(mistake::ITEMS_KEPT, &["went back", "(T1)"], 10_000, dissolve_against_change);
+}
+
+#[test]
+fn changes_of_items_reach_storage_together() {
+    explore(4_000, change_items_without_page);
+}
+
+#[test]
+fn mistake_of_a_checkpoint_that_forgets_changed_items_is_caught() {
+    must_be_caught(
+        mistake::CHANGES_FORGOTTEN,
+        &["left a change", "left: ", "a change was lost"],
+        5_000,
+        change_items_without_page,
+    );
+}
+
+#[test]
+fn mistake_of_a_page_that_gets_a_part_of_its_changes_is_caught() {
+    must_be_caught(mistake::PART_MERGED, &["left a change", "a change was lost"], 10_000, change_items_without_page);
 }

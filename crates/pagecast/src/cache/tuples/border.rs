@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::slab::{Mini, Part, Parts, Slab};
+use super::slab::{Mini, NEVER, Parts, Slab};
 use super::{Cache, LEAST_PAGES, NIL, TupleBuffer, among, hash};
 use crate::sync::atomic::Ordering;
 use crate::token::Owned;
@@ -90,10 +90,15 @@ impl Cache {
         owned
     }
 
-    /// Takes the slab `number`, the last one, away. The caller has the border.
+    /// Takes the slab `number`, the last one, away. Not while it holds changes, for which there may
+    /// be no room elsewhere. The caller has the border.
     fn close_slab(&self, tuples: &TupleBuffer, number: u32) -> Option<Owned> {
         let (set, place) = tuples.place(number);
         let mut slabs = tuples.sets[set].slabs.lock();
+        let last = slabs.last_mut()?;
+        if self.change(tuples, last, |slab| slab.minis().any(|mini| mini.since(slab.bytes) != NEVER)) {
+            return None;
+        }
         let mut owned = slabs.pop()?;
         tuples.slabs.store(number, Ordering::Release);
         tuples.directory[number as usize].store(NIL, Ordering::Release);
@@ -116,8 +121,9 @@ impl Cache {
         for mini in &going {
             let bytes = self.memory.read_owned(from);
             let page = mini.page(bytes);
-            let (items, heat, lsn): (Vec<Part>, _, _) = mini.parts(bytes);
-            self.insert(tuples, to, &Parts { page, hash: hash(page), lsn, heat, items: &items, bytes });
+            let (items, heat) = (mini.parts(bytes), mini.heat(bytes));
+            let (lsn, since) = (mini.lsn(bytes), mini.since(bytes));
+            self.insert(tuples, to, &Parts { page, hash: hash(page), lsn, heat, since, items: &items, bytes });
         }
         self.change(tuples, from, |slab| going.iter().for_each(|mini| slab.remove(mini)));
     }
@@ -127,6 +133,22 @@ impl Cache {
     pub(in crate::cache) fn resize_slabs(&self) {
         let Some(tuples) = &self.tuples else { return };
         let border = tuples.border.lock();
+        self.fit_slabs(tuples);
+        drop(border);
+        self.tell_policy();
+    }
+
+    /// The same for what could not be moved then, unless somebody else is at it.
+    pub(in crate::cache) fn drain_slabs(&self) {
+        if let Some(tuples) = &self.tuples
+            && let Some(_border) = tuples.border.try_lock()
+        {
+            self.fit_slabs(tuples);
+        }
+    }
+
+    /// The caller has the border. A slab that holds changes stays where no other frame is free.
+    fn fit_slabs(&self, tuples: &TupleBuffer) {
         let frames = self.frames();
         while self.slabs() > tuples.wanted(frames) {
             let Some(owned) = self.close_slab(tuples, self.slabs() - 1) else { break };
@@ -138,14 +160,14 @@ impl Cache {
                 number += 1;
             } else if let Some(free) = self.free.take().or_else(|| self.close_slab(tuples, self.slabs() - 1)) {
                 self.move_slab(tuples, number, free);
+            } else {
+                number += 1;
             }
         }
-        drop(border);
-        self.tell_policy();
     }
 
-    /// Moves the slab `number` to another frame, if that is in use; frees the one of the two that is
-    /// left.
+    /// Moves the slab `number` to another frame, if that is in use; frees the one of the two that
+    /// is left.
     fn move_slab(&self, tuples: &TupleBuffer, number: u32, mut to: Owned) {
         let (set, place) = tuples.place(number);
         let mut slabs = tuples.sets[set].slabs.lock();

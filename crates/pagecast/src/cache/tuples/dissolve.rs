@@ -8,7 +8,7 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::tuples::{Heat, Keep, Visits, Weight};
 use pagecast_core::{PageId, Tick};
 
-use super::slab::{Part, Parts};
+use super::slab::{NEVER, Part, Parts};
 use super::{TupleBuffer, Turnover, among, hash};
 use crate::cache::Cache;
 use crate::layout::within;
@@ -50,8 +50,8 @@ impl Turnover {
 }
 
 impl Cache {
-    /// The visited items of a claimed page go on in a mini-page, if there are any and they are worth
-    /// it. The page's bytes are still in its frame.
+    /// The visited items of a claimed page go on in a mini-page, if there are any and they are
+    /// worth it. The page's bytes are still in its frame.
     pub(in crate::cache) fn dissolve(&self, victim: &Owned, left: &Left, now: Tick, oracle: &dyn Oracle) {
         let Some(tuples) = &self.tuples else { return };
         let visits = tuples.visits(victim.index());
@@ -74,13 +74,14 @@ impl Cache {
         let heat = AtomicU64::new(0);
         Heat::new(&heat).begin(count, tuples.ages.now());
         let (page, hash) = (left.page, hash(left.page));
-        let parts = Parts { page, hash, lsn: header.lsn(), heat: heat.load(Relaxed), items: &items, bytes };
+        let (lsn, heat) = (header.lsn(), heat.load(Relaxed));
+        let parts = Parts { page, hash, lsn, heat, since: NEVER, items: &items, bytes };
         self.link(tuples, left, &parts, now);
     }
 
     /// Publishes a mini-page, unless a load of its shard has begun since the claim (T2).
     fn link(&self, tuples: &TupleBuffer, left: &Left, parts: &Parts<'_>, now: Tick) {
-        let number = self.table.shard_number(left.page);
+        let number = self.set_of(tuples, left.page);
         let shard = self.table.shard(left.page).lock();
         let is_stale = tuples.begun(number) != left.begun;
         #[cfg(pagecast_shuttle)]
@@ -105,8 +106,8 @@ impl Cache {
         }
     }
 
-    /// Puts a mini-page into its slab, and lets others leave for it. False if it needs more than can
-    /// leave.
+    /// Puts a mini-page into its slab, and lets others leave for it. False if it needs more than
+    /// can leave.
     pub(super) fn insert(&self, tuples: &TupleBuffer, owned: &mut Owned, parts: &Parts<'_>) -> bool {
         let (age, visits) = (tuples.ages.now(), tuples.visits(owned.index()));
         let (gone, is_in) = self.change(tuples, owned, |slab| {
@@ -126,7 +127,7 @@ impl Cache {
     /// on in the page (T1, T3). The caller holds the lock of the page's shard.
     pub(in crate::cache) fn merge(&self, page: PageId, frame: u32) {
         let Some(tuples) = &self.tuples else { return };
-        let (set, hash, visits) = (self.table.shard_number(page), hash(page), tuples.visits(frame));
+        let (set, hash, visits) = (self.set_of(tuples, page), hash(page), tuples.visits(frame));
         visits.clear();
         let mut slabs = tuples.sets[set as usize].slabs.lock();
         let Some(slab) = among(hash, slabs.len() as u32) else { return };
@@ -137,7 +138,9 @@ impl Cache {
         for entry in mini.entries(words) {
             visits.raise(entry.name, entry.visits.saturating_add(new.count(entry.counter)));
         }
+        let is_changed = mini.since(words) != NEVER;
         self.change(tuples, owned, |slab| slab.remove(&mini));
+        tuples.changed.fetch_sub(is_changed.into(), Ordering::Relaxed);
         tuples.counts.merged.fetch_add(1, Relaxed);
     }
 }
@@ -159,7 +162,8 @@ fn visited_items(layout: &dyn crate::layout::TupleLayout, page: &[u8], visits: V
             && items.len() < page.len()
             && let Some(range) = within(page.len(), range)
         {
-            items.push(Part { name, visits: count, start: range.start as u32, len: range.len() as u32 });
+            let (start, len) = (range.start as u32, range.len() as u32);
+            items.push(Part { name, visits: count, is_dirty: false, is_hidden: false, start, len });
         }
     });
     items

@@ -10,32 +10,41 @@
 //!                                                          '--> the page's mini-page, in its slab
 //! ```
 //!
-//! A *slab* is a frame that the tuple buffer has borrowed. Slab `n` belongs to the shard `n` modulo
-//! the number of shards, and a page's mini-page is in one slab of its page's shard, which a linear
-//! hash says (Litwin, VLDB 1980). So there is no index, one lock has all that concerns a page, and
-//! the buffer grows and shrinks by a frame at a time. A slab is a set of competitors: whoever needs
-//! room in it takes it from the coldest mini-page of the slab.
+//! A *slab* is a frame that the tuple buffer has borrowed. Slabs are dealt out to *sets*, of which
+//! each has the pages of one shard or of several. A page's mini-page is in one slab of its set,
+//! which a linear hash says (Litwin, VLDB 1980). So there is no index, and the buffer grows and
+//! shrinks by a frame at a time. A slab is a set of competitors: whoever needs room in it takes it
+//! from the coldest mini-page of the slab.
 //!
 //! Rules, beside those of the cache:
 //! * (T1) Under a shard's lock a page of it is resident or has a mini-page, never both. Publication
 //!   takes the mini-page away in the hold in which it links the frame.
-//! * (T2) A mini-page is linked only if no load of its shard began since its page was claimed: the
+//! * (T2) A mini-page is linked only if no load of its set began since its page was claimed: the
 //!   page could have been loaded, changed, written and evicted again. The number of begun loads is
-//!   read in the hold of the claim and compared in that of the link. The layout is asked in between,
-//!   under no lock.
+//!   read in the hold of the claim and compared in that of the link. The layout is asked in
+//!   between, under no lock.
 //! * (T3) A load merges before anybody sees its page, however it was asked for.
 //! * (T4) A page is claimed clean (I8), so that a new mini-page has no change of its own.
+//! * (T5) All dirty items of a page go into it together, when it is loaded, and with them the
+//!   page's log record becomes the last of theirs: never a part of them, since redo compares
+//!   records with the page's.
+//! * (T6) Who writes what is dirty loads the pages of dirty mini-pages first, each of which is a
+//!   dirty page then. There is no other way to storage.
 //! * (T7) A mini-page is read as a page is copied without a pin: the slab's version is even before
-//!   and the same afterwards, and the frame is that slab. Frames stay mapped, so that a stale number
-//!   leads to bytes that fail this check.
+//!   and the same afterwards, and the frame is that slab. Frames stay mapped, so that a stale
+//!   number leads to bytes that fail this check.
 //! * (T8) A hit writes at most a counter of two bits, in memory that holds nothing else, so that a
 //!   late write does no harm.
+//! * (T9) Who changes an item without its page has the page as being loaded, from before the log
+//!   record until the item is changed. Who wants the page waits, and loads it then. The item is
+//!   seen as it was until it is changed, and never without its record.
 //! * (T10) What drops a relation's pages drops its mini-pages.
 //!
 //! Locks: who moves the border between pages and slabs has `border`, before all others. A set's
 //! slabs are locked after their shard or without it, two sets never at once.
 
 mod border;
+mod changes;
 mod dissolve;
 mod learn;
 mod slab;
@@ -63,6 +72,8 @@ use slab::{Entry, Shape, Slab, Words};
 const NIL: u32 = u32::MAX;
 /// Bytes of a page for which there is a counter of visits.
 const BYTES_PER_COUNTER: u32 = 64;
+/// A pool has no more sets than one for so many frames.
+const FRAMES_PER_SET: u32 = 8;
 /// Frames that are never lent, of a pool that has twice as many.
 const LEAST_PAGES: u32 = 64;
 /// How often a hit looks again when the slab changes under it, before it takes the lock.
@@ -72,8 +83,8 @@ const LOOKS: u32 = 4;
 pub(super) struct TupleBuffer {
     shape: Shape,
     room: Room,
-    /// The visits of each frame's items: of a page by the items' names, of a slab by the counters of
-    /// its mini-pages.
+    /// The visits of each frame's items: of a page by the items' names, of a slab by the counters
+    /// of its mini-pages.
     visits: Box<[AtomicU64]>,
     words_of_frame: usize,
     /// The frame of each slab.
@@ -91,6 +102,8 @@ pub(super) struct TupleBuffer {
     layouts: Mutex<HashMap<RelationId, Arc<dyn TupleLayout>>>,
     border: Mutex<()>,
     mini_pages: AtomicU32,
+    /// Mini-pages that are dirty, or of which an item is being changed.
+    changed: AtomicU32,
     ages: Ages,
     turnover: Turnover,
     random: RandomSource,
@@ -106,9 +119,9 @@ pub(crate) struct TupleConfig {
     pub(crate) seed: u64,
 }
 
-/// The slabs of a shard's pages.
+/// The slabs of the pages of one shard, or of several.
 struct Set {
-    /// Loads that have begun, of any of the shard's pages. Changed under the shard's lock.
+    /// Loads that have begun, of any of the pages. A page's are counted under its shard's lock.
     begun: Count,
     /// Slab `n` of the set is slab `n * sets + set` of all.
     slabs: Mutex<Vec<Owned>>,
@@ -130,6 +143,7 @@ struct Counts {
     evicted: Count,
     trimmed: Count,
     merged: Count,
+    updates: Count,
 }
 
 /// What the tuple buffer holds and has done; see [`Pool::tuple_stats`](crate::Pool::tuple_stats).
@@ -142,6 +156,8 @@ pub struct TupleStats {
     pub share: f64,
     /// Mini-pages: pages of which items are held.
     pub mini_pages: u32,
+    /// Mini-pages of those with changes that are not in their pages.
+    pub changed: u32,
     /// Requests for an item that a mini-page answered.
     pub hits: u64,
     /// Pages that went on as a mini-page when they were evicted.
@@ -154,6 +170,8 @@ pub struct TupleStats {
     pub trimmed: u64,
     /// Mini-pages that merged into their page when it was loaded.
     pub merged: u64,
+    /// Changes of items without their pages.
+    pub updates: u64,
 }
 
 /// Where an item is copied to.
@@ -202,12 +220,13 @@ impl Words for Racing<'_> {
 
 impl TupleBuffer {
     /// Bytes for a pool of at most `frames` frames.
-    pub(super) fn bytes(frames: u32, page_size: u32, sets: u32) -> u64 {
+    pub(super) fn bytes(frames: u32, page_size: u32, shards: u32) -> u64 {
         let words = Visits::words(page_size / BYTES_PER_COUNTER) as u64;
-        u64::from(frames) * (words * 8 + 4) + u64::from(sets) * size_of::<Set>() as u64
+        u64::from(frames) * (words * 8 + 4 + 2 * size_of::<Owned>() as u64)
+            + u64::from(sets(frames, shards)) * size_of::<Set>() as u64
     }
 
-    pub(super) fn new(frames: u32, page_size: u32, sets: u32, config: TupleConfig) -> Self {
+    pub(super) fn new(frames: u32, page_size: u32, shards: u32, config: TupleConfig) -> Self {
         let words_of_frame = Visits::words(page_size / BYTES_PER_COUNTER);
         let share = if config.shares.is_some() { 0.0 } else { config.max_share };
         let set = || Set { begun: Count::new(0), slabs: Mutex::new(Vec::new()) };
@@ -218,7 +237,7 @@ impl TupleBuffer {
             words_of_frame,
             directory: (0..frames).map(|_| AtomicU32::new(NIL)).collect(),
             slabs: AtomicU32::new(0),
-            sets: (0..sets).map(|_| set()).collect(),
+            sets: (0..sets(frames, shards)).map(|_| set()).collect(),
             share: Count::new(share.to_bits()),
             max_share: config.max_share,
             sample: config.shares.as_ref().map(Shares::sample),
@@ -226,6 +245,7 @@ impl TupleBuffer {
             layouts: Mutex::new(HashMap::new()),
             border: Mutex::new(()),
             mini_pages: AtomicU32::new(0),
+            changed: AtomicU32::new(0),
             ages: Ages::default(),
             turnover: Turnover::default(),
             random: RandomSource::new(config.seed),
@@ -252,15 +272,20 @@ impl TupleBuffer {
         self.layouts.lock().get(&relation).cloned()
     }
 
-    /// A load of a page begins. The caller holds the lock of its shard, `set`.
+    /// A load of a page of `set` begins. The caller holds the lock of its shard.
     pub(super) fn note_load(&self, set: u32) {
-        let begun = &self.sets[set as usize].begun;
-        begun.store(begun.load(Relaxed) + 1, Relaxed);
+        self.sets[set as usize].begun.fetch_add(1, Relaxed);
     }
 
     fn begun(&self, set: u32) -> u64 {
         self.sets[set as usize].begun.load(Relaxed)
     }
+}
+
+/// How many sets a pool of `frames` frames has: few enough that each has some slabs.
+fn sets(frames: u32, shards: u32) -> u32 {
+    let most = 1 << (frames / FRAMES_PER_SET).max(1).ilog2();
+    shards.min(most)
 }
 
 /// Scatters pages: of neighbours all bits differ.
@@ -282,6 +307,13 @@ fn among(hash: u64, slabs: u32) -> Option<u32> {
 }
 
 impl Cache {
+    /// Whose slabs may have the mini-page of a page.
+    #[inline]
+    pub(super) fn set_of(&self, tuples: &TupleBuffer, page: PageId) -> u32 {
+        // Both are powers of two.
+        self.table.shard_number(page) & (tuples.sets.len() as u32 - 1)
+    }
+
     /// Copies an item of a page that has a mini-page, and says how long it is. `None` if the page
     /// has none, or none with this item.
     #[inline]
@@ -293,7 +325,7 @@ impl Cache {
         into: &mut (impl ItemRoom + ?Sized),
     ) -> Option<usize> {
         let tuples = self.tuples.as_ref()?;
-        let (set, hash) = (self.table.shard_number(page), hash(page));
+        let (set, hash) = (self.set_of(tuples, page), hash(page));
         for _ in 0..LOOKS {
             match self.look(tuples, (page, set, hash), name, into) {
                 Look::Found(len) => {
@@ -413,10 +445,17 @@ impl Cache {
                     let minis: Vec<_> = slab.minis().collect();
                     let of_relation = |mini: &&slab::Mini| mini.page(slab.bytes).relation() == relation;
                     let going: Vec<_> = minis.iter().filter(of_relation).copied().collect();
+                    let changed = going.iter().filter(|mini| mini.since(slab.bytes) != slab::NEVER).count();
+                    tuples.changed.fetch_sub(changed as u32, Ordering::Relaxed);
                     going.iter().for_each(|mini| slab.remove(mini));
                 });
             }
         }
+    }
+
+    /// How many mini-pages hold changes that are not in their pages.
+    pub(crate) fn changed_mini_pages(&self) -> u32 {
+        self.tuples.as_ref().map_or(0, |tuples| tuples.changed.load(Ordering::Relaxed))
     }
 
     /// What the tuple buffer holds and has done.
@@ -427,12 +466,14 @@ impl Cache {
             slabs: tuples.slabs.load(Ordering::Relaxed),
             share: tuples.share(),
             mini_pages: tuples.mini_pages.load(Ordering::Relaxed),
+            changed: tuples.changed.load(Ordering::Relaxed),
             hits: self.statistics.snapshot().tuple_hits,
             dissolved: counts.dissolved.load(Relaxed),
             stale: counts.stale.load(Relaxed),
             evicted: counts.evicted.load(Relaxed),
             trimmed: counts.trimmed.load(Relaxed),
             merged: counts.merged.load(Relaxed),
+            updates: counts.updates.load(Relaxed),
         })
     }
 
@@ -444,7 +485,7 @@ impl Cache {
     /// Panics if an invariant of the tuple buffer does not hold. Nobody may be at work.
     pub(super) fn check_tuples(&self) {
         let Some(tuples) = &self.tuples else { return };
-        let (mut slabs, mut minis) = (0, 0);
+        let (mut slabs, mut minis, mut changed) = (0, 0, 0);
         for (set, slabs_of_set) in (0..).zip(&tuples.sets) {
             let mut owned = slabs_of_set.slabs.lock();
             slabs += owned.len();
@@ -458,14 +499,17 @@ impl Cache {
                 slab.check(hash);
                 minis += slab.number();
                 for mini in slab.minis() {
+                    changed += u32::from(mini.since(slab.bytes) != slab::NEVER);
+                    assert!(mini.since(slab.bytes) != slab::HELD, "(T9): an item is left as being changed");
                     let page = mini.page(slab.bytes);
-                    assert_eq!(self.table.shard_number(page), set, "{page:?} is in another set");
+                    assert_eq!(self.set_of(tuples, page), set, "{page:?} is in another set");
                     assert_eq!(among(hash(page), number_of_slabs), Some(place), "{page:?} is in another slab");
                     assert!(!self.is_resident(page), "(T1): {page:?} is whole and dissolved");
                 }
             }
         }
         assert_eq!(slabs as u32, self.slabs(), "a slab is lost");
+        assert_eq!(changed, tuples.changed.load(Ordering::Relaxed), "(T6): a change is counted twice or not at all");
         assert_eq!(minis, tuples.mini_pages.load(Ordering::Relaxed), "a mini-page is counted twice or not at all");
     }
 }

@@ -9,11 +9,14 @@
 //!  a mini-page:
 //!  0      8      16    24                      32            40
 //!  | page | heat | lsn | bytes, items, counter | dirty since | an entry for each item | their bytes |
-//!  an entry:  63..32  name   26  dirty   25..24  visits   23..0  end of its bytes
+//!  an entry:  63..32  name   27  hidden   26  dirty   25..24  visits   23..0  end of its bytes
 //! ```
 //!
 //! A page's mini-page is looked for from the group on that its hash says, up to the first group
 //! with an empty byte. Entries are in the order of their names. Numbers are little-endian.
+//!
+//! A hidden entry has room for an item that is being written and was not there. A mini-page that is
+//! dirty, or of which an item is being changed, does not give way.
 //!
 //! Those who only read do so through [`Words`], because the slab may change under them: each number
 //! may be anything, and nothing is read outside the slab. What they found is thrown away if the
@@ -44,8 +47,11 @@ const DELETED: u8 = 1;
 const END: u64 = (1 << 24) - 1;
 const VISITS_AT: u32 = 24;
 const DIRTY: u64 = 1 << 26;
+const HIDDEN: u64 = 1 << 27;
 /// Of `dirty since`: not dirty.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
+/// Of `dirty since`: not dirty, but an item is being changed.
+pub(super) const HELD: u64 = u64::MAX - 1;
 
 /// How slabs of a page size are divided.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +139,7 @@ pub(super) struct Entry {
     pub(super) name: u32,
     pub(super) visits: u8,
     pub(super) is_dirty: bool,
+    is_hidden: bool,
     /// Its bytes in the slab.
     pub(super) start: u32,
     pub(super) len: u32,
@@ -189,6 +196,7 @@ impl Mini {
             name: (entry >> 32) as u32,
             visits: (entry >> VISITS_AT) as u8 & MOST_VISITS,
             is_dirty: entry & DIRTY != 0,
+            is_hidden: entry & HIDDEN != 0,
             start: self.entry_at(self.items) + before as u32,
             len: (entry & END).saturating_sub(before) as u32,
             counter: self.counter + index,
@@ -204,22 +212,46 @@ impl Mini {
     /// The item of that name.
     #[inline]
     pub(super) fn find<W: Words + ?Sized>(&self, words: &W, name: u32) -> Option<Entry> {
+        self.find_any(words, name).map(|(_, entry)| entry).filter(|entry| !entry.is_hidden)
+    }
+
+    /// The item of that name with its place, be it hidden.
+    #[inline]
+    pub(super) fn find_any<W: Words + ?Sized>(&self, words: &W, name: u32) -> Option<(u32, Entry)> {
         let (mut low, mut high) = (0, self.items);
         while low < high {
             let middle = (low + high) / 2;
             let found = (words.word(self.entry_at(middle)) >> 32) as u32;
             if found == name {
-                return Some(self.entry(words, middle));
+                return Some((middle, self.entry(words, middle)));
             }
             if found < name { low = middle + 1 } else { high = middle }
         }
         None
     }
 
-    /// Its items, its heat and its log record, to be put elsewhere.
-    pub(super) fn parts(&self, words: &[u8]) -> (Vec<Part>, u64, u64) {
-        let part = |entry: Entry| Part { name: entry.name, visits: entry.visits, start: entry.start, len: entry.len };
-        (self.entries(words).map(part).collect(), words.word(self.at + 8), words.word(self.at + 16))
+    /// Its items, to be put elsewhere.
+    pub(super) fn parts(&self, words: &[u8]) -> Vec<Part> {
+        let part = |entry: Entry| {
+            let Entry { name, visits, is_dirty, is_hidden, start, len, .. } = entry;
+            Part { name, visits, is_dirty, is_hidden, start, len }
+        };
+        self.entries(words).map(part).collect()
+    }
+
+    pub(super) fn heat(&self, words: &[u8]) -> u64 {
+        words.word(self.at + 8)
+    }
+
+    /// The log record of the last change of the page or of an item.
+    pub(super) fn lsn(&self, words: &[u8]) -> u64 {
+        words.word(self.at + 16)
+    }
+
+    /// The log record of the first change that is not in the page on storage, [`NEVER`] or
+    /// [`HELD`].
+    pub(super) fn since(&self, words: &[u8]) -> u64 {
+        words.word(self.at + 32)
     }
 
     /// The page.
@@ -236,6 +268,8 @@ pub(super) struct Parts<'a> {
     /// The log record of the page's last change.
     pub(super) lsn: u64,
     pub(super) heat: u64,
+    /// Since which record it is dirty.
+    pub(super) since: u64,
     /// In the order of their names, each once; their bytes are in `bytes`.
     pub(super) items: &'a [Part],
     pub(super) bytes: &'a [u8],
@@ -246,11 +280,19 @@ pub(super) struct Parts<'a> {
 pub(super) struct Part {
     pub(super) name: u32,
     pub(super) visits: u8,
+    pub(super) is_dirty: bool,
+    pub(super) is_hidden: bool,
     pub(super) start: u32,
     pub(super) len: u32,
 }
 
 impl Part {
+    /// The entry of it, if its bytes end there.
+    fn entry(&self, end: u32) -> u64 {
+        let flags = if self.is_dirty { DIRTY } else { 0 } | if self.is_hidden { HIDDEN } else { 0 };
+        (u64::from(self.name) << 32) | flags | (u64::from(self.visits) << VISITS_AT) | u64::from(end)
+    }
+
     fn range(&self) -> Range<usize> {
         self.start as usize..(self.start + self.len) as usize
     }
@@ -275,8 +317,8 @@ pub(super) struct Gone {
 /// A slab in the hands of somebody who may change it.
 ///
 /// Invariants: (S1) the mini-pages of the slots do not overlap, lie between the heap's begin and
-/// `top`, and take `in use` bytes together. (S2) A page has one mini-page at most, and is found from
-/// the group on that its hash says.
+/// `top`, and take `in use` bytes together. (S2) A page has one mini-page at most, and is found
+/// from the group on that its hash says.
 pub(super) struct Slab<'a> {
     pub(super) shape: Shape,
     pub(super) bytes: &'a mut [u8],
@@ -369,14 +411,14 @@ impl Slab<'_> {
         self.set(at + 8, parts.heat);
         self.set(at + 16, parts.lsn);
         self.set(at + 24, u64::from(counter as u16) << 48 | (parts.items.len() as u64) << 32 | u64::from(need));
-        self.set(at + 32, NEVER);
+        self.set(at + 32, parts.since);
         let mut end = 0;
         let data = at + HEAD + parts.items.len() as u32 * ENTRY;
         for (part, entry) in parts.items.iter().zip((at + HEAD..).step_by(ENTRY as usize)) {
             let place = (data + end) as usize..(data + end + part.len) as usize;
             self.bytes[place].copy_from_slice(&parts.bytes[part.range()]);
             end += part.len;
-            self.set(entry, u64::from(part.name) << 32 | u64::from(part.visits) << VISITS_AT | u64::from(end));
+            self.set(entry, part.entry(end));
         }
         self.set_top(at + need, in_use + need);
         self.set_tally(u32::from((counter as u16).wrapping_add(parts.items.len() as u16)), number + 1);
@@ -388,16 +430,17 @@ impl Slab<'_> {
         self.shape.probe(hash).flat_map(slots).find(|&slot| !self.has(slot))
     }
 
+    /// Whether `need` bytes and a slot are free, maybe in pieces.
+    pub(super) fn has_room(&self, need: u32) -> bool {
+        need <= self.shape.page - self.shape.heap - self.in_use() && self.number() < self.shape.slots()
+    }
+
     /// Makes room for `need` bytes at the end of the slab and for a slot: the coldest leave.
     pub(super) fn make_room(&mut self, need: u32, visits: Visits<'_>, age: u32, random: &mut Random) -> Gone {
         let mut gone = Gone::default();
-        let fits = |slab: &Self| {
-            let (_, in_use) = slab.top();
-            need <= slab.shape.page - slab.shape.heap - in_use && slab.number() < slab.shape.slots()
-        };
-        if !fits(self) {
+        if !self.has_room(need) {
             self.note_visits(visits, age);
-            while !fits(self) && self.evict(age, random, &mut gone) {}
+            while !self.has_room(need) && self.evict(age, random, &mut gone) {}
         }
         if need > self.shape.page - self.top().0 {
             self.compact();
@@ -455,7 +498,7 @@ impl Slab<'_> {
     }
 
     fn coldest(&self, age: u32, random: &mut Random) -> Option<Mini> {
-        let may_go = |mini: &Mini| self.bytes.word(mini.at + 32) == NEVER;
+        let may_go = |mini: &Mini| mini.since(self.bytes) == NEVER;
         let heat = |mini: &Mini| {
             let word = AtomicU64::new(self.bytes.word(mini.at + 8));
             Candidate { hits: Heat::new(&word).hits(age), bytes: mini.bytes }
@@ -488,13 +531,33 @@ impl Slab<'_> {
         let mut end = 0;
         for (index, entry) in (0..).zip(&kept) {
             end += entry.len;
-            let word = u64::from(entry.name) << 32 | u64::from(entry.visits) << VISITS_AT | u64::from(end);
-            self.set(mini.entry_at(index), word);
+            let Entry { name, visits, is_dirty, is_hidden, start, len, .. } = *entry;
+            let part = Part { name, visits, is_dirty, is_hidden, start, len };
+            self.set(mini.entry_at(index), part.entry(end));
         }
         let bytes = self.shape.need(kept.len(), end as usize) as u32;
         self.set(mini.at + 24, u64::from(mini.counter) << 48 | (kept.len() as u64) << 32 | u64::from(bytes));
         let (top, in_use) = self.top();
         self.set_top(top, in_use - (mini.bytes - bytes));
+    }
+
+    /// Says since when a mini-page is dirty.
+    pub(super) fn set_since(&mut self, mini: &Mini, since: u64) {
+        self.set(mini.at + 32, since);
+    }
+
+    /// Changes an item to other bytes of its length, as log record `lsn` says. That is a hit.
+    pub(super) fn store(&mut self, mini: &Mini, place: u32, bytes: &[u8], lsn: u64, age: u32) {
+        self.add_visits(mini.entry_at(place), 1);
+        let word = AtomicU64::new(mini.heat(self.bytes));
+        Heat::new(&word).hit(age);
+        self.set(mini.at + 8, word.load(Relaxed));
+        let entry = mini.entry(&*self.bytes, place);
+        self.bytes[entry.start as usize..][..entry.len as usize].copy_from_slice(bytes);
+        let word = self.bytes.word(mini.entry_at(place));
+        self.set(mini.entry_at(place), word & !HIDDEN | DIRTY);
+        self.set(mini.at + 16, mini.lsn(self.bytes).max(lsn));
+        self.set_since(mini, mini.since(self.bytes).min(lsn));
     }
 
     /// Moves the mini-pages together.
