@@ -1,0 +1,46 @@
+//! An embedded, ordered key-value store on the pagecast pool. Start with [`Store`].
+//!
+//! It is also the example of an engine on the pool: how pins, the log, checkpoints and scans are
+//! used. Read it in this order; a module uses those above it.
+//!
+//! | module | shows |
+//! |---|---|
+//! | `error`, `options`, `batch` | what users say and are told |
+//! | `page` | a page's bytes: entries in their order, under the pool's seal |
+//! | `change` | what can happen to a page, now and again after a crash |
+//! | `log_file`, `log` | the log's files, group commit, and the pool's question before it writes a page |
+//! | `pages` | pages through the pool, and a batch's copies of them |
+//! | `tree` | the B+-tree, as a batch changes it |
+//! | `route` | readers beside a writer, with one pin at a time |
+//! | `store` | reads, commits, checkpoints |
+//! | `range` | leaves in order, registered as a scan |
+//! | `open` | files, recovery, the first pages |
+//! | `check` | whether all of it is sound |
+#![deny(unsafe_code)]
+
+mod batch;
+mod change;
+mod check;
+mod error;
+mod log;
+mod log_file;
+mod open;
+mod options;
+mod page;
+mod pages;
+mod range;
+mod route;
+mod store;
+mod tree;
+
+pub use batch::Batch;
+pub use check::Statistics;
+pub use error::{Error, Result};
+pub use options::Options;
+pub use range::Range;
+pub use store::Store;
+
+/// The example of the README, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

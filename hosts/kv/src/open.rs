@@ -1,0 +1,123 @@
+//! Opening a store: files, recovery, the first pages.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pagecast::storage::MAX_REQUEST;
+use pagecast::{
+    CooperationConfig, DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, PrefetchOptions, WriteOptions,
+};
+
+use crate::change::pages_of;
+use crate::log::{Found, WriteAheadLog};
+use crate::page::Kind;
+use crate::pages::{META, Pages, ROOT, Workspace};
+use crate::{Error, Options, Result, Store};
+
+/// The largest page: places in it are numbers of 16 bits.
+const MAX_PAGE_SIZE: u32 = 61_440;
+
+/// A store of this process that was just dropped is free when its pool's threads have ended, soon.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(crate) fn open(folder: &Path, options: &Options) -> Result<Store> {
+    let mut outcome = open_once(folder, options);
+    for _ in 0..TRIES {
+        match &outcome {
+            Err(Error::Locked { .. }) => std::thread::sleep(PAUSE),
+            Err(Error::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let failed = |source| Error::Open { path: folder.to_owned(), source: Arc::new(source) };
+                std::fs::create_dir_all(folder).map_err(failed)?;
+            }
+            _ => break,
+        }
+        outcome = open_once(folder, options);
+    }
+    outcome
+}
+
+fn open_once(folder: &Path, options: &Options) -> Result<Store> {
+    if options.page_size > MAX_PAGE_SIZE {
+        return Err(PoolError::PageSize { given: options.page_size, max: MAX_PAGE_SIZE.min(MAX_REQUEST as u32) }.into());
+    }
+    let (log, found) = WriteAheadLog::open(&options.device, folder, options.page_size, options.log_size)?;
+    let log = Arc::new(log);
+    let double_write =
+        options.double_write.then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size));
+    let pool = Pool::new(
+        PoolOptions::default()
+            .memory(options.memory)
+            .page_size(log.page_size())
+            .policy(options.policy.clone())
+            .device(options.device.clone())
+            .log(log.clone())
+            .double_write(double_write)
+            .cooperation(CooperationConfig::EMPTY)
+            .prefetch(PrefetchOptions::default().read_ahead(true)),
+    )
+    .map_err(locked)?;
+    let path = folder.join("data");
+    let opened = pool.open_to_write(&path, &WriteOptions::default().create(true).format(Format::Sealed));
+    let relation = match opened {
+        Err(PoolError::PartialPage { .. } | PoolError::OtherPageSize { .. }) if found.is_none() => {
+            return Err(Error::Foreign { path });
+        }
+        opened => opened.map_err(locked)?,
+    };
+    let store = Store::new(pool, Pages { relation }, log.clone(), options.sync_commits);
+    match found {
+        Some(found) => recover(&store, &log, &found)?,
+        None => create(&store, &log)?,
+    }
+    Ok(store)
+}
+
+fn locked(error: PoolError) -> Error {
+    match error {
+        PoolError::Open { path, source } if source.kind() == io::ErrorKind::ResourceBusy => Error::Locked { path },
+        error => error.into(),
+    }
+}
+
+/// The first pages, as a batch like any other. A crash may have left pages that were never written.
+fn create(store: &Store, log: &WriteAheadLog) -> Result<()> {
+    log.begin_anew()?;
+    store.pages.grow_to(ROOT)?;
+    match store.pages.kind_of_first() {
+        Ok(Some(Kind::Unused)) => {}
+        Ok(_) | Err(Error::Pool(PoolError::Checksum { .. })) => {
+            return Err(Error::Foreign { path: store.pages.path() });
+        }
+        Err(error) => return Err(error),
+    }
+    let mut pages = Workspace::new(&store.pages);
+    pages.create()?;
+    store.publish_first(&pages)
+}
+
+/// Makes the changes again that pages lack: those whose record is later than the page.
+fn recover(store: &Store, log: &WriteAheadLog, found: &Found) -> Result<()> {
+    for (at, record) in found.batches() {
+        let pages = pages_of(record).ok_or_else(|| store.pages.damaged(META, "a record of the log ends too early"))?;
+        for changes in pages {
+            let block = changes.block;
+            store.pages.grow_to(block)?;
+            let mut pin = store.pages.relation.pin_mut(block, None)?;
+            if pin.lsn() < at {
+                let is_done = changes.apply(&mut pin);
+                pin.logged(at);
+                if !is_done {
+                    return Err(store.pages.damaged(block, "a change of the log cannot be made again"));
+                }
+            }
+        }
+    }
+    if store.pages.relation.pages() == 0 || store.pages.kind_of_first()? != Some(Kind::Meta) {
+        return Err(store.pages.damaged(META, "is not the first page of a store"));
+    }
+    store.pool.flush().map_err(|cause| Error::Stalled { cause })?;
+    log.begin_anew()
+}

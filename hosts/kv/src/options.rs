@@ -1,0 +1,101 @@
+//! What a store is made of.
+
+use pagecast::policy::PolicySpec;
+use pagecast::storage::Device;
+
+/// How to open a store. Start from the default and change what matters:
+///
+/// ```
+/// let options = pagecast_kv::Options::default().memory(64 << 20).sync_commits(false);
+/// assert_eq!(options.page_size, 4096);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Bytes of memory for pages, and for all that the pool needs beside them. The log's buffers,
+    /// up to 1 MiB, come on top. Default: 64 MiB.
+    pub memory: u64,
+    /// Bytes of a page of a new store: a multiple of 4096, at most 61,440. An entry has at most
+    /// about half as many. Default: 4096.
+    pub page_size: u32,
+    /// Bytes of each of the two files of the log of a new store. A batch must fit into one, and
+    /// more of them make checkpoints rarer and recoveries longer. Default: 8 MiB.
+    pub log_size: u64,
+    /// Whether a write returns only when it is safe from a crash. Without, that takes a
+    /// [`flush`](crate::Store::flush); after a crash the last writes may be missing, and the store
+    /// is whole. Default: yes.
+    pub sync_commits: bool,
+    /// Whether pages are written twice, against those that a power cut tears. Leave it out where
+    /// the device writes whole pages. Default: yes.
+    pub double_write: bool,
+    /// Which pages leave when others must come in. Default: `pbm`.
+    pub policy: PolicySpec,
+    /// Where the files are. Default: the local file system.
+    pub device: Device,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory: 64 << 20,
+            page_size: 4096,
+            log_size: 8 << 20,
+            sync_commits: true,
+            double_write: true,
+            policy: pagecast::PoolOptions::default().policy,
+            device: Device::local(),
+        }
+    }
+}
+
+/// One call for each field that is to differ from the default.
+impl Options {
+    /// Sets [`memory`](Self::memory).
+    #[must_use]
+    pub fn memory(mut self, memory: u64) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Sets [`page_size`](Self::page_size).
+    #[must_use]
+    pub fn page_size(mut self, page_size: u32) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// Sets [`log_size`](Self::log_size).
+    #[must_use]
+    pub fn log_size(mut self, log_size: u64) -> Self {
+        self.log_size = log_size;
+        self
+    }
+
+    /// Sets [`sync_commits`](Self::sync_commits).
+    #[must_use]
+    pub fn sync_commits(mut self, sync_commits: bool) -> Self {
+        self.sync_commits = sync_commits;
+        self
+    }
+
+    /// Sets [`double_write`](Self::double_write).
+    #[must_use]
+    pub fn double_write(mut self, double_write: bool) -> Self {
+        self.double_write = double_write;
+        self
+    }
+
+    /// Sets [`policy`](Self::policy).
+    #[must_use]
+    pub fn policy(mut self, policy: PolicySpec) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets [`device`](Self::device).
+    #[must_use]
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+}

@@ -1,0 +1,164 @@
+//! Power cuts and failing storage, at every write, over a whole store: after each recovery the tree
+//! is sound, and holds all updates up to one that is not before the last acknowledged.
+//!
+//! A workload runs once over the pool's own [`Disk`](disk::Disk) that remembers every operation.
+//! Then the power is cut in the middle of each of them: what was synced survives, what was not
+//! survives, is lost or is torn, as the seed says.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../../crates/pagecast/tests/crashes/disk.rs"]
+mod disk;
+mod model;
+mod workload;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pagecast::PoolError;
+use pagecast::storage::{DirectIo, Generation, Opener, Storage};
+use pagecast_core::random::Random;
+use pagecast_kv::{Error, Store};
+
+use disk::{Disk, Failure, Replay, SECTOR};
+use workload::{FOLDER, History, content, fingerprint, options, run};
+
+/// Cuts the power, recovers what is left, and compares it with what was done before.
+fn recover(replay: &Replay, random: &mut Random, history: &History, acknowledged: usize) -> Disk {
+    let disk = replay.disk_of(replay.power_cut(random));
+    let store = Store::open(FOLDER, options(&disk)).unwrap();
+    store.check().unwrap();
+    let content = content(&store);
+    let done = history.states.get(&fingerprint(&content));
+    let done = *done.unwrap_or_else(|| panic!("no moment had these {} entries", content.len()));
+    assert!(done >= acknowledged, "update {acknowledged} was acknowledged, and {done} is the last that is there");
+    disk
+}
+
+/// Cuts the power in every `stride`th operation of a workload that ran, and in some recoveries.
+fn cut(disk: &Disk, history: &History, seed: u64, stride: usize) -> usize {
+    let (mut cuts, mut replay) = (0, disk.replay());
+    for operation in 0..=disk.operations() {
+        let mut random = Random::new(seed ^ operation as u64);
+        let before = history.acknowledged.partition_point(|&(at, _)| at <= operation);
+        let acknowledged = before.checked_sub(1).map_or(0, |last| history.acknowledged[last].1);
+        if operation % stride == 0 {
+            let after = recover(&replay, &mut random, history, acknowledged);
+            cuts += 1;
+            if operation % (16 * stride) == 0 {
+                let mut again = after.replay();
+                (0..random.below(after.operations() as u32 + 1)).for_each(|_| again.step());
+                recover(&again, &mut random, history, acknowledged);
+                cuts += 1;
+            }
+        }
+        replay.step();
+    }
+    cuts
+}
+
+#[test]
+fn power_cuts_that_tear_pages_lose_nothing() {
+    for (seed, updates, stride) in [(1, 1_000, 1), (2, 1_000, 3)] {
+        let disk = Disk::new(seed, SECTOR);
+        let history = run(&disk, updates, seed).unwrap();
+        let cuts = cut(&disk, &history, seed, stride);
+        println!("seed {seed}: {updates} updates, {} operations, {cuts} power cuts recovered", disk.operations());
+        assert!(cuts > 500 && history.checkpoints > 3, "{cuts} cuts, {} checkpoints", history.checkpoints);
+    }
+}
+
+/// A disk that says it has synced the log, and has not.
+struct LyingAboutTheLog(Disk);
+
+struct LyingFile(Arc<dyn Storage>);
+
+impl Opener for LyingAboutTheLog {
+    fn open(&self, path: &Path) -> std::io::Result<Arc<dyn Storage>> {
+        self.0.open(path)
+    }
+
+    fn open_to_write(&self, path: &Path, create: bool) -> std::io::Result<Arc<dyn Storage>> {
+        let file = self.0.open_to_write(path, create)?;
+        let is_log = path.to_string_lossy().contains("log");
+        Ok(if is_log { Arc::new(LyingFile(file)) } else { file })
+    }
+
+    fn describe(&self) -> String {
+        "a disk that lies".to_owned()
+    }
+}
+
+impl Storage for LyingFile {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn generation(&self) -> Generation {
+        self.0.generation()
+    }
+
+    fn current(&self) -> std::io::Result<Generation> {
+        self.0.current()
+    }
+
+    fn read_at(&self, offset: u64, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
+        self.0.read_at(offset, bufs)
+    }
+
+    fn direct(&self) -> DirectIo {
+        self.0.direct()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, offset: u64, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+        self.0.write_at(offset, bufs)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The test's own known mistake: it must notice a log that is not durable when it says so.
+#[test]
+fn a_log_that_is_not_synced_is_noticed() {
+    let disk = Disk::new(3, SECTOR);
+    let history = workload::run_on(LyingAboutTheLog(disk.clone()), &disk, 300, 3).unwrap();
+    std::panic::catch_unwind(|| cut(&disk, &history, 3, 4)).unwrap_err();
+}
+
+#[test]
+fn failing_writes_and_syncs_lose_nothing() {
+    let (mut failures, mut ended, mut cuts) = (0, 0, 0);
+    for seed in 0..16 {
+        let disk = Disk::new(seed, SECTOR);
+        let (failure, rate) = if seed % 2 == 0 { (Failure::Syncs, 1.0 / 256.0) } else { (Failure::Writes, 1.0 / 8.0) };
+        disk.fail(failure, rate);
+        let history = match run(&disk, 250, seed) {
+            Ok(history) => history,
+            Err(stopped) => {
+                let error = stopped.error;
+                let is_expected =
+                    matches!(error, Error::Log { .. } | Error::Open { .. } | Error::Pool(PoolError::ReadOnly { .. }))
+                        || matches!(
+                            &error,
+                            Error::Stalled { cause: PoolError::ReadOnly { .. } | PoolError::Log { .. } }
+                        );
+                assert!(is_expected, "{error:?}");
+                ended += 1;
+                stopped.history
+            }
+        };
+        failures += disk.failures();
+        cuts += cut(&disk, &history, seed, 8);
+    }
+    println!("16 runs: {failures} failures, of which {ended} ended the writing; {cuts} power cuts recovered");
+    assert!(failures > 32 && ended > 0 && ended < 16);
+}
