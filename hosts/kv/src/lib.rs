@@ -1,12 +1,13 @@
 //! An embedded, ordered key-value store on the pagecast pool. Start with [`Store`].
 //!
-//! It is also the example of an engine on the pool: how pins, the log, checkpoints and scans are
-//! used. Read it in this order; a module uses those above it.
+//! It is also the example of an engine on the pool: how pins, the log, checkpoints, scans and tuples
+//! are used. Read it in this order; a module uses those above it.
 //!
 //! | module | shows |
 //! |---|---|
 //! | `error`, `options`, `batch` | what users say and are told |
 //! | `page` | a page's bytes: entries in their order, under the pool's seal |
+//! | `items` | entries as the pool's tuples |
 //! | `change` | what can happen to a page, now and again after a crash |
 //! | `log_file`, `log` | the log's files, group commit, and the pool's question before it writes a page |
 //! | `pages` | pages through the pool, and a batch's copies of them |
@@ -22,6 +23,7 @@ mod batch;
 mod change;
 mod check;
 mod error;
+mod items;
 mod log;
 mod log_file;
 mod open;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pagecast::storage::MAX_REQUEST;
 use pagecast::{
-    CooperationConfig, DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, PrefetchOptions, WriteOptions,
+    CooperationConfig, DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, PrefetchOptions, TupleOptions,
+    WriteOptions,
 };
 
 use crate::change::pages_of;
@@ -49,13 +50,14 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
         options.double_write.then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size));
     let pool = Pool::new(
         PoolOptions::default()
-            .memory(options.memory)
+            .memory(options.memory.saturating_sub(2 * options.log_buffer()))
             .page_size(log.page_size())
             .policy(options.policy.clone())
             .device(options.device.clone())
             .log(log.clone())
             .double_write(double_write)
             .cooperation(CooperationConfig::EMPTY)
+            .tuples(options.tuples.then(TupleOptions::default))
             .prefetch(PrefetchOptions::default().read_ahead(true)),
     )
     .map_err(locked)?;
@@ -67,7 +69,8 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
         }
         opened => opened.map_err(locked)?,
     };
-    let store = Store::new(pool, Pages { relation }, log.clone(), options.sync_commits);
+    let pages = Pages::new(&pool, relation, options.tuples)?;
+    let store = Store::new(pool, pages, log.clone(), options);
     match found {
         Some(found) => recover(&store, &log, &found)?,
         None => create(&store, &log)?,

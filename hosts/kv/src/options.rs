@@ -12,8 +12,8 @@ use pagecast::storage::Device;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Bytes of memory for pages, and for all that the pool needs beside them. The log's buffers,
-    /// up to 1 MiB, come on top. Default: 64 MiB.
+    /// Bytes of memory: pages, all that the pool needs beside them, and the log's buffers. The
+    /// copies that a batch makes of its pages come on top. Default: 64 MiB.
     pub memory: u64,
     /// Bytes of a page of a new store: a multiple of 4096, at most 61,440. An entry has at most
     /// about half as many. Default: 4096.
@@ -28,6 +28,10 @@ pub struct Options {
     /// Whether pages are written twice, against those that a power cut tears. Leave it out where
     /// the device writes whole pages. Default: yes.
     pub double_write: bool,
+    /// Whether entries that are read often go on in memory when their page leaves: where hot entries
+    /// lie scattered, much more of them fit. How much of the memory they get is found out from what
+    /// is read. Default: yes.
+    pub tuples: bool,
     /// Which pages leave when others must come in. Default: `pbm`.
     pub policy: PolicySpec,
     /// Where the files are. Default: the local file system.
@@ -42,9 +46,17 @@ impl Default for Options {
             log_size: 8 << 20,
             sync_commits: true,
             double_write: true,
+            tuples: true,
             policy: pagecast::PoolOptions::default().policy,
             device: Device::local(),
         }
+    }
+}
+
+impl Options {
+    /// Bytes of the log that wait for a flush, and as many that are being written.
+    pub(crate) fn log_buffer(&self) -> u64 {
+        (self.memory / 128).clamp(4096, 256 << 10)
     }
 }
 
@@ -82,6 +94,13 @@ impl Options {
     #[must_use]
     pub fn double_write(mut self, double_write: bool) -> Self {
         self.double_write = double_write;
+        self
+    }
+
+    /// Sets [`tuples`](Self::tuples).
+    #[must_use]
+    pub fn tuples(mut self, tuples: bool) -> Self {
+        self.tuples = tuples;
         self
     }
 

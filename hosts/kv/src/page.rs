@@ -106,6 +106,11 @@ impl<'a> Node<'a> {
         (end <= self.bytes.len()).then_some((start, value, end))
     }
 
+    /// Which bytes entry `at` takes, its lengths included.
+    pub(crate) fn extent(&self, at: usize) -> Option<Range<usize>> {
+        self.place(at).map(|(start, _, end)| start..end)
+    }
+
     pub(crate) fn key(&self, at: usize) -> Option<&'a [u8]> {
         let (start, value, _) = self.place(at)?;
         self.bytes.get(start + 4..value)

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use pagecast::{Pin, Relation, ScanId};
+use pagecast::{Pin, Pool, Relation, ScanId, TupleId, Tuples};
 
 use crate::change::{Change, encode_page};
+use crate::items::{self, Entries};
 use crate::page::{Kind, Node};
 use crate::{Error, Result};
 
@@ -27,11 +28,44 @@ const MAGIC: &[u8] = b"pagecast-kv";
 /// By how many pages the file grows at least.
 const GROWTH: u32 = 16;
 
+/// Bytes of an entry for which no memory is asked.
+const SHORT_ENTRY: usize = 512;
+
 pub(crate) struct Pages {
     pub(crate) relation: Relation,
+    /// Where the pool keeps entries without their leaves.
+    tuples: Option<Tuples>,
 }
 
 impl Pages {
+    pub(crate) fn new(pool: &Pool, relation: Relation, with_tuples: bool) -> Result<Self> {
+        let tuples = with_tuples.then(|| pool.tuples(&relation, Entries)).transpose()?;
+        Ok(Self { relation, tuples })
+    }
+
+    /// Whether entries may be read without their leaves.
+    pub(crate) fn has_tuples(&self) -> bool {
+        self.tuples.is_some()
+    }
+
+    /// The value of `key` in leaf `block`, read with or without the leaf itself. `None`: the entry of
+    /// that name is of another key.
+    pub(crate) fn read_entry(&self, block: u32, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        let Some(tuples) = &self.tuples else { return Ok(None) };
+        let id = TupleId { block, item: items::name(key) };
+        let (mut short, mut long) = ([0; SHORT_ENTRY], Vec::new());
+        let mut length = tuples.read(id, &mut short)?;
+        // Once more if it was changed to a longer one meanwhile.
+        while length.is_some_and(|length| length > long.len().max(SHORT_ENTRY)) {
+            long.resize(length.unwrap_or(0), 0);
+            length = tuples.read(id, &mut long)?;
+        }
+        let Some(length) = length else { return Ok(Some(None)) };
+        let memory = if long.is_empty() { &short[..] } else { &long };
+        let entry = memory.get(..length).and_then(items::parts).filter(|&(found, _)| found == key);
+        Ok(entry.map(|(_, value)| Some(value.to_vec())))
+    }
+
     pub(crate) fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>> {
         Ok(self.relation.pin(block, scan)?)
     }

@@ -95,6 +95,19 @@ impl Pages {
         }
     }
 
+    /// Reads an entry where the pool may have it without its leaf; see
+    /// [`read_entry`](Self::read_entry). It is of the leaf as it was at some moment after the last
+    /// move: a later one would be counted before the leaf can be read again.
+    pub(crate) fn entry(&self, moves: &Moves, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        loop {
+            let before = moves.so_far();
+            let found = self.way_down(Target::Key(key), None).and_then(|block| self.read_entry(block, key));
+            if moves.so_far() == before {
+                return found;
+            }
+        }
+    }
+
     /// Which page the leaf is; it may have moved since.
     fn way_down(&self, target: Target<'_>, mut route: Option<&mut Route>) -> Result<u32> {
         if let Some(route) = route.as_deref_mut() {

@@ -15,9 +15,6 @@ use crate::pages::{Pages, Workspace};
 use crate::route::{Moves, Target};
 use crate::{Batch, Error, Options, Range, Result, tree};
 
-/// How many bytes of the log may wait for a flush where commits do not.
-const LOG_BUFFER: u64 = 256 << 10;
-
 /// An ordered map from bytes to bytes, in a folder. It is used by many threads at once, through
 /// references.
 ///
@@ -39,6 +36,8 @@ pub struct Store {
     /// Whether the last checkpoint failed.
     is_stalled: AtomicBool,
     sync_commits: bool,
+    /// How many bytes of the log may wait for a flush where commits do not.
+    log_buffer: u64,
 }
 
 struct Turn {
@@ -70,7 +69,7 @@ impl Store {
         crate::open::open(path.as_ref(), &options)
     }
 
-    pub(crate) fn new(pool: Pool, pages: Pages, log: Arc<WriteAheadLog>, sync_commits: bool) -> Self {
+    pub(crate) fn new(pool: Pool, pages: Pages, log: Arc<WriteAheadLog>, options: &Options) -> Self {
         Self {
             pages,
             moves: Moves::default(),
@@ -79,7 +78,8 @@ impl Store {
             turn: Mutex::new(Turn { changed: 0 }),
             checkpointing: Mutex::new(()),
             is_stalled: AtomicBool::new(false),
-            sync_commits,
+            sync_commits: options.sync_commits,
+            log_buffer: options.log_buffer(),
         }
     }
 
@@ -97,16 +97,31 @@ impl Store {
     ///
     /// A page cannot be read, or is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(key, <[u8]>::to_vec)
+        match self.entry_without_leaf(key)? {
+            Some(value) => Ok(value),
+            None => self.entry_of_leaf(key, <[u8]>::to_vec),
+        }
     }
 
-    /// What `read` makes of the value of a key, where it lies in its page. The page is pinned
-    /// meanwhile: `read` must not write to the store.
+    /// What `read` makes of the value of a key. A page may be pinned meanwhile: `read` must not
+    /// write to the store.
     ///
     /// # Errors
     ///
     /// As [`get`](Self::get).
     pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        match self.entry_without_leaf(key)? {
+            Some(value) => Ok(value.map(|value| read(&value))),
+            None => self.entry_of_leaf(key, read),
+        }
+    }
+
+    /// `None`: only the leaf can tell.
+    fn entry_without_leaf(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        if self.pages.has_tuples() { self.pages.entry(&self.moves, key) } else { Ok(None) }
+    }
+
+    fn entry_of_leaf<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let leaf = self.pages.leaf(&self.moves, Target::Key(key), None, None)?;
         let value = match leaf.node().search(key) {
             Some(Err(_)) => return Ok(None),
@@ -241,7 +256,7 @@ impl Store {
         let (at, was_there) = self.change(&mut self.turn.lock(), writes)?;
         match at {
             Some(at) if self.sync_commits => self.log.flush_record(at)?,
-            _ if self.log.waiting() > LOG_BUFFER => self.log.flush()?,
+            _ if self.log.waiting() > self.log_buffer => self.log.flush()?,
             _ => {}
         }
         self.checkpoint_if_due();
