@@ -204,11 +204,16 @@ fn parts_never_do_what_architecture_says() {
     never("crates/pagecast-sim/src", &["pagecast_datafusion", "pagecast_capi"]);
     assert!(!of("crates/pagecast-sim").contains("pagecast"), "then its code cannot know the pool either");
     // Is depended on.
-    for part in ["crates/pagecast-core", "crates/pagecast", "crates/pagecast-sim", "hosts/datafusion", "hosts/capi"] {
+    for part in
+        ["crates/pagecast-core", "crates/pagecast", "crates/pagecast-sim", "hosts/datafusion", "hosts/capi", "hosts/kv"]
+    {
         assert!(!of(part).contains("pagecast-cli") && !of(part).contains("pagecast-bench"), "{part}");
     }
+    // Knows of the pool what its users do not.
+    assert!(!of("hosts/kv").contains("pagecast-core"));
+    never("hosts/kv/src", &["unsafe"]);
     // Holds policy or prediction logic.
-    for host in ["hosts/datafusion/src", "hosts/capi/src", "hosts/postgres/predictor/src"] {
+    for host in ["hosts/datafusion/src", "hosts/capi/src", "hosts/kv/src", "hosts/postgres/predictor/src"] {
         never(host, &["ConcurrentPolicy", "SequentialPolicy", "Frames", "NextUses"]);
     }
     let predictor = dependencies(&workspace().join("hosts/postgres/predictor/Cargo.toml"));

@@ -1,5 +1,5 @@
 //! pagecast for C. `include/pagecast.h` is made from this crate and is what its users read;
-//! `examples/read.c` shows it at work.
+//! `examples/read.c` shows it at work. `include/pagecast_kv.h` has the key-value store.
 //!
 //! Every entry point runs inside `status::answer`, which catches panics and turns errors into a
 //! status and a message. Pointers from C become references in `pointers` only, on the promises (C1)
@@ -10,7 +10,9 @@
 //! | `status` | codes, the thread's message, no panic into C |
 //! | `pointers` | the raw pointers' way in and out |
 //! | `pool`, `relation`, `scan`, `unordered`, `page`, `session`, `write` | the entry points |
+//! | `kv` | those of the key-value store, under a header of their own |
 
+mod kv;
 mod page;
 mod pointers;
 mod pool;
@@ -21,6 +23,7 @@ mod status;
 mod unordered;
 mod write;
 
+pub use kv::{KvHandle, pagecast_kv_close, pagecast_kv_delete, pagecast_kv_get, pagecast_kv_open, pagecast_kv_put};
 pub use page::{Page, PinHandle, pagecast_pin, pagecast_read, pagecast_unpin};
 pub use pool::{
     FlushLog, Options, PoolHandle, Resized, Stats, pagecast_default_options, pagecast_pool_close, pagecast_pool_open,

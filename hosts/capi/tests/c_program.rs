@@ -99,6 +99,19 @@ fn the_other_calls_do_what_the_header_says_without_a_leak() {
 }
 
 #[test]
+fn a_store_is_put_into_and_read_without_a_leak() {
+    let Some(compiler) = compiler() else {
+        println!("skipped: no C compiler");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("store");
+    compile(&compiler, "tests/store.c", &program, &[static_library().to_str().unwrap()]);
+    assert_eq!(said(&Command::new(&program).arg(folder.path().join("once")).output().unwrap()), "done\n");
+    watch(Command::new(&program).arg(folder.path().join("again")));
+}
+
+#[test]
 fn the_shared_library_has_the_same_calls() {
     let Some(compiler) = compiler() else {
         println!("skipped: no C compiler");

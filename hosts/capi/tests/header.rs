@@ -4,28 +4,34 @@
 
 use std::path::Path;
 
-#[test]
-fn the_header_is_what_the_sources_say() {
+/// Compares, or writes, the header that a configuration makes of some sources.
+fn check(configuration: &str, header: &str, sources: &[&str]) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let builder = cbindgen::Builder::new();
+    let builder = sources.iter().fold(builder, |builder, source| builder.with_src(here.join("src").join(source)));
     let mut made = Vec::new();
-    cbindgen::Builder::new()
-        .with_src(here.join("src/status.rs"))
-        .with_src(here.join("src/pool.rs"))
-        .with_src(here.join("src/relation.rs"))
-        .with_src(here.join("src/scan.rs"))
-        .with_src(here.join("src/unordered.rs"))
-        .with_src(here.join("src/page.rs"))
-        .with_src(here.join("src/session.rs"))
-        .with_src(here.join("src/write.rs"))
-        .with_config(cbindgen::Config::from_file(here.join("cbindgen.toml")).unwrap())
+    builder
+        .with_config(cbindgen::Config::from_file(here.join(configuration)).unwrap())
         .generate()
         .unwrap()
         .write(&mut made);
     let made = String::from_utf8(made).unwrap();
-    let header = here.join("include/pagecast.h");
+    let path = here.join("include").join(header);
     if std::env::var_os("PAGECAST_WRITE_HEADER").is_some() {
-        std::fs::write(&header, &made).unwrap();
+        std::fs::write(&path, &made).unwrap();
     }
-    let kept = std::fs::read_to_string(&header).unwrap_or_default();
-    assert!(kept == made, "include/pagecast.h is not what the sources say: run `make capi-header`");
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == made, "include/{header} is not what the sources say: run `make capi-header`");
+}
+
+#[test]
+fn the_header_is_what_the_sources_say() {
+    let sources =
+        ["status.rs", "pool.rs", "relation.rs", "scan.rs", "unordered.rs", "page.rs", "session.rs", "write.rs"];
+    check("cbindgen.toml", "pagecast.h", &sources);
+}
+
+#[test]
+fn the_store_s_header_is_what_its_source_says() {
+    check("cbindgen_kv.toml", "pagecast_kv.h", &["kv.rs"]);
 }

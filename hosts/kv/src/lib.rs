@@ -1,7 +1,7 @@
 //! An embedded, ordered key-value store on the pagecast pool. Start with [`Store`].
 //!
-//! It is also the example of an engine on the pool: how pins, the log, checkpoints, scans and tuples
-//! are used. Read it in this order; a module uses those above it.
+//! It is also the example of an engine on the pool: how pins, the log, checkpoints, scans and
+//! tuples are used. Read it in this order; a module uses those above it.
 //!
 //! | module | shows |
 //! |---|---|

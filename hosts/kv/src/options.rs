@@ -28,9 +28,9 @@ pub struct Options {
     /// Whether pages are written twice, against those that a power cut tears. Leave it out where
     /// the device writes whole pages. Default: yes.
     pub double_write: bool,
-    /// Whether entries that are read often go on in memory when their page leaves: where hot entries
-    /// lie scattered, much more of them fit. How much of the memory they get is found out from what
-    /// is read. Default: yes.
+    /// Whether entries that are read often go on in memory when their page leaves: where hot
+    /// entries lie scattered, much more of them fit. How much of the memory they get is found out
+    /// from what is read. Default: yes.
     pub tuples: bool,
     /// Which pages leave when others must come in. Default: `pbm`.
     pub policy: PolicySpec,

@@ -48,8 +48,8 @@ impl Pages {
         self.tuples.is_some()
     }
 
-    /// The value of `key` in leaf `block`, read with or without the leaf itself. `None`: the entry of
-    /// that name is of another key.
+    /// The value of `key` in leaf `block`, read with or without the leaf itself. `None`: the entry
+    /// of that name is of another key.
     pub(crate) fn read_entry(&self, block: u32, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
         let Some(tuples) = &self.tuples else { return Ok(None) };
         let id = TupleId { block, item: items::name(key) };

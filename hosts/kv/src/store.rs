@@ -142,8 +142,8 @@ impl Store {
     }
 
     /// The entries of these keys, in their order or, by [`rev`](Iterator::rev), from the last on.
-    /// A range that goes on to other leaves registers as a scan, so that the pool knows what it will
-    /// read, and reads ahead.
+    /// A range that goes on to other leaves registers as a scan, so that the pool knows what it
+    /// will read, and reads ahead.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
