@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-prediction results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-prediction bench-kv results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,7 +19,7 @@ demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/de
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-soak explore no-std test-host test-postgres fuzz ## every test
+test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-postgres fuzz ## every test
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
@@ -29,6 +29,9 @@ test-references: ## miss counts on shared traces beside other simulators'
 
 test-capi: ## the C interface: its header, and a C program against both libraries
 	cargo test --locked -p pagecast-capi
+
+test-kv: ## the key-value store, with power cuts in every write
+	cargo test --locked -p pagecast-kv
 
 test-soak: ## a minute of sessions, faults and resizes at once
 	SOAK_SECONDS=60 cargo test --locked -p pagecast --features prometheus,tracing --test soak --test operations -- --nocapture
@@ -116,6 +119,11 @@ bench-pool: ## hit path and eviction cost against other caches; writes target/be
 bench-prediction: ## hit rates, what a victim costs; target/bench/prediction.json
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json $(ARGS)
+
+# A workspace of its own: nobody builds redb, fjall and Bf-Tree along.
+bench-kv: ## the key-value store beside its peers; target/bench/kv.json (ARGS='--parts lookups')
+	@mkdir -p target/bench
+	cargo run --release --locked --manifest-path hosts/kv/bench/Cargo.toml -- --folder target/bench --json target/bench/kv.json $(ARGS)
 
 reproduction: ## what a simulator can show of paper and thesis; FIGURES='5 2011-6.1' for some
 	cargo build --release --locked -p pagecast-cli --no-default-features

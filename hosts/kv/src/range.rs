@@ -150,6 +150,7 @@ fn register(store: &Store, leaves: &[u32]) -> Option<Scan> {
             None => runs.push(Run { first: block, blocks: 1, position, span: 1 }),
         }
     }
+    runs.sort_unstable_by_key(|run| run.first);
     let parts = [Part { relation: store.pages.relation.id(), pages: PagesOf::Runs(&runs) }];
     let spec = ScanSpec { kind: ScanKind(0), length: leaves.len() as u64, parts: &parts };
     let scan = (!leaves.is_empty()).then(|| store.pool.register(&spec).ok())??;

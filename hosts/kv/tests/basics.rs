@@ -62,6 +62,33 @@ fn keys_that_come_in_order_fill_their_pages() {
     assert_eq!(found.leaves, 3_000u32.div_ceil(4_060 / 116), "{found}");
 }
 
+/// What the pool knows of a range while it is read, in both directions.
+#[test]
+fn a_long_range_is_a_scan_that_reads_ahead() {
+    let files = MemoryFiles::new();
+    let store = Store::open("s", in_memory(&files).sync_commits(false)).unwrap();
+    (0..4_000).for_each(|number| store.put(&key(number), &[7; 100]).unwrap());
+    store.close().unwrap();
+    for backward in [false, true] {
+        let store = Store::open("s", in_memory(&files)).unwrap();
+        let mut range = store.iter();
+        let mut read = |count: usize| {
+            let next = |_| if backward { range.next_back() } else { range.next() };
+            (0..count).map_while(next).map(Result::unwrap).count()
+        };
+        assert_eq!(read(30), 30);
+        assert!(store.pool().scans().is_empty(), "a short one is not registered");
+        assert_eq!(read(200), 200);
+        let scans = store.pool().scans();
+        assert!(scans.len() == 1 && scans[0].position > 3 && scans[0].length > 100, "{scans:?}");
+        assert_eq!(read(10_000), 4_000 - 230);
+        drop(range);
+        assert!(store.pool().scans().is_empty());
+        let stats = store.pool().stats();
+        assert!(stats.prefetched > 50 && stats.prefetch_wasted < 10, "{stats:?}");
+    }
+}
+
 #[test]
 fn what_is_too_large_is_refused_with_the_limit() {
     let store = Store::open("s", in_memory(&MemoryFiles::new())).unwrap();

@@ -58,12 +58,12 @@ fn cut(disk: &Disk, history: &History, seed: u64, stride: usize) -> usize {
 
 #[test]
 fn power_cuts_that_tear_pages_lose_nothing() {
-    for (seed, updates, stride) in [(1, 1_000, 1), (2, 1_000, 3)] {
+    for (seed, updates, stride) in [(1, 1_000, 1), (2, 1_000, 7)] {
         let disk = Disk::new(seed, SECTOR);
         let history = run(&disk, updates, seed).unwrap();
         let cuts = cut(&disk, &history, seed, stride);
         println!("seed {seed}: {updates} updates, {} operations, {cuts} power cuts recovered", disk.operations());
-        assert!(cuts > 500 && history.checkpoints > 3, "{cuts} cuts, {} checkpoints", history.checkpoints);
+        assert!(cuts > 300 && history.checkpoints > 3, "{cuts} cuts, {} checkpoints", history.checkpoints);
     }
 }
 
