@@ -209,11 +209,13 @@ fn cooperation_within(bytes: u64) -> CooperationConfig {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::sync::Arc;
+
     use pagecast_core::cooperation::{Load, Stroke, Unit};
     use pagecast_core::{PageId, RelationId, ScanId, Tick};
 
     use super::*;
-    use crate::cooperation::Loader;
+    use crate::cooperation::{Account, Loader};
 
     #[test]
     fn the_plan_fits_and_leaves_less_than_a_frame_unused() {
@@ -242,7 +244,8 @@ mod tests {
                 |first| Stroke { unit: Unit { relation: RelationId(0), first, blocks: 80 }, need: &[u64::MAX, 0xffff] };
             let strokes: Vec<_> = (0..strokes).map(|unit| stroke(unit * 80)).collect();
             for scan in 0..scans {
-                let member = cooperation.register(&strokes, 1, ScanId::from_raw(scan), |_| false, &Nobody);
+                let account = Account::new(ScanId::from_raw(scan));
+                let member = cooperation.register(&strokes, 1, account, |_| false, &Nobody);
                 assert!(member.is_ok(), "{memory} bytes, scan {scan}: {member:?}");
             }
             assert!(plan.memory(0).cooperation <= memory / 64);
@@ -257,7 +260,7 @@ mod tests {
             0
         }
 
-        fn bring(&self, _: Load, _: Option<ScanId>, _: Vec<PageId>) {}
+        fn bring(&self, _: Load, _: Option<Arc<Account>>, _: Vec<PageId>) {}
     }
 
     #[test]
