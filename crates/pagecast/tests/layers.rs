@@ -302,7 +302,7 @@ fn panics_and_null_pointers_end_in_the_c_interface() {
 
 /// What the server's functions begin with that write a page, log a change, or take a page from its
 /// buffer.
-const WRITE_OR_EVICT: [&str; 28] = [
+const WRITE_OR_EVICT: [&str; 29] = [
     "MarkBufferDirty",
     "LockBufferForCleanup",
     "ConditionalLockBufferForCleanup",
@@ -319,7 +319,8 @@ const WRITE_OR_EVICT: [&str; 28] = [
     "InvalidateVictimBuffer",
     "DropRel",
     "DropDatabaseBuffers",
-    "BufTable",
+    "BufTableInsert",
+    "BufTableDelete",
     "ClearBufferTag",
     "StrategyGetBuffer",
     "ExtendBufferedRel",
@@ -330,7 +331,7 @@ const WRITE_OR_EVICT: [&str; 28] = [
     "XLog",
     "log_newpage",
     "FileWrite",
-    "BM_DIRTY",
+    "BM_JUST_DIRTIED",
 ];
 
 /// ARCHITECTURE.md on `hosts/postgres`: evicts, writes.
