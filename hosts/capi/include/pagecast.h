@@ -10,8 +10,8 @@
  * (C3) A string ends with a zero byte; an array has as many elements as its count says.
  * (C4) A page is used only until it is unpinned. A page that is pinned to be written, like a
  *      session, is used by one thread at a time.
- * (C5) The function for the log may be called from any thread, by several at once, until the pool
- *      is closed.
+ * (C5) The functions for the log and for layouts may be called from any thread, by several at once,
+ *      until the pool is closed.
  * Other handles may be used by several threads at once. A null handle or output is refused, not
  * followed.
  */
@@ -84,6 +84,25 @@ typedef enum pagecast_status {
 } pagecast_status;
 
 /*
+ How pages keep their items.
+ */
+typedef enum pagecast_layout_kind {
+  /*
+   Rows of `row` bytes, one after the other, from byte `first` on. Item n is row n.
+   */
+  PAGECAST_LAYOUT_KIND_FIXED_ROWS = 0,
+  /*
+   From byte `first` on the number of slots, then for each its offset in the page and its
+   length, all as little-endian numbers of 16 bits. Item n is slot n; of length 0 it is none.
+   */
+  PAGECAST_LAYOUT_KIND_SLOTTED = 1,
+  /*
+   What the functions say.
+   */
+  PAGECAST_LAYOUT_KIND_FUNCTIONS = 2,
+} pagecast_layout_kind;
+
+/*
  A stroke that was handed out to be read.
  */
 typedef struct pagecast_lease pagecast_lease;
@@ -119,6 +138,11 @@ typedef struct pagecast_scan pagecast_scan;
  before.
  */
 typedef struct pagecast_session pagecast_session;
+
+/*
+ A relation and where its pages keep their items.
+ */
+typedef struct pagecast_tuples pagecast_tuples;
 
 /*
  Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and
@@ -172,6 +196,11 @@ typedef struct pagecast_options {
    Other than 0: requests and hits are counted by relation, too, for pagecast_pool_snapshot.
    */
   uint8_t count_relations;
+  /*
+   Other than 0: hot items go on when their page is evicted, of relations whose items are known
+   (pagecast_tuples_open).
+   */
+  uint8_t tuples;
 } pagecast_options;
 
 /*
@@ -253,6 +282,10 @@ typedef struct pagecast_stats {
    Pages of those that left without being asked for.
    */
   uint64_t prefetch_wasted;
+  /*
+   Requests for an item that were answered without its page; none of the requests for a page.
+   */
+  uint64_t tuple_hits;
   /*
    How many pages the pool holds.
    */
@@ -345,6 +378,72 @@ typedef struct pagecast_page {
    */
   struct pagecast_pin_handle *pin;
 } pagecast_page;
+
+/*
+ How many items a page of `length` bytes has at most.
+ */
+typedef uint32_t (*pagecast_count_items)(void *context, uintptr_t length);
+
+/*
+ Writes the name of the item in place `place` of the page, from 0 to the number of items without
+ it, and returns other than 0; 0 if there is none.
+ */
+typedef int (*pagecast_name_item)(void *context,
+                                  const uint8_t *page,
+                                  uintptr_t length,
+                                  uint32_t place,
+                                  uint32_t *item);
+
+/*
+ Writes where in the page item `item` begins and where it ends, and returns other than 0; 0 if
+ the page does not have it whole.
+ */
+typedef int (*pagecast_locate_item)(void *context,
+                                    const uint8_t *page,
+                                    uintptr_t length,
+                                    uint32_t item,
+                                    uint32_t *start,
+                                    uint32_t *end);
+
+/*
+ Where the pages of a relation keep their items. What the functions answer is not trusted: a
+ range outside the page is no item. They are pure and quick and call nothing of pagecast.
+ */
+typedef struct pagecast_layout {
+  /*
+   Which of the fields below count.
+   */
+  enum pagecast_layout_kind kind;
+  /*
+   Bytes of a page before its rows, or before the number of its slots.
+   */
+  uint32_t first;
+  /*
+   Bytes of a row.
+   */
+  uint32_t row;
+  /*
+   Of kind FUNCTIONS.
+   */
+  pagecast_count_items items;
+  /*
+   Of kind FUNCTIONS: null if items are named by their places, else say by a hash of a key.
+   */
+  pagecast_name_item name;
+  /*
+   Of kind FUNCTIONS.
+   */
+  pagecast_locate_item locate;
+  /*
+   Handed to the functions.
+   */
+  void *context;
+} pagecast_layout;
+
+/*
+ Appends a change to the log and returns the record's number; 0 without a log.
+ */
+typedef uint64_t (*pagecast_log_item)(void *context);
 
 /*
  A page that is pinned by its holder alone.
@@ -733,6 +832,61 @@ enum pagecast_status pagecast_session_copy(struct pagecast_session *session,
                                            uintptr_t length,
                                            const struct pagecast_scan *scan,
                                            uint8_t *bytes);
+
+/*
+ Says where the pages of a relation keep their items. A relation has one layout for as long as it
+ is open. Items go on without their pages if the pool was opened with `tuples`.
+
+ # Safety
+
+ (C1), (C2), (C5)
+ */
+enum pagecast_status pagecast_tuples_open(const struct pagecast_pool *pool,
+                                          const struct pagecast_relation *relation,
+                                          const struct pagecast_layout *layout,
+                                          struct pagecast_tuples **tuples);
+
+/*
+ Gives the handle back. The relation keeps its layout.
+
+ # Safety
+
+ (C1)
+ */
+enum pagecast_status pagecast_tuples_close(struct pagecast_tuples *tuples);
+
+/*
+ Copies item `item` of page `block` into `bytes`, `capacity` bytes of it at most, and writes its
+ whole length to `length`; 0 if the page has no such item. On failure `bytes` may hold anything.
+
+ # Safety
+
+ (C1), (C2), (C4)
+ */
+enum pagecast_status pagecast_tuples_read(struct pagecast_session *session,
+                                          const struct pagecast_tuples *tuples,
+                                          uint32_t block,
+                                          uint32_t item,
+                                          uint8_t *bytes,
+                                          uintptr_t capacity,
+                                          uintptr_t *length);
+
+/*
+ Changes item `item` of page `block` to other bytes of the same length. `log` is called once if
+ the item is there, in this thread, while nobody else can change the page; it may be null without
+ a log.
+
+ # Safety
+
+ (C1), (C3)
+ */
+enum pagecast_status pagecast_tuples_update(const struct pagecast_tuples *tuples,
+                                            uint32_t block,
+                                            uint32_t item,
+                                            const uint8_t *bytes,
+                                            uintptr_t length,
+                                            pagecast_log_item log,
+                                            void *context);
 
 /*
  Opens a file to change its pages, alone. With `create` other than 0, makes it if there is none;

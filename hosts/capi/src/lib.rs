@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `status` | codes, the thread's message, no panic into C |
 //! | `pointers` | the raw pointers' way in and out |
-//! | `pool`, `relation`, `scan`, `unordered`, `page`, `session`, `write` | the entry points |
+//! | `pool`, `relation`, `scan`, `unordered`, `page`, `session`, `tuples`, `write` | the entry points |
 //! | `kv` | those of the key-value store, under a header of their own |
 
 mod kv;
@@ -20,6 +20,7 @@ mod relation;
 mod scan;
 mod session;
 mod status;
+mod tuples;
 mod unordered;
 mod write;
 
@@ -41,6 +42,10 @@ pub use session::{
     SessionHandle, pagecast_session_close, pagecast_session_copy, pagecast_session_open, pagecast_session_pin,
 };
 pub use status::{Status, pagecast_message};
+pub use tuples::{
+    CountItems, Layout, LayoutKind, LocateItem, LogItem, NameItem, TuplesHandle, pagecast_tuples_close,
+    pagecast_tuples_open, pagecast_tuples_read, pagecast_tuples_update,
+};
 pub use unordered::{
     LeaseHandle, Stroke, pagecast_lease_asked, pagecast_lease_consumed, pagecast_lease_return, pagecast_lease_stroke,
     pagecast_scan_register_unordered, pagecast_scan_remove, pagecast_scan_take,

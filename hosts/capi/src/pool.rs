@@ -4,12 +4,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use pagecast::{Log, Lsn, PolicySpec, Pool, PoolOptions, PrefetchOptions};
+use pagecast::{Log, Lsn, PolicySpec, Pool, PoolOptions, PrefetchOptions, TupleOptions};
 
 use crate::pointers::{borrow, borrow_if_any, give, give_text, output, take, take_text, text};
 use crate::status::{Failure, Status, answer, c_text};
+use crate::tuples::CLayout;
 
 /// A buffer pool.
 pub struct PoolHandle {
@@ -17,9 +18,16 @@ pub struct PoolHandle {
     log: Option<Arc<CLog>>,
     /// Sessions that are open, each of which borrows the pool.
     sessions: AtomicU32,
+    /// Layouts in C.
+    layouts: Mutex<Vec<Arc<CLayout>>>,
 }
 
 impl PoolHandle {
+    /// Remembers functions that are not to be called after the pool's close.
+    pub(crate) fn add_layout(&self, layout: Arc<CLayout>) {
+        self.layouts.lock().unwrap_or_else(PoisonError::into_inner).push(layout);
+    }
+
     /// Counts a session that is opened. Who closes it counts down.
     pub(crate) fn enter_session(&self) -> &AtomicU32 {
         // Relaxed: no call that opens one runs beside the pool's close (C1).
@@ -53,6 +61,9 @@ pub struct Options {
     pub read_ahead: u8,
     /// Other than 0: requests and hits are counted by relation, too, for pagecast_pool_snapshot.
     pub count_relations: u8,
+    /// Other than 0: hot items go on when their page is evicted, of relations whose items are known
+    /// (pagecast_tuples_open).
+    pub tuples: u8,
 }
 
 /// Makes the log durable up to record `lsn`, writes to `durable` up to which record it is, and
@@ -124,6 +135,8 @@ pub struct Stats {
     pub prefetch_late: u64,
     /// Pages of those that left without being asked for.
     pub prefetch_wasted: u64,
+    /// Requests for an item that were answered without its page; none of the requests for a page.
+    pub tuple_hits: u64,
     /// How many pages the pool holds.
     pub frames: u32,
     /// How many frames are pinned now.
@@ -145,6 +158,7 @@ pub extern "C" fn pagecast_default_options() -> Options {
         page_size: options.page_size,
         read_ahead: u8::from(options.prefetch.read_ahead),
         count_relations: u8::from(options.count_relations),
+        tuples: u8::from(options.tuples.is_some()),
     }
 }
 
@@ -167,6 +181,7 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
             wanted.seed = given.seed;
             wanted.prefetch = PrefetchOptions::default().share(given.prefetch_share).read_ahead(given.read_ahead != 0);
             wanted.count_relations = given.count_relations != 0;
+            wanted.tuples = (given.tuples != 0).then(TupleOptions::default);
             wanted.max_memory = (given.max_memory > 0).then_some(given.max_memory);
             let closed = RwLock::new(false);
             log = given.flush_log.map(|flush| Arc::new(CLog { flush, context: given.log_context, closed }));
@@ -177,7 +192,12 @@ pub unsafe extern "C" fn pagecast_pool_open(options: *const Options, pool: *mut 
                 wanted.policy = PolicySpec::parse(&name).map_err(|error| Failure::argument(error.to_string()))?;
             }
         }
-        out.set(give(PoolHandle { pool: Pool::new(wanted)?, log, sessions: AtomicU32::new(0) }));
+        out.set(give(PoolHandle {
+            pool: Pool::new(wanted)?,
+            log,
+            sessions: AtomicU32::new(0),
+            layouts: Mutex::default(),
+        }));
         Ok(())
     })
 }
@@ -202,11 +222,12 @@ pub unsafe extern "C" fn pagecast_pool_close(pool: *mut PoolHandle) -> Status {
             return Err(Failure::new(Status::InUse, message));
         }
         // SAFETY: (C1); no pin or session is left that borrows the pool.
-        let PoolHandle { pool, log, .. } = *unsafe { take(pool, "pool") }?;
+        let PoolHandle { pool, log, layouts, .. } = *unsafe { take(pool, "pool") }?;
         drop(pool);
         if let Some(log) = log {
             *log.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
         }
+        layouts.into_inner().unwrap_or_else(PoisonError::into_inner).iter().for_each(|layout| layout.close());
         Ok(())
     })
 }
@@ -270,6 +291,7 @@ pub unsafe extern "C" fn pagecast_pool_stats(pool: *const PoolHandle, stats: *mu
             prefetch_useful: counted.prefetch_useful,
             prefetch_late: counted.prefetch_late,
             prefetch_wasted: counted.prefetch_wasted,
+            tuple_hits: counted.tuple_hits,
             frames: pool.frames(),
             pinned: pool.pinned(),
         });

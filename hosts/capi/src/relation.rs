@@ -16,12 +16,17 @@ pub struct RelationHandle(pub(crate) Relation);
 impl RelationHandle {
     /// The relation, if it is of `pool`: C hands over both.
     pub(crate) fn of(&self, pool: &Pool) -> Result<&Relation, Failure> {
-        match pool.owns(&self.0) {
-            true => Ok(&self.0),
-            false => {
-                let path = self.0.path().display();
-                Err(Failure::argument(format!("{path}: was opened by another pool; open it in the one that reads it")))
-            }
+        of(&self.0, pool)
+    }
+}
+
+/// The relation, if it is of `pool`.
+pub(crate) fn of<'r>(relation: &'r Relation, pool: &Pool) -> Result<&'r Relation, Failure> {
+    match pool.owns(relation) {
+        true => Ok(relation),
+        false => {
+            let path = relation.path().display();
+            Err(Failure::argument(format!("{path}: was opened by another pool; open it in the one that reads it")))
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Release;
 
-use pagecast::{Pool, Session};
+use pagecast::{Pool, Relation, Session};
 
 use crate::page::{Page, give_page};
 use crate::pointers::{borrow, borrow_if_any, borrow_mut, buffer, give, output, take};
 use crate::pool::PoolHandle;
-use crate::relation::RelationHandle;
+use crate::relation::{RelationHandle, of};
 use crate::scan::ScanHandle;
 use crate::status::{Failure, Status, answer};
 
@@ -19,6 +19,14 @@ pub struct SessionHandle {
     pool: &'static Pool,
     /// How many sessions the pool has.
     open: &'static AtomicU32,
+}
+
+impl SessionHandle {
+    /// The session, if the relation is of its pool: C hands over both.
+    pub(crate) fn session_for(&mut self, relation: &Relation) -> Result<&mut Session<'static>, Failure> {
+        of(relation, self.pool)?;
+        Ok(&mut self.session)
+    }
 }
 
 /// Opens a session: a way to the pool on which a hit writes no memory that other threads write, but

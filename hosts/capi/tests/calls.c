@@ -236,6 +236,59 @@ static void any_order(pagecast_pool *pool, pagecast_relation *table) {
     OK(pagecast_scan_finish(scan));
 }
 
+static uint32_t rows_of(void *context, size_t length) {
+    ++*(uint32_t *)context;
+    return (uint32_t)(length / 128);
+}
+
+/* Items have the names 1000, 1001, ... */
+static int name_row(void *context, const uint8_t *page, size_t length, uint32_t place, uint32_t *item) {
+    (void)context, (void)page, (void)length;
+    *item = 1000 + place;
+    return 1;
+}
+
+static int locate_row(void *context, const uint8_t *page, size_t length, uint32_t item, uint32_t *start, uint32_t *end) {
+    (void)context, (void)page;
+    *start = (item - 1000) * 128;
+    *end = *start + 128;
+    return item >= 1000 && *end <= length;
+}
+
+static void items(pagecast_pool *pool, pagecast_relation *table) {
+    uint32_t called = 0;
+    pagecast_layout layout = {.kind = PAGECAST_LAYOUT_KIND_FUNCTIONS};
+    pagecast_tuples *tuples;
+    REFUSED(pagecast_tuples_open(pool, table, &layout, &tuples), INVALID_ARGUMENT);
+    REFUSED(pagecast_tuples_open(pool, table, NULL, &tuples), INVALID_ARGUMENT);
+    layout.items = rows_of, layout.name = name_row, layout.locate = locate_row, layout.context = &called;
+    OK(pagecast_tuples_open(pool, table, &layout, &tuples));
+    layout.kind = PAGECAST_LAYOUT_KIND_FIXED_ROWS;
+    layout.row = 128;
+    pagecast_tuples *second;
+    REFUSED(pagecast_tuples_open(pool, table, &layout, &second), INVALID_ARGUMENT);
+    pagecast_session *session;
+    OK(pagecast_session_open(pool, &session));
+    uint8_t row[128];
+    size_t length;
+    for (uint32_t round = 0; round < 4; round++) {
+        for (uint32_t block = 0; block < PAGES - 1; block++) {
+            OK(pagecast_tuples_read(session, tuples, block, 1003, row, sizeof row, &length));
+            CHECK(length == 128 && row[0] == block && row[127] == block);
+        }
+    }
+    OK(pagecast_tuples_read(session, tuples, 0, 3, row, sizeof row, &length));
+    CHECK(length == 0);
+    OK(pagecast_tuples_read(session, tuples, 0, 1003, row, 1, &length));
+    CHECK(length == 128);
+    REFUSED(pagecast_tuples_read(session, tuples, PAGES, 1003, row, sizeof row, &length), OUT_OF_BOUNDS);
+    REFUSED(pagecast_tuples_read(session, NULL, 0, 1003, row, sizeof row, &length), INVALID_ARGUMENT);
+    REFUSED(pagecast_tuples_update(tuples, 0, 1003, row, sizeof row, NULL, NULL), INVALID_ARGUMENT);
+    OK(pagecast_session_close(session));
+    OK(pagecast_tuples_close(tuples));
+    REFUSED(pagecast_tuples_close(NULL), INVALID_ARGUMENT);
+}
+
 static void resize(pagecast_pool *pool, pagecast_relation *table, uint64_t memory) {
     pagecast_resized smaller, larger;
     OK(pagecast_pool_resize(pool, memory / 2, &smaller));
@@ -284,6 +337,13 @@ int main(int argc, char **argv) {
     shares(pool, table, argv);
     sessions(pool, table);
     any_order(pool, table);
+    OK(pagecast_relation_close(table));
+    OK(pagecast_pool_close(pool));
+
+    options.tuples = 1;
+    OK(pagecast_pool_open(&options, &pool));
+    OK(pagecast_relation_open(pool, argv[1], &table));
+    items(pool, table);
     OK(pagecast_relation_close(table));
     OK(pagecast_pool_close(pool));
     puts("done");

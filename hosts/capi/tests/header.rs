@@ -26,8 +26,17 @@ fn check(configuration: &str, header: &str, sources: &[&str]) {
 
 #[test]
 fn the_header_is_what_the_sources_say() {
-    let sources =
-        ["status.rs", "pool.rs", "relation.rs", "scan.rs", "unordered.rs", "page.rs", "session.rs", "write.rs"];
+    let sources = [
+        "status.rs",
+        "pool.rs",
+        "relation.rs",
+        "scan.rs",
+        "unordered.rs",
+        "page.rs",
+        "session.rs",
+        "tuples.rs",
+        "write.rs",
+    ];
     check("cbindgen.toml", "pagecast.h", &sources);
 }
 
