@@ -1,6 +1,6 @@
 //! `bench-pool`: the pool's hit path against other caches, contention for the lock of ordered
 //! policies, what a read of ranges costs beside the copy, what a victim costs, and how much of the
-//! device misses can use.
+//! device misses can use, and items without their pages.
 //!
 //! Prints ratios of neighbouring rounds of one run: above 1, ours took longer. `--json FILE` writes
 //! them as JSON, `--rounds N` sets how many rounds the medians are of, `--only SECTION` takes one
@@ -13,6 +13,7 @@ mod miss_path;
 mod reads;
 mod resident;
 mod rounds;
+mod tuples;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,13 +44,14 @@ struct Arguments {
 type Section = (&'static str, fn(usize) -> Result<Value, String>);
 
 /// Under the names that they have in the JSON file.
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("hit_path", hit_path),
     ("contention", contention),
     ("two_queue_against_clock", two_queue_against_clock),
     ("reads", reads),
     ("evictions", evictions),
     ("miss_path", miss_path),
+    ("tuples", tuples),
 ];
 
 fn arguments() -> Result<Arguments, String> {
@@ -182,4 +184,17 @@ fn miss_path(rounds: usize) -> Result<Value, String> {
         "readers": 8, "page_bytes": 256 << 10, "direct": row.direct,
         "ours_mib_s": row.figure.ours, "dd_mib_s": row.figure.other, "ratio": row.figure.ratio,
     }]))
+}
+
+fn tuples(rounds: usize) -> Result<Value, String> {
+    println!("items of 128 bytes: ns from a mini-page, against a copy out of a resident page; and a miss");
+    println!("whose victim dissolves, against one whose victim does not");
+    let (hits, misses) = (tuples::hits(rounds)?, tuples::misses(rounds)?);
+    println!("{:>8} {:>9} {:>9} {:>7} {:>9}", "", "ours ns", "other ns", "ratio", "more ns");
+    for (what, figure) in [("hit", &hits), ("miss", &misses)] {
+        let more = figure.ours - figure.other;
+        println!("{what:>8} {:>9.1} {:>9.1} {:>7.2} {more:>9.1}", figure.ours, figure.other, figure.ratio);
+    }
+    let json = |figure: &Figure| json!({ "ours_ns": figure.ours, "other_ns": figure.other, "ratio": figure.ratio, "more_ns": figure.ours - figure.other });
+    Ok(json!({ "hit": json(&hits), "miss": json(&misses) }))
 }
