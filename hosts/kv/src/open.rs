@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pagecast::storage::MAX_REQUEST;
 use pagecast::{
-    CooperationConfig, DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, PrefetchOptions, TupleOptions,
-    WriteOptions,
+    CooperationConfig, DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, PredictorConfig, PrefetchOptions,
+    TupleOptions, WriteOptions,
 };
 
 use crate::change::pages_of;
@@ -19,6 +19,13 @@ use crate::{Error, Options, Result, Store};
 
 /// The largest page: places in it are numbers of 16 bits.
 const MAX_PAGE_SIZE: u32 = 61_440;
+
+/// Ranges that are registered at a time, leaves in runs of their own, and frames that may hold
+/// leaves which a range has not come to. More ranges than that go unregistered. The pool's defaults
+/// are for queries that scan all the time.
+const SCANS: PredictorConfig =
+    PredictorConfig { scans: 32, parts: 32, runs: 4096, cells: 64, scan_words: 3072, ..PredictorConfig::EMPTY };
+const AHEAD: f64 = 0.03;
 
 /// A store of this process that was just dropped is free when its pool's threads have ended, soon.
 const TRIES: u32 = 100;
@@ -58,7 +65,8 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
             .double_write(double_write)
             .cooperation(CooperationConfig::EMPTY)
             .tuples(options.tuples.then(TupleOptions::default))
-            .prefetch(PrefetchOptions::default().read_ahead(true)),
+            .predictor(SCANS)
+            .prefetch(PrefetchOptions::default().share(AHEAD).read_ahead(true)),
     )
     .map_err(locked)?;
     let path = folder.join("data");
