@@ -14,8 +14,9 @@ use crate::page::Node;
 use crate::route::{Route, Target};
 use crate::{Result, Store};
 
-/// From its third leaf on, a range says what it will read: short ones are not worth it.
-const LEAVES_BEFORE_A_SCAN: u32 = 2;
+/// From its fifth leaf on, a range says what it will read: short ones are not worth it. It says as
+/// many leaves as it has read, so that who stops early has not had more than that read in vain.
+const LEAVES_BEFORE_A_SCAN: u32 = 4;
 
 /// Entries of a store, from both ends; see [`Store::range`]. After an error it goes on behind or
 /// before what it could not read, or ends.
@@ -33,11 +34,12 @@ pub struct Range<'s> {
 struct End {
     leaf: Vec<u8>,
     entries: std::ops::Range<usize>,
+    /// How many were read.
     leaves: u32,
     scan: Option<Ahead>,
 }
 
-/// A scan of leaves of one parent, in the order in which they will be read.
+/// A scan of some leaves of one parent, in the order in which they will be read.
 struct Ahead {
     scan: Scan,
     leaves: Vec<u32>,
@@ -126,7 +128,9 @@ impl End {
         {
             ahead.read += at + 1;
             ahead.scan.report(ahead.read as u64);
-            return;
+            if ahead.read < ahead.leaves.len() {
+                return;
+            }
         }
         self.scan = None;
         if self.leaves > LEAVES_BEFORE_A_SCAN {
@@ -134,7 +138,7 @@ impl End {
                 false => route.siblings.get(route.at + 1..).unwrap_or_default().to_vec(),
                 true => route.siblings.get(..route.at).unwrap_or_default().iter().rev().copied().collect(),
             };
-            leaves.dedup();
+            leaves.truncate(self.leaves as usize);
             self.scan = register(store, &leaves).map(|scan| Ahead { scan, leaves, read: 0 });
         }
     }

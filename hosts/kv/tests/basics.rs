@@ -76,16 +76,16 @@ fn a_long_range_is_a_scan_that_reads_ahead() {
             let next = |_| if backward { range.next_back() } else { range.next() };
             (0..count).map_while(next).map(Result::unwrap).count()
         };
-        assert_eq!(read(30), 30);
+        assert_eq!(read(100), 100);
         assert!(store.pool().scans().is_empty(), "a short one is not registered");
         assert_eq!(read(200), 200);
         let scans = store.pool().scans();
-        assert!(scans.len() == 1 && scans[0].position > 3 && scans[0].length > 100, "{scans:?}");
-        assert_eq!(read(10_000), 4_000 - 230);
+        assert!(scans.len() == 1 && scans[0].position < scans[0].length, "{scans:?}");
+        assert_eq!(read(10_000), 4_000 - 300);
         drop(range);
         assert!(store.pool().scans().is_empty());
         let stats = store.pool().stats();
-        assert!(stats.prefetched > 50 && stats.prefetch_wasted < 10, "{stats:?}");
+        assert!(stats.prefetched > 40 && stats.prefetch_wasted < 10, "{stats:?}");
     }
 }
 

@@ -25,7 +25,7 @@ use workload::{FOLDER, History, content, fingerprint, options, run};
 /// Cuts the power, recovers what is left, and compares it with what was done before.
 fn recover(replay: &Replay, random: &mut Random, history: &History, acknowledged: usize) -> Disk {
     let disk = replay.disk_of(replay.power_cut(random));
-    let store = Store::open(FOLDER, options(&disk)).unwrap();
+    let store = Store::open(FOLDER, options(&disk, acknowledged % 2 == 1)).unwrap();
     store.check().unwrap();
     let content = content(&store);
     let done = history.states.get(&fingerprint(&content));

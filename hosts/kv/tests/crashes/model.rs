@@ -90,7 +90,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let disk = Disk::new(0, SECTOR);
-        let store = Store::open(FOLDER, options(&disk)).unwrap();
+        let store = Store::open(FOLDER, options(&disk, true)).unwrap();
         Self { disk, store, model: Content::new(), unsafe_yet: HashMap::new() }.flushed()
     }
 
@@ -148,7 +148,7 @@ impl World {
             }
             Step::Reopen => {
                 self.store.close().unwrap();
-                self.store = Store::open(FOLDER, options(&self.disk)).unwrap();
+                self.store = Store::open(FOLDER, options(&self.disk, true)).unwrap();
                 assert!(content(&self.store) == self.model);
                 return self.flushed();
             }
@@ -156,7 +156,7 @@ impl World {
                 let mut replay = self.disk.replay();
                 (0..self.disk.operations()).for_each(|_| replay.step());
                 self.disk = replay.disk_of(replay.power_cut(&mut Random::new(*seed)));
-                self.store = Store::open(FOLDER, options(&self.disk)).unwrap();
+                self.store = Store::open(FOLDER, options(&self.disk, true)).unwrap();
                 let found = self.unsafe_yet.remove(&fingerprint(&content(&self.store)));
                 self.model = found.expect("a flushed update is missing, or there is one too many");
                 return self.flushed();

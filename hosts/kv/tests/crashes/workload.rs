@@ -36,16 +36,17 @@ impl std::fmt::Debug for Stopped {
     }
 }
 
-pub(crate) fn options(disk: &Disk) -> Options {
-    options_on(disk.clone())
+pub(crate) fn options(disk: &Disk, tuples: bool) -> Options {
+    options_on(disk.clone(), tuples)
 }
 
 /// So small that pages leave, the log begins anew and checkpoints are made.
-fn options_on(disk: impl Opener + 'static) -> Options {
+fn options_on(disk: impl Opener + 'static, tuples: bool) -> Options {
     // One thread that reads; the model costs nothing else.
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
     let device = Device::new(disk, Some(model));
-    Options::default().memory(200_000).log_size(48 << 10).sync_commits(false).device(device)
+    let memory = if tuples { 700_000 } else { 360_000 };
+    Options::default().memory(memory).tuples(tuples).log_size(48 << 10).sync_commits(false).device(device)
 }
 
 pub(crate) fn content(store: &Store) -> Content {
@@ -72,7 +73,7 @@ pub(crate) fn run_on(
     let mut history = History::default();
     let mut model = Content::new();
     history.states.insert(fingerprint(&model), 0);
-    match work(options_on(opener), disk, (updates, seed), &mut history, &mut model) {
+    match work(options_on(opener, seed % 2 == 1), disk, (updates, seed), &mut history, &mut model) {
         Ok(()) => Ok(history),
         Err(error) => Err(Stopped { error, history }),
     }
