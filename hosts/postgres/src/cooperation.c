@@ -315,6 +315,13 @@ cooperation_is_resident(const Cooperation *cooperation)
 	return true;
 }
 
+/* Whether no other scan cooperates, so that chunks come in the order of the table. */
+bool
+cooperation_alone(const Cooperation *cooperation)
+{
+	return !cooperation->parallel && pg_atomic_read_u32(&state->active) <= 1;
+}
+
 /* Registers a scan of one process. Whether there was room. `had` is memory for a bit for each
  * chunk, 0 at first. */
 bool

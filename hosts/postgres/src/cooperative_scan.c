@@ -165,6 +165,15 @@ count_blocks(CooperativeScan *scan, Registration *registration)
 	registration->reads += blocks - found;
 }
 
+/* Asks the kernel for blocks. A scan alone goes through its table in order, where the kernel reads
+ * ahead by itself with half the processor time. */
+static void
+ask_for(CooperativeScan *scan, BlockNumber first, BlockNumber blocks)
+{
+	if (!cooperation_alone(&scan->cooperation))
+		chunk_read_ahead(&scan->reader, first, blocks);
+}
+
 /* Asks for what the scan comes to after the next stretch, and for the next chunk. */
 static void
 read_ahead(CooperativeScan *scan)
@@ -174,12 +183,12 @@ read_ahead(CooperativeScan *scan)
 				blocks;
 
 	if (scan->ahead < to)
-		chunk_read_ahead(&scan->reader, scan->ahead, to - scan->ahead);
+		ask_for(scan, scan->ahead, to - scan->ahead);
 	scan->ahead = Max(scan->ahead, to);
 	scan->window = Min(scan->window * 2, scan->cooperation.size);
 	if (scan->ahead == scan->end && cooperation_ahead(&scan->cooperation, &first, &blocks) && scan->asked != first)
 	{
-		chunk_read_ahead(&scan->reader, first, blocks);
+		ask_for(scan, first, blocks);
 		scan->asked = first;
 	}
 }

@@ -366,6 +366,7 @@ extern Size cooperation_size(void);
 extern bool cooperation_start(void *memory, Size size, bool found);
 extern void cooperation_init(Cooperation *cooperation, Relation relation, BlockNumber blocks);
 extern bool cooperation_is_resident(const Cooperation *cooperation);
+extern bool cooperation_alone(const Cooperation *cooperation);
 extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
 extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
 extern bool cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first, BlockNumber *blocks);
