@@ -49,8 +49,8 @@ stand_in_release(RelationData *stand_in)
 /*
  * The table scan of a bitmap scan that has not begun. 17 and 18 make it only after the bitmap,
  * unless there is one: then they take ours. 17 always asks for tuples: scans without any were found
- * to count dead ones, and minor releases have stopped making them. 18 gives it its blocks later, and
- * looks at a rescan whether it has any.
+ * to count dead ones, and minor releases have stopped making them. 18 gives it its blocks later,
+ * and looks at a rescan whether it has any.
  */
 TableScanDesc
 bitmap_scan_descriptor(BitmapHeapScanState *node)
@@ -338,8 +338,8 @@ list_bitmap(BitmapHeapScanState *node, void (*add_block) (void *list, BlockNumbe
 
 /*
  * How the heap goes through a bitmap. Up to 17 it is told each block, and reads it then. In 18 it
- * takes the blocks from the bitmap by itself when the last one has no more rows. It reads them ahead
- * in a stream, and passes over those without rows.
+ * takes the blocks from the bitmap by itself when the last one has no more rows. It reads them
+ * ahead in a stream, and passes over those without rows.
  *
  * So in 18 what is found and read on the way to a block are blocks further ahead. They are all the
  * scan's, and the sums are right. Whether the block itself came from disk is not known there.

@@ -7,8 +7,8 @@ counts. `synchronize_seqscans` is off on both, because with so few buffers every
 would start somewhere else and rows without an order would come in another one.
 
 In the mode `cooperation` all tables of two blocks or more are scanned together. There rows without
-an order may come in another one, where `row_order.py` lists the statement. Scans cooperate only where
-`synchronize_seqscans` is on, so it is, with so many buffers that it does nothing by itself.
+an order may come in another one, where `row_order.py` lists the statement. Scans cooperate only
+where `synchronize_seqscans` is on, so it is, with so many buffers that it does nothing by itself.
 """
 
 import argparse
