@@ -13,7 +13,7 @@ from cluster.server import Cluster, ServerFailed
 _HERE = Path(__file__).resolve().parents[1]
 # The versions that the extension was built for and run on, and that Debian has packages of, the
 # preferred one first.
-_PACKAGED = (17, 15)
+_PACKAGED = (18, 17, 15)
 
 
 def install_server() -> Installation:
