@@ -199,7 +199,7 @@ impl Cooperation {
             }
         };
         // Those for whom this was the last one that they waited for.
-        let wakers = state.ready();
+        let wakers = if let Poll::Ready(Some(_)) = &taken { state.ready() } else { Vec::new() };
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         self.begin_loads(loader);
