@@ -2,10 +2,11 @@
  * The part of the pool that cooperative scans have, by chunks.
  *
  * Whoever is handed a chunk says so (chunk_hold). A chunk that would be more than cooperation may
- * have takes the place of another: of one that nobody wants, or else of the one that is wanted last.
- * Who wants a chunk is asked of the predictor, which knows all scans, those of bitmaps and indexes
- * too. The buffers of the chunk that leaves are put on the server's list of those to be taken first.
- * So the hand of its clock, which ages the pages of others, moves no more than without us.
+ * have takes the place of another: of one that nobody wants, or else of the one that is wanted
+ * last. Who wants a chunk is asked of the predictor, which knows all scans, those of bitmaps and
+ * indexes too. The buffers of the chunk that leaves are put on the server's list of those to be
+ * taken first. So the hand of its clock, which ages the pages of others, moves no more than without
+ * us.
  *
  * A chunk that nobody wants stays until its place is needed: the next query may want it. But its
  * usage counts are 0 (chunk_release), and what others need they find there. Of a chunk that leaves
@@ -101,8 +102,8 @@ give_up_chunk(const HeldChunk *chunk, bool at_once)
 	return freed;
 }
 
-/* Whether nobody has used the buffer's page of late, and no scan wants it. Its header is read without
- * its lock: a hint. */
+/* Whether nobody has used the buffer's page of late, and no scan wants it. Its header is read
+ * without its lock: a hint. */
 static bool
 is_cold(const BufferDesc *header, uint32 state, uint64 now)
 {

@@ -319,8 +319,8 @@ register_chunks(Registration *registration, BlockNumber blocks, BlockNumber chun
 	return registered;
 }
 
-/* Says that a chunk has been read, the first of the table being 0. In a signal handler too. False if
- * the scan is not registered any more. */
+/* Says that a chunk has been read, the first of the table being 0. In a signal handler too. False
+ * if the scan is not registered any more. */
 bool
 registration_complete(const Registration *registration, uint32 chunk)
 {
