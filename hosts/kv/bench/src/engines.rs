@@ -1,11 +1,10 @@
 //! The stores that are compared, behind one face.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use bf_tree::{BfTree, LeafReadResult, ScanReturnField};
 use fjall::{Database as Fjall, Keyspace, KeyspaceCreateOptions};
-use pagecast::storage::{DeclaredModel, Device, Storage, read_full, write_full};
+use pagecast::storage::{DeclaredModel, Device};
 use pagecast_kv::{Options, Store};
 use redb::{Database as Redb, Durability, ReadableDatabase, TableDefinition};
 
@@ -46,18 +45,12 @@ pub fn open(
             let options = Options::default().memory(memory).sync_commits(false).device(device).tuples(tuples);
             Box::new(Store::open(folder, options.policy(policy.parse().ok()?)).expect("pagecast-kv"))
         }
-        ("redb", model) => {
+        ("redb", None) => {
             let mut builder = Redb::builder();
             builder.set_cache_size(memory as usize);
-            let database = match model {
-                None => builder.create(folder.join("redb")),
-                Some(_) => builder
-                    .create_with_backend(Declared(device.open_to_write(&folder.join("redb"), true).expect("a file"))),
-            };
+            let database = builder.create(folder.join("redb"));
             Box::new(database.expect("redb"))
         }
-        // Neither opens its files through anything that could be slowed down.
-        (_, Some(_)) => return None,
         ("bf-tree", None) => {
             let mut config = bf_tree::Config::new(folder.join("bf-tree"), memory as usize);
             config.storage_backend(bf_tree::StorageBackend::StdDirect).cb_min_record_size(64);
@@ -70,6 +63,8 @@ pub fn open(
             let keyspace = database.keyspace("bench", options).expect("fjall");
             Box::new(Lsm { database, keyspace, memory })
         }
+        // Bf-Tree and fjall open their files through nothing that could be slowed down. redb could,
+        // and then takes minutes to load, a small write at a time.
         _ => return None,
     })
 }
@@ -226,38 +221,5 @@ impl Engine for Lsm {
 
     fn memory(&self) -> u64 {
         self.memory
-    }
-}
-
-/// redb's file on a device of declared speed.
-struct Declared(Arc<dyn Storage>);
-
-impl std::fmt::Debug for Declared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Declared")
-    }
-}
-
-impl redb::StorageBackend for Declared {
-    fn len(&self) -> std::io::Result<u64> {
-        Ok(self.0.len())
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let length = out.len();
-        let read = read_full(self.0.as_ref(), offset, &mut [std::io::IoSliceMut::new(out)])?;
-        if read == length { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
-    }
-
-    fn set_len(&self, length: u64) -> std::io::Result<()> {
-        self.0.set_len(length)
-    }
-
-    fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        write_full(self.0.as_ref(), offset, data)
     }
 }
