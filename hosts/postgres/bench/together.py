@@ -136,7 +136,7 @@ def line(run: dict) -> str:
     pool = run["pool"] >> 20
     return (f"{run['kind']:<8} {run['server']:<6} parallel {run['parallel']:<3} {_size(run['read_ahead']):>7} {run['streams']:>3} streams  seed {run['seed']:<3} "
             f"{run['variant']:<11} {pool:>4} MiB  {run['device_bytes'] / 1e6:>6.0f} MB  {run['wall_s']:>6.1f} s  mean {run['mean_latency_s']:>6.2f} s  "
-            f"max {run['max_latency_s']:>6.2f} s  CPU {run['cpu_s']:>6.1f} s")
+            f"max {run['max_latency_s']:>6.2f} s  CPU {run['cpu_s']:>6.1f} s, waited {run.get('wait_s', 0):>5.1f} s")
 
 
 def document(runs: list[dict], ours: str, circumstances: dict) -> dict:

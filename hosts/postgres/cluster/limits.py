@@ -154,6 +154,11 @@ def process_cpu_seconds(pid: int, with_ended: bool = False) -> float:
     return sum(map(int, after_name[11:15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
+def process_wait_seconds(pid: int) -> float:
+    """For how long a living process could have run, and found no processor free."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def _field(table: str, device: str, key: str) -> int:
     for line in table.splitlines():
         name, *fields = line.split()
