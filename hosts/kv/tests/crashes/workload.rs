@@ -45,7 +45,7 @@ fn options_on(disk: impl Opener + 'static, tuples: bool) -> Options {
     // One thread that reads; the model costs nothing else.
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
     let device = Device::new(disk, Some(model));
-    let memory = if tuples { 700_000 } else { 360_000 };
+    let memory = if tuples { 850_000 } else { 560_000 };
     Options::default().memory(memory).tuples(tuples).log_size(48 << 10).sync_commits(false).device(device)
 }
 
