@@ -37,6 +37,8 @@
 /* In EState.es_top_eflags: set by the leader. The server uses the lowest seven bits. */
 #define FLAG_MAY_COOPERATE 0x40000000
 
+static CooperativeScan *last_scan = NULL;
+
 /* Whether a query only reads, and nobody sees the order of its rows but who asked for them. */
 static bool
 has_no_order(const QueryDesc *query)
@@ -74,8 +76,9 @@ is_large(BlockNumber blocks)
 
 /* Registers what the scan has still to read, for the estimates of all scans. */
 static void
-tell_predictor(CooperativeScan *scan, Registration *registration)
+tell_predictor(CooperativeScan *scan)
 {
+	Registration *registration = scan->registration;
 	const Cooperation *cooperation = &scan->cooperation;
 
 	if (!register_chunks(registration, cooperation->blocks, cooperation->size, cooperation->parallel))
@@ -97,54 +100,12 @@ rests(const CooperativeScan *scan, ParallelTableScanDesc parallel)
 		(parallel == NULL || parallel_scan_serial(parallel) == 0);
 }
 
-/*
- * At the first tuple of an execution, the scan's descriptor being there: whether the node reads
- * chunks from here on.
- */
-bool
-cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *registration)
-{
-	HeapScanDesc heap = (HeapScanDesc) node->ss.ss_currentScanDesc;
-	MemoryContext before;
-
-	if ((node->ss.ps.state->es_top_eflags & FLAG_MAY_COOPERATE) == 0 || heap->rs_inited || !is_large(heap->rs_nblocks))
-		return false;
-	before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
-	cooperation_init(&scan->cooperation, node->ss.ss_currentRelation, heap->rs_nblocks);
-	if (rests(scan, heap->rs_base.rs_parallel))
-		scan->active = false;
-	else if (heap->rs_base.rs_parallel != NULL)
-		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel);
-	else
-	{
-		scan->had = palloc0((scan->cooperation.chunks + 63) / 64 * sizeof(uint64));
-		scan->active = cooperation_begin(&scan->cooperation, scan->had);
-	}
-	if (scan->active)
-	{
-		scan->node = node;
-		scan->begin = scan->end = scan->next = scan->ahead = scan->counted = 0;
-		scan->window = FIRST_WINDOW;
-		scan->asked = InvalidBlockNumber;
-		directed_scan_begin(&scan->directed, heap);
-		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
-		registration->kind = SCAN_COOPERATIVE;
-		tell_predictor(scan, registration);
-	}
-	else if (scan->cooperation.refused)
-	{
-		count(COUNT_REFUSED, 1);
-		refusal_tell(RelationGetRelid(node->ss.ss_currentRelation));
-	}
-	MemoryContextSwitchTo(before);
-	return scan->active;
-}
-
 /* The stretch has been read: how many of its blocks were in the pool, by the server's own counts.
  * Where another scan of the query reads the table too, the share is that of both. */
 static void
-count_blocks(CooperativeScan *scan, Registration *registration)
+count_blocks(CooperativeScan *scan)
 {
+	Registration *registration = scan->registration;
 	const PgStat_TableStatus *counts = scan->cooperation.relation->pgstat_info;
 	BlockNumber blocks = scan->next - scan->counted;
 	int64		fetched;
@@ -195,11 +156,12 @@ read_ahead(CooperativeScan *scan)
 
 /* Has the scan read on, after a stretch. False if there is nothing left to read. */
 static bool
-next_stretch(CooperativeScan *scan, Registration *registration)
+next_stretch(CooperativeScan *scan)
 {
+	Registration *registration = scan->registration;
 	BlockNumber blocks;
 
-	count_blocks(scan, registration);
+	count_blocks(scan);
 	if (scan->next == scan->end)
 	{
 		BlockNumber size;
@@ -215,7 +177,7 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 		}
 		/* It had not moved, and was suspended. */
 		if (!known)
-			tell_predictor(scan, registration);
+			tell_predictor(scan);
 		chunk_count(size, scan->cooperation.held.resident);
 		scan->end = scan->begin + size;
 		scan->next = scan->counted = scan->begin;
@@ -237,27 +199,95 @@ next_stretch(CooperativeScan *scan, Registration *registration)
 	return true;
 }
 
-/* The node's next tuple. */
-TupleTableSlot *
-cooperative_scan_tuple(CooperativeScan *scan, Registration *registration, NodeCall *call)
+/* What a node reads; most often that which has had the last tuple. */
+static inline CooperativeScan *
+scan_of(PlanState *node)
 {
-	/* A rescan: the next execution may be another kind of scan. */
-	if (unlikely(scan->directed.scan->rs_numblocks == InvalidBlockNumber))
-	{
-		call->function(call);
-		if (call->tuple == NULL)
-			return call->original(call->node);
-	}
-	for (;;)
-	{
-		TupleTableSlot *slot;
+	if (last_scan == NULL || last_scan->call->node != node)
+		last_scan = node_call_of(node)->scan;
+	return last_scan;
+}
 
-		directed_scan_enter(&scan->directed);
-		slot = call->original(call->node);
-		directed_scan_leave(&scan->directed);
-		if (!TupIsNull(slot) || !next_stretch(scan, registration))
-			return slot;
+/* The node's next tuple. */
+static TupleTableSlot *
+next_tuple(PlanState *node)
+{
+	CooperativeScan *scan = scan_of(node);
+	ExecProcNodeMtd original = scan->call->original;
+	TupleTableSlot *slot;
+
+	/* A rescan: the next execution may be another kind of scan. */
+	if (unlikely(scan->directed.scan->rs_numblocks == InvalidBlockNumber) && scan->active)
+	{
+		node_call_replace(scan->call, NULL);
+		scan->call->function(scan->call);
 	}
+	if (unlikely(!scan->active))
+		return original(node);
+	do
+	{
+		directed_scan_enter(&scan->directed);
+		slot = original(node);
+		directed_scan_leave(&scan->directed);
+	} while (unlikely(TupIsNull(slot)) && next_stretch(scan));
+	return slot;
+}
+
+static void
+forget_chunks(CooperativeScan *scan)
+{
+	if (scan->had != NULL)
+		pfree(scan->had);
+	scan->had = NULL;
+}
+
+/*
+ * At the first tuple of an execution, the scan's descriptor being there: whether the node reads
+ * chunks from here on.
+ */
+bool
+cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration)
+{
+	const SeqScanState *node = (const SeqScanState *) call->node;
+	HeapScanDesc heap = (HeapScanDesc) node->ss.ss_currentScanDesc;
+	MemoryContext before;
+
+	if ((node->ss.ps.state->es_top_eflags & FLAG_MAY_COOPERATE) == 0 || heap->rs_inited || !is_large(heap->rs_nblocks))
+		return false;
+	before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	cooperation_init(&scan->cooperation, node->ss.ss_currentRelation, heap->rs_nblocks);
+	if (rests(scan, heap->rs_base.rs_parallel))
+		scan->active = false;
+	else if (heap->rs_base.rs_parallel != NULL)
+		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel);
+	else
+	{
+		scan->had = palloc0((scan->cooperation.chunks + 63) / 64 * sizeof(uint64));
+		scan->active = cooperation_begin(&scan->cooperation, scan->had);
+	}
+	if (scan->active)
+	{
+		scan->call = call;
+		scan->registration = registration;
+		scan->begin = scan->end = scan->next = scan->ahead = scan->counted = 0;
+		scan->window = FIRST_WINDOW;
+		scan->asked = InvalidBlockNumber;
+		directed_scan_begin(&scan->directed, heap);
+		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
+		registration->kind = SCAN_COOPERATIVE;
+		tell_predictor(scan);
+		call->scan = scan;
+		node_call_replace(call, next_tuple);
+	}
+	else if (scan->cooperation.refused)
+	{
+		count(COUNT_REFUSED, 1);
+		refusal_tell(RelationGetRelid(node->ss.ss_currentRelation));
+	}
+	if (!scan->active)
+		forget_chunks(scan);
+	MemoryContextSwitchTo(before);
+	return scan->active;
 }
 
 /* Before another execution of the node, whose scan has been begun anew. */
@@ -273,12 +303,12 @@ cooperative_scan_restart(CooperativeScan *scan)
 void
 cooperative_scan_end(CooperativeScan *scan)
 {
+	if (last_scan == scan)
+		last_scan = NULL;
 	if (!scan->active)
 		return;
 	scan->active = false;
 	cooperation_end(&scan->cooperation);
 	chunk_read_end(&scan->reader);
-	if (scan->had != NULL)
-		pfree(scan->had);
-	scan->had = NULL;
+	forget_chunks(scan);
 }

@@ -39,7 +39,6 @@ hash_of_node(const PlanState *node)
 #include "lib/simplehash.h"
 
 static calls_hash *node_calls = NULL;
-static NodeCall *last_call = NULL;
 static uint64 observed_here = 0;
 
 /* How many nodes this process has observed so far. */
@@ -49,33 +48,44 @@ nodes_observed_here(void)
 	return observed_here;
 }
 
-/* Which call a node has; most often that of the last tuple. */
-static inline NodeCall *
-call_of(PlanState *node)
+/* What is observed at a node. */
+NodeCall *
+node_call_of(PlanState *node)
 {
-	if (last_call == NULL || last_call->node != node)
-		last_call = calls_lookup(node_calls, node)->call;
-	return last_call;
+	return calls_lookup(node_calls, node)->call;
 }
 
 static TupleTableSlot *
 before_tuple(PlanState *node)
 {
-	NodeCall   *call = call_of(node);
+	NodeCall   *call = node_call_of(node);
 
-	if (unlikely(call->armed))
+	if (call->armed)
 	{
 		call->armed = false;
+		node_call_replace(call, NULL);
 		call->function(call);
-		if (call->tuple == NULL)
-		{
-			if (node->ExecProcNodeReal == before_tuple)
-				node->ExecProcNodeReal = call->original;
-			if (node->ExecProcNode == before_tuple)
-				node->ExecProcNode = call->original;
-		}
 	}
-	return call->tuple ? call->tuple(call) : call->original(node);
+	return call->tuple ? call->tuple(node) : call->original(node);
+}
+
+static inline void
+replace(ExecProcNodeMtd *place, const NodeCall *call, ExecProcNodeMtd by)
+{
+	if (*place == before_tuple || *place == call->tuple || *place == call->original)
+		*place = by;
+}
+
+/* Has `tuple` called for each tuple of the node from now on, or if it is NULL what was there before.
+ * Not where somebody else has put his function around ours: there it is called by ours. */
+void
+node_call_replace(NodeCall *call, ExecProcNodeMtd tuple)
+{
+	ExecProcNodeMtd by = tuple ? tuple : call->original;
+
+	replace(&call->node->ExecProcNodeReal, call, by);
+	replace(&call->node->ExecProcNode, call, by);
+	call->tuple = tuple;
 }
 
 /* In a signal handler too. Where somebody else has put his function around ours, ours is still
@@ -115,8 +125,6 @@ node_call_remove(NodeCall *call)
 {
 	CallOfNode *entry = calls_lookup(node_calls, call->node);
 
-	if (last_call == call)
-		last_call = NULL;
 	if (entry != NULL && entry->call == call)
 		calls_delete_item(node_calls, entry);
 }

@@ -268,14 +268,16 @@ typedef struct NodeCall
 	PlanState  *node;
 	ExecProcNodeMtd original;
 	void		(*function) (struct NodeCall *call);
-	/* if not NULL, it is called for each tuple instead of `original` */
-	TupleTableSlot *(*tuple) (struct NodeCall *call);
+	ExecProcNodeMtd tuple;		/* if not NULL, it is called for each tuple instead of `original` */
+	void	   *scan;			/* whose `tuple` is */
 	bool		armed;
 } NodeCall;
 
 extern void node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *));
 extern uint64 nodes_observed_here(void);
 extern void node_call_arm(NodeCall *call);
+extern void node_call_replace(NodeCall *call, ExecProcNodeMtd tuple);
+extern NodeCall *node_call_of(PlanState *node);
 extern void node_call_remove(NodeCall *call);
 
 /* sampling.c */
@@ -401,7 +403,8 @@ typedef struct CooperativeScan
 	DirectedScan directed;
 	Cooperation cooperation;
 	ChunkReader reader;
-	SeqScanState *node;
+	NodeCall   *call;			/* of the node */
+	Registration *registration;
 	uint64	   *had;
 	bool		active;			/* the node reads chunks */
 	bool		readable;		/* others have been told that they may follow */
@@ -417,8 +420,7 @@ typedef struct CooperativeScan
 } CooperativeScan;
 
 extern void cooperative_scan_permit(QueryDesc *query);
-extern bool cooperative_scan_begin(CooperativeScan *scan, SeqScanState *node, Registration *registration);
-extern TupleTableSlot *cooperative_scan_tuple(CooperativeScan *scan, Registration *registration, NodeCall *call);
+extern bool cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration);
 extern void cooperative_scan_restart(CooperativeScan *scan);
 extern void cooperative_scan_end(CooperativeScan *scan);
 

@@ -156,14 +156,6 @@ count_blocks(SampledScan *sampled)
 	observed->registration.reads += blocks - found;
 }
 
-static TupleTableSlot *
-cooperative_tuple(NodeCall *call)
-{
-	SequentialScan *observed = (SequentialScan *) call;
-
-	return cooperative_scan_tuple(&observed->cooperative, &observed->registration, call);
-}
-
 static const SampledScanRoutine routine = {.look = look, .has_ended = has_ended, .end = count_blocks};
 
 /* Before the first tuple, and whenever the timer has found that the scan must register again. */
@@ -181,18 +173,14 @@ begin(NodeCall *call)
 	}
 	registration_finish(&observed->registration);
 	cooperative_scan_restart(&observed->cooperative);
-	call->tuple = NULL;
 	observed->registration.kind = SCAN_SEQUENTIAL;
 	/* As SeqNext() does. */
 	if (node->ss.ss_currentScanDesc == NULL)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot, 0, NULL);
 	if (!pagecast_enabled || ScanDirectionIsBackward(node->ss.ps.state->es_direction))
 		return;
-	if (observed->may_cooperate && cooperative_scan_begin(&observed->cooperative, node, &observed->registration))
-	{
-		call->tuple = cooperative_tuple;
+	if (observed->may_cooperate && cooperative_scan_begin(&observed->cooperative, call, &observed->registration))
 		return;
-	}
 	if (!register_scan(observed))
 		return;
 	observed->place = 0;
