@@ -448,8 +448,8 @@ end_if_read(Cooperation *cooperation)
 		end_scan(slot_of(cooperation->member));
 }
 
-/* Under the lock: a scan that was suspended registers what it has not had. False if there is no room
- * for it: then it reads its chunks in their order. */
+/* Under the lock: a scan that was suspended registers what it has not had. False if there is no
+ * room for it: then it reads its chunks in their order. */
 static bool
 resume(Cooperation *cooperation, uint64 now)
 {

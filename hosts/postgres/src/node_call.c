@@ -2,9 +2,9 @@
  * A call before a plan node's next tuple, in the place where a scan can begin to be observed: its
  * descriptor is there, or is made as the node would make it, and nothing has been read yet.
  *
- * PlanState.ExecProcNodeReal is replaced for one tuple only, so that all others cost nothing, unless
- * somebody wants to be called for each. May be armed again, also by a signal handler: that stores
- * pointers and nothing else, and between two tuples is where the scan finds it.
+ * PlanState.ExecProcNodeReal is replaced for one tuple only, so that all others cost nothing,
+ * unless somebody wants to be called for each. May be armed again, also by a signal handler: that
+ * stores pointers and nothing else, and between two tuples is where the scan finds it.
  */
 #include "pg_pagecast.h"
 
@@ -76,8 +76,8 @@ replace(ExecProcNodeMtd *place, const NodeCall *call, ExecProcNodeMtd by)
 		*place = by;
 }
 
-/* Has `tuple` called for each tuple of the node from now on, or if it is NULL what was there before.
- * Not where somebody else has put his function around ours: there it is called by ours. */
+/* Has `tuple` called for each tuple of the node from now on, or if it is NULL what was there
+ * before. Not where somebody else has put his function around ours: there it is called by ours. */
 void
 node_call_replace(NodeCall *call, ExecProcNodeMtd tuple)
 {

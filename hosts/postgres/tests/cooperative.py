@@ -189,7 +189,9 @@ class Cooperative(CooperativeTest):
             self.assertGreaterEqual(self.chunks(watcher) - before, 5 * self.blocks(session) // 64)
 
     def test_rescans_of_gather(self) -> None:
-        """A parallel plan that is executed again and again, each time to its end or by its LIMIT."""
+        """A parallel plan that is executed again and again, each time to its end or by its
+        LIMIT.
+        """
         session = self.session()
         session.execute(f"{PARALLEL}; set enable_nestloop = on; set enable_hashjoin = off; set enable_mergejoin = off; set enable_material = off; set enable_memoize = off; "
                         "create or replace function pg_temp.some(int) returns bigint language sql parallel restricted as 'select $1::bigint'")

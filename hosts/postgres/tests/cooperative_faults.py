@@ -1,5 +1,5 @@
-"""What may go wrong in the middle of a chunk, beside neighbours that read the same chunks and go on:
-their results are stock's, and no registration, chunk or pin is left."""
+"""What may go wrong in the middle of a chunk, beside neighbours that read the same chunks and go
+on: their results are stock's, and no registration, chunk or pin is left."""
 
 import threading
 import time
