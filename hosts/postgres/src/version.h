@@ -239,8 +239,8 @@ extern void block_prefetch_end(BlockPrefetch *prefetch);
 
 /*
  * ParallelBlockTableScanDescData.phs_nallocated: how many blocks of a parallel scan stock has
- * handed out. From COOPERATIVE on it is the serial number of a cooperative scan, above bits that stock may
- * add to: one that comes to it finds that all blocks have been handed out.
+ * handed out. From COOPERATIVE on it is the serial number of a cooperative scan, above bits that
+ * stock may add to: one that comes to it finds that all blocks have been handed out.
  */
 #define COOPERATIVE (UINT64CONST(1) << 63)
 #define SERIAL_SHIFT 24
