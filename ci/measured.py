@@ -96,7 +96,7 @@ def postgres(given: dict) -> Reduced:
 
 def cooperative(given: dict) -> Reduced:
     config, cells = given["config"], given["summary"]
-    kept = ("kind", "server", "parallel", "read_ahead", "streams", "pairs", "same_results", "goal")
+    kept = ("kind", "server", "parallel", "read_ahead", "streams", "same_results", "goal")
     figures = ("device_bytes", "mean_latency_s", "max_latency_s")
     rows = []
     for cell in cells:
@@ -104,7 +104,8 @@ def cooperative(given: dict) -> Reduced:
         for peer in ("ratio", "ratio_best"):
             if peer in cell:
                 rows[-1][peer] = {figure: list(cell[peer][figure].values()) for figure in figures}
-    listed = {name: ",".join(dict.fromkeys(str(cell[name]) for cell in cells))
+                rows[-1][f"pairs_{peer}"] = cell["pairs" if peer == "ratio" else "pairs_best"]
+    listed = {name: ",".join(map(str, sorted({cell[name] for cell in cells})))
               for name in ("streams", "parallel")}
     command = (f"make bench-postgres ARGS='--workloads cooperative --streams {listed['streams']} "
                f"--parallel {listed['parallel']}'")

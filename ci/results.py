@@ -191,14 +191,16 @@ def read_together(document: Document, files: list[Kept]) -> None:
     rows = []
     for (server, parallel, read_ahead, kind), of in sorted(groups.items()):
         for peer, figure, name in over:
-            told = ["{:.2f} ({:.2f} to {:.2f})".format(*of[count][peer][figure])
+            told = ["{:.2f} ({:.2f} to {:.2f}; {})".format(*of[count][peer][figure],
+                                                           of[count][f"pairs_{peer}"])
                     if count in of and peer in of[count] else "" for count in streams]
             if any(told):
                 rows.append((files, [server, parallel, f"{read_ahead >> 10} KiB", kind, name, *told]))
     document.table(
         "PostgreSQL: sequential scans read together", "Streams of three queries of different speed "
-        "over a table of 3.3 times `shared_buffers`, over stock; medians of pairs, with least and "
-        "most. *Best stock* gives the same memory to a smaller pool and a larger page cache.",
+        "over a table of 3.3 times `shared_buffers`, over stock; medians of pairs, with least, "
+        "most and their number. *Best stock* gives the same memory to a smaller pool and a larger "
+        "page cache.",
         ["server", "parallel", "read-ahead", "queries", "over stock",
          *(f"{count} streams" for count in streams)], rows)
 

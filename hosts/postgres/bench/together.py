@@ -67,6 +67,7 @@ def summary(found: list[dict]) -> list[dict]:
         line["ratio"] = {name: _spread([_over(pair, "stock", name) for pair in group]) for name in _FIGURES}
         beside = [pair for pair in group if "best_stock" in pair]
         if beside:
+            line["pairs_best"] = len(beside)
             line["best_shared_buffers"] = beside[0]["best_stock"]["shared_buffers"]
             line["ratio_best"] = {name: _spread([_over(pair, "best_stock", name) for pair in beside]) for name in _FIGURES}
         line["goal"] = _goal(line)
@@ -113,7 +114,7 @@ def cells(line: dict) -> list[str]:
         return f"{text} > {goal:.2f}" if ratio["median"] > goal else f"{text} \u2264 {goal:.2f}"
 
     device = f"{line['stock']['device_bytes'] / 1e6:.0f} \u2192 {line['ours']['device_bytes'] / 1e6:.0f} MB"
-    best = f"{line['best_shared_buffers'] >> 20} MiB" if "best_shared_buffers" in line else "-"
+    best = f"{line['best_shared_buffers'] >> 20} MiB, {line['pairs_best']} pairs" if "best_shared_buffers" in line else "-"
     return [line["kind"], line["server"], line["parallel"], _size(line["read_ahead"]), str(line["streams"]), str(line["pairs"]), device,
             shown("device_bytes"), shown("mean_latency_s"), shown("max_latency_s"), shown("wall_s"), shown("cpu_s"),
             best, shown("device_bytes", True), shown("mean_latency_s", True), "identical" if line["same_results"] else "DIFFERENT"]
