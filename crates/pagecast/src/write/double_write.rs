@@ -19,7 +19,7 @@
 //!
 //! ```text
 //!  record:  4096 bytes of header | the run's pages           the next record follows
-//!  header:  magic 8 | cycle 8 | number in the cycle 4 | first block 4 | pages 4 | page size 4 | CRC-32 of pages 4 |
+//!  header:  magic 8 | cycle 8 | number in the cycle 4 | first block 4 | pages 4 | page size 4 | checksum of pages 4 |
 //!           length of path 4 | path | ... | CRC-32 of the header 4
 //! ```
 
@@ -41,7 +41,7 @@ use crate::seal;
 use crate::storage::{Device, MAX_REQUEST, Storage, Storing, read_full, write_all, write_full};
 use crate::sync::Mutex;
 
-const MAGIC: [u8; 8] = *b"pgc-dw\0\x01";
+const MAGIC: [u8; 8] = *b"pgc-dw\0\x02";
 const HEADER: usize = 4096;
 /// Bytes of a header before the path, and after it.
 const FIXED: usize = 40;
@@ -209,7 +209,7 @@ fn header(run: &Run<'_>, cycle: u64, number: u32) -> [u8; HEADER] {
     fixed.extend(MAGIC);
     fixed.extend(cycle.to_le_bytes());
     let pages = run.bytes.len() as u32 / page_size;
-    for field in [number, run.first, pages, page_size, crc32fast::hash(run.bytes), path.len() as u32] {
+    for field in [number, run.first, pages, page_size, checksum(run.bytes, page_size), path.len() as u32] {
         fixed.extend(field.to_le_bytes());
     }
     let mut header = [0; HEADER];
@@ -218,6 +218,19 @@ fn header(run: &Run<'_>, cycle: u64, number: u32) -> [u8; HEADER] {
     let checksum = crc32fast::hash(&header[..HEADER - 4]);
     header[HEADER - 4..].copy_from_slice(&checksum.to_le_bytes());
     header
+}
+
+/// Of the pages of a record. Not their CRC-32: a sealed page ends in its own, and the CRC-32 of a
+/// message with its own is the same for all messages. Then whole pages of an earlier cycle would
+/// pass for those of this record.
+fn checksum(pages: &[u8], page_size: u32) -> u32 {
+    let mut sums = crc32fast::Hasher::new();
+    for page in pages.chunks(page_size as usize) {
+        let (rest, last) = page.split_at(page.len() - 4);
+        sums.update(&crc32fast::hash(rest).to_le_bytes());
+        sums.update(last);
+    }
+    sums.finalize()
 }
 
 /// A whole record, read back.
@@ -249,7 +262,7 @@ impl Record {
         }
         let mut pages = Buffer::new(len as usize);
         let read = read_full(area, offset + HEADER as u64, &mut [IoSliceMut::new(pages.bytes_mut())])?;
-        if read as u64 != len || crc32fast::hash(pages.bytes()) != field(32) {
+        if read as u64 != len || checksum(pages.bytes(), page_size) != field(32) {
             return Ok(None);
         }
         Ok(Some(Self {
@@ -312,4 +325,22 @@ fn restore_page(file: &dyn Storage, block: u32, copy: &[u8]) -> Result<(), PoolE
 
 fn write_error(storage: &dyn Storage, offset: u64, len: usize, source: io::Error) -> PoolError {
     PoolError::Write { path: storage.path().to_owned(), offset, len: len as u64, source: Arc::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seal::Lsn;
+
+    #[test]
+    fn sealed_pages_are_told_apart() {
+        let sealed = |block: u32, fill: u8| {
+            let mut page = vec![fill; 4096];
+            seal::seal(&mut page, block, Lsn(7));
+            page
+        };
+        let sums = [sealed(1, 0), sealed(2, 0), sealed(1, 9), [sealed(1, 0), sealed(2, 0)].concat(), vec![0; 4096]]
+            .map(|pages| checksum(&pages, 4096));
+        assert!((0..sums.len()).all(|at| !sums[..at].contains(&sums[at])), "{sums:?}");
+    }
 }
