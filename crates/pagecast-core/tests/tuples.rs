@@ -146,7 +146,7 @@ fn the_border_moves_either_way_under_every_policy() {
 #[test]
 fn the_share_is_learned_and_given_up_again() {
     let spec = policy("lru");
-    let mut shares = Shares::new(&spec, 64, Room::new(4096), 7).unwrap();
+    let mut shares = Shares::new(&spec, 32, Room::new(4096), 7).unwrap();
     let mut learn = |mut rows: Rows| {
         for _ in 0..60_000 {
             let (access, tuple) = rows.next();
@@ -155,9 +155,9 @@ fn the_share_is_learned_and_given_up_again() {
         }
         shares.current()
     };
-    assert_eq!(learn(rows(1, 600, true)), 0.0);
-    assert!(learn(rows(2, 600, false)) >= 0.5, "half of the frames hold all hot rows");
-    assert!(learn(rows(3, 600, true)) <= 0.15, "the hot pages fit in what is left");
+    assert_eq!(learn(rows(1, 300, true)), 0.0);
+    assert!(learn(rows(2, 300, false)) >= 0.5, "half of the frames hold all hot rows");
+    assert!(learn(rows(3, 300, true)) <= 0.15, "the hot pages fit in what is left");
 }
 
 #[test]

@@ -1,21 +1,27 @@
-//! Who leaves the tuple buffer: the mini-page that was hit least often for its bytes.
+//! Who leaves the tuple buffer: items that nobody asked for lately, and else the mini-page that was
+//! hit least often for its bytes.
 //!
-//! Hits fade: each [`Ages`] step halves those before it. A step is a number of mini-pages made, so
-//! that no hit has to count anything shared.
+//! Hits fade: each age halves those before it, and the counts of the items as well. An age is a
+//! number of mini-pages made, so that no hit has to count anything shared. Counts are halved
+//! when their mini-page is sampled.
 //!
 //! Cost: a hit is one load, and a store as long as the counter is below its maximum or an age
-//! behind. Concurrency: no lock, Relaxed: a race loses a hit.
+//! behind. Concurrency: no lock, Relaxed: a race loses a hit, or halves the counts once more.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Mini-pages that a victim is chosen from.
 pub const SAMPLED: usize = 16;
-/// As many mini-pages are made in an age as there are, times this.
-pub(super) const AGE: u32 = 4;
+/// Mini-pages that are made in an age, mostly for one item more: so many for each item that there
+/// is.
+pub(super) const AGE: u32 = 3;
 /// A hit, in the counter's unit; what is left of it after some ages is still told apart.
 const HIT: u32 = 1 << 8;
 /// More hits write nothing.
 const MOST_HITS: u32 = 1 << 16;
+/// Bits of an age in the word; there are two below the counter. Ages wrap around.
+const AGE_BITS: u32 = 20;
+const AGE_MASK: u32 = (1 << AGE_BITS) - 1;
 
 /// The hits of one mini-page, in the word of its head.
 ///
@@ -25,7 +31,7 @@ const MOST_HITS: u32 = 1 << 16;
 ///
 /// let word = AtomicU64::new(0);
 /// let heat = Heat::new(&word);
-/// heat.begin(2, 10);
+/// heat.begin(1, 10);
 /// heat.hit(10);
 /// assert_eq!([10, 11, 12].map(|age| heat.hits(age)), [3.0, 1.5, 0.75]);
 /// ```
@@ -39,9 +45,10 @@ impl<'a> Heat<'a> {
         Self(word)
     }
 
-    /// A new mini-page, whose items had `visits` visits in their page.
-    pub fn begin(self, visits: u32, age: u32) {
-        self.0.store(pack(visits.min(MOST_HITS / HIT) * HIT, age), Relaxed);
+    /// A new mini-page, whose page had one before with so many `hits`.
+    pub fn begin(self, hits: u32, age: u32) {
+        let count = (hits.min(MOST_HITS / HIT) * HIT + HIT).min(MOST_HITS);
+        self.0.store(pack(count, age, age), Relaxed);
     }
 
     /// A request found its item in the mini-page.
@@ -50,7 +57,7 @@ impl<'a> Heat<'a> {
         let word = self.0.load(Relaxed);
         let count = faded(word, age);
         if count < MOST_HITS {
-            self.0.store(pack(count + HIT, age), Relaxed);
+            self.0.store(pack(count + HIT, age, word as u32), Relaxed);
         }
     }
 
@@ -59,16 +66,30 @@ impl<'a> Heat<'a> {
     pub fn hits(self, age: u32) -> f32 {
         faded(self.0.load(Relaxed), age) as f32 / HIT as f32
     }
+
+    /// How often the items' counts are to be halved now, since that was done last: 0 most often.
+    pub fn halvings(self, age: u32) -> u32 {
+        let word = self.0.load(Relaxed);
+        let passed = passed(word as u32, age);
+        if passed > 0 {
+            self.0.store(word & !u64::from(AGE_MASK) | u64::from(age & AGE_MASK), Relaxed);
+        }
+        passed
+    }
 }
 
-const fn pack(count: u32, age: u32) -> u64 {
-    (count as u64) << 32 | age as u64
+const fn pack(count: u32, since: u32, halved: u32) -> u64 {
+    (count as u64) << (2 * AGE_BITS) | ((since & AGE_MASK) as u64) << AGE_BITS | (halved & AGE_MASK) as u64
+}
+
+const fn passed(since: u32, age: u32) -> u32 {
+    age.wrapping_sub(since) & AGE_MASK
 }
 
 #[inline]
 fn faded(word: u64, age: u32) -> u32 {
-    let (count, since) = ((word >> 32) as u32, word as u32);
-    count.checked_shr(age.wrapping_sub(since)).unwrap_or(0)
+    let (count, since) = ((word >> (2 * AGE_BITS)) as u32, (word >> AGE_BITS) as u32);
+    count.checked_shr(passed(since, age)).unwrap_or(0)
 }
 
 /// The age of the tuple buffer.
@@ -85,9 +106,9 @@ impl Ages {
         self.age.load(Relaxed)
     }
 
-    /// A mini-page was made, one of `mini_pages`.
-    pub fn made(&self, mini_pages: u32) {
-        if self.made.fetch_add(1, Relaxed) >= mini_pages.saturating_mul(AGE) {
+    /// A mini-page was made; now all of them have `items` items.
+    pub fn made(&self, items: u32) {
+        if self.made.fetch_add(1, Relaxed) >= items.saturating_mul(AGE) {
             self.made.store(0, Relaxed);
             self.age.fetch_add(1, Relaxed);
         }
@@ -101,13 +122,17 @@ pub struct Candidate {
     pub hits: f32,
     /// The bytes that it takes.
     pub bytes: u32,
+    /// The least count of its items.
+    pub least: u8,
 }
 
 impl Candidate {
-    /// Whether it is worth less than `other`, byte for byte.
+    /// Whether it goes before `other`: it alone has items that nobody asked for lately, or is worth
+    /// less, byte for byte.
     #[inline]
     pub fn is_colder_than(&self, other: &Self) -> bool {
-        self.hits * (other.bytes as f32) < other.hits * self.bytes as f32
+        let (useless, colder) = (self.least == 0, self.hits * (other.bytes as f32) < other.hits * self.bytes as f32);
+        if useless == (other.least == 0) { colder } else { useless }
     }
 }
 
@@ -128,17 +153,19 @@ mod tests {
 
     #[test]
     fn the_coldest_byte_for_byte_leaves() {
-        let of = |hits, bytes| Candidate { hits, bytes };
+        let of = |hits, bytes| Candidate { hits, bytes, least: 1 };
         assert_eq!(coldest([of(4.0, 400), of(3.0, 200), of(1.0, 100), of(2.0, 500)]), Some(3));
         assert_eq!(coldest([of(1.0, 100), of(2.0, 200)]), Some(0), "of equals the first");
         assert_eq!(coldest([]), None);
+        let useless = Candidate { least: 0, ..of(90.0, 100) };
+        assert_eq!(coldest([of(0.0, 100), useless, of(1.0, 100)]), Some(1));
     }
 
     #[test]
     fn hits_stop_at_their_maximum_and_fade_to_nothing() {
         let word = AtomicU64::new(0);
         let heat = Heat::new(&word);
-        heat.begin(1, u32::MAX);
+        heat.begin(0, u32::MAX);
         (0..1000).for_each(|_| heat.hit(u32::MAX));
         let full = word.load(Relaxed);
         heat.hit(u32::MAX);
@@ -150,7 +177,21 @@ mod tests {
     #[test]
     fn an_age_passes_with_the_mini_pages_made() {
         let ages = Ages::default();
-        (0..=40).for_each(|_| ages.made(10));
+        (0..=30).for_each(|_| ages.made(10));
         assert_eq!(ages.now(), 1);
+    }
+
+    #[test]
+    fn counts_are_halved_once_an_age() {
+        let word = AtomicU64::new(0);
+        let heat = Heat::new(&word);
+        heat.begin(0, AGE_MASK);
+        assert_eq!([AGE_MASK, AGE_MASK + 2, AGE_MASK + 2].map(|age| heat.halvings(age)), [0, 2, 0]);
+        heat.hit(AGE_MASK + 2);
+        assert_eq!(
+            (heat.halvings(AGE_MASK + 3), heat.hits(AGE_MASK + 3)),
+            (1, 0.625),
+            "a quarter, one, and half of that"
+        );
     }
 }

@@ -76,7 +76,7 @@ impl<W: Fn(u32) -> Weight> Iterator for Keep<W> {
 pub enum Trim {
     /// It goes whole.
     Whole,
-    /// The items with this count go. The others stay, with half of theirs.
+    /// The items with this count go, the others stay.
     Lowest(u8),
 }
 
@@ -90,12 +90,9 @@ impl Trim {
         if least < most { Self::Lowest(least) } else { Self::Whole }
     }
 
-    /// The count that an item with `count` goes on with; none if it goes.
-    pub const fn left(self, count: u8) -> Option<u8> {
-        match self {
-            Self::Lowest(least) if count > least => Some(count / 2),
-            _ => None,
-        }
+    /// Whether an item with `count` stays.
+    pub const fn keeps(self, count: u8) -> bool {
+        matches!(self, Self::Lowest(least) if count > least)
     }
 }
 
@@ -120,9 +117,9 @@ mod tests {
     #[test]
     fn the_coldest_items_go_first_and_equals_together() {
         assert_eq!(Trim::of([1, 3, 2, 1]), Trim::Lowest(1));
-        assert_eq!([1, 2, 3].map(|count| Trim::Lowest(1).left(count)), [None, Some(1), Some(1)]);
+        assert_eq!([1, 2, 3].map(|count| Trim::Lowest(1).keeps(count)), [false, true, true]);
         assert_eq!(Trim::of([2, 2]), Trim::Whole);
         assert_eq!(Trim::of([]), Trim::Whole);
-        assert_eq!(Trim::Whole.left(3), None);
+        assert!(!Trim::Whole.keeps(3));
     }
 }

@@ -25,7 +25,7 @@ struct MiniPage {
 }
 
 /// All mini-pages. Invariants: (I1) `index` leads from a page to its place; (I2) `used` is the sum
-/// of their charges.
+/// of their charges, and `held` of their items.
 #[derive(Debug)]
 pub(super) struct MiniPages {
     room: Room,
@@ -34,6 +34,8 @@ pub(super) struct MiniPages {
     bound: u32,
     index: PageIndex,
     used: u64,
+    /// Items of all of them.
+    held: u32,
     ages: Ages,
     /// When this age began, and how long the one before was.
     began: (u32, Tick),
@@ -57,6 +59,7 @@ impl MiniPages {
             bound,
             index: PageIndex::with_capacity(places),
             used: 0,
+            held: 0,
             ages: Ages::default(),
             began: (0, 0),
             lasted: None,
@@ -74,7 +77,8 @@ impl MiniPages {
     /// How long a mini-page stays if its like are made as fast as in the last age; forever, as long
     /// as none has passed.
     pub(super) fn stay(&self) -> Tick {
-        self.lasted.map_or(Tick::MAX, |ticks| ticks / Tick::from(AGE))
+        let share = |ticks: Tick| ticks / Tick::from(AGE) * self.places.len() as Tick / Tick::from(self.held.max(1));
+        self.lasted.map_or(Tick::MAX, share)
     }
 
     fn charge(&self, per_slab: u32) -> u64 {
@@ -107,6 +111,7 @@ impl MiniPages {
         if !items.push(&mut mini.items, item) {
             return false;
         }
+        self.held += 1;
         self.refit(at, slot);
         true
     }
@@ -117,10 +122,13 @@ impl MiniPages {
         self.used = self.used - self.charge(before) + self.charge(slot.per_slab);
     }
 
-    /// Takes the mini-page of `page` away, with its items: its page is being loaded.
-    pub(super) fn take(&mut self, page: PageId) -> Option<ItemList> {
+    /// Takes the mini-page of `page` away, with its items and hits: its page is being loaded.
+    pub(super) fn take(&mut self, items: &Items, page: PageId) -> Option<(ItemList, u32)> {
         let at = self.place(page)?;
-        Some(self.remove(at).items)
+        let mini = self.remove(at);
+        self.held -= items.sum(&mini.items).0;
+        let hits = Heat::new(&mini.heat).hits(self.ages.now()) as u32;
+        Some((mini.items, hits))
     }
 
     fn remove(&mut self, at: u32) -> MiniPage {
@@ -136,8 +144,9 @@ impl MiniPages {
         mini
     }
 
-    /// Makes a mini-page of what is worth it of a page that goes, if anything is.
-    pub(super) fn dissolve(&mut self, items: &mut Items, page: PageId, mut list: ItemList, now: Tick) {
+    /// Makes a mini-page of what is worth it of a page that goes, if anything is. `before` is the
+    /// hits of the one that merged into it.
+    pub(super) fn dissolve(&mut self, items: &mut Items, page: PageId, mut list: ItemList, before: u32, now: Tick) {
         let Self { room, looked, kept, .. } = self;
         looked.clear();
         looked.extend(items.iter(&list));
@@ -145,20 +154,18 @@ impl MiniPages {
         kept.resize(looked.len(), false);
         let weight = |at: u32| Weight { count: looked[at as usize].count(), length: looked[at as usize].length() };
         let mut keep = Keep::new(looked.len() as u32, *room, weight);
-        let mut visits = 0;
-        for at in keep.by_ref() {
-            kept[at as usize] = true;
-            visits += u32::from(looked[at as usize].count());
-        }
+        keep.by_ref().for_each(|at| kept[at as usize] = true);
         let Some(slot) = keep.slot() else { return items.clear(list) };
+        let count = kept.iter().filter(|&&kept| kept).count() as u32;
+        self.held += count;
         let mut kept = kept.iter();
         items.retain(&mut list, |_| kept.next() == Some(&true));
         let heat = AtomicU64::new(0);
-        Heat::new(&heat).begin(visits, self.ages.now());
+        Heat::new(&heat).begin(before, self.ages.now());
         self.index.insert(page, self.places.len() as u32);
         self.places.push(MiniPage { page, heat, items: list, per_slab: slot.per_slab });
         self.used += self.charge(slot.per_slab);
-        self.ages.made(self.places.len() as u32);
+        self.ages.made(self.held);
         if self.ages.now() != self.began.0 {
             self.lasted = Some(now.saturating_sub(self.began.1));
             self.began = (self.ages.now(), now);
@@ -169,25 +176,39 @@ impl MiniPages {
     pub(super) fn evict(&mut self, items: &mut Items) -> bool {
         let age = self.ages.now();
         let drawn: [u32; SAMPLED] = core::array::from_fn(|_| self.random.below(self.places.len() as u32));
-        let candidate = |&at: &u32| {
-            let mini = &self.places[at as usize];
-            Candidate { hits: Heat::new(&mini.heat).hits(age), bytes: self.room.charge(mini.per_slab) }
-        };
-        let Some(at) = coldest(drawn.iter().map(candidate)).map(|at| drawn[at]) else { return false };
+        let candidates = drawn.map(|at| self.candidate(items, at, age));
+        let Some(at) = coldest(candidates).map(|at| drawn[at]) else { return false };
         let mini = &mut self.places[at as usize];
-        let dirty = items.any_dirty(&mini.items);
         let trim = Trim::of(items.iter(&mini.items).map(Item::count));
-        items.clean(&mut mini.items);
-        items.retain(&mut mini.items, |item| trim.left(item.count()).inspect(|&count| item.set_count(count)).is_some());
+        // All changes of a page are written together, and only if one of them would be lost.
+        let dirty = items.iter(&mini.items).any(|item| item.is_dirty() && !trim.keeps(item.count()));
+        if dirty {
+            items.clean(&mut mini.items);
+        }
+        let (before, _) = items.sum(&mini.items);
+        items.retain(&mut mini.items, |item| trim.keeps(item.count()));
         let (count, bytes) = items.sum(&mini.items);
+        self.held -= before - count;
         match self.room.slot(count, bytes) {
             Some(slot) if count > 0 => self.refit(at, slot),
-            _ => {
-                let gone = self.remove(at);
-                items.clear(gone.items);
-            }
+            _ => _ = self.remove(at),
         }
         dirty
+    }
+
+    /// How the mini-page at `at` stands, after its items' counts were halved if that is due.
+    fn candidate(&mut self, items: &mut Items, at: u32, age: u32) -> Candidate {
+        let mini = &mut self.places[at as usize];
+        let heat = Heat::new(&mini.heat);
+        let halvings = heat.halvings(age);
+        if halvings > 0 {
+            items.retain(&mut mini.items, |item| {
+                item.set_count(item.count().checked_shr(halvings).unwrap_or(0));
+                true
+            });
+        }
+        let least = items.iter(&mini.items).map(Item::count).min().unwrap_or(0);
+        Candidate { hits: heat.hits(age), bytes: self.room.charge(mini.per_slab), least }
     }
 
     /// A checkpoint: how many had to be cleaned.
@@ -213,5 +234,7 @@ impl MiniPages {
             used += self.charge(mini.per_slab);
         }
         assert_eq!(self.used, used, "(I2)");
+        let held = self.places.iter().map(|mini| items.sum(&mini.items).0).sum::<u32>();
+        assert_eq!(self.held, held, "(I2)");
     }
 }

@@ -192,13 +192,14 @@ impl Model {
             return Found::MiniPage;
         }
         self.counts.misses += 1;
-        let mut merged = self.minis.take(access.page).unwrap_or_default();
+        let (mut merged, hits) = self.minis.take(&self.items, access.page).unwrap_or_default();
         let dirty = self.items.any_dirty(&merged);
         self.items.clean(&mut merged);
         self.move_border(access, oracle);
         let frame = self.frames.take_free().unwrap_or_else(|| self.evict(access, oracle));
         self.put(frame, access, merged, 0);
         self.frames.get(frame).dirty = dirty;
+        self.frames.get(frame).hits = hits;
         self.visit(frame, access, tuple);
         Found::Device
     }
@@ -261,12 +262,12 @@ impl Model {
         let frame = victim.expect("a policy that is granted every claim finds a victim in a full pool").frame();
         let page = self.frames.claimed();
         self.pages.remove(page, frame.0);
-        let Resident { visited, dirty, .. } = core::mem::take(self.frames.get(frame));
+        let Resident { visited, dirty, hits, .. } = core::mem::take(self.frames.get(frame));
         self.counts.write_backs += u64::from(dirty);
         if visited.is_empty() || self.slabs() == 0 || self.comes_back(page, incoming, oracle) {
             self.items.clear(visited);
         } else {
-            self.minis.dissolve(&mut self.items, page, visited, incoming.at);
+            self.minis.dissolve(&mut self.items, page, visited, hits, incoming.at);
             self.fit();
         }
         frame
@@ -321,10 +322,11 @@ impl Model {
             Policy::Sequential(policy) => policy.forget(from, page),
         }
         self.pages.remove(page, from.0);
-        let Resident { visited, dirty, word, .. } = core::mem::take(self.frames.get(from));
+        let Resident { visited, dirty, word, hits, .. } = core::mem::take(self.frames.get(from));
         let moved = Access { page, scan: None, write: false, at: access.at };
         self.put(to, &moved, visited, word.load(Relaxed));
         self.frames.get(to).dirty = dirty;
+        self.frames.get(to).hits = hits;
     }
 
     /// Panics if a page is whole and dissolved at once, or more memory is used than there is. For

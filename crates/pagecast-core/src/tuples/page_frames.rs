@@ -15,6 +15,8 @@ pub(super) struct Resident {
     /// The items that were asked for by name.
     pub(super) visited: ItemList,
     pub(super) dirty: bool,
+    /// Those of its mini-page, that merged into it.
+    pub(super) hits: u32,
 }
 
 /// Nobody but the model holds a frame, so that every claim is granted.

@@ -25,11 +25,13 @@ use crate::random::hash;
 use alloc::vec::Vec;
 
 /// The shares that are tried.
-pub const SHARES: [f64; 6] = [0.0, 0.15, 0.5, 0.7, 0.85, 0.97];
-/// A model has one frame for so many of the pool, but no fewer and no more than these.
+pub const SHARES: [f64; 3] = [0.0, 0.5, 0.97];
+/// A model has one frame for so many of the pool, but no fewer and no more than these, and none of
+/// less than so many bytes: where pages are large, a few of them hold many mini-pages.
 const SCALE: u32 = 64;
-const LEAST: u32 = 64;
+const LEAST: u32 = 8;
 const MOST: u32 = 1024;
+const LEAST_BYTES: u32 = 128 << 10;
 /// Standard deviations that a lead must have, as if the costs had differed by so many more.
 const Z: f32 = 2.0;
 const INERTIA: f32 = 40.0;
@@ -40,7 +42,7 @@ const MEMORY: u32 = 128;
 /// Keeps the choice of pages apart from other uses of the same hash.
 const SALT: u64 = 0x5bd1_e995_7b93_a4d1;
 /// The smallest mini-pages that a model has room for, on average: so many bytes.
-const LEAST_MINI_PAGE: u32 = 160;
+const LEAST_MINI_PAGE: u32 = 180;
 /// Visited items of a page, or of as many bytes of mini-pages, that a model has room for.
 const ITEMS_PER_FRAME: u32 = 16;
 
@@ -71,8 +73,9 @@ pub struct Shares {
 }
 
 /// Frames of each model of a pool of `frames`.
-fn model_frames(frames: u32) -> u32 {
-    (frames / SCALE).clamp(LEAST, MOST).min(frames)
+fn model_frames(frames: u32, room: Room) -> u32 {
+    let least = LEAST.max(LEAST_BYTES / room.slab().max(1)).min(MOST);
+    (frames / SCALE).clamp(least, MOST).min(frames)
 }
 
 impl Shares {
@@ -82,7 +85,7 @@ impl Shares {
     ///
     /// No frames, or a policy that needs to know the trace.
     pub fn new(policy: &PolicySpec, frames: u32, room: Room, seed: u64) -> Result<Self, PolicyError> {
-        let small = model_frames(frames);
+        let small = model_frames(frames, room);
         let models = SHARES.iter().map(|&share| {
             let bounds = bounds(small, share, room);
             Model::new(&ModelOptions { policy: policy.clone(), frames: small, room, share, bounds, seed })
@@ -100,7 +103,7 @@ impl Shares {
 
     /// An upper bound for the bytes that all of it takes beside a pool of `frames` frames.
     pub fn bytes(policy: &PolicySpec, frames: u32, room: Room) -> u64 {
-        let small = model_frames(frames);
+        let small = model_frames(frames, room);
         let of = |share: f64| {
             let bounds = bounds(small, share, room);
             // The last is the page table's part.
