@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-prediction bench-kv results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -107,6 +107,10 @@ demo-postgres: ## the same from nothing, small; target/demo-postgres.{json,html}
 bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/bench-sim.sh $(PAGECAST)
+
+bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')
+	cargo build --release --locked -p pagecast-cli --no-default-features
+	python3 ci/tuples.py $(PAGECAST) $(ARGS)
 
 bench-io: ## threads, io_uring and read ahead; writes target/bench/io.json
 	@mkdir -p target/bench

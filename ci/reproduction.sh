@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# What a simulator can show of two sources. The paper of 2025: traces by rule, and tables of what
+# What a simulator can show of three sources. The paper of 2025: traces by rule, and tables of what
 # each policy misses on them. The thesis of 2011: streams of scans in a closed loop, by how they get
-# their rows. Usage: reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2
-# slices, and of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-7.3 2011-variants;
-# all if none is named). Writes traces and one JSON file a table to target/reproduction.
+# their rows. AMG-Buffer of 2021: its queries by rule, and its claims beside. Usage:
+# reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2 slices; amg-3 amg-4
+# amg-5 amg-6 amg-7; of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-7.3
+# 2011-variants; all if none is named). Writes traces and one JSON file a table to
+# target/reproduction.
 set -euo pipefail
 
 pagecast=$1
 shift
-figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-7.3 2011-variants}
+figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices amg-3 amg-4 amg-5 amg-6 amg-7 2011-6.1 2011-6.2 2011-6.3 \
+    2011-6.4 2011-columns 2011-7.3 2011-variants}
 out=target/reproduction
 mkdir -p "$out"
 
@@ -19,6 +22,13 @@ simulate() {
     echo "== $name: $workload"
     "$pagecast" trace generate "$workload" --seed 1 --out "$out/$name.pct" >"$out/$name.log"
     "$pagecast" simulate "$out/$name.pct" --policies "$policies" --sizes "$sizes" --seed 1 --jobs 1 --json "$out/$name.json" "$@"
+}
+
+# amg NAME SIZES PARAMETERS: the published queries under page policies, and buffers of tuples.
+amg() {
+    local name=$1 sizes=$2 workload="amg($3)"
+    simulate "$name-pages" "$workload" lru,lirs,cflru,cfdc,w-tinylfu,pbm "$sizes" --tuples off --page-size 4KiB
+    simulate "$name-tuples" "$workload" pbm "$sizes" --tuples 'mg,amg,amg(spill=on),learn' --page-size 4KiB
 }
 
 # closed NAME SEEDS DELIVERIES POLICIES SIZES WORKLOAD...: means over the seeds.
@@ -105,6 +115,29 @@ for figure in $figures; do
             printf "pbm-pq(version=$version,slice=%s)," 5 50 500 5000
         done)
         simulate slices "sequential(streams=32,$table)" "pbm-pq(bulk=1),pbm-pq(bulk=128),${slices%,}" 30%
+        ;;
+    # Of Wang and Jin 2021: an eighth of the table, and the share of it that their memory was.
+    amg-3) # figures 3a and 4a; 3b and 4b
+        for hybrid in 20 50 80; do amg "amg-3-H$hybrid" 12.5% "hybrid=$hybrid%"; done
+        amg amg-3-sizes 3.125%,6.25%,12.5%,25% ''
+        amg amg-3-skewed 12.5% inner=skewed
+        python3 ci/amg.py "$out" 3
+        ;;
+    amg-4) # figure 4c
+        for reads in 20 50 80; do amg "amg-4-R$reads" 12.5% "reads=$reads%"; done
+        python3 ci/amg.py "$out" 4
+        ;;
+    amg-5)
+        amg amg-5 12.5% ''
+        python3 ci/amg.py "$out" 5
+        ;;
+    amg-6)
+        amg amg-6 12.5% epochs=100
+        python3 ci/amg.py "$out" 6
+        ;;
+    amg-7) # Their 16 GB, as four times the pages.
+        amg amg-7 10% pages=131072
+        python3 ci/amg.py "$out" 7
         ;;
     # Table 6.1, and Figure 6.1 in its report. Two pages of each column are read ahead; with 24 the
     # figures of delivery in order are the thesis' own.

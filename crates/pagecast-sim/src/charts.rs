@@ -60,6 +60,22 @@ pub fn miss_ratios(lines: &[Line]) -> Value {
     })
 }
 
+/// Hit rates from trace to trace, a line a buffer.
+pub fn by_trace(traces: &[String], lines: &[(String, Vec<Option<f64>>)]) -> Value {
+    let series: Vec<_> = lines
+        .iter()
+        .map(|(name, rates)| json!({"name": name, "type": "line", "data": rates, "symbolSize": 6, "lineStyle": {"width": 2}}))
+        .collect();
+    json!({
+        "legend": {"top": 0, "icon": "roundRect", "itemWidth": 14, "itemHeight": 4},
+        "grid": {"left": 56, "right": 18, "top": 26 * lines.len().div_ceil(6) + 14, "bottom": 48},
+        "tooltip": {"trigger": "axis", "valueFormatter": "=percent", "confine": true, "order": "valueDesc"},
+        "xAxis": {"type": "category", "data": traces, "axisLabel": {"interval": 0, "hideOverlap": true}},
+        "yAxis": {"type": "value", "name": "hit rate", "scale": true, "axisLabel": {"formatter": "=percent"}},
+        "series": series,
+    })
+}
+
 /// A value for every workload, pool size and policy, as a map of colored cells.
 #[derive(Clone, Debug, Default)]
 pub struct CellMap {

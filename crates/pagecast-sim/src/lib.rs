@@ -13,3 +13,4 @@ pub mod replay;
 pub mod report;
 pub mod simulation;
 pub mod trace;
+pub mod tuples;

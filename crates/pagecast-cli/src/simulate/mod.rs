@@ -11,7 +11,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use pagecast_core::policy::PolicySpec;
 use pagecast_sim::simulation::Interleaving;
-use pagecast_sim::trace::Format;
+use pagecast_sim::trace::{Format, Rows};
+use pagecast_sim::tuples::TupleSpec;
 
 use crate::failure::{last_of, usage};
 use crate::interrupt::Interrupted;
@@ -32,8 +33,8 @@ pub(crate) struct Args {
     /// --page-size)
     #[arg(long, value_name = "S,S", allow_hyphen_values = true)]
     sizes: String,
-    /// auto, text, csv, csv(page=COLUMN,write=COLUMN,relation=COLUMN), oracleGeneral, lis, lirs,
-    /// pagecast
+    /// auto, text, csv, csv(page=COLUMN,write=COLUMN,relation=COLUMN,tuple=COLUMN), oracleGeneral,
+    /// lis, lirs, pagecast
     #[arg(long, value_name = "F", default_value = "auto")]
     format: Format,
     /// Replays at the same time; as many as there are cores unless given
@@ -57,6 +58,19 @@ pub(crate) struct Args {
     /// against the exact rows
     #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = share)]
     sample: f64,
+    /// Buffers of tuples over each policy, at sizes that include all overhead: off, row(50%), mg,
+    /// amg(spill=on), share=50%, learn, bound, bound(pages)
+    #[arg(long, value_name = "T,T", allow_hyphen_values = true)]
+    tuples: Option<String>,
+    /// With --tuples: bytes of a tuple, where the trace does not say
+    #[arg(long, value_name = "SIZE", default_value = "128B")]
+    tuple_size: Size,
+    /// With --tuples: this part of the trace fills the memory and does not count
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    warm_up: Option<f64>,
+    /// With --tuples: after so many requests all that is changed is written
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint: Option<u32>,
     /// Write the results as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -79,6 +93,13 @@ pub(crate) struct Plan {
     policies: Vec<PolicySpec>,
     sizes: Vec<Size>,
     page_size: u64,
+    /// What is replayed at each size.
+    cells: Vec<Cell>,
+    /// With tuples: how they lie where the trace does not say, what is not counted, and the
+    /// requests between checkpoints.
+    rows: Rows,
+    warm_up: f64,
+    checkpoint: Option<u32>,
     curve: Option<u32>,
     /// The part of the pages that curves are made from.
     sample: f64,
@@ -86,6 +107,30 @@ pub(crate) struct Plan {
     pictures: bool,
     interleaving: Interleaving,
     seed: u64,
+}
+
+/// A policy, and the buffer of tuples over it.
+pub(crate) struct Cell {
+    policy: PolicySpec,
+    tuples: Option<TupleSpec>,
+}
+
+/// Each policy, with each of the buffers. Those that have no use for the policy come once.
+fn cells(policies: &[PolicySpec], tuples: Option<&str>) -> anyhow::Result<Vec<Cell>> {
+    let Some(tuples) = tuples else {
+        return Ok(policies.iter().map(|policy| Cell { policy: policy.clone(), tuples: None }).collect());
+    };
+    if let Some(opt) = policies.iter().find(|policy| policy.needs_trace()) {
+        return Err(usage(format!("--policies: `{opt}` knows pages only; with --tuples there is the buffer `bound`")));
+    }
+    let parsed = split_list(tuples).into_iter().map(TupleSpec::parse).collect::<Result<Vec<_>, _>>();
+    let tuples = parsed.map_err(|error| usage(format!("--tuples: {error}")))?;
+    let mut cells = Vec::new();
+    for (number, policy) in policies.iter().enumerate() {
+        let of = tuples.iter().filter(|spec| number == 0 || spec.uses_policy());
+        cells.extend(of.map(|&spec| Cell { policy: policy.clone(), tuples: Some(spec) }));
+    }
+    Ok(cells)
 }
 
 /// Runs the verb.
@@ -138,6 +183,14 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     if args.time == Time::Logical && args.curve.is_some() {
         return Err(usage("--curve: curves are made in the order of the trace only; leave out --time logical"));
     }
+    let tuples_only = [("--warm-up", args.warm_up.is_some()), ("--checkpoint", args.checkpoint.is_some())];
+    match (&args.tuples, tuples_only.iter().find(|(_, given)| *given)) {
+        (None, Some((flag, _))) => return Err(usage(format!("{flag}: means something with --tuples only"))),
+        (Some(_), _) if args.curve.is_some() || args.time == Time::Logical => {
+            return Err(usage("--tuples: replays in the order of the trace, without --curve and --time logical"));
+        }
+        _ => {}
+    }
     let size = |text: &str| match text.parse() {
         Ok(Size::Plain(0) | Size::Bytes(0)) => Err(usage("--sizes: a pool of 0 pages holds nothing")),
         Ok(Size::Plain(pages)) if pages > u64::from(u32::MAX) => {
@@ -150,7 +203,21 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         Size::Bytes(bytes) | Size::Plain(bytes) if bytes > 0 => bytes,
         other => return Err(usage(format!("--page-size: `{other}` is no number of bytes"))),
     };
+    let tuple_size = match args.tuple_size {
+        Size::Bytes(bytes) | Size::Plain(bytes) if (1..=page_size).contains(&bytes) => bytes,
+        other => return Err(usage(format!("--tuple-size: `{other}` is no number of bytes up to a page's"))),
+    };
+    let narrow = |bytes: u64| u32::try_from(bytes).ok().filter(|&bytes| bytes <= Rows::MOST);
+    let rows = match (narrow(page_size), narrow(tuple_size)) {
+        (Some(page), Some(bytes)) => Rows { page, count: page / bytes, bytes },
+        _ if args.tuples.is_some() => return Err(usage("--page-size: above 1 GiB there are no tuples")),
+        _ => Rows { page: 1, count: 1, bytes: 1 },
+    };
     Ok(Plan {
+        cells: cells(&policies, args.tuples.as_deref())?,
+        rows,
+        warm_up: args.warm_up.unwrap_or(0.0),
+        checkpoint: args.checkpoint,
         traces: args.traces.clone(),
         format: args.format.clone(),
         policies,

@@ -1,10 +1,10 @@
 //! The HTML report of `pagecast simulate`.
 
-use pagecast_sim::charts::{CellMap, Line, miss_ratios};
+use pagecast_sim::charts::{CellMap, Line, by_trace, miss_ratios};
 use pagecast_sim::report::{Page, Table};
 
 use super::Plan;
-use super::rows::{Curve, Results, Row, time_text};
+use super::rows::{Curve, Results, Row, Tuples, time_text};
 
 /// The page.
 pub(super) fn render(plan: &Plan, results: &Results) -> String {
@@ -18,7 +18,11 @@ pub(super) fn render(plan: &Plan, results: &Results) -> String {
     if results.partial {
         page.fact("Interrupted", "the results are partial".to_owned());
     }
-    add_curves(&mut page, results);
+    add_traces(&mut page, plan, results);
+    // With one size there is no curve, and traces beside each other say more.
+    if plan.sizes.len() > 1 || results.rows.iter().all(|row| row.tuples.is_none()) {
+        add_curves(&mut page, results);
+    }
     add_errors(&mut page, results);
     add_differences(&mut page, plan, results);
     add_distances(&mut page, results);
@@ -65,12 +69,12 @@ fn add_curves(page: &mut Page, results: &Results) {
         let unique = f64::from(rows[0].unique);
         let curves: Vec<_> = results.curves.iter().filter(|curve| curve.trace == trace).collect();
         let lines: Vec<Line> = if curves.is_empty() {
-            let policies = distinct(rows.iter().map(|row| row.policy.as_str()));
-            let line = |name: &str| {
-                let of = rows.iter().filter(|row| row.policy == name);
+            let policies = distinct(rows.iter().map(|row| row.label()));
+            let line = |name: String| {
+                let of = rows.iter().filter(|row| row.label() == name);
                 let mut points: Vec<_> = of.map(|row| (row.size_pages as f64 / unique, row.miss_ratio())).collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                Line { name: name.to_owned(), points, exact: Vec::new() }
+                Line { name, points, exact: Vec::new() }
             };
             policies.into_iter().map(line).collect()
         } else {
@@ -98,9 +102,11 @@ fn add_curves(page: &mut Page, results: &Results) {
 }
 
 /// The policy that the others are compared with: a predictive one if it ran, else the first.
-fn ours(plan: &Plan) -> &str {
+fn ours(plan: &Plan, results: &Results) -> String {
+    let learned = results.rows.iter().find(|row| row.tuples.as_ref().is_some_and(|of| of.tuples == "learn"));
     let of = |name: &str| plan.policies.iter().find(|policy| policy.algorithm() == name);
-    of("pbm").or(of("pbm-paper")).unwrap_or(&plan.policies[0]).name()
+    let policy = || of("pbm").or(of("pbm-paper")).unwrap_or(&plan.policies[0]).name().to_owned();
+    learned.or(results.rows.first().filter(|row| row.tuples.is_some())).map_or_else(policy, Row::label)
 }
 
 /// What a row is called in a map.
@@ -118,7 +124,7 @@ fn map(columns: Vec<String>, results: &Results, value: impl Fn(&Row) -> Option<f
     let mut map = CellMap { columns, ..CellMap::default() };
     let mut places = Vec::new();
     for row in &results.rows {
-        let column = map.columns.iter().position(|name| *name == row.policy);
+        let column = map.columns.iter().position(|name| *name == row.label());
         let Some((column, value)) = column.zip(value(row)) else { continue };
         let key = (row.trace.as_str(), row.size_pages);
         let at = places.iter().position(|known| *known == key).unwrap_or_else(|| {
@@ -132,10 +138,11 @@ fn map(columns: Vec<String>, results: &Results, value: impl Fn(&Row) -> Option<f
 }
 
 fn add_differences(page: &mut Page, plan: &Plan, results: &Results) {
-    let ours = ours(plan);
-    let columns = distinct(results.rows.iter().map(|row| row.policy.clone()).filter(|name| name != ours));
+    let ours = ours(plan, results);
+    let ours = ours.as_str();
+    let columns = distinct(results.rows.iter().map(Row::label).filter(|name| *name != ours));
     let map = map(columns, results, |other| {
-        let same = |row: &&Row| row.policy == ours && row.trace == other.trace && row.size_pages == other.size_pages;
+        let same = |row: &&Row| row.label() == ours && row.trace == other.trace && row.size_pages == other.size_pages;
         results.rows.iter().find(same).map(|own| other.miss_ratio() - own.miss_ratio())
     });
     if !map.cells.is_empty() {
@@ -174,19 +181,45 @@ fn add_errors(page: &mut Page, results: &Results) {
     }
 }
 
+/// Hit rates from trace to trace, where tuples are buffered: how they change with how the hot ones
+/// lie.
+fn add_traces(page: &mut Page, plan: &Plan, results: &Results) {
+    let rows: Vec<&Row> = results.rows.iter().filter(|row| row.tuples.is_some()).collect();
+    let traces = distinct(rows.iter().map(|row| row.trace.as_str()));
+    if traces.len() < 2 {
+        return;
+    }
+    let names: Vec<String> = traces.iter().map(|trace| label(trace, results).to_owned()).collect();
+    for (size, asked) in plan.sizes.iter().enumerate() {
+        let line = |name: String| {
+            let of = |trace: &&str| rows.iter().filter(|row| row.trace == **trace && row.label() == name).nth(size);
+            let rates = traces.iter().map(|trace| of(trace).map(|row| 1.0 - row.miss_ratio())).collect();
+            (name, rates)
+        };
+        let lines: Vec<_> = distinct(rows.iter().map(|row| row.label())).into_iter().map(line).collect();
+        let note = "All memory of a row counts: headers, index, rounding, counters, and what learns. Higher is better.";
+        let title = format!("Hit rate from trace to trace, memory {asked}");
+        page.chart(title, note, 420, by_trace(&names, &lines));
+    }
+}
+
 fn figures(results: &Results) -> Table {
     let logical = results.rows.iter().any(|row| row.ticks.is_some());
     let mut heads = vec!["trace", "policy", "parameters", "pages", "requests", "misses", "miss ratio", "written back"];
     if logical {
         heads.extend(["MIN", "ticks"]);
     }
+    if results.rows.iter().any(|row| row.tuples.is_some()) {
+        heads.extend(["share", "tuple hits", "cleaning reads", "device requests"]);
+    }
     results.rows.iter().fold(Table::new(&heads, 3), |table, row| {
-        let mut cells = vec![label(&row.trace, results).to_owned(), row.policy.clone(), row.params.clone()];
+        let mut cells = vec![label(&row.trace, results).to_owned(), row.label(), row.params.clone()];
         cells.extend([row.size_pages, row.requests, row.misses].map(|number| number.to_string()));
         cells.extend([format!("{:.4}", row.miss_ratio()), row.write_backs.to_string()]);
         if logical {
             cells.extend([row.opt_misses, row.ticks].map(|number| number.map_or(String::new(), |n| n.to_string())));
         }
+        cells.extend(row.tuples.iter().flat_map(Tuples::cells));
         table.row(cells)
     })
 }

@@ -31,6 +31,27 @@ pub(crate) struct Row {
     /// In logical time: the fewest misses that this row's order of requests allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) opt_misses: Option<u64>,
+    /// With `--tuples`.
+    #[serde(flatten)]
+    pub(crate) tuples: Option<Tuples>,
+}
+
+/// What a row with a buffer of tuples has beside.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Tuples {
+    /// The buffer.
+    pub(crate) tuples: String,
+    /// Bytes, with all overhead, and the frames that they came to.
+    pub(crate) memory: u64,
+    pub(crate) frames: u32,
+    /// The mean share of the memory that held tuples.
+    pub(crate) share: f64,
+    pub(crate) tuple_hits: u64,
+    /// Pages that were read because changed tuples had to be written.
+    pub(crate) cleaning_reads: u64,
+    /// Misses, cleaning reads and pages written; and their bytes.
+    pub(crate) device_requests: u64,
+    pub(crate) device_bytes: u64,
 }
 
 /// A policy's miss-ratio curve on a trace.
@@ -81,6 +102,15 @@ impl Results {
 }
 
 impl Row {
+    /// What it is called beside others: the policy, the buffer, or both.
+    pub(crate) fn label(&self) -> String {
+        match &self.tuples {
+            None => self.policy.clone(),
+            Some(of) if self.policy.is_empty() => of.tuples.clone(),
+            Some(of) => format!("{} {}", self.policy, of.tuples),
+        }
+    }
+
     /// Misses per request.
     pub(crate) fn miss_ratio(&self) -> f64 {
         self.misses as f64 / self.requests as f64
@@ -95,6 +125,14 @@ pub(crate) fn time_text(interleaving: Interleaving) -> String {
     }
 }
 
+impl Tuples {
+    /// What tables show of it.
+    pub(crate) fn cells(&self) -> [String; 4] {
+        let share = format!("{:.1} %", self.share * 100.0);
+        [share, self.tuple_hits.to_string(), self.cleaning_reads.to_string(), self.device_requests.to_string()]
+    }
+}
+
 /// The table for people.
 pub(crate) fn table(rows: &[Row]) -> Table {
     let logical = rows.iter().any(|row| row.ticks.is_some());
@@ -102,11 +140,15 @@ pub(crate) fn table(rows: &[Row]) -> Table {
     if logical {
         heads.extend(["opt misses", "ticks"]);
     }
+    let tuples = rows.iter().any(|row| row.tuples.is_some());
+    if tuples {
+        heads.extend(["share", "tuple hits", "cleaning reads", "device requests"]);
+    }
     let mut table = Table::new(&heads, 2);
     for row in rows {
         let mut cells = vec![
             row.trace.clone(),
-            row.policy.clone(),
+            row.label(),
             row.size_pages.to_string(),
             row.requests.to_string(),
             row.misses.to_string(),
@@ -117,6 +159,7 @@ pub(crate) fn table(rows: &[Row]) -> Table {
         if logical {
             cells.extend([row.opt_misses, row.ticks].map(|number| number.map_or(String::new(), |n| n.to_string())));
         }
+        cells.extend(row.tuples.iter().flat_map(Tuples::cells));
         table.row(cells);
     }
     table
@@ -156,13 +199,36 @@ pub(crate) fn json(plan: &Plan, results: &Results, errors: &[String]) -> Value {
 
 /// A head line, then a line a row; texts in quotes.
 pub(crate) fn csv(rows: &[Row]) -> String {
-    let mut text = "trace,policy,params,size_pages,requests,misses,writes,write_backs,seconds\n".to_owned();
+    let of_tuples = rows.iter().any(|row| row.tuples.is_some());
+    let more = ",tuples,memory,frames,share,tuple_hits,cleaning_reads,device_requests,device_bytes";
+    let mut text = "trace,policy,params,size_pages,requests,misses,writes,write_backs,seconds".to_owned();
+    text += if of_tuples { more } else { "" };
+    text.push('\n');
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     for row in rows {
         let [trace, policy, params] = [&row.trace, &row.policy, &row.params].map(|text| quoted(text));
         let Row { size_pages, requests, misses, writes, write_backs, seconds, .. } = row;
-        writeln!(text, "{trace},{policy},{params},{size_pages},{requests},{misses},{writes},{write_backs},{seconds}")
+        write!(text, "{trace},{policy},{params},{size_pages},{requests},{misses},{writes},{write_backs},{seconds}")
             .expect("a String takes any text");
+        if let Some(Tuples {
+            tuples,
+            memory,
+            frames,
+            share,
+            tuple_hits,
+            cleaning_reads,
+            device_requests,
+            device_bytes,
+        }) = &row.tuples
+        {
+            let tuples = quoted(tuples);
+            write!(
+                text,
+                ",{tuples},{memory},{frames},{share},{tuple_hits},{cleaning_reads},{device_requests},{device_bytes}"
+            )
+            .expect("a String takes any text");
+        }
+        text.push('\n');
     }
     text
 }

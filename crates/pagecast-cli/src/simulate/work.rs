@@ -6,13 +6,15 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use pagecast_core::policy::PolicySpec;
 use pagecast_sim::charts;
 use pagecast_sim::curve::{curve, sizes};
 use pagecast_sim::simulation::{Outcome, simulate};
 use pagecast_sim::trace::{Trace, open};
+use pagecast_sim::tuples::{TupleOptions, TupleSpec, simulate_tuples};
 
 use super::Plan;
-use super::rows::{Curve, Results, Row};
+use super::rows::{Curve, Results, Row, Tuples};
 use crate::interrupt::on_threads;
 use crate::units::Size;
 
@@ -63,7 +65,7 @@ pub(super) fn replay_all(plan: &Arc<Plan>, jobs: usize) -> anyhow::Result<(Resul
         next_trace: 0,
         loading: 0,
         ready: VecDeque::new(),
-        rows: empty(traces * plan.policies.len() * plan.sizes.len()),
+        rows: empty(traces * plan.cells.len() * plan.sizes.len()),
         curves: empty(if plan.curve.is_some() { traces * plan.policies.len() } else { 0 }),
         pictures: empty(if plan.pictures { traces } else { 0 }),
         errors: Vec::new(),
@@ -162,7 +164,7 @@ impl Work {
     /// All that is to be done with trace `number`.
     fn tasks(&self, number: usize) -> impl Iterator<Item = Task> + use<> {
         let policies = self.plan.policies.len();
-        let rows = policies * self.plan.sizes.len();
+        let rows = self.plan.cells.len() * self.plan.sizes.len();
         let curves = if self.plan.curve.is_some() { policies } else { 0 };
         let pictures = usize::from(self.plan.pictures);
         let part = |length: usize| number * length..(number + 1) * length;
@@ -205,8 +207,12 @@ impl Work {
 
     fn row(&self, trace: &Trace, at: usize) -> anyhow::Result<Row> {
         let sizes = self.plan.sizes.len();
-        let policy = &self.plan.policies[at / sizes % self.plan.policies.len()];
-        let size_pages = pages(self.plan.sizes[at % sizes], trace, self.plan.page_size);
+        let super::Cell { policy, tuples } = &self.plan.cells[at / sizes % self.plan.cells.len()];
+        let size = self.plan.sizes[at % sizes];
+        if let Some(tuples) = tuples {
+            return self.tuple_row(trace, policy, *tuples, size);
+        }
+        let size_pages = pages(size, trace, self.plan.page_size);
         let frames = u32::try_from(size_pages).unwrap_or(u32::MAX);
         let Outcome { counts, wall, logical } =
             simulate(trace, policy, frames, self.plan.seed, self.plan.interleaving)?;
@@ -223,6 +229,42 @@ impl Work {
             unique: trace.unique(),
             ticks: logical.map(|logical| logical.ticks),
             opt_misses: logical.map(|logical| logical.opt_misses),
+            tuples: None,
+        })
+    }
+
+    /// At `size` with all overhead, in pages of the trace's own size if it has one.
+    fn tuple_row(&self, trace: &Trace, policy: &PolicySpec, spec: TupleSpec, size: Size) -> anyhow::Result<Row> {
+        let Plan { rows, warm_up, checkpoint, seed, .. } = *self.plan;
+        let page = u64::from(trace.page_bytes().unwrap_or(rows.page));
+        let size_pages = pages(size, trace, page);
+        let memory = size_pages.saturating_mul(page);
+        let options = TupleOptions { memory, rows, skip: warm_up, checkpoint, seed };
+        let outcome = simulate_tuples(trace, policy, spec, &options)?;
+        let counts = outcome.counts;
+        Ok(Row {
+            trace: trace.name.clone(),
+            policy: if spec.uses_policy() { policy.name().to_owned() } else { String::new() },
+            params: if spec.uses_policy() { policy.params() } else { String::new() },
+            size_pages,
+            requests: counts.requests,
+            misses: counts.misses,
+            writes: counts.writes,
+            write_backs: counts.write_backs,
+            seconds: outcome.wall.as_secs_f64(),
+            unique: trace.unique(),
+            ticks: None,
+            opt_misses: None,
+            tuples: Some(Tuples {
+                tuples: spec.to_string(),
+                memory,
+                frames: outcome.frames,
+                share: outcome.share,
+                tuple_hits: counts.tuple_hits,
+                cleaning_reads: counts.cleaning_reads,
+                device_requests: counts.device_requests(),
+                device_bytes: counts.device_requests() * page,
+            }),
         })
     }
 

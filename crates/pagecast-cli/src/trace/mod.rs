@@ -147,6 +147,7 @@ fn target(given: Option<&Format>, path: &Path) -> anyhow::Result<Format> {
 struct Counted<'a> {
     source: &'a mut dyn Source,
     writes: u64,
+    tuples: u64,
     others: u64,
 }
 
@@ -155,6 +156,10 @@ impl Source for Counted<'_> {
         let record = self.source.next()?;
         match record.as_ref().map(|record| &record.action) {
             Some(Action::Request { write, .. }) => self.writes += u64::from(*write),
+            Some(Action::Tuple { write, .. }) => {
+                self.writes += u64::from(*write);
+                self.tuples += 1;
+            }
             Some(_) => self.others += 1,
             None => {}
         }
@@ -167,7 +172,10 @@ impl Counted<'_> {
     fn told(&self, requests: u64, format: &Format) -> String {
         let mut text = format!("{requests} requests");
         if self.others > 0 {
-            text += &format!(", without {} records of scans and streams", self.others);
+            text += &format!(", without {} records of scans, streams and rows", self.others);
+        }
+        if self.tuples > 0 && *format == Format::OracleGeneral {
+            text += &format!(", {} tuples as their pages", self.tuples);
         }
         if self.writes > 0 && *format == Format::OracleGeneral {
             text += &format!(", {} writes as reads", self.writes);
@@ -182,7 +190,7 @@ fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) ->
     let file = ResultFile::create(path).with_context(cannot)?;
     let (compression, _) = Compression::told_from(path);
     let mut out = BufWriter::with_capacity(1 << 18, compression.around(file).with_context(cannot)?);
-    let mut source = Counted { source, writes: 0, others: 0 };
+    let mut source = Counted { source, writes: 0, tuples: 0, others: 0 };
     let written = match format {
         Format::Columnar => {
             let mut writer = ColumnarWriter::new(out, origin).with_context(cannot)?;

@@ -4,6 +4,7 @@
 //! the streams in logical time with every request a hit. The trace keeps streams, paces and waits,
 //! so that a replay in logical time can interleave them anew.
 
+mod amg;
 mod bitmap;
 pub(crate) mod call;
 mod dynzipf;
@@ -12,6 +13,7 @@ mod loops;
 mod points;
 pub(crate) mod program;
 mod sequential;
+mod tuples;
 mod ycsb;
 mod zipf;
 
@@ -40,6 +42,8 @@ static WORKLOADS: &[Workload] = &[
     Workload { name: "ycsb", about: ycsb::ABOUT, make: ycsb::make },
     Workload { name: "dynzipf-like", about: dynzipf::ABOUT, make: dynzipf::serial },
     Workload { name: "dynzipf-like-cs", about: dynzipf::ABOUT_CS, make: dynzipf::concurrent },
+    Workload { name: "tuples", about: tuples::ABOUT, make: tuples::make },
+    Workload { name: "amg", about: amg::ABOUT, make: amg::make },
     Workload { name: "loop", about: loops::ABOUT, make: loops::make },
 ];
 

@@ -1,6 +1,6 @@
 //! What one stream does, and how streams become one trace.
 
-use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, Record, Registration, Rows, Source, TraceError};
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId, Tick};
 use std::cmp::Reverse;
@@ -26,6 +26,10 @@ pub(crate) const BITMAP: u8 = 3;
 pub(crate) enum Step {
     /// A page outside any scan, to read or to write.
     Point(PageId, bool),
+    /// An item of a page, to read or to write.
+    Tuple(PageId, u32, bool),
+    /// How items lie in the pages of a relation.
+    Rows(RelationId, Box<Rows>),
     /// A page of the running scan.
     Scan(PageId),
     Begin(Box<Beginning>),
@@ -113,6 +117,8 @@ impl Generated {
         match step {
             Step::Point(page, write) => Action::Request { page, write, scan: None },
             Step::Scan(page) => Action::Request { page, write: false, scan: Some(running()) },
+            Step::Tuple(page, item, write) => Action::Tuple { page, item, write },
+            Step::Rows(relation, rows) => Action::Rows(relation, *rows),
             Step::Report(position) => Action::Report { scan: running(), position },
             Step::End => Action::Finish { scan: running() },
             Step::Begin(beginning) => {
@@ -141,7 +147,7 @@ impl Source for Generated {
             let Some(step) = self.streams[stream as usize].steps.next() else { continue };
             let action = self.action(stream, step);
             match action {
-                Action::Request { .. } => {
+                Action::Request { .. } | Action::Tuple { .. } => {
                     let pace = Tick::from(self.streams[stream as usize].pace);
                     self.ready.push(Reverse((now + pace, stream)));
                 }

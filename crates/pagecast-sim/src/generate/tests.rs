@@ -22,6 +22,8 @@ fn every_workload_is_made_again_by_its_seed() {
         let small = match name {
             "ycsb" => "(operations=3000,pages=500,scans=1000)".to_owned(),
             "loop" => "(pages=50,rounds=3,streams=2)".to_owned(),
+            "tuples" => "(requests=9000,pages=500,epochs=3,wide=50%,writes=10%,scans=20%)".to_owned(),
+            "amg" => "(queries=3000,pages=500,epochs=3)".to_owned(),
             name if name.starts_with("dynzipf") => "(reads=4000,pages=500)".to_owned(),
             _ => "(streams=3,queries=2,pages=500)".to_owned(),
         };
@@ -185,4 +187,59 @@ fn faults_are_named() {
     for text in ["loop(", "loop(pages)", "loop(pages=1,pages=2)"] {
         assert!(!error(text).is_empty(), "{text}");
     }
+}
+
+/// The share of the requests for rows that the `pages` hottest pages and the `rows` hottest rows
+/// take.
+fn hottest(text: &str, pages: usize, rows: usize) -> (f64, f64) {
+    let trace = load(text);
+    let mut of_rows = std::collections::HashMap::new();
+    for (at, &page) in trace.requests().iter().enumerate() {
+        *of_rows.entry((page, trace.item(at).unwrap())).or_insert(0u32) += 1;
+    }
+    let mut of_rows: Vec<_> = of_rows.into_values().collect();
+    of_rows.sort_unstable_by(|a, b| b.cmp(a));
+    let row_share = of_rows[..rows].iter().sum::<u32>();
+    (shares(&trace)[..pages].iter().sum(), f64::from(row_share) / trace.requests().len() as f64)
+}
+
+#[test]
+fn clustering_gathers_the_same_rows_in_fewer_pages() {
+    let of = |clustering| hottest(&format!("tuples(requests=200000,pages=1000,clustering={clustering})"), 50, 1600);
+    let [scattered, half, clustered] = [0.0, 0.5, 1.0].map(of);
+    for (_, rows) in [scattered, half, clustered] {
+        // H(1600) / H(32,000) at exponent 0.99 is 0.716; the hottest of a sample have a bit more.
+        assert!((rows - 0.718).abs() < 0.01, "the skew of the rows stays: {rows}");
+    }
+    assert!((clustered.0 - clustered.1).abs() < 0.01, "50 pages are 1600 rows: {clustered:?}");
+    assert!(scattered.0 + 0.15 < half.0 && half.0 + 0.03 < clustered.0, "{scattered:?} {half:?} {clustered:?}");
+    let (_, uniform) = hottest("tuples(requests=200000,pages=1000,skew=0)", 50, 1600);
+    assert!(uniform < 0.1, "{uniform}");
+}
+
+#[test]
+fn scans_make_their_share_and_rows_say_how_they_lie() {
+    for (register, scans) in [("on", true), ("off", false)] {
+        let trace =
+            load(&format!("tuples(requests=100000,pages=1000,scans=30%,register={register},bytes=100,rows=40)"));
+        let rows = (0..trace.requests().len()).filter(|&at| trace.item(at).is_some()).count();
+        assert_eq!((trace.requests().len(), rows, trace.has_scans()), (100_000, 70_000, scans));
+        // They run beside all the while: a tenth of the trace has its share of them.
+        let early = (0..10_000).filter(|&at| trace.item(at).is_none()).count();
+        assert!((2_500..3_500).contains(&early), "{early}");
+        let layout = trace.rows(pagecast_core::RelationId(1)).unwrap();
+        assert_eq!((layout.page, layout.count, layout.bytes), (4096, 40, 100));
+    }
+}
+
+#[test]
+fn a_fifth_of_the_pages_gets_four_fifths_of_the_published_queries() {
+    let (pages, rows) = hottest("amg(queries=100000,pages=1000,hybrid=100%,inner=skewed)", 200, 200 * 6);
+    assert!((pages - 0.8).abs() < 0.01, "{pages}");
+    assert!(rows > 0.5, "the hot fifths of hot pages: {rows}");
+    let trace = load("amg(queries=10000,pages=1000,hybrid=50%,reads=20%)");
+    let writes = trace.writes() as f64 / trace.requests().len() as f64;
+    assert!((writes - 0.8).abs() < 0.02, "{writes}");
+    let per_query = trace.requests().len() as f64 / 10_000.0;
+    assert!((per_query - 4.5).abs() < 0.1, "half the queries ask for eight tuples: {per_query}");
 }

@@ -19,7 +19,7 @@ use crate::replay::{Counts, PageIds, belady, replay};
 use crate::trace::Trace;
 use feed::{Fixed, Logical, Plain};
 use foresight::Foresight;
-use pagecast_core::oracle::NoScans;
+use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{Access, NextUses, PolicyError, PolicySpec};
 use pagecast_core::predictor::Predictor;
 use pagecast_core::sync::atomic::AtomicU64;
@@ -168,6 +168,25 @@ fn fixed(
     let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, missed)?;
     scans.into_inner().fault()?;
     Ok(of(counts))
+}
+
+/// Shows `request` each request of `trace` in the trace's order, with its number. Scans register
+/// and report between them, to the oracle that stands beside. What misses is not told.
+///
+/// # Errors
+///
+/// A registration that the predictor refuses.
+pub(crate) fn in_order(
+    trace: &Trace,
+    options: &Options,
+    mut request: impl FnMut(usize, Access, &dyn Oracle),
+) -> Result<(), SimulationError> {
+    let scans = RefCell::new(Scans::of(trace, options));
+    let oracle = scans.borrow().oracle();
+    for (at, access) in Fixed::new(trace, &scans).enumerate() {
+        request(at, access, &oracle);
+    }
+    scans.into_inner().fault()
 }
 
 /// As [`simulate`] in the order of the trace, but policies learn from the trace itself when the

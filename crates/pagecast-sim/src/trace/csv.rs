@@ -2,7 +2,7 @@
 
 use super::error::{Place, TraceError, excerpt};
 use super::lines::{Lines, direction, number, page_id};
-use super::text::in_relation;
+use super::text::{in_relation, item};
 use super::{Record, Source};
 use pagecast_core::PageId;
 use std::collections::HashMap;
@@ -17,10 +17,13 @@ pub struct Columns {
     pub write: Option<String>,
     /// A number, or a name: names are numbered in the order in which they come.
     pub relation: Option<String>,
+    /// The item of the page; an empty field asks for the whole page.
+    pub tuple: Option<String>,
 }
 
 const PAGE: &[&str] = &["page", "page_id", "block", "blockno", "lbn", "lba", "obj_id", "id", "key"];
 const WRITE: &[&str] = &["write", "rw", "op", "operation", "direction"];
+const TUPLE: &[&str] = &["tuple", "tuple_id", "item", "slot"];
 const RELATION: &[&str] = &["relation", "rel", "relfilenode", "table", "file"];
 
 /// Fields are separated by commas (semicolons or tabs if the head line has those and no comma) and
@@ -32,6 +35,7 @@ pub(crate) struct Csv<R> {
     page: usize,
     write: Option<usize>,
     relation: Option<usize>,
+    tuple: Option<usize>,
     names: HashMap<Vec<u8>, u64>,
 }
 
@@ -61,10 +65,11 @@ impl<R: BufRead> Csv<R> {
             let page = find(&columns.page, PAGE)?.ok_or_else(|| {
                 format!("no column is called {}; name it: --format 'csv(page=NAME)'", PAGE.join(", "))
             })?;
-            Ok((page, find(&columns.write, WRITE)?, find(&columns.relation, RELATION)?))
+            let relation = find(&columns.relation, RELATION)?;
+            Ok((page, find(&columns.write, WRITE)?, relation, find(&columns.tuple, TUPLE)?))
         })();
-        let (page, write, relation) = found.map_err(|cause: String| lines.fault(cause))?;
-        Ok(Self { lines, separator, fields: names.len(), page, write, relation, names: HashMap::new() })
+        let (page, write, relation, tuple) = found.map_err(|cause: String| lines.fault(cause))?;
+        Ok(Self { lines, separator, fields: names.len(), page, write, relation, tuple, names: HashMap::new() })
     }
 
     fn parse(&mut self) -> Result<Record, String> {
@@ -91,7 +96,8 @@ impl<R: BufRead> Csv<R> {
                     .ok_or_else(|| format!("block {page} of relation {relation}: both must be below 2^32"))?
             }
         };
-        Ok(Record::request(page, write))
+        let tuple = self.tuple.map(field).filter(|word| !word.is_empty()).map(item).transpose()?;
+        Ok(Record::of(page, tuple, write))
     }
 }
 

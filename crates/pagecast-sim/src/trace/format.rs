@@ -27,7 +27,7 @@ pub enum Format {
     /// Told from the content and, where that does not decide, from the name.
     #[default]
     Auto,
-    /// `PAGE [r|w] [RELATION]` a line.
+    /// `PAGE [r|w] [RELATION [TUPLE]]` a line.
     Text,
     /// A head line, then a request a line.
     Csv(Columns),
@@ -73,7 +73,7 @@ impl FromStr for Format {
     }
 }
 
-/// The columns named in `page=a,write=b,relation=c`.
+/// The columns named in `page=a,write=b,relation=c,tuple=d`.
 fn columns(arguments: &str) -> Result<Columns, String> {
     let mut columns = Columns::default();
     for argument in arguments.split(',').map(str::trim).filter(|argument| !argument.is_empty()) {
@@ -82,7 +82,8 @@ fn columns(arguments: &str) -> Result<Columns, String> {
             "page" => &mut columns.page,
             "write" => &mut columns.write,
             "relation" => &mut columns.relation,
-            key => return Err(format!("csv has no column `{key}`; there are page, write, relation")),
+            "tuple" => &mut columns.tuple,
+            key => return Err(format!("csv has no column `{key}`; there are page, write, relation, tuple")),
         };
         *column = Some(name.trim().to_owned());
     }

@@ -1,9 +1,9 @@
 //! A trace in memory, in the form that replays want: pages by number, everything in columns.
 
 use super::error::{Place, TraceError};
-use super::{Action, Numbering, Registration, ScanNumber, Source, StreamNumber};
+use super::{Action, Numbering, Registration, Rows, ScanNumber, Source, StreamNumber};
 use pagecast_core::random::Random;
-use pagecast_core::{PageId, Tick};
+use pagecast_core::{PageId, RelationId, Tick};
 
 /// A replay takes at most this many requests: their indices, with a bit to spare, fit 32 bits.
 pub const MAX_REQUESTS: usize = (1 << 31) - 1;
@@ -34,8 +34,8 @@ pub struct PlacedEvent {
     pub event: LoadedEvent,
 }
 
-/// A whole trace. 4 bytes a request for the pages; 4 each for streams and scans if there are any; a
-/// bit for writes.
+/// A whole trace. 4 bytes a request for the pages; 4 each for streams, scans and items if there are
+/// any; a bit for writes.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// What reports call it.
@@ -49,8 +49,15 @@ pub struct Trace {
     streams: Vec<StreamNumber>,
     /// The scan plus 1; empty if there are no scans.
     scans: Vec<u32>,
+    /// The item, or [`NO_ITEM`]; empty if no request names one.
+    items: Vec<u32>,
+    /// By relation; the last word counts.
+    rows: Vec<(RelationId, Rows)>,
     events: Vec<PlacedEvent>,
 }
+
+/// In [`Trace`]: the request is for a page.
+const NO_ITEM: u32 = u32::MAX;
 
 impl Trace {
     /// Reads `source` to its end.
@@ -64,16 +71,25 @@ impl Trace {
         let mut reads = Vec::new();
         while let Some(record) = source.next()? {
             let at = trace.requests.len();
-            let event = match record.action {
+            let (action, item) = match record.action {
+                Action::Tuple { page, item, write } => (Action::Request { page, write, scan: None }, Some(item)),
+                action => (action, None),
+            };
+            let event = match action {
                 Action::Request { page, write, scan } => {
                     trace.bounded(1)?;
                     if at.is_multiple_of(1 << 12) {
                         numbering.adapt();
                     }
                     trace.requests.push(numbering.number(page));
-                    trace.note(at, write, record.stream, scan);
+                    trace.note(at, write, record.stream, scan, item);
                     source.reads(&mut reads)?;
                     trace.take_reads(&mut reads, &mut numbering)?;
+                    continue;
+                }
+                Action::Rows(relation, rows) => {
+                    trace.rows.retain(|(known, _)| *known != relation);
+                    trace.rows.push((relation, rows));
                     continue;
                 }
                 Action::Register(registration) => LoadedEvent::Register(registration),
@@ -81,6 +97,7 @@ impl Trace {
                 Action::Finish { scan } => LoadedEvent::Finish(scan),
                 Action::Pace { ticks } => LoadedEvent::Pace(ticks),
                 Action::Wait { until } => LoadedEvent::Wait(until),
+                Action::Tuple { .. } => continue, // became a request above
             };
             trace.events.push(PlacedEvent { before: at as u32, stream: record.stream, event });
         }
@@ -114,7 +131,7 @@ impl Trace {
 
     /// Fills the columns that most traces do not have, from the first request that needs them.
     #[inline]
-    fn note(&mut self, at: usize, write: bool, stream: StreamNumber, scan: Option<ScanNumber>) {
+    fn note(&mut self, at: usize, write: bool, stream: StreamNumber, scan: Option<ScanNumber>, item: Option<u32>) {
         if write {
             self.written += 1;
             self.writes.resize(at / 64 + 1, 0);
@@ -128,6 +145,10 @@ impl Trace {
             self.scans.resize(at, 0);
             self.scans.push(scan.map_or(0, |scan| scan + 1));
         }
+        if item.is_some() || !self.items.is_empty() {
+            self.items.resize(at, NO_ITEM);
+            self.items.push(item.unwrap_or(NO_ITEM));
+        }
     }
 
     /// The requests for a part of the pages, `rate` of them, chosen by a hash of the page and
@@ -138,7 +159,7 @@ impl Trace {
         let below = (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
         let chosen = |page: &PageId| Random::new(page.raw() ^ seed.rotate_left(32)).next() <= below;
         let mut numbers = vec![None; self.pages.len()];
-        let mut sample = Self { name: self.name.clone(), ..Self::default() };
+        let mut sample = Self { name: self.name.clone(), rows: self.rows.clone(), ..Self::default() };
         for (number, page) in self.pages.iter().enumerate().filter(|(_, page)| chosen(page)) {
             numbers[number] = Some(sample.pages.len() as u32);
             sample.pages.push(*page);
@@ -151,7 +172,7 @@ impl Trace {
             }
             if let Some(number) = numbers[page as usize] {
                 sample.requests.push(number);
-                sample.note(kept, self.is_write(at), self.stream(at), self.scan(at));
+                sample.note(kept, self.is_write(at), self.stream(at), self.scan(at), self.item(at));
             }
         }
         let end = sample.requests.len() as u32;
@@ -195,6 +216,27 @@ impl Trace {
     #[inline]
     pub fn scan(&self, at: usize) -> Option<ScanNumber> {
         self.scans.get(at).copied().unwrap_or(0).checked_sub(1)
+    }
+
+    /// The item that request `at` names.
+    #[inline]
+    pub fn item(&self, at: usize) -> Option<u32> {
+        self.items.get(at).copied().filter(|&item| item != NO_ITEM)
+    }
+
+    /// Whether any request names an item.
+    pub fn has_items(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// How items lie in the pages of `relation`, if the trace says so.
+    pub fn rows(&self, relation: RelationId) -> Option<Rows> {
+        self.rows.iter().find(|(known, _)| *known == relation).map(|&(_, rows)| rows)
+    }
+
+    /// The widest pages that the trace speaks of.
+    pub fn page_bytes(&self) -> Option<u32> {
+        self.rows.iter().map(|(_, rows)| rows.page).max()
     }
 
     /// Registrations, reports and the like, in order.

@@ -64,6 +64,17 @@ pub enum Action {
         /// The registered scan that asks, if one does.
         scan: Option<ScanNumber>,
     },
+    /// It asks for an item of a page by name.
+    Tuple {
+        /// The page.
+        page: PageId,
+        /// The item's number in the page, or a hash of its key; below [`u32::MAX`].
+        item: u32,
+        /// Whether it will be written, whole.
+        write: bool,
+    },
+    /// Says how items lie in the pages of a relation, from here on.
+    Rows(RelationId, Rows),
     /// It registers a scan. Numbers are given in order: 0, 1, 2...
     Register(Box<Registration>),
     /// A scan says that all positions before `position` are done.
@@ -89,6 +100,28 @@ pub enum Action {
         /// The moment, in ticks from the trace's beginning.
         until: Tick,
     },
+}
+
+/// How items lie in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rows {
+    /// Bytes of a page.
+    pub page: u32,
+    /// Items that a page has.
+    pub count: u32,
+    /// Bytes of an item.
+    pub bytes: u32,
+}
+
+impl Rows {
+    /// At most so many items, and bytes of an item: a page of 1 GiB.
+    pub const MOST: u32 = 1 << 30;
+
+    /// Whether there is a page of this kind.
+    pub fn fit(&self) -> bool {
+        let all = u64::from(self.count) * u64::from(self.bytes);
+        self.page <= Self::MOST && self.count > 0 && self.bytes > 0 && all <= u64::from(self.page)
+    }
 }
 
 /// What a scan will read, as it is registered with the predictor.
@@ -148,5 +181,13 @@ impl Record {
     /// A request of stream 0 outside any scan: all that most foreign formats know.
     pub(crate) fn request(page: PageId, write: bool) -> Self {
         Self { stream: 0, action: Action::Request { page, write, scan: None } }
+    }
+
+    /// The same, or a request for an item.
+    pub(crate) fn of(page: PageId, item: Option<u32>, write: bool) -> Self {
+        match item {
+            None => Self::request(page, write),
+            Some(item) => Self { stream: 0, action: Action::Tuple { page, item, write } },
+        }
     }
 }

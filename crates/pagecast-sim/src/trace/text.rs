@@ -7,9 +7,9 @@ use super::{Action, Record, Source};
 use pagecast_core::{PageId, RelationId};
 use std::io::{BufRead, Write};
 
-/// `PAGE [r|w] [RELATION]` a line; blank lines, and lines that begin with `#`, say nothing. Without
-/// a relation, PAGE is the page's 64-bit id, with or without a sign (traces whose ids are hashes
-/// have both); with one, its block.
+/// `PAGE [r|w] [RELATION [TUPLE]]` a line; blank lines, and lines that begin with `#`, say nothing.
+/// Without a relation, PAGE is the page's 64-bit id, with or without a sign (traces whose ids are
+/// hashes have both); with one, its block.
 ///
 /// The LIRS authors' files are the same with lines of `*`, which mark where a trace ends and are
 /// passed over.
@@ -29,18 +29,15 @@ impl<R: BufRead> Text<R> {
 }
 
 /// The line's page, or what is wrong with it.
-fn parse(line: &[u8]) -> Result<(PageId, bool), String> {
+fn parse(line: &[u8]) -> Result<Record, String> {
     // Most lines are one number: no splitting for those.
     if let Some(page) = page_id(line) {
-        return Ok((PageId::from_raw(page), false));
+        return Ok(Record::request(PageId::from_raw(page), false));
     }
     let mut words = words(line);
     let first = words.next().unwrap_or_default();
     let page = page_id(first).ok_or_else(|| {
-        format!(
-            "`{}` is no page; a line is a whole number, then perhaps r or w, then perhaps a relation",
-            excerpt(first)
-        )
+        format!("`{}` is no page; a line is a whole number, then perhaps r or w, a relation, a tuple", excerpt(first))
     })?;
     let mut write = false;
     let mut next = words.next();
@@ -53,10 +50,17 @@ fn parse(line: &[u8]) -> Result<(PageId, bool), String> {
         Some(relation) => in_relation(number(relation), page)
             .ok_or_else(|| format!("block {page} of relation `{}`: both must be below 2^32", excerpt(relation)))?,
     };
+    let item = words.next().map(item).transpose()?;
     match words.next() {
-        None => Ok((page, write)),
+        None => Ok(Record::of(page, item, write)),
         Some(word) => Err(format!("`{}` is one word too many", excerpt(word))),
     }
+}
+
+/// The item that `word` names.
+pub(crate) fn item(word: &[u8]) -> Result<u32, String> {
+    let item = number(word).and_then(|item| u32::try_from(item).ok()).filter(|&item| item < u32::MAX);
+    item.ok_or_else(|| format!("the tuple `{}` is no whole number below 2^32 - 1", excerpt(word)))
 }
 
 /// Whether the lines that `beginning` has whole are two numbers each, of which the first only rises
@@ -93,10 +97,7 @@ impl<R: BufRead> Source for Text<R> {
                 Some([] | [b'#', ..]) => {}
                 Some(b"*") if stars => {}
                 Some(line) => {
-                    return match parse(line) {
-                        Ok((page, write)) => Ok(Some(Record::request(page, write))),
-                        Err(cause) => Err(self.lines.fault(cause)),
-                    };
+                    return parse(line).map(Some).map_err(|cause| self.lines.fault(cause));
                 }
             }
         }
@@ -164,11 +165,16 @@ impl<R: BufRead> Source for Lis<R> {
 pub fn write_text(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, TraceError> {
     let mut requests = 0;
     while let Some(record) = source.next()? {
-        if let Action::Request { page, write, .. } = record.action {
-            writeln!(out, "{}{}", page.raw(), if write { " w" } else { "" })
-                .map_err(|error| TraceError::io(super::Place::Whole, &error))?;
-            requests += 1;
-        }
+        let written = match record.action {
+            Action::Request { page, write, .. } => writeln!(out, "{}{}", page.raw(), if write { " w" } else { "" }),
+            Action::Tuple { page, item, write } => {
+                let (block, relation) = (page.block(), page.relation().0);
+                writeln!(out, "{block} {} {relation} {item}", if write { "w" } else { "r" })
+            }
+            _ => continue,
+        };
+        written.map_err(|error| TraceError::io(super::Place::Whole, &error))?;
+        requests += 1;
     }
     Ok(requests)
 }

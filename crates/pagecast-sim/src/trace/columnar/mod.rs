@@ -33,6 +33,9 @@ const PACE: u8 = 7;
 const WAIT: u8 = 8;
 /// A registration that [`REGISTER`] has no words for.
 const REGISTER_WIDE: u8 = 9;
+const TUPLE_READ: u8 = 10;
+const TUPLE_WRITE: u8 = 11;
+const ROWS: u8 = 12;
 
 // What a part of such a registration is.
 const RUNS: u8 = 0;

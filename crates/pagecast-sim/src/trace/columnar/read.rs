@@ -3,9 +3,9 @@
 use super::varint::{take, take_difference};
 use super::{
     BLOCK, Before, BlockColumns, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, MAX_COLUMNS, PACE, READ, REGISTER,
-    REGISTER_WIDE, REPORT, RUNS, SCAN_READ, SCAN_WRITE, WAIT, WRITE,
+    REGISTER_WIDE, REPORT, ROWS, RUNS, SCAN_READ, SCAN_WRITE, TUPLE_READ, TUPLE_WRITE, WAIT, WRITE,
 };
-use crate::trace::{Action, Extent, MAX_NUMBER, Place, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, MAX_NUMBER, Place, Record, Registration, Rows, Source, TraceError};
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId};
 use std::io::BufRead;
@@ -162,6 +162,16 @@ impl<R: BufRead> ColumnarReader<R> {
                 let write = matches!(kind, WRITE | SCAN_WRITE);
                 Action::Request { page: PageId::from_raw(*last), write, scan }
             }
+            TUPLE_READ | TUPLE_WRITE => {
+                let last = self.before.page(false, stream);
+                *last = take_difference(&mut pages, *last).ok_or(SHORT)?;
+                let item = narrow(take(&mut values).ok_or(SHORT)?)?;
+                if item == u32::MAX {
+                    return Err("an item above 2^32 - 2");
+                }
+                Action::Tuple { page: PageId::from_raw(*last), item, write: kind == TUPLE_WRITE }
+            }
+            ROWS => take_rows(&mut values)?,
             REGISTER | REGISTER_WIDE => {
                 let registration = take_registration(&mut values, kind == REGISTER_WIDE)?;
                 if registration.scan != self.scans {
@@ -222,8 +232,15 @@ fn byte(values: &mut &[u8]) -> Result<u8, &'static str> {
     Ok(byte)
 }
 
+fn take_rows(values: &mut &[u8]) -> Result<Action, &'static str> {
+    let mut value = || narrow(number(values)?);
+    let relation = RelationId(value()?);
+    let rows = Rows { page: value()?, count: value()?, bytes: value()? };
+    if rows.fit() { Ok(Action::Rows(relation, rows)) } else { Err("items that do not fit in their page") }
+}
+
 fn narrow(number: u64) -> Result<u32, &'static str> {
-    u32::try_from(number).map_err(|_| "a block or relation above 2^32")
+    u32::try_from(number).map_err(|_| "a block, relation or item above 2^32")
 }
 
 /// Whatever counts are announced, memory grows only as the bytes come.

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::trace::{Action, Extent, Record, Registration, Source};
+use crate::trace::{Action, Extent, Record, Registration, Rows, Source};
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId};
 use proptest::prelude::*;
@@ -54,6 +54,11 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         1 => Just(Action::Finish { scan: 0 }),
         1 => (0..super::super::MAX_NUMBER).prop_map(|ticks| Action::Pace { ticks }),
         1 => any::<u64>().prop_map(|until| Action::Wait { until }),
+        2 => (any::<u64>(), 0..u32::MAX, any::<bool>())
+            .prop_map(|(page, item, write)| Action::Tuple { page: PageId::from_raw(page), item, write }),
+        1 => (any::<u32>(), 1..1u32 << 15, 1..1u32 << 15).prop_map(|(relation, count, bytes)| {
+            Action::Rows(RelationId(relation), Rows { page: count * bytes, count, bytes })
+        }),
     ];
     let actions = prop::collection::vec((0u32..9, action), 0..200);
     (registration, actions).prop_map(|((kind, length, parts), actions)| {
@@ -114,6 +119,13 @@ fn a_scan_of_several_workers_is_refused_by_name() {
     assert_eq!(wide(&values), Ok(registration));
     values[3] = 2;
     assert!(wide(&values).unwrap_err().contains("a scan of several workers"));
+}
+
+#[test]
+fn items_that_do_not_fit_in_their_page_are_refused() {
+    let rows = Rows { page: 4096, count: 33, bytes: 128 };
+    let bytes = written(&[Record { stream: 0, action: Action::Rows(RelationId(1), rows) }]);
+    assert!(read(&bytes).unwrap_err().to_string().contains("items that do not fit in their page"));
 }
 
 #[test]

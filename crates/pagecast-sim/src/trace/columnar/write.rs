@@ -3,9 +3,9 @@
 use super::varint::{put, put_difference};
 use super::{
     BLOCK, Before, BlockColumns, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, PACE, READ, REGISTER, REGISTER_WIDE,
-    REPORT, RUNS, SCAN_READ, SCAN_WRITE, WAIT, WRITE,
+    REPORT, ROWS, RUNS, SCAN_READ, SCAN_WRITE, TUPLE_READ, TUPLE_WRITE, WAIT, WRITE,
 };
-use crate::trace::{Action, Extent, Record, Registration, Source, TraceError};
+use crate::trace::{Action, Extent, Record, Registration, Rows, Source, TraceError};
 use pagecast_core::predictor::Run;
 use std::io::{self, Write};
 
@@ -60,6 +60,18 @@ impl<W: Write> ColumnarWriter<W> {
                     (Some(_), false) => SCAN_READ,
                     (Some(_), true) => SCAN_WRITE,
                 }
+            }
+            Action::Tuple { page, item, write } => {
+                let last = self.before.page(false, record.stream);
+                put_difference(&mut columns.pages, page.raw(), std::mem::replace(last, page.raw()));
+                put(&mut columns.values, u64::from(*item));
+                if *write { TUPLE_WRITE } else { TUPLE_READ }
+            }
+            Action::Rows(relation, Rows { page, count, bytes }) => {
+                for value in [relation.0, *page, *count, *bytes] {
+                    put(&mut columns.values, u64::from(value));
+                }
+                ROWS
             }
             Action::Register(registration) => put_registration(&mut columns.values, registration),
             Action::Report { scan, position } => {
