@@ -460,3 +460,48 @@ fn ctrl_c_keeps_what_is_done() {
     assert_eq!(result["rows"].as_array().unwrap().len(), 4);
     assert!(std::fs::read_to_string(folder.path("out.html")).unwrap().contains("the results are partial"));
 }
+
+#[test]
+fn buffers_of_tuples_have_rows_of_their_own() {
+    let folder = Folder::new();
+    let (rows, out, html) = (folder.text("rows.pct"), folder.text("out.json"), folder.text("out.html"));
+    let csv = folder.text("out.csv");
+    let near = folder.text("near.pct");
+    for (clustering, path) in [(0, &rows), (1, &near)] {
+        let workload = format!("tuples(requests=20000,pages=500,clustering={clustering})");
+        let made = pagecast(&["trace", "generate", &workload, "--out", path]);
+        assert_eq!(made.status, 0, "{}", made.err);
+    }
+    let asked = ["simulate", &rows, &near, "--policies", "lru,arc", "--tuples", "off,learn,mg,bound"];
+    let how = ["--sizes", "20%", "--warm-up", "50%", "--checkpoint", "1000"];
+    let run = pagecast(&[&asked[..], &how, &["--json", &out, "--html", &html, "--csv", &csv]].concat());
+    assert_eq!(run.status, 0, "{}", run.err);
+    let result = json(&folder.path("out.json"));
+    let names: Vec<_> = result["rows"].as_array().unwrap()[..6]
+        .iter()
+        .map(|row| format!("{} {}", row["policy"].as_str().unwrap(), row["tuples"].as_str().unwrap()))
+        .collect();
+    assert_eq!(names, ["lru off", "lru learn", " mg(f=20%)", " bound", "arc off", "arc learn"]);
+    for row in result["rows"].as_array().unwrap() {
+        assert_eq!((row["requests"].as_u64(), row["memory"].as_u64()), (Some(10_000), Some(100 * 4096)));
+        let sum = ["misses", "cleaning_reads", "write_backs"].map(|key| row[key].as_u64().unwrap()).iter().sum::<u64>();
+        assert_eq!((row["device_requests"].as_u64(), row["device_bytes"].as_u64()), (Some(sum), Some(sum * 4096)));
+    }
+    let head = std::fs::read_to_string(folder.path("out.csv")).unwrap();
+    assert!(head.lines().next().unwrap().ends_with(",cleaning_reads,device_requests,device_bytes"));
+    assert!(std::fs::read_to_string(folder.path("out.html")).unwrap().contains("Hit rate from trace to trace"));
+}
+
+#[test]
+fn what_makes_no_sense_with_tuples_is_refused() {
+    let folder = Folder::new();
+    let good = folder.text("good.txt");
+    let simulate =
+        |more: &[&str]| pagecast(&[&["simulate", &good, "--sizes", "10", "--policies", "lru"], more].concat());
+    fails(&simulate(&["--tuples", "mgg"]), 2, &["--tuples", "no buffer `mgg`", "off, row(50%), mg, amg"]);
+    fails(&simulate(&["--warm-up", "10%"]), 2, &["--warm-up", "--tuples only"]);
+    fails(&simulate(&["--tuples", "off", "--curve", "9"]), 2, &["--tuples", "--curve"]);
+    fails(&simulate(&["--tuples", "off", "--tuple-size", "1MiB"]), 2, &["--tuple-size"]);
+    let opt = ["simulate", &good, "--sizes", "10", "--policies", "opt", "--tuples", "off"];
+    fails(&pagecast(&opt), 2, &["`opt` knows pages only"]);
+}
