@@ -67,12 +67,13 @@ impl Cache {
         // The layout is the host's: a panic in it costs these items, and nothing else.
         let visited = catch_unwind(AssertUnwindSafe(|| visited_items(&*layout, bytes, visits)));
         let Ok(visited) = visited else { return };
-        let (items, count) = kept_items(tuples, visited);
+        let items = kept_items(tuples, visited);
         if items.is_empty() {
             return;
         }
         let heat = AtomicU64::new(0);
-        Heat::new(&heat).begin(count, tuples.ages.now());
+        // What hits the mini-page had that merged into the page is not kept in its frame.
+        Heat::new(&heat).begin(0, tuples.ages.now());
         let (page, hash) = (left.page, hash(left.page));
         let (lsn, heat) = (header.lsn(), heat.load(Relaxed));
         let parts = Parts { page, hash, lsn, heat, since: NEVER, items: &items, bytes };
@@ -101,7 +102,7 @@ impl Cache {
         if is_linked {
             tuples.counts.dissolved.fetch_add(1, Relaxed);
             let mini_pages = tuples.mini_pages.load(Ordering::Relaxed);
-            tuples.ages.made(mini_pages);
+            tuples.ages.made(tuples.items.load(Ordering::Relaxed));
             tuples.turnover.made(mini_pages, now);
         }
     }
@@ -169,15 +170,12 @@ fn visited_items(layout: &dyn crate::layout::TupleLayout, page: &[u8], visits: V
     items
 }
 
-/// Those of the visited items that are worth a mini-page, in the order of their names, and the sum
-/// of their visits.
-fn kept_items(tuples: &TupleBuffer, mut visited: Vec<Part>) -> (Vec<Part>, u32) {
+/// Those of the visited items that are worth a mini-page, in the order of their names.
+fn kept_items(tuples: &TupleBuffer, mut visited: Vec<Part>) -> Vec<Part> {
     visited.sort_by_key(|part| part.name);
     visited.dedup_by_key(|part| part.name);
     let weight = |at: u32| Weight { count: visited[at as usize].visits, length: visited[at as usize].len };
     let mut kept: Vec<u32> = Keep::new(visited.len() as u32, tuples.room, weight).collect();
     kept.sort_unstable();
-    let items: Vec<Part> = kept.into_iter().map(|at| visited[at as usize]).collect();
-    let count = items.iter().map(|part| u32::from(part.visits)).sum();
-    (items, count)
+    kept.into_iter().map(|at| visited[at as usize]).collect()
 }

@@ -102,6 +102,8 @@ pub(super) struct TupleBuffer {
     layouts: Mutex<HashMap<RelationId, Arc<dyn TupleLayout>>>,
     border: Mutex<()>,
     mini_pages: AtomicU32,
+    /// Items of all of them.
+    items: AtomicU32,
     /// Mini-pages that are dirty, or of which an item is being changed.
     changed: AtomicU32,
     ages: Ages,
@@ -245,6 +247,7 @@ impl TupleBuffer {
             layouts: Mutex::new(HashMap::new()),
             border: Mutex::new(()),
             mini_pages: AtomicU32::new(0),
+            items: AtomicU32::new(0),
             changed: AtomicU32::new(0),
             ages: Ages::default(),
             turnover: Turnover::default(),
@@ -414,11 +417,11 @@ impl Cache {
     fn change<R>(&self, tuples: &TupleBuffer, owned: &mut Owned, work: impl FnOnce(&mut Slab<'_>) -> R) -> R {
         let _changing = self.headers[owned.index() as usize].change_slab();
         let mut slab = Slab { shape: tuples.shape, bytes: self.memory.write(owned) };
-        let before = slab.number();
+        let before = (slab.number(), slab.items());
         let result = work(&mut slab);
-        let after = slab.number();
         // Wraps: the sum is right whatever the order.
-        tuples.mini_pages.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        tuples.mini_pages.fetch_add(slab.number().wrapping_sub(before.0), Ordering::Relaxed);
+        tuples.items.fetch_add(slab.items().wrapping_sub(before.1), Ordering::Relaxed);
         result
     }
 
@@ -485,7 +488,7 @@ impl Cache {
     /// Panics if an invariant of the tuple buffer does not hold. Nobody may be at work.
     pub(super) fn check_tuples(&self) {
         let Some(tuples) = &self.tuples else { return };
-        let (mut slabs, mut minis, mut changed) = (0, 0, 0);
+        let (mut slabs, mut minis, mut items, mut changed) = (0, 0, 0, 0);
         for (set, slabs_of_set) in (0..).zip(&tuples.sets) {
             let mut owned = slabs_of_set.slabs.lock();
             slabs += owned.len();
@@ -498,6 +501,7 @@ impl Cache {
                 let slab = Slab { shape: tuples.shape, bytes: self.memory.write(owned) };
                 slab.check(hash);
                 minis += slab.number();
+                items += slab.items();
                 for mini in slab.minis() {
                     changed += u32::from(mini.since(slab.bytes) != slab::NEVER);
                     assert!(mini.since(slab.bytes) != slab::HELD, "(T9): an item is left as being changed");
@@ -511,5 +515,6 @@ impl Cache {
         assert_eq!(slabs as u32, self.slabs(), "a slab is lost");
         assert_eq!(changed, tuples.changed.load(Ordering::Relaxed), "(T6): a change is counted twice or not at all");
         assert_eq!(minis, tuples.mini_pages.load(Ordering::Relaxed), "a mini-page is counted twice or not at all");
+        assert_eq!(items, tuples.items.load(Ordering::Relaxed), "an item is counted twice or not at all");
     }
 }

@@ -365,6 +365,11 @@ impl Slab<'_> {
         self.tally().1
     }
 
+    /// How many items they have.
+    pub(super) fn items(&self) -> u32 {
+        self.minis().map(|mini| mini.items).sum()
+    }
+
     fn mark(&self, slot: u32) -> u8 {
         self.bytes[self.shape.byte_at(slot) as usize]
     }
@@ -474,8 +479,12 @@ impl Slab<'_> {
     }
 
     fn add_visits(&mut self, entry_at: u32, new: u8) {
+        let visits = ((self.bytes.word(entry_at) >> VISITS_AT) as u8 & MOST_VISITS).saturating_add(new);
+        self.set_visits(entry_at, visits.min(MOST_VISITS));
+    }
+
+    fn set_visits(&mut self, entry_at: u32, visits: u8) {
         let entry = self.bytes.word(entry_at);
-        let visits = ((entry >> VISITS_AT) as u8 & MOST_VISITS).saturating_add(new).min(MOST_VISITS);
         let cleared = entry & !(u64::from(MOST_VISITS) << VISITS_AT);
         self.set(entry_at, cleared | u64::from(visits) << VISITS_AT);
     }
@@ -497,29 +506,45 @@ impl Slab<'_> {
         true
     }
 
-    fn coldest(&self, age: u32, random: &mut Random) -> Option<Mini> {
+    fn coldest(&mut self, age: u32, random: &mut Random) -> Option<Mini> {
+        let sampled = self.sampled(random);
+        let candidates: Vec<_> = sampled.iter().map(|mini| self.candidate(mini, age)).collect();
+        coldest(candidates).map(|at| sampled[at])
+    }
+
+    /// Some mini-pages that may go.
+    fn sampled(&self, random: &mut Random) -> Vec<Mini> {
         let may_go = |mini: &Mini| mini.since(self.bytes) == NEVER;
-        let heat = |mini: &Mini| {
-            let word = AtomicU64::new(self.bytes.word(mini.at + 8));
-            Candidate { hits: Heat::new(&word).hits(age), bytes: mini.bytes }
-        };
         if self.shape.slots() <= 4 * SAMPLED as u32 {
-            let at = coldest(self.minis().filter(may_go).map(|mini| heat(&mini)))?;
-            return self.minis().filter(may_go).nth(at);
+            return self.minis().filter(may_go).collect();
         }
         // Drawn slots, and if few of them are taken, those that follow.
         let start = random.below(self.shape.slots());
         let drawn = (0..SAMPLED as u32).map(|_| random.below(self.shape.slots())).collect::<Vec<_>>();
         let following = (start..self.shape.slots()).chain(0..start);
         let sampled = drawn.into_iter().chain(following).filter(|&slot| self.has(slot));
-        let sampled: Vec<_> = sampled.map(|slot| self.at_slot(slot)).filter(may_go).take(SAMPLED).collect();
-        coldest(sampled.iter().map(heat)).map(|at| sampled[at])
+        sampled.map(|slot| self.at_slot(slot)).filter(may_go).take(SAMPLED).collect()
+    }
+
+    /// How a mini-page stands, after its items' visits were halved if that is due.
+    fn candidate(&mut self, mini: &Mini, age: u32) -> Candidate {
+        let word = AtomicU64::new(self.bytes.word(mini.at + 8));
+        let heat = Heat::new(&word);
+        let halvings = heat.halvings(age);
+        if halvings > 0 {
+            self.set(mini.at + 8, word.load(Relaxed));
+            for index in 0..mini.items {
+                let visits = mini.entry(&*self.bytes, index).visits;
+                self.set_visits(mini.entry_at(index), visits.checked_shr(halvings).unwrap_or(0));
+            }
+        }
+        let least = mini.entries(&*self.bytes).map(|entry| entry.visits).min().unwrap_or(0);
+        Candidate { hits: heat.hits(age), bytes: mini.bytes, least }
     }
 
     /// The mini-page goes on with the items that `trim` leaves.
     fn trim(&mut self, mini: &Mini, trim: Trim) {
-        let left = |entry: Entry| trim.left(entry.visits).map(|visits| Entry { visits, ..entry });
-        let kept: Vec<Entry> = mini.entries(&*self.bytes).filter_map(left).collect();
+        let kept: Vec<Entry> = mini.entries(&*self.bytes).filter(|entry| trim.keeps(entry.visits)).collect();
         let data = mini.entry_at(kept.len() as u32);
         // Forwards and in order: no item is written over before it has moved.
         let mut end = 0;
