@@ -30,7 +30,8 @@ pub struct Options {
     pub double_write: bool,
     /// Whether entries that are read often go on in memory when their page leaves: where hot
     /// entries lie scattered, much more of them fit. How much of the memory they get is found out
-    /// from what is read. Default: yes.
+    /// from what is read. Not where many of the operations are updates: an update still brings its
+    /// page. Default: no.
     pub tuples: bool,
     /// Which pages leave when others must come in. Default: `pbm`.
     pub policy: PolicySpec,
@@ -46,7 +47,7 @@ impl Default for Options {
             log_size: 8 << 20,
             sync_commits: true,
             double_write: true,
-            tuples: true,
+            tuples: false,
             policy: pagecast::PoolOptions::default().policy,
             device: Device::local(),
         }
