@@ -153,7 +153,7 @@ fn failing_writes_and_syncs_lose_nothing() {
                         );
                 assert!(is_expected, "{error:?}");
                 ended += 1;
-                stopped.history
+                *stopped.history
             }
         };
         failures += disk.failures();

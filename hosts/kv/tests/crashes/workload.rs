@@ -27,7 +27,7 @@ pub(crate) struct History {
 /// Why a workload ended early.
 pub(crate) struct Stopped {
     pub(crate) error: Error,
-    pub(crate) history: History,
+    pub(crate) history: Box<History>,
 }
 
 impl std::fmt::Debug for Stopped {
@@ -75,7 +75,7 @@ pub(crate) fn run_on(
     history.states.insert(fingerprint(&model), 0);
     match work(options_on(opener, seed % 2 == 1), disk, (updates, seed), &mut history, &mut model) {
         Ok(()) => Ok(history),
-        Err(error) => Err(Stopped { error, history }),
+        Err(error) => Err(Stopped { error, history: Box::new(history) }),
     }
 }
 
