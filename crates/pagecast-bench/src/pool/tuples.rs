@@ -110,7 +110,8 @@ pub(crate) fn misses(rounds: usize) -> Result<Figure, String> {
         begun.elapsed().as_nanos() as f64 / f64::from(PAGES)
     };
     for _ in 0..4 {
-        (dissolving(), dropping());
+        dissolving();
+        dropping();
     }
     let cells = [
         std::cell::RefCell::new(Box::new(dissolving) as Box<dyn FnMut() -> f64>),
