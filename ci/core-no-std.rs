@@ -72,14 +72,15 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12, marks: 8 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
     let predictor = registry.predictor();
-    let wanted = |relation, block| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), 2000));
+    let wanted_at = |relation, block, now| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), now));
+    let wanted = |relation, block| wanted_at(relation, block, 2000);
     let strokes =
         [Run { first: 0, blocks: 8, position: 0, span: 0 }, Run { first: 8, blocks: 8, position: 1, span: 0 }];
     let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&strokes) }];
     let spec = ScanSpec { kind: ScanKind(1), length: 41, parts: &parts };
     let Ok(scan) = registry.register_unordered(&spec, 0) else { return 9 };
     predictor.complete(scan, 1, 100);
-    if (wanted(1, 7), wanted(1, 8)) != (Some(40 * 100 / 2), None) || !registry.finish(scan, 100) {
+    if (wanted_at(1, 7, 100), wanted_at(1, 8, 100)) != (Some(40 * 100 / 2), None) || !registry.finish(scan, 100) {
         return 10;
     }
     let runs = [Run { first: 0, blocks: 100, position: 0, span: 5000 }];
