@@ -9,6 +9,7 @@
 //!   `core`.
 //! * [`cooperation`]: which stretch of a table each running scan reads next, and what is loaded for
 //!   whom. Plain `core`.
+//! * [`positions`]: rows of a table that has changed, and where they are stored. Feature `alloc`.
 //! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what
 //!   usage counts tell. Plain `core`.
 //! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter
@@ -31,6 +32,8 @@ pub mod mistake;
 pub mod oracle;
 #[cfg(feature = "alloc")]
 pub mod policy;
+#[cfg(feature = "alloc")]
+pub mod positions;
 pub mod predictor;
 pub mod random;
 pub mod steering;
