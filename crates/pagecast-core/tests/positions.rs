@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// What is done to the rows as they are seen: rows go from a place on, some come before it, or both.
+/// What is done to the rows as they are seen: from a place on some go, or come, or both.
 #[derive(Clone, Debug)]
 struct Change {
     thousandth: u64,
