@@ -28,6 +28,9 @@ enum Operation {
         path: PathBuf,
         offset: usize,
         bytes: Vec<u8>,
+        /// How long the file is for the process when it writes: it does not become longer than
+        /// before and shorter than that.
+        len: usize,
     },
     Resize {
         path: PathBuf,
@@ -116,10 +119,10 @@ fn apply(
     unit: usize,
 ) {
     match operation {
-        Operation::Write { path, offset, bytes } => {
+        Operation::Write { path, offset, bytes, len } => {
             let file = files.entry(path.clone()).or_default();
             if file.len() < offset + bytes.len() {
-                file.resize(offset + bytes.len(), 0);
+                file.resize((*len).max(offset + bytes.len()), 0);
             }
             let unit = if unit == 1 { bytes.len().max(1) } else { unit };
             for (number, part) in bytes.chunks(unit).enumerate() {
@@ -282,7 +285,8 @@ impl Storage for DiskFile {
             bytes.truncate(keep.next_multiple_of(state.unit));
         }
         let written = bytes.len();
-        state.do_to(Operation::Write { path: self.path.clone(), offset: offset as usize, bytes });
+        let len = state.files.get(&self.path).map_or(0, Vec::len);
+        state.do_to(Operation::Write { path: self.path.clone(), offset: offset as usize, bytes, len });
         if fails { Err(io::Error::other("a failure in the middle of a write")) } else { Ok(written) }
     }
 
