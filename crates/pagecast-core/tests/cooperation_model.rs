@@ -206,7 +206,7 @@ impl Pair {
         let before = self.manager.usage();
         let resident = |page| self.naive.resident.contains(&page);
         // Both ways of naming the strokes.
-        let registered = if workers % 2 == 0 {
+        let registered = if workers.is_multiple_of(2) {
             self.manager.register(&strokes, workers, self.now, resident)
         } else {
             let stroke = |number| strokes[number as usize];

@@ -161,7 +161,7 @@ proptest! {
 /// SID) is its end.
 #[test]
 fn a_deleted_row_at_a_border() {
-    let layer = Layer::new(10, [4..5], []).unwrap();
+    let layer = Layer::new(10, Some(4..5), []).unwrap();
     assert_eq!((layer.low(4), layer.high(4)), (4, 4), "row 5, which is of the next unit");
     assert_eq!((layer.rids_of(0..5), layer.rids_of(5..10)), (0..4, 4..9));
 }
@@ -169,7 +169,7 @@ fn a_deleted_row_at_a_border() {
 #[test]
 fn what_is_wrong_is_named() {
     let insert = |before, rows| Insert { before, rows };
-    assert_eq!(Layer::new(10, [8..12], []), Err(Fault::PastEnd(11)));
+    assert_eq!(Layer::new(10, Some(8..12), []), Err(Fault::PastEnd(11)));
     assert_eq!(Layer::new(10, [], [insert(11, 0..1)]), Err(Fault::PastEnd(11)));
     assert_eq!(Layer::new(10, [4..6, 5..7], []), Err(Fault::Order(5)));
     assert_eq!(Layer::new(10, [], [insert(4, 0..1), insert(3, 0..1)]), Err(Fault::Order(3)));

@@ -281,7 +281,7 @@ impl TupleLayout for Hostile {
             0 => wide..wide.wrapping_add(16),
             1 => u32::MAX - 3..u32::MAX,
             2 => 4000..4097,
-            3 => 9..3,
+            3 => Range { start: 9, end: 3 },
             _ => item % 4000..item % 4000 + 64,
         })
     }
