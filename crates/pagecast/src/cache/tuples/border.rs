@@ -6,7 +6,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::slab::{Mini, NEVER, Parts, Slab};
+use super::mini_page::{Mini, NEVER};
+use super::slab::{Parts, Slab};
 use super::{Cache, LEAST_PAGES, NIL, TupleBuffer, among, hash};
 use crate::sync::atomic::Ordering;
 use crate::token::Owned;

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use pagecast_core::PageId;
 use pagecast_core::policy::Access;
 
-use super::slab::{self, HELD, Mini, NEVER, Part, Parts, Slab};
+use super::mini_page::{Entry, HELD, Mini, NEVER, find};
+use super::slab::{Part, Parts, Slab};
 use super::{TupleBuffer, among, hash};
 use crate::cache::load::Load;
 use crate::cache::{Cache, Loading};
@@ -54,7 +55,7 @@ impl Cache {
         let mut slabs = tuples.sets[self.set_of(tuples, page) as usize].slabs.lock();
         let owned = slab_of(&mut slabs, page)?;
         let words = self.memory.read_owned(owned);
-        let mini = slab::find(words, tuples.shape, page, hash(page))?;
+        let mini = find(words, tuples.shape, page, hash(page))?;
         let is_new = mini.since(words) == NEVER;
         if is_new && tuples.is_full_of_changes() {
             return None;
@@ -125,8 +126,8 @@ impl Cache {
         }
         let mut slabs = tuples.sets[self.set_of(tuples, page) as usize].slabs.lock();
         let words = self.memory.read_owned(slab_of(&mut slabs, page)?);
-        let mini = slab::find(words, tuples.shape, page, hash(page)).filter(|mini| mini.since(words) < HELD)?;
-        let bytes = |entry: &slab::Entry| words[entry.start as usize..][..entry.len as usize].to_vec();
+        let mini = find(words, tuples.shape, page, hash(page)).filter(|mini| mini.since(words) < HELD)?;
+        let bytes = |entry: &Entry| words[entry.start as usize..][..entry.len as usize].to_vec();
         let dirty = mini.entries(words).filter(|entry| entry.is_dirty);
         #[cfg(pagecast_shuttle)]
         let dirty = dirty.take(if crate::sync::mistake::made(crate::sync::mistake::PART_MERGED) { 1 } else { 99 });

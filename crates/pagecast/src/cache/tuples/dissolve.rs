@@ -8,7 +8,8 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::tuples::{Heat, Keep, Visits, Weight};
 use pagecast_core::{PageId, Tick};
 
-use super::slab::{NEVER, Part, Parts};
+use super::mini_page::{NEVER, find};
+use super::slab::{Part, Parts};
 use super::{TupleBuffer, Turnover, among, hash};
 use crate::cache::Cache;
 use crate::layout::within;
@@ -134,7 +135,7 @@ impl Cache {
         let Some(slab) = among(hash, slabs.len() as u32) else { return };
         let owned = &mut slabs[slab as usize];
         let words = self.memory.read_owned(owned);
-        let Some(mini) = super::slab::find(words, tuples.shape, page, hash) else { return };
+        let Some(mini) = find(words, tuples.shape, page, hash) else { return };
         let new = tuples.visits(owned.index());
         for entry in mini.entries(words) {
             visits.raise(entry.name, entry.visits.saturating_add(new.count(entry.counter)));

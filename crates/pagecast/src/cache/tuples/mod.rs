@@ -47,6 +47,7 @@ mod border;
 mod changes;
 mod dissolve;
 mod learn;
+mod mini_page;
 mod slab;
 
 use std::collections::HashMap;
@@ -66,7 +67,8 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, step};
 use crate::token::Owned;
 pub(super) use dissolve::Left;
-use slab::{Entry, Shape, Slab, Words};
+use mini_page::{Entry, HELD, Mini, NEVER, Shape, Words, find};
+use slab::Slab;
 
 /// A slab without a frame.
 const NIL: u32 = u32::MAX;
@@ -362,7 +364,7 @@ impl Cache {
             return Look::Changed;
         }
         let words = Racing { memory: &self.memory, frame };
-        let Some(entry) = slab::find(&words, tuples.shape, page, hash).and_then(|mini| mini.find(&words, name)) else {
+        let Some(entry) = find(&words, tuples.shape, page, hash).and_then(|mini| mini.find(&words, name)) else {
             return Look::Absent;
         };
         let Entry { start, len, counter, .. } = entry;
@@ -395,7 +397,7 @@ impl Cache {
         let slab = among(hash, slabs.len() as u32)?;
         let owned = &mut slabs[slab as usize];
         let words = self.memory.read_owned(owned);
-        let entry = slab::find(words, tuples.shape, page, hash)?.find(words, name)?;
+        let entry = find(words, tuples.shape, page, hash)?.find(words, name)?;
         let item = &words[entry.start as usize..][..entry.len as usize];
         let room = into.room(item.len());
         let len = room.len();
@@ -446,9 +448,9 @@ impl Cache {
             for owned in set.slabs.lock().iter_mut() {
                 self.change(tuples, owned, |slab| {
                     let minis: Vec<_> = slab.minis().collect();
-                    let of_relation = |mini: &&slab::Mini| mini.page(slab.bytes).relation() == relation;
+                    let of_relation = |mini: &&Mini| mini.page(slab.bytes).relation() == relation;
                     let going: Vec<_> = minis.iter().filter(of_relation).copied().collect();
-                    let changed = going.iter().filter(|mini| mini.since(slab.bytes) != slab::NEVER).count();
+                    let changed = going.iter().filter(|mini| mini.since(slab.bytes) != NEVER).count();
                     tuples.changed.fetch_sub(changed as u32, Ordering::Relaxed);
                     going.iter().for_each(|mini| slab.remove(mini));
                 });
@@ -503,8 +505,8 @@ impl Cache {
                 minis += slab.number();
                 items += slab.items();
                 for mini in slab.minis() {
-                    changed += u32::from(mini.since(slab.bytes) != slab::NEVER);
-                    assert!(mini.since(slab.bytes) != slab::HELD, "(T9): an item is left as being changed");
+                    changed += u32::from(mini.since(slab.bytes) != NEVER);
+                    assert!(mini.since(slab.bytes) != HELD, "(T9): an item is left as being changed");
                     let page = mini.page(slab.bytes);
                     assert_eq!(self.set_of(tuples, page), set, "{page:?} is in another set");
                     assert_eq!(among(hash(page), number_of_slabs), Some(place), "{page:?} is in another slab");
