@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles, WriteFault};
 use pagecast::{
-    FixedRows, Format, Lsn, Pool, PoolError, PoolOptions, Relation, RelationId, Session, TupleId, TupleOptions, Tuples,
+    FixedRows, Format, Lsn, Pool, PoolError, PoolOptions, Relation, Session, TupleId, TupleOptions, Tuples,
     WriteOptions,
 };
 use pagecast_core::random::Random;
@@ -88,35 +88,35 @@ struct Soak {
     /// works.
     item_counts: Vec<Mutex<u64>>,
     counter_items: Tuples,
-    /// A relation has one layout, and its handle is shared.
-    items: Mutex<HashMap<RelationId, Tuples>>,
+    /// The newest relation of each file. It has one layout, and its handle is shared.
+    items: Mutex<HashMap<u32, Tuples>>,
     over: AtomicBool,
     requests: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Soak {
-    fn open(&self, file: u32) -> Relation {
-        self.pool.open(&path(file)).unwrap()
-    }
-
-    fn items(&self, relation: &Relation) -> Tuples {
-        let new = || self.pool.tuples(relation, ITEMS).unwrap();
-        self.items.lock().unwrap().entry(relation.id()).or_insert_with(new).clone()
+    /// Opened under the lock, so that no older relation takes the place of a newer one.
+    fn open(&self, file: u32) -> Tuples {
+        let mut items = self.items.lock().unwrap();
+        let relation = self.pool.open(&path(file)).unwrap();
+        if items.get(&file).is_none_or(|known| known.relation().id() != relation.id()) {
+            items.insert(file, self.pool.tuples(&relation, ITEMS).unwrap());
+        }
+        items[&file].clone()
     }
 
     fn read_items(
         &self,
         session: &mut Session<'_>,
-        relation: &Relation,
+        items: &Tuples,
         file: u32,
         random: &mut Random,
     ) -> Result<(), PoolError> {
-        let items = self.items(relation);
         for _ in 0..20 {
             let (block, item) = (random.below(PAGES), random.below(2));
             let mut bytes = [0; ITEM];
-            assert_eq!(session.read_tuple(&items, TupleId { block, item }, &mut bytes)?, Some(ITEM));
+            assert_eq!(session.read_tuple(items, TupleId { block, item }, &mut bytes)?, Some(ITEM));
             verify(&bytes.repeat(PAGE as usize / ITEM), file, block);
             self.requests.fetch_add(1, Relaxed);
         }
@@ -144,11 +144,11 @@ impl Soak {
     }
 
     /// Counts a refusal that this run provokes; opens the file anew if it was replaced.
-    fn refused(&self, error: PoolError, relation: &mut Relation, file: u32) {
+    fn refused(&self, error: PoolError, items: &mut Tuples, file: u32) {
         assert!(expected(&error), "{error}");
         self.refused.fetch_add(1, Relaxed);
         if matches!(error, PoolError::Changed { .. }) {
-            *relation = self.open(file);
+            *items = self.open(file);
         }
     }
 
@@ -158,7 +158,8 @@ impl Soak {
         let mut session = self.pool.session();
         while !self.over.load(Relaxed) {
             let file = random.below(FILES);
-            let relation = &mut open[file as usize];
+            let items = &mut open[file as usize];
+            let relation = items.relation();
             let done = match random.below(12) {
                 0 => self.hold_several(&mut session, relation, file, &mut random),
                 1 => self.scan(&mut session, relation, file, &mut random),
@@ -166,11 +167,11 @@ impl Soak {
                 3 => self.read(&mut session, relation, file, &mut random),
                 4 => self.count_up(&mut random),
                 5 => self.count_items_up(&mut session, &mut random),
-                6 | 7 => self.read_items(&mut session, relation, file, &mut random),
+                6 | 7 => self.read_items(&mut session, items, file, &mut random),
                 _ => self.pin_some(&mut session, relation, file, &mut random),
             };
             if let Err(error) = done {
-                self.refused(error, relation, file);
+                self.refused(error, items, file);
             }
             if random.below(200) == 0 {
                 drop(std::mem::replace(&mut session, self.pool.session()));
@@ -311,7 +312,7 @@ impl Soak {
                 })),
                 8 => drop(self.pool.give_back_idle()),
                 12 => {
-                    let relation = self.open(random.below(FILES));
+                    let relation = self.open(random.below(FILES)).relation().clone();
                     relation.cap((random.below(2) == 0).then_some(20)).unwrap();
                     relation.keep(random.below(2) * 20).unwrap();
                     let frames = self.pool.snapshot().frames;
@@ -442,7 +443,7 @@ fn after(soak: &Soak) {
         assert_eq!(pool.resize(memory).unwrap().held, 0, "a frame out of use is held by nobody");
         pool.check();
         for file in 0..FILES {
-            let relation = soak.open(file);
+            let relation = soak.open(file).relation().clone();
             for block in 0..PAGES {
                 verify(&relation.pin(block, None).unwrap(), file, block);
             }

@@ -149,15 +149,17 @@ impl Cache {
     }
 
     /// The caller has the border. A slab that holds changes stays where no other frame is free.
+    ///
+    /// The number of frames is read anew each time: a resize changes it without the border, and by
+    /// an old number a slab would move for ever among frames that are in use again.
     fn fit_slabs(&self, tuples: &TupleBuffer) {
-        let frames = self.frames();
-        while self.slabs() > tuples.wanted(frames) {
+        while self.slabs() > tuples.wanted(self.frames()) {
             let Some(owned) = self.close_slab(tuples, self.slabs() - 1) else { break };
             self.free.give(owned, &self.memory);
         }
         let mut number = 0;
         while number < self.slabs() {
-            if tuples.directory[number as usize].load(Ordering::Relaxed) < frames {
+            if tuples.directory[number as usize].load(Ordering::Relaxed) < self.frames() {
                 number += 1;
             } else if let Some(free) = self.free.take().or_else(|| self.close_slab(tuples, self.slabs() - 1)) {
                 self.move_slab(tuples, number, free);
