@@ -8,7 +8,7 @@
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -125,41 +125,31 @@ impl FrameMemory {
         unsafe { std::slice::from_raw_parts(page.as_ptr(), self.page_size) }
     }
 
-    /// Copies bytes of a frame that somebody may be writing to. What is copied is right only if the
+    /// A frame that somebody may be writing to, word by word. What was read is right only if the
     /// frame's version was even before and is the same afterwards ([`crate::cache`], (I9)); else it
-    /// is any bytes, of no page or of two.
-    pub(crate) fn copy_unpinned(&self, frame: u32, offset: usize, into: &mut [u8]) {
-        assert!(offset <= self.page_size && into.len() <= self.page_size - offset, "beyond the end of a page");
-        let from = self.page(frame).as_ptr().wrapping_add(offset);
-        // Bytes up to the first whole word of the frame, words, and the rest.
-        let head = from.align_offset(WORD).min(into.len());
-        let (head, rest) = into.split_at_mut(head);
-        let words = rest.len() / WORD * WORD;
-        let (body, tail) = rest.split_at_mut(words);
-        racing_bytes(from, head);
-        for (i, chunk) in body.chunks_exact_mut(WORD).enumerate() {
-            let word = from.wrapping_add(head.len() + i * WORD).cast::<u64>();
-            // SAFETY: aligned, and within the mapping, which lives as long as `self`. Another
-            // thread may be writing here, the kernel or the owner of the frame: see `racing_bytes`.
-            let word = unsafe { AtomicU64::from_ptr(word) };
-            chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
-        }
-        racing_bytes(from.wrapping_add(head.len() + words), tail);
+    /// is anything, of no page or of two.
+    ///
+    /// Each load is atomic, so that no access of ours is torn, repeated or invented by the
+    /// compiler. The writes that it may meet are not atomic: most are the kernel's, which no language orders,
+    /// some are the owner's through a slice. By the letter of the language a load that meets such a
+    /// plain write is a race even though its result is thrown away. It is the bargain of every
+    /// sequence lock over bytes; it rests on a load having no effect but its value, and on nobody
+    /// using that value before the version has been looked at again. Without it a reader would have
+    /// to announce itself in memory that evictions look at, which is what a pin is.
+    #[inline]
+    pub(crate) fn words_unpinned(&self, frame: u32) -> &[AtomicU64] {
+        let words = self.page(frame).cast::<AtomicU64>();
+        // SAFETY: within the mapping, which is initialised and lives as long as `self`. Frames
+        // begin at multiples of 4096 and are as long, so that all of it is aligned words. For those
+        // who write meanwhile, see above.
+        unsafe { std::slice::from_raw_parts(words.as_ptr(), self.page_size / WORD) }
     }
 
-    /// Eight bytes of a frame that somebody may be writing to, as
-    /// [`copy_unpinned`](Self::copy_unpinned) copies them, as a little-endian number. `at` is a
-    /// multiple of 8; outside the frame there are zeros.
+    /// Copies bytes of a frame that somebody may be writing to: right or not as
+    /// [`words_unpinned`](Self::words_unpinned) says.
     #[inline]
-    pub(crate) fn word_unpinned(&self, frame: u32, at: usize) -> u64 {
-        if at > self.page_size - WORD {
-            return 0;
-        }
-        let word = self.page(frame).as_ptr().wrapping_add(at).cast::<u64>();
-        assert!(word.is_aligned(), "a word within a frame begins at a multiple of 8");
-        // SAFETY: aligned, and within the mapping, which lives as long as `self`. Another thread
-        // may be writing here: see `racing_bytes`.
-        u64::from_le(unsafe { AtomicU64::from_ptr(word) }.load(Relaxed))
+    pub(crate) fn copy_unpinned(&self, frame: u32, offset: usize, into: &mut [u8]) {
+        copy_racing(self.words_unpinned(frame), offset, into);
     }
 
     /// The page that somebody has alone.
@@ -182,21 +172,24 @@ impl FrameMemory {
 
 const WORD: usize = size_of::<u64>();
 
-/// Copies from memory that somebody may be writing to.
-///
-/// The loads are atomic, so that no access of ours is torn, repeated or invented by the compiler,
-/// and each byte is one that was there. The writes that they may meet are not atomic: most are the
-/// kernel's, which no language orders, some are the owner's through a slice. By the letter of the
-/// language a load that meets such a plain write is a race even though its result is thrown away.
-/// It is the bargain of every sequence lock over bytes; it rests on a load having no effect but its
-/// value, and on nobody using that value before the version has been looked at again. Without it a
-/// reader would have to announce itself in memory that evictions look at, which is what a pin is.
-fn racing_bytes(from: *mut u8, into: &mut [u8]) {
-    for (i, byte) in into.iter_mut().enumerate() {
-        // SAFETY: the caller has checked that these bytes are within the mapping; see above for
-        // those who write.
-        let from = unsafe { AtomicU8::from_ptr(from.wrapping_add(i)) };
-        *byte = from.load(Relaxed);
+/// Copies the bytes from `offset` on of a frame that somebody may be writing to.
+#[inline]
+pub(crate) fn copy_racing(words: &[AtomicU64], offset: usize, into: &mut [u8]) {
+    let load = |word: &AtomicU64| word.load(Relaxed).to_ne_bytes();
+    // The rest of a word, whole words, and a part of one.
+    let (mut at, skipped) = (offset / WORD, offset % WORD);
+    let (head, rest) = into.split_at_mut(if skipped == 0 { 0 } else { (WORD - skipped).min(into.len()) });
+    if !head.is_empty() {
+        head.copy_from_slice(&load(&words[at])[skipped..][..head.len()]);
+        at += 1;
+    }
+    let (body, tail) = rest.as_chunks_mut::<WORD>();
+    let end = at + body.len();
+    for (into, word) in body.iter_mut().zip(&words[at..end]) {
+        *into = load(word);
+    }
+    if !tail.is_empty() {
+        tail.copy_from_slice(&load(&words[end])[..tail.len()]);
     }
 }
 

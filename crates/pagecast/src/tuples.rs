@@ -73,7 +73,7 @@ impl Tuples {
         into: &mut (impl ItemRoom + ?Sized),
     ) -> Result<Option<usize>, PoolError> {
         let Relation { engine, file } = &self.relation;
-        engine.read_item(client, (file, &*self.layout), (id.block, id.item), into)
+        engine.read_item(client, (file, &self.layout), (id.block, id.item), into)
     }
 
     /// Changes an item to other bytes of the same length. `logged` appends the change to the log

@@ -47,7 +47,7 @@ fn read(session: &mut Session<'_>, tuples: &Tuples, id: TupleId) {
 /// Nanoseconds for an item of 128 bytes: from a mini-page, and copied out of a resident page.
 pub(crate) fn hits(rounds: usize) -> Result<Figure, String> {
     let (small, mini_pages) = pool(1_000, Some(0.9))?;
-    let (large, whole) = pool(PAGES, None)?;
+    let (large, whole) = pool(2 * PAGES, None)?;
     let mut random = Random::new(1);
     let blocks: Vec<u32> = (0..OPERATIONS).map(|_| random.below(PAGES)).collect();
     for block in (0..20).flat_map(|_| 0..PAGES) {
@@ -59,7 +59,8 @@ pub(crate) fn hits(rounds: usize) -> Result<Figure, String> {
     let figure = pairs(rounds, || read_all(&small, &mini_pages, &blocks), || copy_all(&large, &whole, &blocks));
     let after = [missing(&small), missing(&large)];
     let reads = u64::from(OPERATIONS) * (rounds as u64 + 1);
-    if after[0].1 - before[0].1 < reads / 100 * 98 || after[1].0 > before[1].0 {
+    // A few pages stay in the frames that are not lent.
+    if after[0].1 - before[0].1 < reads / 100 * 95 || after[0].0 > before[0].0 || after[1].0 > before[1].0 {
         return Err(format!("not all were hits: {before:?} to {after:?}"));
     }
     Ok(figure)

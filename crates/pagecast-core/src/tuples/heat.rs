@@ -67,6 +67,12 @@ impl<'a> Heat<'a> {
         faded(self.0.load(Relaxed), age) as f32 / HIT as f32
     }
 
+    /// The hits that outlive the load that merges: the page takes them over, and its next mini-page
+    /// [`begin`](Self::begin)s with them.
+    pub fn outliving(self, age: u32) -> u32 {
+        self.hits(age) as u32
+    }
+
     /// How often the items' counts are to be halved now, since that was done last: 0 most often.
     pub fn halvings(self, age: u32) -> u32 {
         let word = self.0.load(Relaxed);

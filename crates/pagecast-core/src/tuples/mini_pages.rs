@@ -127,7 +127,7 @@ impl MiniPages {
         let at = self.place(page)?;
         let mini = self.remove(at);
         self.held -= items.sum(&mini.items).0;
-        let hits = Heat::new(&mini.heat).hits(self.ages.now()) as u32;
+        let hits = Heat::new(&mini.heat).outliving(self.ages.now());
         Some((mini.items, hits))
     }
 

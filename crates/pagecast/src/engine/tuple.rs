@@ -23,7 +23,7 @@ impl Engine {
     pub(crate) fn read_item(
         self: &Arc<Self>,
         client: &mut impl Client,
-        (relation, layout): (&Arc<PagedFile>, &dyn TupleLayout),
+        (relation, layout): (&Arc<PagedFile>, &Arc<dyn TupleLayout>),
         (block, item): (u32, u32),
         into: &mut (impl ItemRoom + ?Sized),
     ) -> Result<Option<usize>, PoolError> {
@@ -36,16 +36,19 @@ impl Engine {
             Some(_) => found,
             None => self.read_item_of_page(client, (relation, layout), (block, item), into)?,
         };
-        if let Some(length) = found {
+        if self.is_watched
+            && let Some(length) = found
+        {
             self.learn(page, Some(Tuple { name: item, length: length as u32 }), None, false);
         }
         Ok(found)
     }
 
+    #[cold]
     fn read_item_of_page(
         self: &Arc<Self>,
         client: &mut impl Client,
-        (relation, layout): (&Arc<PagedFile>, &dyn TupleLayout),
+        (relation, layout): (&Arc<PagedFile>, &Arc<dyn TupleLayout>),
         (block, item): (u32, u32),
         into: &mut (impl ItemRoom + ?Sized),
     ) -> Result<Option<usize>, PoolError> {

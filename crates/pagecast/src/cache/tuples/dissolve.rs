@@ -73,8 +73,8 @@ impl Cache {
             return;
         }
         let heat = AtomicU64::new(0);
-        // What hits the mini-page had that merged into the page is not kept in its frame.
-        Heat::new(&heat).begin(0, tuples.ages.now());
+        let outliving = tuples.outliving[victim.index() as usize].load(Ordering::Relaxed);
+        Heat::new(&heat).begin(outliving, tuples.ages.now());
         let (page, hash) = (left.page, hash(left.page));
         let (lsn, heat) = (header.lsn(), heat.load(Relaxed));
         let parts = Parts { page, hash, lsn, heat, since: NEVER, items: &items, bytes };
@@ -126,17 +126,21 @@ impl Cache {
     }
 
     /// The page of a load is about to be resident in `frame`: its mini-page goes, and its visits go
-    /// on in the page (T1, T3). The caller holds the lock of the page's shard.
+    /// on in the page, and so do its hits (T1, T3). The caller holds the lock of the page's shard.
     pub(in crate::cache) fn merge(&self, page: PageId, frame: u32) {
         let Some(tuples) = &self.tuples else { return };
         let (set, hash, visits) = (self.set_of(tuples, page), hash(page), tuples.visits(frame));
         visits.clear();
+        // Relaxed, as the visits: who claims the page next does so under the same lock.
+        tuples.outliving[frame as usize].store(0, Ordering::Relaxed);
         let mut slabs = tuples.sets[set as usize].slabs.lock();
         let Some(slab) = among(hash, slabs.len() as u32) else { return };
         let owned = &mut slabs[slab as usize];
         let words = self.memory.read_owned(owned);
         let Some(mini) = find(words, tuples.shape, page, hash) else { return };
-        let new = tuples.visits(owned.index());
+        let (new, age) = (tuples.visits(owned.index()), tuples.ages.now());
+        let heat = AtomicU64::new(mini.heat_with(words, new, age));
+        tuples.outliving[frame as usize].store(Heat::new(&heat).outliving(age), Ordering::Relaxed);
         for entry in mini.entries(words) {
             visits.raise(entry.name, entry.visits.saturating_add(new.count(entry.counter)));
         }

@@ -1,19 +1,23 @@
 //! What is in a slab: mini-pages, and how one is found and read.
 //!
 //! ```text
-//!  0        8         16      24                                                        page size
-//!  | top    | cursor  | items | a byte for each of 8 * groups slots | a u16 for each slot | mini-pages |
-//!  | in use | number  |       | 0 empty, 1 deleted, else part of    | where its mini-page |
-//!  |        |         |       | the hash of the page                | begins, in units    |
+//!  0        8         16      24                                                          page size
+//!  | top    | cursor  | items | groups of slots: a byte for each of 8,  | mini-pages          |
+//!  | in use | number  |       | and a u16 where its mini-page begins,   |                     |
+//!  |        |         |       | in units                                |                     |
+//!  a slot's byte: 0 empty, 1 deleted, else part of the hash of the page
 //!
 //!  a mini-page:
-//!  0      8      16    24                      32            40
-//!  | page | heat | lsn | bytes, items, counter | dirty since | an entry for each item | their bytes |
+//!  0      8     16      24     32                      40
+//!  | heat | lsn | dirty | page | bytes, items, counter | an entry for  | their bytes |
+//!  |      |     | since |      |                       | each item     |             |
 //!  an entry:  63..32  name   27  hidden   26  dirty   25..24  visits   23..0  end of its bytes
 //! ```
 //!
-//! A page's mini-page is looked for from the group on that its hash says, up to the first group
-//! with an empty byte. Entries are in the order of their names. Numbers are little-endian.
+//! What a reader needs stands together: a group of slots is in one cache line or two, and so is
+//! what leads to an item. A page's mini-page is looked for from the group on that its hash says, up
+//! to the first group with an empty byte. Entries are in the order of their names. Numbers are
+//! little-endian.
 //!
 //! A hidden entry has room for an item that is being written and was not there. A mini-page that is
 //! dirty, or of which an item is being changed, does not give way.
@@ -22,19 +26,30 @@
 //! may be anything, and nothing is read outside the slab. What they found is thrown away if the
 //! slab's version has changed.
 
+use std::sync::atomic::{AtomicU64 as Word, Ordering::Relaxed};
+
 use pagecast_core::PageId;
-use pagecast_core::tuples::MOST_VISITS;
+use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::tuples::{Heat, MOST_VISITS, Visits};
 
 use super::slab::Part;
 
-/// Bytes in front of the slots' bytes.
+/// Bytes in front of the groups.
 const SLAB_HEAD: u32 = 24;
 /// Bytes of a mini-page's head.
 pub(super) const HEAD: u32 = 40;
+/// Where in it is what; see above.
+pub(super) const HEAT_AT: u32 = 0;
+pub(super) const LSN_AT: u32 = 8;
+pub(super) const SINCE_AT: u32 = 16;
+pub(super) const PAGE_AT: u32 = 24;
+pub(super) const SIZES_AT: u32 = 32;
 /// Bytes of an entry.
 pub(super) const ENTRY: u32 = 8;
 /// Slots of a group: those whose bytes are looked at together.
 pub(super) const GROUP: u32 = 8;
+/// Bytes of a group: the slots' bytes, and where their mini-pages begin.
+const GROUP_BYTES: u32 = GROUP * 3;
 /// Bytes of a slab for which there is a slot: the least that a mini-page with one short item takes,
 /// or about that.
 const BYTES_PER_SLOT: u32 = 96;
@@ -56,8 +71,8 @@ pub(super) const HELD: u64 = u64::MAX - 1;
 pub(super) struct Shape {
     pub(super) page: u32,
     groups: u32,
-    /// Mini-pages begin at multiples of this.
-    pub(super) unit: u32,
+    /// Mini-pages begin at multiples of a unit, which is a power of two.
+    unit_bits: u32,
     /// Where mini-pages begin.
     pub(super) heap: u32,
 }
@@ -66,35 +81,54 @@ impl Shape {
     pub(super) fn new(page_size: u32) -> Self {
         let groups = (page_size / BYTES_PER_SLOT / GROUP).max(1);
         let unit = (page_size >> 16).next_power_of_two().max(8);
-        let heap = (SLAB_HEAD + groups * GROUP * 3).next_multiple_of(unit);
-        Self { page: page_size, groups, unit, heap }
+        let heap = (SLAB_HEAD + groups * GROUP_BYTES).next_multiple_of(unit);
+        Self { page: page_size, groups, unit_bits: unit.trailing_zeros(), heap }
     }
 
     pub(super) fn slots(self) -> u32 {
         self.groups * GROUP
     }
 
-    pub(super) fn byte_at(self, slot: u32) -> u32 {
-        SLAB_HEAD + slot
+    /// Where a group begins.
+    #[inline]
+    fn group_at(group: u32) -> u32 {
+        SLAB_HEAD + group * GROUP_BYTES
     }
 
-    pub(super) fn place_at(self, slot: u32) -> u32 {
-        SLAB_HEAD + self.slots() + slot * 2
+    pub(super) fn byte_at(slot: u32) -> u32 {
+        Self::group_at(slot / GROUP) + slot % GROUP
+    }
+
+    fn place_at(slot: u32) -> u32 {
+        Self::group_at(slot / GROUP) + GROUP + slot % GROUP * 2
     }
 
     /// The bytes that a mini-page of so many items with together `bytes` bytes takes.
     pub(super) fn need(self, items: usize, bytes: usize) -> usize {
-        (HEAD as usize + items * ENTRY as usize + bytes).next_multiple_of(self.unit as usize)
+        (HEAD as usize + items * ENTRY as usize + bytes).next_multiple_of(1 << self.unit_bits)
     }
 
-    /// The groups in which a page of this hash may be, the first first.
+    /// The group in which a page of this hash is looked for first.
+    #[inline]
+    fn first_group(self, hash: u64) -> u32 {
+        (((hash & 0xffff_ffff) * u64::from(self.groups)) >> 32) as u32
+    }
+
+    /// The group after one, round all.
+    #[inline]
+    fn group_after(self, group: u32) -> u32 {
+        if group + 1 < self.groups { group + 1 } else { 0 }
+    }
+
+    /// All groups, in the order in which a page of this hash is looked for.
     pub(super) fn probe(self, hash: u64) -> impl Iterator<Item = u32> {
-        let first = (((hash & 0xffff_ffff) * u64::from(self.groups)) >> 32) as u32;
+        let first = self.first_group(hash);
         (first..self.groups).chain(0..first)
     }
 }
 
 /// The byte of a slot for a page of this hash.
+#[inline]
 pub(super) fn mark(hash: u64) -> u8 {
     ((hash >> 56) as u8).max(DELETED + 1)
 }
@@ -109,14 +143,31 @@ fn zero_bytes(word: u64) -> u64 {
 
 /// A slab as those see it who only read.
 pub(super) trait Words {
-    /// The eight bytes from `at` on, a multiple of 8; 0 outside the slab.
-    fn word(&self, at: u32) -> u64;
+    /// The words from `at` on, a multiple of 8; zeros outside the slab.
+    fn words<const N: usize>(&self, at: u32) -> [u64; N];
+
+    /// The word at `at`.
+    #[inline]
+    fn word(&self, at: u32) -> u64 {
+        self.words::<1>(at)[0]
+    }
 }
 
+/// In a frame that may change hands.
+impl Words for [Word] {
+    #[inline]
+    fn words<const N: usize>(&self, at: u32) -> [u64; N] {
+        let words = self.get(at as usize / 8..).and_then(|rest| rest.first_chunk::<N>());
+        words.map_or([0; N], |words| words.each_ref().map(|word| u64::from_le(word.load(Relaxed))))
+    }
+}
+
+/// In a frame whose owner looks at it.
 impl Words for [u8] {
-    fn word(&self, at: u32) -> u64 {
-        let word = self.get(at as usize..).and_then(|rest| rest.first_chunk());
-        word.map_or(0, |word| u64::from_le_bytes(*word))
+    #[inline]
+    fn words<const N: usize>(&self, at: u32) -> [u64; N] {
+        let words = self.get(at as usize..).and_then(|rest| rest.as_chunks().0.first_chunk::<N>());
+        words.map_or([0; N], |words| words.map(u64::from_le_bytes))
     }
 }
 
@@ -148,47 +199,72 @@ pub(super) struct Entry {
 /// Finds the mini-page of a page.
 #[inline]
 pub(super) fn find<W: Words + ?Sized>(words: &W, shape: Shape, page: PageId, hash: u64) -> Option<Mini> {
-    let wanted = u64::from(mark(hash)) * LOW_BITS;
-    for group in shape.probe(hash) {
-        let marks = words.word(shape.byte_at(group * GROUP));
+    let (wanted, first) = (u64::from(mark(hash)) * LOW_BITS, shape.first_group(hash));
+    let mut group = first;
+    loop {
+        // All at once: nothing that is read waits for the bytes.
+        let [marks, places @ ..] = words.words::<3>(Shape::group_at(group));
         let mut found = zero_bytes(marks ^ wanted);
         while found != 0 {
-            let slot = group * GROUP + found.trailing_zeros() / 8;
+            let slot = found.trailing_zeros() / 8;
             found &= found - 1;
-            let at = place(words, shape, slot);
-            if words.word(at) == page.raw() {
-                return Some(mini(words, slot, at));
+            let at = place(places, shape, slot);
+            let [of, sizes] = words.words(at + PAGE_AT);
+            if of == page.raw() {
+                return Some(Mini::new(group * GROUP + slot, at, sizes));
             }
         }
-        if zero_bytes(marks) != 0 {
-            break;
+        group = shape.group_after(group);
+        if zero_bytes(marks) != 0 || group == first {
+            return None;
         }
     }
-    None
 }
 
+/// Where the mini-page of a slot of a group begins, whose `places` these are.
 #[inline]
-pub(super) fn place<W: Words + ?Sized>(words: &W, shape: Shape, slot: u32) -> u32 {
-    let at = shape.place_at(slot);
-    let word = words.word(at & !7) >> ((at & 7) * 8);
-    u32::from(word as u16) * shape.unit
+fn place(places: [u64; 2], shape: Shape, slot: u32) -> u32 {
+    let word = if slot < GROUP / 2 { places[0] } else { places[1] };
+    u32::from((word >> (slot % (GROUP / 2) * 16)) as u16) << shape.unit_bits
 }
 
-#[inline]
-pub(super) fn mini<W: Words + ?Sized>(words: &W, slot: u32, at: u32) -> Mini {
-    let head = words.word(at + 24);
-    Mini { slot, at, bytes: head as u32, items: (head >> 32) as u16 as u32, counter: (head >> 48) as u32 }
+/// The mini-page of a slot that has one.
+pub(super) fn mini<W: Words + ?Sized>(words: &W, shape: Shape, slot: u32) -> Mini {
+    let [_, places @ ..] = words.words::<3>(Shape::group_at(slot / GROUP));
+    let at = place(places, shape, slot % GROUP);
+    Mini::new(slot, at, words.word(at + SIZES_AT))
+}
+
+/// Says where the mini-page of a slot begins.
+pub(super) fn set_place(bytes: &mut [u8], shape: Shape, slot: u32, at: u32) {
+    let place = Shape::place_at(slot) as usize;
+    bytes[place..place + 2].copy_from_slice(&((at >> shape.unit_bits) as u16).to_le_bytes());
+}
+
+/// The word of its sizes.
+pub(super) fn sizes(counter: u32, items: usize, bytes: u32) -> u64 {
+    u64::from(counter as u16) << 48 | (items as u64) << 32 | u64::from(bytes)
 }
 
 impl Mini {
+    #[inline]
+    fn new(slot: u32, at: u32, sizes: u64) -> Self {
+        Self { slot, at, bytes: sizes as u32, items: (sizes >> 32) as u16 as u32, counter: (sizes >> 48) as u32 }
+    }
+
+    #[inline]
     pub(super) fn entry_at(&self, index: u32) -> u32 {
         self.at + HEAD + index * ENTRY
     }
 
     /// The item at `index`.
-    #[inline]
     pub(super) fn entry<W: Words + ?Sized>(&self, words: &W, index: u32) -> Entry {
-        let entry = words.word(self.entry_at(index));
+        self.entry_of(words, index, words.word(self.entry_at(index)))
+    }
+
+    /// The item at `index`, whose entry is there.
+    #[inline]
+    fn entry_of<W: Words + ?Sized>(&self, words: &W, index: u32, entry: u64) -> Entry {
         let before = if index == 0 { 0 } else { words.word(self.entry_at(index - 1)) & END };
         Entry {
             name: (entry >> 32) as u32,
@@ -219,9 +295,10 @@ impl Mini {
         let (mut low, mut high) = (0, self.items);
         while low < high {
             let middle = (low + high) / 2;
-            let found = (words.word(self.entry_at(middle)) >> 32) as u32;
+            let entry = words.word(self.entry_at(middle));
+            let found = (entry >> 32) as u32;
             if found == name {
-                return Some((middle, self.entry(words, middle)));
+                return Some((middle, self.entry_of(words, middle, entry)));
             }
             if found < name { low = middle + 1 } else { high = middle }
         }
@@ -234,22 +311,30 @@ impl Mini {
     }
 
     pub(super) fn heat(&self, words: &[u8]) -> u64 {
-        words.word(self.at + 8)
+        words.word(self.at + HEAT_AT)
+    }
+
+    /// The same with what was visited since that was added last.
+    pub(super) fn heat_with(&self, words: &[u8], visits: Visits<'_>, age: u32) -> u64 {
+        let word = AtomicU64::new(self.heat(words));
+        let hits = (0..self.items).map(|index| visits.count(self.counter + index)).map(u32::from).sum();
+        (0..hits).for_each(|_| Heat::new(&word).hit(age));
+        word.into_inner()
     }
 
     /// The log record of the last change of the page or of an item.
     pub(super) fn lsn(&self, words: &[u8]) -> u64 {
-        words.word(self.at + 16)
+        words.word(self.at + LSN_AT)
     }
 
     /// The log record of the first change that is not in the page on storage, [`NEVER`] or
     /// [`HELD`].
     pub(super) fn since(&self, words: &[u8]) -> u64 {
-        words.word(self.at + 32)
+        words.word(self.at + SINCE_AT)
     }
 
     /// The page.
     pub(super) fn page(&self, words: &[u8]) -> PageId {
-        PageId::from_raw(words.word(self.at))
+        PageId::from_raw(words.word(self.at + PAGE_AT))
     }
 }

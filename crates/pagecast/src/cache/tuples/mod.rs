@@ -48,6 +48,7 @@ mod changes;
 mod dissolve;
 mod learn;
 mod mini_page;
+mod read;
 mod slab;
 
 use std::collections::HashMap;
@@ -59,15 +60,14 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::tuples::{Ages, Room, Sample, Shares, Visits};
 use pagecast_core::{PageId, RelationId};
 
-use super::{Cache, Client, Header};
-use crate::frame_memory::FrameMemory;
+use super::{Cache, Header};
 use crate::layout::TupleLayout;
-use crate::stats::Counter;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Mutex, step};
 use crate::token::Owned;
 pub(super) use dissolve::Left;
-use mini_page::{Entry, HELD, Mini, NEVER, Shape, Words, find};
+use mini_page::{HELD, Mini, NEVER, Shape};
+pub(crate) use read::ItemRoom;
 use slab::Slab;
 
 /// A slab without a frame.
@@ -78,9 +78,6 @@ const BYTES_PER_COUNTER: u32 = 64;
 const FRAMES_PER_SET: u32 = 8;
 /// Frames that are never lent, of a pool that has twice as many.
 const LEAST_PAGES: u32 = 64;
-/// How often a hit looks again when the slab changes under it, before it takes the lock.
-const LOOKS: u32 = 4;
-
 /// What a pool needs beside its pages to keep tuples.
 pub(super) struct TupleBuffer {
     shape: Shape,
@@ -89,6 +86,8 @@ pub(super) struct TupleBuffer {
     /// of its mini-pages.
     visits: Box<[AtomicU64]>,
     words_of_frame: usize,
+    /// The hits of the mini-page that merged into each frame's page.
+    outliving: Box<[AtomicU32]>,
     /// The frame of each slab.
     directory: Box<[AtomicU32]>,
     /// How many slabs there are. Changed under `border` and the lock of the set whose slab comes or
@@ -178,55 +177,11 @@ pub struct TupleStats {
     pub updates: u64,
 }
 
-/// Where an item is copied to.
-pub(crate) trait ItemRoom {
-    /// Room for an item of `len` bytes; a part of it where there is no more.
-    fn room(&mut self, len: usize) -> &mut [u8];
-}
-
-impl ItemRoom for [u8] {
-    #[inline]
-    fn room(&mut self, len: usize) -> &mut [u8] {
-        let len = len.min(self.len());
-        &mut self[..len]
-    }
-}
-
-impl ItemRoom for Vec<u8> {
-    #[inline]
-    fn room(&mut self, len: usize) -> &mut [u8] {
-        self.resize(len, 0);
-        self
-    }
-}
-
-/// What a look without a lock came to.
-enum Look {
-    Found(usize),
-    /// The page has no mini-page, or not this item.
-    Absent,
-    /// The slab changed meanwhile.
-    Changed,
-}
-
-/// A slab in a frame that may change hands.
-struct Racing<'a> {
-    memory: &'a FrameMemory,
-    frame: u32,
-}
-
-impl Words for Racing<'_> {
-    #[inline]
-    fn word(&self, at: u32) -> u64 {
-        self.memory.word_unpinned(self.frame, at as usize)
-    }
-}
-
 impl TupleBuffer {
     /// Bytes for a pool of at most `frames` frames.
     pub(super) fn bytes(frames: u32, page_size: u32, shards: u32) -> u64 {
         let words = Visits::words(page_size / BYTES_PER_COUNTER) as u64;
-        u64::from(frames) * (words * 8 + 4 + 2 * size_of::<Owned>() as u64)
+        u64::from(frames) * (words * 8 + 8 + 2 * size_of::<Owned>() as u64)
             + u64::from(sets(frames, shards)) * size_of::<Set>() as u64
     }
 
@@ -239,6 +194,7 @@ impl TupleBuffer {
             room: Room::new(page_size),
             visits: (0..frames as usize * words_of_frame).map(|_| AtomicU64::new(0)).collect(),
             words_of_frame,
+            outliving: (0..frames).map(|_| AtomicU32::new(0)).collect(),
             directory: (0..frames).map(|_| AtomicU32::new(NIL)).collect(),
             slabs: AtomicU32::new(0),
             sets: (0..sets(frames, shards)).map(|_| set()).collect(),
@@ -262,15 +218,6 @@ impl TupleBuffer {
     fn visits(&self, frame: u32) -> Visits<'_> {
         let first = frame as usize * self.words_of_frame;
         Visits::new(&self.visits[first..first + self.words_of_frame])
-    }
-
-    /// The slab of the page among all, of the page's set among `slabs` in all.
-    #[inline]
-    fn slab_of(&self, set: u32, hash: u64, slabs: u32) -> Option<u32> {
-        let sets = self.sets.len() as u32;
-        // The sets are a power of two.
-        let of_set = slabs / sets + u32::from(slabs % sets > set);
-        Some(among(hash, of_set)? * sets + set)
     }
 
     fn layout(&self, relation: RelationId) -> Option<Arc<dyn TupleLayout>> {
@@ -317,93 +264,6 @@ impl Cache {
     pub(super) fn set_of(&self, tuples: &TupleBuffer, page: PageId) -> u32 {
         // Both are powers of two.
         self.table.shard_number(page) & (tuples.sets.len() as u32 - 1)
-    }
-
-    /// Copies an item of a page that has a mini-page, and says how long it is. `None` if the page
-    /// has none, or none with this item.
-    #[inline]
-    pub(crate) fn copy_item(
-        &self,
-        client: &mut impl Client,
-        page: PageId,
-        name: u32,
-        into: &mut (impl ItemRoom + ?Sized),
-    ) -> Option<usize> {
-        let tuples = self.tuples.as_ref()?;
-        let (set, hash) = (self.set_of(tuples, page), hash(page));
-        for _ in 0..LOOKS {
-            match self.look(tuples, (page, set, hash), name, into) {
-                Look::Found(len) => {
-                    client.count(self, Counter::TupleHits, 1);
-                    return Some(len);
-                }
-                Look::Absent => return None,
-                Look::Changed => {}
-            }
-        }
-        let len = self.copy_item_locked(tuples, (page, set, hash), name, into)?;
-        client.count(self, Counter::TupleHits, 1);
-        Some(len)
-    }
-
-    #[inline]
-    fn look(
-        &self,
-        tuples: &TupleBuffer,
-        (page, set, hash): (PageId, u32, u64),
-        name: u32,
-        into: &mut (impl ItemRoom + ?Sized),
-    ) -> Look {
-        // Acquire, here and of the frame: pairs with the Release of those who move the border.
-        let slabs = tuples.slabs.load(Ordering::Acquire);
-        let Some(number) = tuples.slab_of(set, hash, slabs) else { return Look::Absent };
-        let frame = tuples.directory[number as usize].load(Ordering::Acquire);
-        let Some(header) = self.headers.get(frame as usize) else { return Look::Changed };
-        let Some(version) = header.stable_version() else { return Look::Changed };
-        if !header.is_slab(number) {
-            return Look::Changed;
-        }
-        let words = Racing { memory: &self.memory, frame };
-        let Some(entry) = find(&words, tuples.shape, page, hash).and_then(|mini| mini.find(&words, name)) else {
-            return Look::Absent;
-        };
-        let Entry { start, len, counter, .. } = entry;
-        if start.checked_add(len).is_none_or(|end| end > self.memory.page_size()) {
-            return Look::Changed;
-        }
-        step();
-        self.memory.copy_unpinned(frame, start as usize, into.room(len as usize));
-        #[cfg(pagecast_shuttle)]
-        if crate::sync::mistake::made(crate::sync::mistake::NO_ITEM_VALIDATION) {
-            return Look::Found(len as usize);
-        }
-        if !header.is_unchanged(version) {
-            return Look::Changed;
-        }
-        tuples.visits(frame).visit(counter);
-        Look::Found(len as usize)
-    }
-
-    /// The same under the lock of the page's slabs.
-    #[cold]
-    fn copy_item_locked(
-        &self,
-        tuples: &TupleBuffer,
-        (page, set, hash): (PageId, u32, u64),
-        name: u32,
-        into: &mut (impl ItemRoom + ?Sized),
-    ) -> Option<usize> {
-        let mut slabs = tuples.sets[set as usize].slabs.lock();
-        let slab = among(hash, slabs.len() as u32)?;
-        let owned = &mut slabs[slab as usize];
-        let words = self.memory.read_owned(owned);
-        let entry = find(words, tuples.shape, page, hash)?.find(words, name)?;
-        let item = &words[entry.start as usize..][..entry.len as usize];
-        let room = into.room(item.len());
-        let len = room.len();
-        room.copy_from_slice(&item[..len]);
-        tuples.visits(owned.index()).visit(entry.counter);
-        Some(item.len())
     }
 
     /// An item of a resident page was asked for by its name. The caller holds a pin.

@@ -9,8 +9,8 @@ use pagecast_core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use pagecast_core::tuples::{Candidate, Heat, MOST_VISITS, SAMPLED, Trim, Visits, coldest};
 
 use super::mini_page::{
-    DELETED, DIRTY, EMPTY, ENTRY, Entry, GROUP, HEAD, HIDDEN, Mini, NEVER, Shape, VISITS_AT, Words, find, mark, mini,
-    place,
+    DELETED, DIRTY, EMPTY, ENTRY, Entry, GROUP, HEAD, HEAT_AT, HIDDEN, LSN_AT, Mini, NEVER, PAGE_AT, SINCE_AT,
+    SIZES_AT, Shape, VISITS_AT, Words, find, mark, mini, set_place, sizes,
 };
 
 /// What becomes a mini-page.
@@ -134,7 +134,7 @@ impl Slab<'_> {
     }
 
     fn mark(&self, slot: u32) -> u8 {
-        self.bytes[self.shape.byte_at(slot) as usize]
+        self.bytes[Shape::byte_at(slot) as usize]
     }
 
     fn has(&self, slot: u32) -> bool {
@@ -142,7 +142,7 @@ impl Slab<'_> {
     }
 
     fn at_slot(&self, slot: u32) -> Mini {
-        mini(&*self.bytes, slot, place(&*self.bytes, self.shape, slot))
+        mini(&*self.bytes, self.shape, slot)
     }
 
     /// Its mini-pages.
@@ -160,7 +160,7 @@ impl Slab<'_> {
         let group = mini.slot / GROUP * GROUP;
         let is_end = (group..group + GROUP).any(|slot| self.mark(slot) == EMPTY);
         // Nobody looks beyond a group with an empty byte.
-        self.bytes[self.shape.byte_at(mini.slot) as usize] = if is_end { EMPTY } else { DELETED };
+        self.bytes[Shape::byte_at(mini.slot) as usize] = if is_end { EMPTY } else { DELETED };
         let ((top, in_use), (counter, number)) = (self.top(), self.tally());
         self.set_top(top, in_use - mini.bytes);
         self.set_tally(counter, number - 1);
@@ -173,14 +173,13 @@ impl Slab<'_> {
         let (at, in_use) = self.top();
         let Some(slot) = self.free_slot(parts.hash).filter(|_| need <= self.shape.page - at) else { return false };
         let (counter, number) = self.tally();
-        self.bytes[self.shape.byte_at(slot) as usize] = mark(parts.hash);
-        let place = self.shape.place_at(slot) as usize;
-        self.bytes[place..place + 2].copy_from_slice(&((at / self.shape.unit) as u16).to_le_bytes());
-        self.set(at, parts.page.raw());
-        self.set(at + 8, parts.heat);
-        self.set(at + 16, parts.lsn);
-        self.set(at + 24, u64::from(counter as u16) << 48 | (parts.items.len() as u64) << 32 | u64::from(need));
-        self.set(at + 32, parts.since);
+        self.bytes[Shape::byte_at(slot) as usize] = mark(parts.hash);
+        set_place(self.bytes, self.shape, slot, at);
+        self.set(at + HEAT_AT, parts.heat);
+        self.set(at + LSN_AT, parts.lsn);
+        self.set(at + SINCE_AT, parts.since);
+        self.set(at + PAGE_AT, parts.page.raw());
+        self.set(at + SIZES_AT, sizes(counter, parts.items.len(), need));
         let mut end = 0;
         let data = at + HEAD + parts.items.len() as u32 * ENTRY;
         for (part, entry) in parts.items.iter().zip((at + HEAD..).step_by(ENTRY as usize)) {
@@ -226,18 +225,10 @@ impl Slab<'_> {
                 continue;
             }
             let mini = self.at_slot(slot);
-            let word = AtomicU64::new(self.bytes.word(mini.at + 8));
-            let mut is_visited = false;
+            let heat = mini.heat_with(self.bytes, visits, age);
+            self.set(mini.at + HEAT_AT, heat);
             for index in 0..mini.items {
-                let new = visits.count(mini.counter + index);
-                if new > 0 {
-                    is_visited = true;
-                    (0..new).for_each(|_| Heat::new(&word).hit(age));
-                    self.add_visits(mini.entry_at(index), new);
-                }
-            }
-            if is_visited {
-                self.set(mini.at + 8, word.load(Relaxed));
+                self.add_visits(mini.entry_at(index), visits.count(mini.counter + index));
             }
         }
         visits.clear();
@@ -293,11 +284,11 @@ impl Slab<'_> {
 
     /// How a mini-page stands, after its items' visits were halved if that is due.
     fn candidate(&mut self, mini: &Mini, age: u32) -> Candidate {
-        let word = AtomicU64::new(self.bytes.word(mini.at + 8));
+        let word = AtomicU64::new(self.bytes.word(mini.at + HEAT_AT));
         let heat = Heat::new(&word);
         let halvings = heat.halvings(age);
         if halvings > 0 {
-            self.set(mini.at + 8, word.load(Relaxed));
+            self.set(mini.at + HEAT_AT, word.load(Relaxed));
             for index in 0..mini.items {
                 let visits = mini.entry(&*self.bytes, index).visits;
                 self.set_visits(mini.entry_at(index), visits.checked_shr(halvings).unwrap_or(0));
@@ -324,7 +315,7 @@ impl Slab<'_> {
             self.set(mini.entry_at(index), Part::from(*entry).entry(end));
         }
         let bytes = self.shape.need(kept.len(), end as usize) as u32;
-        self.set(mini.at + 24, u64::from(mini.counter) << 48 | (kept.len() as u64) << 32 | u64::from(bytes));
+        self.set(mini.at + SIZES_AT, sizes(mini.counter, kept.len(), bytes));
         let (top, in_use) = self.top();
         self.set_top(top, in_use - (mini.bytes - bytes));
         self.set_items(self.items() - (mini.items - kept.len() as u32));
@@ -332,7 +323,7 @@ impl Slab<'_> {
 
     /// Says since when a mini-page is dirty.
     pub(super) fn set_since(&mut self, mini: &Mini, since: u64) {
-        self.set(mini.at + 32, since);
+        self.set(mini.at + SINCE_AT, since);
     }
 
     /// Changes an item to other bytes of its length, as log record `lsn` says. That is a hit.
@@ -340,12 +331,12 @@ impl Slab<'_> {
         self.add_visits(mini.entry_at(place), 1);
         let word = AtomicU64::new(mini.heat(self.bytes));
         Heat::new(&word).hit(age);
-        self.set(mini.at + 8, word.load(Relaxed));
+        self.set(mini.at + HEAT_AT, word.load(Relaxed));
         let entry = mini.entry(&*self.bytes, place);
         self.bytes[entry.start as usize..][..entry.len as usize].copy_from_slice(bytes);
         let word = self.bytes.word(mini.entry_at(place));
         self.set(mini.entry_at(place), word & !HIDDEN | DIRTY);
-        self.set(mini.at + 16, mini.lsn(self.bytes).max(lsn));
+        self.set(mini.at + LSN_AT, mini.lsn(self.bytes).max(lsn));
         self.set_since(mini, mini.since(self.bytes).min(lsn));
     }
 
@@ -357,8 +348,7 @@ impl Slab<'_> {
         for mini in minis {
             if mini.at != top {
                 self.bytes.copy_within(mini.at as usize..(mini.at + mini.bytes) as usize, top as usize);
-                let place = self.shape.place_at(mini.slot) as usize;
-                self.bytes[place..place + 2].copy_from_slice(&((top / self.shape.unit) as u16).to_le_bytes());
+                set_place(self.bytes, self.shape, mini.slot, top);
             }
             top += mini.bytes;
         }
