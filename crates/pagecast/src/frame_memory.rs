@@ -130,12 +130,13 @@ impl FrameMemory {
     /// is anything, of no page or of two.
     ///
     /// Each load is atomic, so that no access of ours is torn, repeated or invented by the
-    /// compiler. The writes that it may meet are not atomic: most are the kernel's, which no language orders,
-    /// some are the owner's through a slice. By the letter of the language a load that meets such a
-    /// plain write is a race even though its result is thrown away. It is the bargain of every
-    /// sequence lock over bytes; it rests on a load having no effect but its value, and on nobody
-    /// using that value before the version has been looked at again. Without it a reader would have
-    /// to announce itself in memory that evictions look at, which is what a pin is.
+    /// compiler. The writes that it may meet are not atomic: most are the kernel's, which no
+    /// language orders, some are the owner's through a slice. By the letter of the language a load
+    /// that meets such a plain write is a race even though its result is thrown away. It is the
+    /// bargain of every sequence lock over bytes; it rests on a load having no effect but its
+    /// value, and on nobody using that value before the version has been looked at again. Without
+    /// it a reader would have to announce itself in memory that evictions look at, which is what a
+    /// pin is.
     #[inline]
     pub(crate) fn words_unpinned(&self, frame: u32) -> &[AtomicU64] {
         let words = self.page(frame).cast::<AtomicU64>();

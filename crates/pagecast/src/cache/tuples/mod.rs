@@ -380,3 +380,6 @@ impl Cache {
         assert_eq!(items, tuples.items.load(Ordering::Relaxed), "an item is counted twice or not at all");
     }
 }
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod simulated;
