@@ -127,6 +127,8 @@ pub(crate) mod mistake {
     pub(crate) const CHANGES_FORGOTTEN: u8 = 33;
     /// Only one of a page's changed items goes into it.
     pub(crate) const PART_MERGED: u8 = 34;
+    /// Slabs are fitted to the number of frames that there was as that began.
+    pub(crate) const OLD_FRAMES: u8 = 35;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

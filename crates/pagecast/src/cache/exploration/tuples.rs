@@ -14,17 +14,19 @@ use crate::layout::{FixedRows, TupleLayout};
 /// What the whole frame of a page that is never changed is filled with.
 const OTHER: u8 = 77;
 
-/// A cache of which one frame is a slab, and blocks: the first is changed, the others are not.
-fn cache_with_tuples() -> (Arc<Cache>, [u32; 4]) {
-    let policy = PolicySpec::parse("clock(max=1,init=0)").unwrap().build(3, 1).unwrap().into_concurrent(QUEUE);
+/// A cache of which one frame is a slab: the last, if it is to be that.
+fn cache_with_slab(frames: u32, is_last: bool) -> Arc<Cache> {
+    let policy = PolicySpec::parse("clock(max=1,init=0)").unwrap().build(frames, 1).unwrap().into_concurrent(QUEUE);
     let cooperation = Cooperation::new(CooperationConfig::EMPTY).unwrap();
     let config = TupleConfig { max_share: 0.4, shares: None, seed: 1 };
-    let cache = Cache::new(FrameMemory::new(3, 4096).unwrap(), 3, policy, cooperation, Some(config));
+    let cache = Cache::new(FrameMemory::new(frames, 4096).unwrap(), frames, policy, cooperation, Some(config));
     let layout: Arc<dyn TupleLayout> = Arc::new(FixedRows { first: 0, row: 4 });
     assert!(cache.set_layout(RELATION, &layout));
+    let others: Vec<_> = (1..frames).filter(|_| is_last).filter_map(|_| cache.free.take()).collect();
     cache.lend(|| cache.free.take());
+    others.into_iter().rev().for_each(|owned| cache.free.give(owned, &cache.memory));
     assert_eq!(cache.slabs(), 1);
-    (cache, [0, 1, 2, 3])
+    cache
 }
 
 /// The changed page is the device's first, and the others are not on it.
@@ -73,6 +75,7 @@ fn item(cache: &Arc<Cache>, disk: &Disk, block: u32, changed: u32) -> Option<u8>
 struct Scene {
     cache: Arc<Cache>,
     disk: Disk,
+    /// The first is changed, the others are not.
     blocks: [u32; 4],
     /// Changes that have ended.
     ended: AtomicU8,
@@ -82,8 +85,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Arc<Self> {
-        let (cache, blocks) = cache_with_tuples();
-        Arc::new(Self { cache, disk: disk(), blocks, ended: AtomicU8::new(0), items_changed: Default::default() })
+        Self::of(cache_with_slab(3, false))
+    }
+
+    fn of(cache: Arc<Cache>) -> Arc<Self> {
+        let (blocks, ended) = ([0, 1, 2, 3], AtomicU8::new(0));
+        Arc::new(Self { cache, disk: disk(), blocks, ended, items_changed: Default::default() })
     }
 
     fn read(&self, at: usize) {
@@ -167,6 +174,33 @@ fn slab_against_resize() {
     reader.join().unwrap();
     resizer.join().unwrap();
     scene.end();
+}
+
+/// A slab that holds a change is in a frame that is out of use, since all others are pinned. The
+/// pool grows, and shrinks again, while a miss empties the frames that are out of use.
+fn slab_against_growth() {
+    let scene = Scene::of(cache_with_slab(4, true));
+    let (cache, blocks) = (&scene.cache, scene.blocks);
+    // The first page dissolves when three others come.
+    [0, 1, 2, 3].into_iter().for_each(|at| scene.read(at));
+    add_one_to_item(&scene, 1);
+    assert_eq!(cache.changed_mini_pages(), 1, "the first page was not dissolved");
+    let in_frame = |frame: u32| blocks.into_iter().find(|&block| cache.headers[frame as usize].is_tagged(page(block)));
+    let pinned: Vec<_> = [0, 1].into_iter().filter_map(|frame| load(cache, &scene.disk, in_frame(frame)?, 0)).collect();
+    assert_eq!(pinned.len(), 2);
+    cache.resize(2);
+    assert!(cache.slabs() == 1 && cache.headers[3].is_slab(0), "the slab stays, for what it holds");
+    let resizer = spawn(&scene, |scene| {
+        let _ = [4, 2, 4].map(|frames| scene.cache.resize(frames));
+    });
+    let misser = spawn(&scene, |scene| scene.read(2));
+    resizer.join().unwrap();
+    misser.join().unwrap();
+    pinned.into_iter().for_each(|held| cache.unpin(held));
+    checkpoint(&scene);
+    cache.check();
+    let written = scene.disk.lock().unwrap()[0][4];
+    assert_eq!((written, cache.changed_mini_pages()), (1, 0), "a change was lost");
 }
 
 /// The relation is dropped while its pages dissolve.
@@ -273,6 +307,7 @@ fn items_never_go_back() {
     explore(2_000, slab_against_reader);
     explore(2_000, slab_against_resize);
     explore(1_000, discard_against_dissolve);
+    explore(1_000, slab_against_growth);
 }
 
 #[test]
@@ -283,6 +318,11 @@ fn mistake_of_a_stale_publication_is_caught() {
 #[test]
 fn mistake_of_an_item_without_a_second_look_is_caught() {
     must_be_caught(mistake::NO_ITEM_VALIDATION, &["of another page"], 10_000, slab_against_reader);
+}
+
+#[test]
+fn mistake_of_slabs_that_fit_an_old_number_of_frames_is_caught() {
+    must_be_caught(mistake::OLD_FRAMES, &["exceeded"], 5_000, slab_against_growth);
 }
 
 #[test]

@@ -153,13 +153,22 @@ impl Cache {
     /// The number of frames is read anew each time: a resize changes it without the border, and by
     /// an old number a slab would move for ever among frames that are in use again.
     fn fit_slabs(&self, tuples: &TupleBuffer) {
-        while self.slabs() > tuples.wanted(self.frames()) {
+        #[cfg(pagecast_shuttle)]
+        let old = self.frames();
+        let frames = || {
+            #[cfg(pagecast_shuttle)]
+            if crate::sync::mistake::made(crate::sync::mistake::OLD_FRAMES) {
+                return old;
+            }
+            self.frames()
+        };
+        while self.slabs() > tuples.wanted(frames()) {
             let Some(owned) = self.close_slab(tuples, self.slabs() - 1) else { break };
             self.free.give(owned, &self.memory);
         }
         let mut number = 0;
         while number < self.slabs() {
-            if tuples.directory[number as usize].load(Ordering::Relaxed) < self.frames() {
+            if tuples.directory[number as usize].load(Ordering::Relaxed) < frames() {
                 number += 1;
             } else if let Some(free) = self.free.take().or_else(|| self.close_slab(tuples, self.slabs() - 1)) {
                 self.move_slab(tuples, number, free);
@@ -186,9 +195,14 @@ impl Cache {
         self.free.give(to, &self.memory);
     }
 
+    /// Frames in use that hold pages or may; 1 at least.
+    pub(crate) fn page_frames(&self) -> u32 {
+        self.frames().saturating_sub(self.slabs()).max(1)
+    }
+
     /// What is a share of the frames in the policy follows those that hold pages.
     fn tell_policy(&self) {
-        let pages = self.frames().saturating_sub(self.slabs()).max(1);
+        let pages = self.page_frames();
         self.policy.resize(pages);
         self.clock.iter().for_each(|clock| clock.resize(pages));
     }
