@@ -11,7 +11,7 @@ use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{
     FixedRows, Format, Lsn, Pool, PoolError, PoolOptions, Relation, Session, TupleId, TupleLayout, TupleOptions,
-    Tuples, WriteOptions, policy,
+    TupleStats, Tuples, WriteOptions, WriterOptions, policy,
 };
 use pagecast_core::random::Random;
 
@@ -158,7 +158,7 @@ fn pages_and_items_show_the_same_bytes_whoever_changes_them() {
             0 => {
                 let generation = random.below(200) as u8;
                 let bytes = row(block, item, generation);
-                session.update_tuple(&tuples, TupleId { block, item }, &bytes, || Lsn::NONE).unwrap();
+                tuples.update(TupleId { block, item }, &bytes, || Lsn::NONE).unwrap();
                 expected[at] = generation;
             }
             1 => {
@@ -177,9 +177,9 @@ fn pages_and_items_show_the_same_bytes_whoever_changes_them() {
     }
     let stats = pool.tuple_stats().unwrap();
     assert!(stats.hits > 10_000 && stats.dissolved > 5_000 && stats.merged > 1_000, "{stats:?}");
-    let none = session.update_tuple(&tuples, TupleId { block: 0, item: ROWS }, &[0; ROW], || unreachable!());
+    let none = tuples.update(TupleId { block: 0, item: ROWS }, &[0; ROW], || unreachable!());
     assert!(matches!(none, Err(PoolError::NoItem { .. })), "{none:?}");
-    let longer = session.update_tuple(&tuples, TupleId { block: 0, item: 0 }, &[0; ROW + 1], || unreachable!());
+    let longer = tuples.update(TupleId { block: 0, item: 0 }, &[0; ROW + 1], || unreachable!());
     assert!(matches!(longer, Err(PoolError::NoItem { len, .. }) if len == ROW + 1));
     drop(session);
     pool.flush().unwrap();
@@ -351,7 +351,7 @@ fn sealed_pages_dissolve_without_their_seals() {
     let tuples = pool.tuples(&relation, layout).unwrap();
     let mut session = pool.session();
     for block in 0..800 {
-        session.update_tuple(&tuples, TupleId { block, item: 3 }, &row(block, 3, 9), || Lsn(7)).unwrap();
+        tuples.update(TupleId { block, item: 3 }, &row(block, 3, 9), || Lsn(7)).unwrap();
     }
     pool.flush().unwrap();
     for block in (0..4).flat_map(|_| 0..800) {
@@ -404,8 +404,8 @@ fn items_are_changed_without_their_pages_and_reach_the_file() {
         let (at, id) = ((block * ROWS + item) as usize, TupleId { block, item });
         let generation = random.below(200) as u8;
         match step % 10 {
-            0 => session.update_tuple(&tuples, id, &row(block, item, generation), || Lsn(step)).unwrap(),
-            1 => session.write_tuple(&tuples, id, &row(block, item, generation), || Lsn(step)).unwrap(),
+            0 => tuples.update(id, &row(block, item, generation), || Lsn(step)).unwrap(),
+            1 => tuples.write(id, &row(block, item, generation), || Lsn(step)).unwrap(),
             2 if step % 100 == 2 => {
                 let page = session.pin(tuples.relation(), block, None).unwrap();
                 assert_eq!(page[item as usize * ROW..][..ROW], row(block, item, expected[at]));
@@ -435,6 +435,42 @@ fn items_are_changed_without_their_pages_and_reach_the_file() {
 }
 
 #[test]
+fn changes_without_pages_do_not_wait_for_a_checkpoint() {
+    const PAGES: u32 = 1000;
+    let files = MemoryFiles::new();
+    // Rounds are made by this test alone.
+    let writer = WriterOptions::default().interval(std::time::Duration::from_secs(86_400));
+    let pool = Pool::new(options(200, 0.8).writer(writer).device(Device::new(files.clone(), None))).unwrap();
+    let tuples = sealed(&pool, PAGES);
+    let mut session = pool.session();
+    for block in (0..6).flat_map(|_| 0..PAGES) {
+        read(&mut session, &tuples, block, 3, 1);
+    }
+    for block in 0..PAGES {
+        tuples.update(TupleId { block, item: 3 }, &row(block, 3, 2), || Lsn(u64::from(block) + 1)).unwrap();
+    }
+    let before = pool.tuple_stats().unwrap();
+    assert!(before.changed > before.mini_pages / 8, "{before:?}");
+    // Loads that a round begins end when they do.
+    let is_clean = |stats: TupleStats| stats.changed <= stats.mini_pages / 10;
+    for _ in 0..10_000 {
+        pool.write_back(64 << 20).unwrap();
+        if is_clean(pool.tuple_stats().unwrap()) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let after = pool.tuple_stats().unwrap();
+    assert!(is_clean(after) && after.changed > 0, "{before:?} to {after:?}");
+    for block in 0..PAGES {
+        read(&mut session, &tuples, block, 3, 2);
+    }
+    drop(session);
+    pool.close().unwrap();
+    pool.check();
+}
+
+#[test]
 fn changes_stay_while_the_pool_shrinks_and_grows() {
     const PAGES: u32 = 2000;
     let files = MemoryFiles::new();
@@ -452,7 +488,7 @@ fn changes_stay_while_the_pool_shrinks_and_grows() {
             if step % 4 == 0 {
                 expected[at] = round as u8 + 2;
                 let bytes = row(block, item, expected[at]);
-                session.write_tuple(&tuples, TupleId { block, item }, &bytes, || Lsn(100 + round)).unwrap();
+                tuples.write(TupleId { block, item }, &bytes, || Lsn(100 + round)).unwrap();
             } else {
                 read(&mut session, &tuples, block, item, expected[at]);
             }

@@ -28,4 +28,12 @@ impl Cache {
             tuples.set_share(share);
         }
     }
+
+    /// All that is changed is about to be written: so it is in the models, whose costs it counts
+    /// to.
+    pub(crate) fn learn_checkpoint(&self) {
+        if let Some(shares) = self.tuples.as_ref().and_then(|tuples| tuples.shares.as_ref()) {
+            shares.lock().checkpoint();
+        }
+    }
 }

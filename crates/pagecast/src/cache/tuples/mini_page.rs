@@ -241,6 +241,16 @@ pub(super) fn set_place(bytes: &mut [u8], shape: Shape, slot: u32, at: u32) {
     bytes[place..place + 2].copy_from_slice(&((at >> shape.unit_bits) as u16).to_le_bytes());
 }
 
+/// Whether a slot has a mini-page.
+pub(super) fn has(bytes: &[u8], slot: u32) -> bool {
+    bytes[Shape::byte_at(slot) as usize] > DELETED
+}
+
+/// All mini-pages of a slab.
+pub(super) fn minis(bytes: &[u8], shape: Shape) -> impl Iterator<Item = Mini> {
+    (0..shape.slots()).filter(|&slot| has(bytes, slot)).map(move |slot| mini(bytes, shape, slot))
+}
+
 /// The word of its sizes.
 pub(super) fn sizes(counter: u32, items: usize, bytes: u32) -> u64 {
     u64::from(counter as u16) << 48 | (items as u64) << 32 | u64::from(bytes)

@@ -10,7 +10,7 @@ use pagecast_core::tuples::{Candidate, Heat, MOST_VISITS, SAMPLED, Trim, Visits,
 
 use super::mini_page::{
     DELETED, DIRTY, EMPTY, ENTRY, Entry, GROUP, HEAD, HEAT_AT, HIDDEN, LSN_AT, Mini, NEVER, PAGE_AT, SINCE_AT,
-    SIZES_AT, Shape, VISITS_AT, Words, find, mark, mini, set_place, sizes,
+    SIZES_AT, Shape, VISITS_AT, Words, find, has, mark, mini, minis, set_place, sizes,
 };
 
 /// What becomes a mini-page.
@@ -138,7 +138,7 @@ impl Slab<'_> {
     }
 
     fn has(&self, slot: u32) -> bool {
-        self.mark(slot) > DELETED
+        has(self.bytes, slot)
     }
 
     fn at_slot(&self, slot: u32) -> Mini {
@@ -147,7 +147,7 @@ impl Slab<'_> {
 
     /// Its mini-pages.
     pub(super) fn minis(&self) -> impl Iterator<Item = Mini> {
-        (0..self.shape.slots()).filter(|&slot| self.has(slot)).map(|slot| self.at_slot(slot))
+        minis(self.bytes, self.shape)
     }
 
     /// The mini-page of a page.
