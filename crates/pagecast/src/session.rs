@@ -12,7 +12,6 @@ use crate::cache::{Anyone, SessionState};
 use crate::engine::{self, Engine, ReadResult};
 
 use crate::relation::Relation;
-use crate::seal::Lsn;
 use crate::stats::PoolStats;
 use crate::tuples::{TupleId, Tuples};
 use crate::{Pin, PoolError};
@@ -224,36 +223,6 @@ impl<'pool> Session<'pool> {
         let result = found.map(|found| found.map(|len| work(&item[..len])));
         self.item = item;
         result
-    }
-
-    /// Changes an item to other bytes of the same length; see [`Tuples::update`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Tuples::update`].
-    pub fn update_tuple(
-        &mut self,
-        tuples: &Tuples,
-        id: TupleId,
-        bytes: &[u8],
-        logged: impl FnOnce() -> Lsn,
-    ) -> Result<(), PoolError> {
-        tuples.update(id, bytes, logged)
-    }
-
-    /// Changes an item that the caller knows to be there with this length; see [`Tuples::write`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Tuples::write`].
-    pub fn write_tuple(
-        &mut self,
-        tuples: &Tuples,
-        id: TupleId,
-        bytes: &[u8],
-        logged: impl FnOnce() -> Lsn,
-    ) -> Result<(), PoolError> {
-        tuples.write(id, bytes, logged)
     }
 
     /// What this session has asked for. Loads and evictions, which I/O threads do, are counted by

@@ -134,8 +134,8 @@ impl Soak {
             assert_eq!(bytes[..], count.to_le_bytes().repeat(ITEM / 8), "an item of page {block} has lost a change");
             let next = (*count + 1).to_le_bytes().repeat(ITEM / 8);
             match random.below(2) {
-                0 => session.update_tuple(&self.counter_items, id, &next, || Lsn::NONE)?,
-                _ => session.write_tuple(&self.counter_items, id, &next, || Lsn::NONE)?,
+                0 => self.counter_items.update(id, &next, || Lsn::NONE)?,
+                _ => self.counter_items.write(id, &next, || Lsn::NONE)?,
             }
             *count += 1;
             self.requests.fetch_add(1, Relaxed);
