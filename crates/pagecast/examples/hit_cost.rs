@@ -8,7 +8,7 @@
 //! nanoseconds a hit, the least of ten rounds.
 //!
 //! `pin` pins resident pages, `copy` copies 128 bytes out of them, `item` reads as many bytes of
-//! pages that have left.
+//! pages that have left. `miss` pins pages that have left, each for the first time since.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -29,6 +29,7 @@ fn main() -> Result<(), PoolError> {
     let options = match what.as_str() {
         // Two thirds of the pages do not fit, and their items do.
         "item" => options.memory(4 << 20).tuples(TupleOptions::default().learn(false)),
+        "miss" => options.memory(4 << 20),
         _ => options.memory(16 << 20),
     };
     let pool = Pool::new(options.device(Device::new(files, None)))?;
@@ -43,6 +44,7 @@ fn main() -> Result<(), PoolError> {
     for _ in 0..10 {
         let begun = Instant::now();
         for hit_number in 0..hits / 10 {
+            // Round all pages, which is what no policy keeps half of.
             let block = hit_number.wrapping_mul(0x9e37_79b9) % PAGES;
             sum += hit(&what, &mut session, (&table, &rows), block)?;
         }
@@ -61,7 +63,7 @@ fn hit(
 ) -> Result<u32, PoolError> {
     let mut bytes = [0; 128];
     match what {
-        "pin" => bytes[5] = session.pin(table, block, None)?[5],
+        "pin" | "miss" => bytes[5] = session.pin(table, block, None)?[5],
         "item" => drop(session.read_tuple(rows, TupleId { block, item: 1 }, &mut bytes)?),
         _ => {
             if session.try_copy(table, block, 128, &mut bytes, None).is_none() {

@@ -187,14 +187,14 @@ fn miss_path(rounds: usize) -> Result<Value, String> {
 }
 
 fn tuples(rounds: usize) -> Result<Value, String> {
-    println!("items of 128 bytes: ns from a mini-page, against a copy out of a resident page; and a miss");
-    println!("whose victim dissolves, against one whose victim does not");
-    let (hits, misses) = (tuples::hits(rounds)?, tuples::misses(rounds)?);
-    println!("{:>8} {:>9} {:>9} {:>7} {:>9}", "", "ours ns", "other ns", "ratio", "more ns");
-    for (what, figure) in [("hit", &hits), ("miss", &misses)] {
+    println!("items of 128 bytes: ns from a mini-page, against a copy out of a resident page, without a pin");
+    println!("and with one; and a miss until its page is on its way, whose victim dissolves or is dropped");
+    let ([copy, pin], dissolve) = (tuples::hits(rounds)?, tuples::dissolving(rounds)?);
+    println!("{:>10} {:>9} {:>9} {:>7} {:>9}", "", "ours ns", "other ns", "ratio", "more ns");
+    for (what, figure) in [("copy", &copy), ("pin", &pin), ("dissolve", &dissolve)] {
         let more = figure.ours - figure.other;
-        println!("{what:>8} {:>9.1} {:>9.1} {:>7.2} {more:>9.1}", figure.ours, figure.other, figure.ratio);
+        println!("{what:>10} {:>9.1} {:>9.1} {:>7.2} {more:>9.1}", figure.ours, figure.other, figure.ratio);
     }
     let json = |figure: &Figure| json!({ "ours_ns": figure.ours, "other_ns": figure.other, "ratio": figure.ratio, "more_ns": figure.ours - figure.other });
-    Ok(json!({ "hit": json(&hits), "miss": json(&misses) }))
+    Ok(json!({ "hit": json(&copy), "hit_against_pin": json(&pin), "dissolve": json(&dissolve) }))
 }

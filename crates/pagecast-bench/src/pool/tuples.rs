@@ -1,20 +1,26 @@
 //! Items without their pages: a hit against a copy out of a resident page, and what it costs that a
 //! page dissolves.
 
+use std::cell::RefCell;
+use std::future::Future;
 use std::hint::black_box;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{FixedRows, Pool, PoolOptions, Session, TupleId, TupleOptions, Tuples};
 use pagecast_core::random::Random;
 
-use crate::rounds::{Figure, pairs};
+use crate::rounds::{Figure, median, pairs};
 
 const PAGES: u32 = 4_096;
 const PAGE_SIZE: u32 = 4_096;
 const ROW: u32 = 128;
 const ROWS: u32 = PAGE_SIZE / ROW;
 const OPERATIONS: u32 = 1_000_000;
+/// Items of a page that go on.
+const VISITED: u32 = 4;
 
 /// A pool with `frames` frames or a few more, over a file of [`PAGES`] pages.
 fn pool(frames: u32, share: Option<f64>) -> Result<(Pool, Tuples), String> {
@@ -44,8 +50,9 @@ fn read(session: &mut Session<'_>, tuples: &Tuples, id: TupleId) {
     black_box(row);
 }
 
-/// Nanoseconds for an item of 128 bytes: from a mini-page, and copied out of a resident page.
-pub(crate) fn hits(rounds: usize) -> Result<Figure, String> {
+/// Nanoseconds for an item of 128 bytes from a mini-page, against one that is copied out of a
+/// resident page, without a pin and with one.
+pub(crate) fn hits(rounds: usize) -> Result<[Figure; 2], String> {
     let (small, mini_pages) = pool(1_000, Some(0.9))?;
     let (large, whole) = pool(2 * PAGES, None)?;
     let mut random = Random::new(1);
@@ -56,14 +63,16 @@ pub(crate) fn hits(rounds: usize) -> Result<Figure, String> {
     }
     let missing = |pool: &Pool| (pool.stats().loads, pool.stats().tuple_hits);
     let before = [missing(&small), missing(&large)];
-    let figure = pairs(rounds, || read_all(&small, &mini_pages, &blocks), || copy_all(&large, &whole, &blocks));
+    let mini_pages = || read_all(&small, &mini_pages, &blocks);
+    let copied = pairs(rounds, mini_pages, || copy_all(&large, &whole, &blocks));
+    let pinned = pairs(rounds, mini_pages, || pin_all(&large, &whole, &blocks));
     let after = [missing(&small), missing(&large)];
-    let reads = u64::from(OPERATIONS) * (rounds as u64 + 1);
+    let reads = 2 * u64::from(OPERATIONS) * (rounds as u64 + 1);
     // A few pages stay in the frames that are not lent.
     if after[0].1 - before[0].1 < reads / 100 * 95 || after[0].0 > before[0].0 || after[1].0 > before[1].0 {
         return Err(format!("not all were hits: {before:?} to {after:?}"));
     }
-    Ok(figure)
+    Ok([copied, pinned])
 }
 
 fn read_all(pool: &Pool, tuples: &Tuples, blocks: &[u32]) -> f64 {
@@ -85,44 +94,64 @@ fn copy_all(pool: &Pool, tuples: &Tuples, blocks: &[u32]) -> f64 {
     begun.elapsed().as_nanos() as f64 / blocks.len() as f64
 }
 
-/// Nanoseconds of a miss whose victim dissolves and whose page merges, and of one whose pages have
-/// no items of interest. What is between them is the dissolving and the merging.
-pub(crate) fn misses(rounds: usize) -> Result<Figure, String> {
-    let (pool, tuples) = pool(1_000, Some(0.5))?;
-    let (other, _) = self::pool(1_000, Some(0.5))?;
-    let whole = other.open("rows".as_ref()).map_err(|e| e.to_string())?;
+fn pin_all(pool: &Pool, tuples: &Tuples, blocks: &[u32]) -> f64 {
     let mut session = pool.session();
-    let mut other_session = other.session();
-    let (mut round, mut nothing) = (0, 0);
-    // Each time another item: its mini-page, if there is one, does not have it.
-    let mut dissolving = || {
-        round += 1;
-        let begun = Instant::now();
-        for block in 0..PAGES {
-            read(&mut session, &tuples, TupleId { block, item: round % ROWS });
-        }
-        begun.elapsed().as_nanos() as f64 / f64::from(PAGES)
-    };
-    let mut dropping = || {
-        let begun = Instant::now();
-        for block in 0..PAGES {
-            nothing += other_session.pin(&whole, block, None).expect("the file is in memory")[0] as u32;
-        }
-        begun.elapsed().as_nanos() as f64 / f64::from(PAGES)
-    };
+    let begun = Instant::now();
+    for &block in blocks {
+        let page = session.pin(tuples.relation(), block, None).expect("the file is in memory");
+        let mut row = [0; ROW as usize];
+        row.copy_from_slice(&page[(id(block).item * ROW) as usize..][..ROW as usize]);
+        assert_eq!(row[0], 7);
+        black_box(row);
+    }
+    begun.elapsed().as_nanos() as f64 / blocks.len() as f64
+}
+
+/// Nanoseconds that a miss takes of the thread that asks, until its page is on its way: with a
+/// victim of which [`VISITED`] items go on, and with one that is dropped. What is between the two
+/// is the dissolving.
+pub(crate) fn dissolving(rounds: usize) -> Result<Figure, String> {
+    let (pool, tuples) = pool(1_000, Some(0.5))?;
+    let (other, dropped) = self::pool(1_000, Some(0.5))?;
+    let mut turn = 0;
+    // Each time other items: mini-pages that are there do not have them.
+    let dissolving = RefCell::new(|| {
+        turn += 1;
+        misses(&pool, &tuples, (0..VISITED).map(|n| (turn * VISITED + n) % ROWS))
+    });
+    let dropping = || misses(&other, &dropped, 0..0);
     for _ in 0..4 {
-        dissolving();
+        dissolving.borrow_mut()();
         dropping();
     }
-    let cells = [
-        std::cell::RefCell::new(Box::new(dissolving) as Box<dyn FnMut() -> f64>),
-        std::cell::RefCell::new(Box::new(dropping)),
-    ];
     let before = pool.tuple_stats().unwrap_or_default().dissolved;
-    let figure = pairs(rounds, || cells[0].borrow_mut()(), || cells[1].borrow_mut()());
+    let figure = pairs(rounds, || dissolving.borrow_mut()(), dropping);
     let dissolved = pool.tuple_stats().unwrap_or_default().dissolved - before;
-    if dissolved < u64::from(PAGES) * rounds as u64 {
-        return Err(format!("only {dissolved} pages dissolved"));
+    match dissolved >= u64::from(PAGES) * rounds as u64 {
+        true => Ok(figure),
+        false => Err(format!("only {dissolved} pages dissolved")),
     }
-    Ok(figure)
+}
+
+/// Pins each page once, and reads `items` of it. The median of the misses.
+fn misses(pool: &Pool, tuples: &Tuples, items: impl Iterator<Item = u32> + Clone) -> f64 {
+    let mut session = pool.session();
+    let mut misses = Vec::new();
+    for block in 0..PAGES {
+        let mut page = pin!(tuples.relation().pin_async(block, None));
+        let mut context = Context::from_waker(Waker::noop());
+        let begun = Instant::now();
+        let mut polled = page.as_mut().poll(&mut context);
+        let nanos = begun.elapsed().as_nanos() as f64;
+        if polled.is_pending() {
+            misses.push(nanos);
+        }
+        while polled.is_pending() {
+            std::thread::yield_now();
+            polled = page.as_mut().poll(&mut context);
+        }
+        drop(polled);
+        items.clone().for_each(|item| read(&mut session, tuples, TupleId { block, item }));
+    }
+    median(misses.into_iter())
 }
