@@ -1,15 +1,12 @@
 /*
- * Cooperative scans of all sessions: registered, handed chunks, and ended on every way out. Who is
- * handed which chunk is decided by the library (predictor/src/cooperation.rs); here are its lock,
- * its memory, and what it cannot know.
+ * Cooperative scans of all sessions: registered, and ended on every way out. Who is handed which
+ * chunk is decided by the library (predictor/src/cooperation.rs); here are its lock and its memory.
+ * chunk_handout.c asks it for each chunk.
  *
  * Chunks: stretches of a power of two of blocks, the same for all scans of a relation that is as
  * large; more blocks in larger tables, so that no table has more than MOST_CHUNKS. The number of
  * chunk 0 of a relation tells the size, too: scans that began while a table was smaller have other
  * chunks, and share nothing with those that began later.
- *
- * Residency: PostgreSQL does not tell what is evicted. What a scan is handed as resident is looked
- * up; if it has gone, that is noted for all, and the scan is handed another.
  *
  * Correctness rests on nothing here but that a chunk is handed out once. A scan of one process
  * remembers itself which chunks it has had. So its registration may be suspended: when it has not
@@ -22,10 +19,9 @@
  * suspended, and it ends with its last chunk, or when the leader has no parallel scan any more, or
  * goes.
  *
- * Cost: for each chunk one lock, a choice (core: 6 to 15 us with 1,000 chunks and 100 scans), and
- * some looks at the buffer table.
+ * Cost: for each scan one lock, and some looks at the buffer table for each of its chunks.
  */
-#include "pg_pagecast.h"
+#include "cooperation.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -43,30 +39,9 @@
 /* A chunk's number: the logarithm of its size, and its place in the relation. 2^32 blocks have 2^26
  * chunks of 64. */
 #define PLACE_BITS 27
-/* How often a scan is handed another chunk because what it was handed has gone. */
-#define MOST_TRIES 32
 
-/* A registered scan, by its slot in the manager. */
-typedef struct CooperatingScan
-{
-	uint64		serial;			/* never the same for two scans; 0 while free */
-	uint64		member;			/* the manager's name */
-	pg_atomic_uint64 reached;	/* when it was last handed a chunk */
-	int			owner;			/* process that ends it; of a parallel plan the leader */
-	bool		parallel;
-	uint64		found;			/* chunks that were in the pool when they were handed out */
-} CooperatingScan;
-
-typedef struct CooperationState
-{
-	LWLock	   *lock;
-	uint64		serial;			/* of the last scan */
-	pg_atomic_uint32 active;	/* registered scans */
-	CooperatingScan scans[FLEXIBLE_ARRAY_MEMBER];
-} CooperationState;
-
-static CooperationState *state = NULL;
-static PredictorMemory manager;
+CooperationState *cooperation_state = NULL;
+PredictorMemory cooperation_manager;
 
 /* Whether this process will end what it has registered on its way out. */
 static bool leaves_clean = false;
@@ -115,39 +90,33 @@ format(void)
 {
 	CooperationConfig wanted = config();
 
-	state->lock = &GetNamedLWLockTranche("pg_pagecast_cooperation")->lock;
-	state->serial = 0;
-	pg_atomic_init_u32(&state->active, 0);
+	cooperation_state->lock = &GetNamedLWLockTranche("pg_pagecast_cooperation")->lock;
+	cooperation_state->serial = 0;
+	pg_atomic_init_u32(&cooperation_state->active, 0);
 	for (int i = 0; i < most_scans(); i++)
 	{
-		state->scans[i].serial = 0;
-		pg_atomic_init_u64(&state->scans[i].reached, 0);
+		cooperation_state->scans[i].serial = 0;
+		pg_atomic_init_u64(&cooperation_state->scans[i].reached, 0);
 	}
-	return cooperation_format(manager, &wanted);
+	return cooperation_format(cooperation_manager, &wanted);
 }
 
 bool
 cooperation_start(void *memory, Size size, bool found)
 {
-	state = memory;
-	manager.at = (uint64_t *) ((char *) memory + size_of_state());
-	manager.words = (size - size_of_state()) / sizeof(uint64);
+	cooperation_state = memory;
+	cooperation_manager.at = (uint64_t *) ((char *) memory + size_of_state());
+	cooperation_manager.words = (size - size_of_state()) / sizeof(uint64);
 	return found || format();
 }
 
-static inline CooperatingScan *
-slot_of(uint64 member)
-{
-	return &state->scans[predictor_slot(member)];
-}
-
 /* Under the lock. */
-static void
-end_scan(CooperatingScan *scan)
+void
+cooperating_scan_end(CooperatingScan *scan)
 {
-	cooperation_finish(manager, scan->member);
+	cooperation_finish(cooperation_manager, scan->member);
 	scan->serial = 0;
-	pg_atomic_fetch_sub_u32(&state->active, 1);
+	pg_atomic_fetch_sub_u32(&cooperation_state->active, 1);
 }
 
 /* Under the lock: of this process, all or those of parallel plans only. */
@@ -156,19 +125,19 @@ end_own(bool parallel_only)
 {
 	for (int i = 0; i < most_scans(); i++)
 	{
-		CooperatingScan *scan = &state->scans[i];
+		CooperatingScan *scan = &cooperation_state->scans[i];
 
 		if (scan->serial != 0 && scan->owner == MyProcPid && (scan->parallel || !parallel_only))
-			end_scan(scan);
+			cooperating_scan_end(scan);
 	}
 }
 
 static void
 leave_all(int code, Datum argument)
 {
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
 	end_own(false);
-	LWLockRelease(state->lock);
+	LWLockRelease(cooperation_state->lock);
 }
 
 static void
@@ -186,17 +155,18 @@ suspend_idle(uint64 now)
 {
 	for (int i = 0; i < most_scans(); i++)
 	{
-		CooperatingScan *scan = &state->scans[i];
+		CooperatingScan *scan = &cooperation_state->scans[i];
 
 		if (scan->serial == 0)
 			continue;
 		if ((!scan->parallel && now > pg_atomic_read_u64(&scan->reached) + IDLE_AFTER) || BackendPidGetProc(scan->owner) == NULL)
-			end_scan(scan);
+			cooperating_scan_end(scan);
 	}
 }
 
-static void
-suspend_idle_sometimes(uint64 now)
+/* As suspend_idle(), now and then. */
+void
+cooperation_suspend_idle(uint64 now)
 {
 	static uint64 last = 0;
 
@@ -236,55 +206,47 @@ cooperation_init(Cooperation *cooperation, Relation relation, BlockNumber blocks
 	cooperation->held.number = cooperation->ahead.number = NO_CHUNK;
 }
 
-static inline BlockNumber
-chunk_blocks(const Cooperation *cooperation, uint32 chunk)
-{
-	BlockNumber first = chunk * cooperation->size;
-
-	return Min(cooperation->size, cooperation->blocks - first);
-}
-
 /* Whether most of a chunk is in the pool. */
-static bool
-is_resident(const Cooperation *cooperation, uint32 chunk)
+bool
+chunk_is_resident(const Cooperation *cooperation, uint32 chunk)
 {
 	BlockNumber blocks = chunk_blocks(cooperation, chunk);
 
 	return (uint64) chunk_resident(cooperation->relation, chunk * cooperation->size, blocks) * 2 >= blocks;
 }
 
-/* Under the lock. `resident` has a bit for each chunk. */
-static bool
-try_register(Cooperation *cooperation, const uint64 *resident, uint64 now)
+/* Under the lock. Registers what the scan has not had; `resident` has a bit for each chunk. */
+bool
+cooperation_register_scan(Cooperation *cooperation, const uint64 *resident, uint64 now)
 {
 	CooperatingScan *scan;
 	uint64		member;
-	int			status = cooperation_register(manager, cooperation->name, cooperation->number, cooperation->chunks,
+	int			status = cooperation_register(cooperation_manager, cooperation->name, cooperation->number, cooperation->chunks,
 											 resident, 1, now, &member);
 
 	if (status == PREDICTOR_FULL)
 	{
 		suspend_idle(now);
-		status = cooperation_register(manager, cooperation->name, cooperation->number, cooperation->chunks,
+		status = cooperation_register(cooperation_manager, cooperation->name, cooperation->number, cooperation->chunks,
 									  resident, 1, now, &member);
 	}
 	cooperation->refused = status == PREDICTOR_FULL;
 	if (status != PREDICTOR_OK)
 		return false;
-	scan = slot_of(member);
-	scan->serial = ++state->serial;
+	scan = cooperating_scan(member);
+	scan->serial = ++cooperation_state->serial;
 	scan->member = member;
 	scan->owner = MyProc->lockGroupLeader && cooperation->parallel ? MyProc->lockGroupLeader->pid : MyProcPid;
 	scan->parallel = cooperation->parallel;
 	scan->found = 0;
 	pg_atomic_write_u64(&scan->reached, now);
-	pg_atomic_fetch_add_u32(&state->active, 1);
+	pg_atomic_fetch_add_u32(&cooperation_state->active, 1);
 	cooperation->member = member;
 	cooperation->serial = scan->serial;
 	for (uint32 chunk = 0; cooperation->had != NULL && chunk < cooperation->chunks; chunk++)
 	{
 		if (cooperation->had[chunk / 64] >> (chunk % 64) & 1)
-			cooperation_remove(manager, member, chunk);
+			cooperation_remove(cooperation_manager, member, chunk);
 	}
 	return true;
 }
@@ -297,7 +259,7 @@ resident_chunks(const Cooperation *cooperation)
 
 	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
 	{
-		if (is_resident(cooperation, chunk))
+		if (chunk_is_resident(cooperation, chunk))
 			resident[chunk / 64] |= UINT64CONST(1) << (chunk % 64);
 	}
 	return resident;
@@ -309,7 +271,7 @@ cooperation_is_resident(const Cooperation *cooperation)
 {
 	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
 	{
-		if (!is_resident(cooperation, chunk))
+		if (!chunk_is_resident(cooperation, chunk))
 			return false;
 	}
 	return true;
@@ -319,7 +281,7 @@ cooperation_is_resident(const Cooperation *cooperation)
 bool
 cooperation_alone(const Cooperation *cooperation)
 {
-	return !cooperation->parallel && pg_atomic_read_u32(&state->active) <= 1;
+	return !cooperation->parallel && pg_atomic_read_u32(&cooperation_state->active) <= 1;
 }
 
 /* Registers a scan of one process. Whether there was room. `had` is memory for a bit for each
@@ -332,9 +294,9 @@ cooperation_begin(Cooperation *cooperation, uint64 *had)
 
 	leave_clean();
 	cooperation->had = had;
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
-	registered = try_register(cooperation, resident, pagecast_now());
-	LWLockRelease(state->lock);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
+	registered = cooperation_register_scan(cooperation, resident, pagecast_now());
+	LWLockRelease(cooperation_state->lock);
 	pfree(resident);
 	return registered;
 }
@@ -351,14 +313,14 @@ cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc paral
 	bool		joined = true;
 
 	cooperation->parallel = true;
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
 	cooperation->serial = parallel_scan_serial(parallel);
 	if (cooperation->serial == 0)
 	{
-		joined = try_register(cooperation, resident, pagecast_now());
+		joined = cooperation_register_scan(cooperation, resident, pagecast_now());
 		if (joined && !parallel_scan_set_serial(parallel, cooperation->serial))
 		{
-			end_scan(slot_of(cooperation->member));
+			cooperating_scan_end(cooperating_scan(cooperation->member));
 			joined = false;
 		}
 	}
@@ -367,205 +329,14 @@ cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc paral
 		cooperation->member = NO_MEMBER;
 		for (int i = 0; i < most_scans(); i++)
 		{
-			if (state->scans[i].serial == cooperation->serial)
-				cooperation->member = state->scans[i].member;
+			if (cooperation_state->scans[i].serial == cooperation->serial)
+				cooperation->member = cooperation_state->scans[i].member;
 		}
 	}
-	LWLockRelease(state->lock);
+	LWLockRelease(cooperation_state->lock);
 	if (resident)
 		pfree(resident);
 	return joined;
-}
-
-/* Whether the scan is registered still. Under the lock. */
-static inline bool
-is_registered(const Cooperation *cooperation)
-{
-	return cooperation->member != NO_MEMBER && slot_of(cooperation->member)->serial == cooperation->serial;
-}
-
-static HeldChunk
-chunk_of(const Cooperation *cooperation, uint32 chunk)
-{
-	return (HeldChunk) {.locator = relation_locator(cooperation->relation), .name = cooperation->name,
-		.number = cooperation->number + chunk, .first = chunk * cooperation->size, .count = chunk_blocks(cooperation, chunk)};
-}
-
-/* A chunk has left the pool. */
-static void
-note_left(uint32 name, uint32 number)
-{
-	cooperation_note(manager, name, number, false);
-}
-
-/* Under the lock: takes a chunk, unless there is none. */
-static bool
-take(Cooperation *cooperation, uint64 now, TakenChunk *chunk)
-{
-	for (int tries = 0;; tries++)
-	{
-		CooperationTaken taken;
-		HeldChunk	held;
-		bool		resident;
-
-		/* Where others of this scan have the last chunks, there is nothing left to do here. */
-		if (cooperation_take(manager, cooperation->member, now, &taken) != TAKE_CHUNK)
-			return false;
-		resident = is_resident(cooperation, taken.chunk);
-		if (resident != taken.resident)
-			cooperation_note(manager, cooperation->name, cooperation->number + taken.chunk, resident);
-		if (taken.resident && !resident && tries < MOST_TRIES)
-		{
-			cooperation_give_back(manager, cooperation->member, taken.chunk);
-			continue;
-		}
-		held = chunk_of(cooperation, taken.chunk);
-		chunk_hold(&held, resident, note_left);
-		*chunk = (TakenChunk) {.number = taken.chunk, .resident = resident};
-		if (resident)
-			slot_of(cooperation->member)->found++;
-		return true;
-	}
-}
-
-/* Under the lock: the chunk that the process has is read. Whether nobody needs it any more. */
-static bool
-put_down(Cooperation *cooperation, uint32 chunk)
-{
-	cooperation_note(manager, cooperation->name, cooperation->number + chunk, true);
-	if (is_registered(cooperation))
-		cooperation_consumed(manager, cooperation->member, chunk);
-	return !cooperation_needed(manager, cooperation->name, cooperation->number + chunk);
-}
-
-/* Under the lock: ends the registration with its last chunk. */
-static void
-end_if_read(Cooperation *cooperation)
-{
-	CooperationMember view;
-
-	if (is_registered(cooperation) && cooperation_member(manager, cooperation->member, &view) && view.left + view.out == 0)
-		end_scan(slot_of(cooperation->member));
-}
-
-/* Under the lock: a scan that was suspended registers what it has not had. False if there is no
- * room for it: then it reads its chunks in their order. */
-static bool
-resume(Cooperation *cooperation, uint64 now)
-{
-	return is_registered(cooperation) || (cooperation->had != NULL && !cooperation->ended && try_register(cooperation, NULL, now));
-}
-
-/* Of a scan that found no room when it went on: the first chunk that it has not had. */
-static bool
-take_alone(Cooperation *cooperation)
-{
-	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
-	{
-		if ((cooperation->had[chunk / 64] >> (chunk % 64) & 1) == 0)
-		{
-			cooperation->held = (TakenChunk) {.number = chunk};
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Under the lock: the chunk that was taken ahead, or another. */
-static bool
-take_next(Cooperation *cooperation, uint64 now)
-{
-	if (cooperation->ahead.number == NO_CHUNK)
-		return take(cooperation, now, &cooperation->held);
-	cooperation->held = cooperation->ahead;
-	cooperation->ahead.number = NO_CHUNK;
-	return true;
-}
-
-/*
- * Puts down the chunk that the process has, if any, and takes the next one. False if there is none:
- * all have been read, or are being read by other processes of the plan. With `looks_ahead` it takes
- * the one after that, too, so that it can be read ahead: else a device idles while a chunk is
- * processed that does not lie in front of the next one.
- */
-bool
-cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first, BlockNumber *blocks)
-{
-	uint32		before = cooperation->held.number;
-	uint64		now = pagecast_now();
-	bool		unwanted = false;
-	bool		found = false;
-
-	cooperation->held.number = NO_CHUNK;
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
-	suspend_idle_sometimes(now);
-	if (before != NO_CHUNK)
-		unwanted = put_down(cooperation, before);
-	/* What was taken ahead went with the registration, and is registered anew. */
-	if (!is_registered(cooperation))
-		cooperation->ahead.number = NO_CHUNK;
-	if (resume(cooperation, now))
-	{
-		pg_atomic_write_u64(&slot_of(cooperation->member)->reached, now);
-		found = take_next(cooperation, now);
-		if (!found)
-			end_if_read(cooperation);
-		else if (looks_ahead)
-			take(cooperation, now, &cooperation->ahead);
-	}
-	else if (cooperation->had != NULL && !cooperation->ended)
-		found = take_alone(cooperation);
-	LWLockRelease(state->lock);
-	registration_suspend_idle(now);
-	if (unwanted)
-	{
-		HeldChunk	chunk = chunk_of(cooperation, before);
-
-		chunk_release(&chunk);
-	}
-	cooperation->ended = !found;
-	if (!found)
-		return false;
-	if (cooperation->had != NULL)
-		cooperation->had[cooperation->held.number / 64] |= UINT64CONST(1) << (cooperation->held.number % 64);
-	*first = cooperation->held.number * cooperation->size;
-	*blocks = chunk_blocks(cooperation, cooperation->held.number);
-	return true;
-}
-
-/* The chunk that was taken ahead, if it has to be read. */
-bool
-cooperation_ahead(const Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks)
-{
-	uint32		number = cooperation->ahead.number;
-
-	if (number == NO_CHUNK || cooperation->ahead.resident)
-		return false;
-	*first = number * cooperation->size;
-	*blocks = chunk_blocks(cooperation, number);
-	return true;
-}
-
-/* Within a chunk: the scan moves. `readable`: others do well to follow it now. */
-void
-cooperation_reach(Cooperation *cooperation, bool readable)
-{
-	if (readable)
-	{
-		LWLockAcquire(state->lock, LW_EXCLUSIVE);
-		cooperation_note(manager, cooperation->name, cooperation->number + cooperation->held.number, true);
-		LWLockRelease(state->lock);
-	}
-	/* Whoever has the slot by now is not harmed. */
-	if (cooperation->member != NO_MEMBER)
-		pg_atomic_write_u64(&slot_of(cooperation->member)->reached, pagecast_now());
-}
-
-/* Whether a chunk has been handed to this process, or is known to have been handed to another. */
-bool
-cooperation_had(const Cooperation *cooperation, uint32 chunk)
-{
-	return cooperation->had != NULL && (cooperation->had[chunk / 64] >> (chunk % 64) & 1) != 0;
 }
 
 /* The process takes no chunk any more. That of one process ends; a parallel one goes on by its
@@ -575,10 +346,10 @@ cooperation_end(Cooperation *cooperation)
 {
 	if (cooperation->serial == 0)
 		return;
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
-	if (!cooperation->parallel && is_registered(cooperation))
-		end_scan(slot_of(cooperation->member));
-	LWLockRelease(state->lock);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
+	if (!cooperation->parallel && cooperation_is_registered(cooperation))
+		cooperating_scan_end(cooperating_scan(cooperation->member));
+	LWLockRelease(cooperation_state->lock);
 	cooperation->serial = 0;
 }
 
@@ -593,11 +364,11 @@ cooperation_leads(bool begins)
 		parallel_nodes++;
 		return;
 	}
-	if (--parallel_nodes > 0 || pg_atomic_read_u32(&state->active) == 0)
+	if (--parallel_nodes > 0 || pg_atomic_read_u32(&cooperation_state->active) == 0)
 		return;
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
 	end_own(true);
-	LWLockRelease(state->lock);
+	LWLockRelease(cooperation_state->lock);
 }
 
 /* How a member stands; false if it has ended. */
@@ -608,10 +379,10 @@ cooperation_progress(uint64 member, ChunkProgress *progress)
 	uint64		shared_chunks;
 	bool		found;
 
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
-	found = cooperation_member(manager, member, &view);
-	shared_chunks = slot_of(member)->found;
-	LWLockRelease(state->lock);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
+	found = cooperation_member(cooperation_manager, member, &view);
+	shared_chunks = cooperating_scan(member)->found;
+	LWLockRelease(cooperation_state->lock);
 	if (found)
 		*progress = (ChunkProgress) {.chunks = view.chunks, .done = view.chunks - view.left - view.out,
 			.waited_for = view.left - view.available, .shared = shared_chunks};
@@ -625,9 +396,9 @@ cooperation_chunks(ChunkView *views, uint32 most)
 	CooperationChunk *chunks = palloc_extended(mul_size(most, sizeof(CooperationChunk)), MCXT_ALLOC_HUGE);
 	uint32		count;
 
-	LWLockAcquire(state->lock, LW_EXCLUSIVE);
-	count = cooperation_units(manager, chunks, most);
-	LWLockRelease(state->lock);
+	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
+	count = cooperation_units(cooperation_manager, chunks, most);
+	LWLockRelease(cooperation_state->lock);
 	for (uint32 i = 0; i < Min(count, most); i++)
 	{
 		BlockNumber size = (BlockNumber) 1 << (chunks[i].chunk >> PLACE_BITS);

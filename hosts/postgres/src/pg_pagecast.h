@@ -335,7 +335,7 @@ extern void observe_index_scan(ScanState *node);
 /* sequential_scan.c */
 extern void observe_sequential_scan(SeqScanState *node);
 
-/* cooperation.c */
+/* cooperation.c, chunk_handout.c */
 #define NO_CHUNK UINT32_MAX
 
 /* A chunk that a process was handed. */
@@ -371,12 +371,12 @@ extern bool cooperation_is_resident(const Cooperation *cooperation);
 extern bool cooperation_alone(const Cooperation *cooperation);
 extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
 extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
+extern void cooperation_end(Cooperation *cooperation);
+extern void cooperation_leads(bool begins);
 extern bool cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first, BlockNumber *blocks);
 extern bool cooperation_ahead(const Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);
 extern void cooperation_reach(Cooperation *cooperation, bool readable);
 extern bool cooperation_had(const Cooperation *cooperation, uint32 chunk);
-extern void cooperation_end(Cooperation *cooperation);
-extern void cooperation_leads(bool begins);
 
 /* chunk_read.c */
 typedef struct ChunkReader
