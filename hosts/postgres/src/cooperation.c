@@ -29,8 +29,6 @@
 #include "storage/procarray.h"
 
 #define MOST_CHUNKS 1024
-/* That cooperate at once; more read as on a stock server. */
-#define MOST_SCANS 512
 /* 64 blocks are the smallest chunk of a table that is worth it. */
 #define LEAST_CHUNK 64
 /* A small table, where cooperation is forced, has so many chunks. */
@@ -55,7 +53,7 @@ double		pagecast_cooperation_least = 0.25;
 static inline int
 most_scans(void)
 {
-	return Min(pagecast_max_scans, MOST_SCANS);
+	return Min(pagecast_max_scans, MOST_COOPERATING);
 }
 
 static CooperationConfig
@@ -215,6 +213,15 @@ chunk_is_resident(const Cooperation *cooperation, uint32 chunk)
 	return (uint64) chunk_resident(cooperation->relation, chunk * cooperation->size, blocks) * 2 >= blocks;
 }
 
+/* What there is no more room in, where a scan finds none. */
+static RoomLimit
+limit_reached(void)
+{
+	if (pg_atomic_read_u32(&cooperation_state->active) < most_scans())
+		return ROOM_MEMORY;
+	return pagecast_max_scans < MOST_COOPERATING ? ROOM_SCANS : ROOM_FIXED;
+}
+
 /* Under the lock. Registers what the scan has not had; `resident` has a bit for each chunk. */
 bool
 cooperation_register_scan(Cooperation *cooperation, const uint64 *resident, uint64 now)
@@ -231,6 +238,7 @@ cooperation_register_scan(Cooperation *cooperation, const uint64 *resident, uint
 									  resident, 1, now, &member);
 	}
 	cooperation->refused = status == PREDICTOR_FULL;
+	cooperation->limit = limit_reached();
 	if (status != PREDICTOR_OK)
 		return false;
 	scan = cooperating_scan(member);

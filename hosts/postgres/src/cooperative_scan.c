@@ -282,7 +282,7 @@ cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *regi
 	else if (scan->cooperation.refused)
 	{
 		count(COUNT_REFUSED, 1);
-		refusal_tell(RelationGetRelid(node->ss.ss_currentRelation));
+		refusal_tell(RelationGetRelid(node->ss.ss_currentRelation), "cooperation", scan->cooperation.limit);
 	}
 	if (!scan->active)
 		forget_chunks(scan);

@@ -256,7 +256,17 @@ extern bool cooperation_progress(uint64 member, ChunkProgress *progress);
 extern uint32 cooperation_chunks(ChunkView *views, uint32 most);
 
 /* refusal.c */
-extern void refusal_tell(Oid relation);
+typedef enum RoomLimit
+{
+	ROOM_MEMORY,				/* pg_pagecast.memory is full */
+	ROOM_SCANS,					/* as many scans as pg_pagecast.max_scans are there */
+	ROOM_FIXED					/* MOST_COOPERATING scans cooperate */
+} RoomLimit;
+
+/* That cooperate at once; more read as on a stock server. */
+#define MOST_COOPERATING 512
+
+extern void refusal_tell(Oid relation, const char *what, RoomLimit limit);
 
 /* executor.c */
 extern void executor_install_hooks(void);
@@ -355,7 +365,8 @@ typedef struct Cooperation
 	BlockNumber size;			/* of a chunk */
 	uint32		chunks;
 	bool		parallel;		/* other processes take from the same registration */
-	bool		refused;		/* there was no room for it */
+	bool		refused;		/* there was no room for it: */
+	RoomLimit	limit;
 	bool		ended;			/* there is no chunk left for this process */
 	uint64		serial;			/* of the registration */
 	uint64		member;

@@ -229,7 +229,8 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 	LWLockRelease(shared->lock);
 	count(status == PREDICTOR_OK ? COUNT_REGISTERED : COUNT_REFUSED, 1);
 	if (status == PREDICTOR_FULL)
-		refusal_tell(registration->relation);
+		refusal_tell(registration->relation, "prediction",
+					 pg_atomic_read_u32(&shared->active) >= pagecast_max_scans ? ROOM_SCANS : ROOM_MEMORY);
 	registration->scan = scan;
 	registration->last = pages->last;
 	registration->owner = true;

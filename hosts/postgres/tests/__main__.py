@@ -13,7 +13,7 @@ from tests import answers, chunk_memory, chunks, cooperative, cooperative_faults
 from tests.case import Run
 
 _CLASSES = [install.Install, install.Demo, mirrors.Mirrors, report.Report, report.ReportTogether, suites.RowOrder, views.Views, chunks.Chunks, chunks.ChunksInPool, chunk_memory.ChunkMemory, counted.Counted, upgrades.Upgrades, upgrades.Refusals, scans.Sequential, scans.Index, resting.Resting, ended.Partitions, ended.InPool, spared.Spared, spared.SparedFreelist, answers.Answers, answers.AnswersFreelist, answers.AnswersForced, cooperative.Cooperative, cooperative.CooperativeSettings, cooperative.SmallTables, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
-            faults.Crashes, faults.Standby, cooperative_faults.CooperativeDeaths, cooperative_faults.CooperativeFullRegistry, cooperative_faults.CooperativeSmallRegistry,
+            faults.Crashes, faults.Standby, cooperative_faults.CooperativeDeaths, cooperative_faults.CooperativeFullRegistry, cooperative_faults.CooperativeSmallRegistry, cooperative_faults.CooperativeMostScans,
             cooperative_faults.CooperativeCrashes, cooperative_faults.CooperativeStandby, limits.Extremes, limits.Memory, limits.FullDisk]
 
 

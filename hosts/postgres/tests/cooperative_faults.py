@@ -6,7 +6,7 @@ import time
 
 from cluster import Lost, SqlError
 from tests import faults
-from tests.case import Run
+from tests.case import Run, ServerTest, make_events
 from tests.cooperative import PARALLEL
 
 _NO_INDEX = "set enable_indexscan = off; set enable_bitmapscan = off; set enable_indexonlyscan = off"
@@ -191,6 +191,9 @@ class CooperativeSmallRegistry(_Left, faults.FullRegistry):
             session.execute(f"declare c{number} no scroll cursor for select id from events")
             seen[number] += self.moved(session, f"move 5000 in c{number}")
         self.assertGreater(int(other.value("select refused from pg_pagecast_stats")), 0)
+        said = self.cluster.log.read_text()
+        self.assertIn('no room for a scan of "events", which runs without', said)
+        self.assertIn("HINT:  Raise pg_pagecast.memory, which is 256kB", said)
         time.sleep(2.2)
         other.execute("select count(*) from events")
         for number in range(len(seen)):
@@ -200,6 +203,35 @@ class CooperativeSmallRegistry(_Left, faults.FullRegistry):
             self.assertEqual(rows, seen[number])
             Run.count("scans beside a full registry of chunks")
         session.execute("rollback")
+
+
+class CooperativeMostScans(_Left, ServerTest):
+    """More scans at once than may cooperate, whatever the settings are."""
+
+    settings = {**_Left.settings, "pg_pagecast.max_scans": 1000, "pg_pagecast.memory": "64MB"}
+
+    @classmethod
+    def prepare(cls, session) -> None:
+        make_events(session, rows=5_000)
+
+    def test_no_setting_helps(self) -> None:
+        """One query has 600 scans that have begun: 512 cooperate, the others read in order, and the
+        log names no setting to raise."""
+        session, watcher = self.session(), self.session()
+        session.execute(f"{_NO_INDEX}")
+        query = f"select {', '.join(f'(select id from events where id = {number + 1} limit 1)' for number in range(600))}"
+        # Who is held up for two seconds in the middle is suspended, and makes room.
+        for _ in range(20):
+            before = int(watcher.value("select refused from pg_pagecast_stats"))
+            row = session.rows(query)[0]
+            self.assertEqual([str(number + 1) for number in range(600)], list(row))
+            if int(watcher.value("select refused from pg_pagecast_stats")) - before == 88:
+                break
+        else:
+            self.fail("never 512 scans at once")
+        said = self.cluster.log.read_text()
+        self.assertIn('no room for a scan of "events", which runs without cooperation', said)
+        self.assertIn("HINT:  No more than 512 scans cooperate at once.", said)
 
 
 class CooperativeCrashes(_Left, faults.Crashes):

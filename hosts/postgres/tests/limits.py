@@ -120,12 +120,17 @@ class Memory(ServerTest):
         """More such scans at once than fit are refused, and the log says which setting to raise."""
         watcher = self.session()
         self.scattered(watcher, "far", self.most_blocks - 600)
-        cursors = [self.bitmap_cursor("far") for _ in range(14)]
-        registered, refused = map(int, watcher.rows("select registered, refused from pg_pagecast_stats")[0])
-        self.assertGreater(refused, 2)
+        # A cursor that rests for two seconds is suspended, and on a busy machine that is soon.
+        for _ in range(20):
+            cursors = [self.bitmap_cursor("far") for _ in range(14)]
+            registered, refused = map(int, watcher.rows("select registered, refused from pg_pagecast_stats")[0])
+            for cursor in cursors:
+                cursor.close()
+            if refused > 2:
+                break
+        else:
+            self.fail("cursors are suspended before there are too many")
         self.assertGreaterEqual(registered, 8)
-        for cursor in cursors:
-            cursor.close()
         said = [line for line in self.cluster.log.read_text().splitlines() if "has no room" in line or "pg_pagecast.memory, which is 256kB" in line]
         self.assertEqual(2, len(said), said)
         self.assertRegex(said[0], 'LOG: .*no room for a scan of "far"')
