@@ -66,6 +66,18 @@ put_down(Cooperation *cooperation, uint32 chunk)
 	return !cooperation_needed(cooperation_manager, cooperation->name, cooperation->number + chunk);
 }
 
+/* Under the lock: how many chunks can still be handed out; where the scan is not registered, as one
+ * that found no room when it went on, as many as it has. */
+static uint32
+chunks_left(const Cooperation *cooperation)
+{
+	CooperationMember view;
+
+	if (!cooperation_is_registered(cooperation) || !cooperation_member(cooperation_manager, cooperation->member, &view))
+		return cooperation->chunks;
+	return view.left;
+}
+
 /* Under the lock: ends the registration with its last chunk. */
 static void
 end_if_read(Cooperation *cooperation)
@@ -143,6 +155,7 @@ cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first,
 	}
 	else if (cooperation->had != NULL && !cooperation->ended)
 		found = take_alone(cooperation);
+	cooperation->left = chunks_left(cooperation);
 	LWLockRelease(cooperation_state->lock);
 	registration_suspend_idle(now);
 	if (unwanted)

@@ -74,7 +74,8 @@ is_large(BlockNumber blocks)
 	return blocks > pagecast_cooperation_least * NBuffers && blocks >= 256;
 }
 
-/* Registers what the scan has still to read, for the estimates of all scans. */
+/* Registers what the scan has still to read, for the estimates of all scans. Where no chunk is left
+ * to be handed out its registration has been ended, by whichever process of its plan found none. */
 static void
 tell_predictor(CooperativeScan *scan)
 {
@@ -86,7 +87,7 @@ tell_predictor(CooperativeScan *scan)
 	scan_slots[predictor_slot(registration->scan)].member = cooperation->member;
 	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
 	{
-		if (cooperation_had(cooperation, chunk))
+		if (cooperation_had(cooperation, chunk) && chunk != cooperation->held.number)
 			registration_complete(registration, chunk);
 	}
 }
@@ -167,7 +168,8 @@ next_stretch(CooperativeScan *scan)
 		BlockNumber size;
 		/* A query with LIMIT does not get there. */
 		bool		looks_ahead = scan->window == scan->cooperation.size;
-		bool		known = scan->end == 0 || registration_complete(registration, scan->begin / scan->cooperation.size);
+		/* If not, it begins, or it had not moved and was suspended. */
+		bool		known = scan->end != 0 && registration_complete(registration, scan->begin / scan->cooperation.size);
 
 		if (!cooperation_next(&scan->cooperation, looks_ahead, &scan->begin, &size))
 		{
@@ -175,8 +177,7 @@ next_stretch(CooperativeScan *scan)
 				registration_end(registration);
 			return false;
 		}
-		/* It had not moved, and was suspended. */
-		if (!known)
+		if (!known && scan->cooperation.left > 0)
 			tell_predictor(scan);
 		chunk_count(size, scan->cooperation.held.resident);
 		scan->end = scan->begin + size;
@@ -275,7 +276,6 @@ cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *regi
 		directed_scan_begin(&scan->directed, heap);
 		chunk_read_begin(&scan->reader, node->ss.ss_currentRelation, MAIN_FORKNUM);
 		registration->kind = SCAN_COOPERATIVE;
-		tell_predictor(scan);
 		call->scan = scan;
 		node_call_replace(call, next_tuple);
 	}

@@ -368,6 +368,7 @@ typedef struct Cooperation
 	bool		refused;		/* there was no room for it: */
 	RoomLimit	limit;
 	bool		ended;			/* there is no chunk left for this process */
+	uint32		left;			/* chunks that were left to be handed out after the last one */
 	uint64		serial;			/* of the registration */
 	uint64		member;
 	uint64	   *had;			/* one process: the chunks that were handed out, a bit each */

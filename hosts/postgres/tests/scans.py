@@ -87,8 +87,10 @@ class Sequential(ScanTest):
         """A scan that starts in the middle, where another is, has all blocks in front of it, and
         comes to those before its start last."""
         leader, follower, watcher = self.session(), self.session(), self.session()
-        leader.execute(f"begin; declare c cursor for {self.rests}; fetch 3 from c")
-        follower.execute("begin; declare c cursor for select id, pg_sleep(0.05) from events where id % 1000 = 0; fetch 1 from c")
+        # Of this one the server does not know where the last scan was.
+        make_events(watcher, "never_read")
+        leader.execute(f"begin; declare c cursor for {self.rests.replace('events', 'never_read')}; fetch 3 from c")
+        follower.execute("begin; declare c cursor for select id, pg_sleep(0.05) from never_read where id % 1000 = 0; fetch 1 from c")
         first = int(follower.rows("fetch 3 from c")[0][0])
         self.assertGreater(first, 20_000, "started where the leader is")
         positions = {scan["pid"]: int(scan["position"]) for scan in self.scans(watcher, "sequential")}
@@ -99,17 +101,21 @@ class Sequential(ScanTest):
         self.assertLess(int(rows[-1][0]), first, "wrapped")
         place = next(int(scan["position"]) for scan in self.scans(watcher, "sequential") if scan["pid"] == str(follower.pid))
         self.assertGreater(place, blocks * 0.6)
+        follower.close()
+        leader.close()
+        watcher.execute("drop table never_read")
 
     def test_parallel(self) -> None:
         """All processes of a parallel scan are one registration."""
         session, watcher = self.session(), self.session()
         session.execute(PARALLEL)
-        before = self.counter(watcher, "registered")
+        before = self.counter(watcher, "registered") - self.counter(watcher, "suspended")
         query = "select count(*) from events where case when id % 2000 = 0 then pg_sleep(0.02) is not null else false end"
         plan = session.value(f"explain (format json) {query}")
         self.assertIn("Parallel Aware\": true", plan)
         self.assertEqual("30", session.value(query))
-        self.assertEqual(before + 1, self.counter(watcher, "registered"))
+        # One that a busy machine holds up for two seconds is suspended, and registers again.
+        self.assertEqual(before + 1, self.counter(watcher, "registered") - self.counter(watcher, "suspended"))
 
     def test_an_idle_cursor_ages(self) -> None:
         """A cursor that nobody fetches from is suspended, and registers again when it goes on."""
