@@ -1,6 +1,6 @@
 /*
- * What cooperation.c, which registers cooperative scans, and chunk_handout.c, which hands them their
- * chunks, have in common. The lock guards all of it but the atomics.
+ * What cooperation.c, which registers cooperative scans, and chunk_handout.c, which hands them
+ * their chunks, have in common. The lock guards all of it but the atomics.
  */
 #ifndef PG_PAGECAST_COOPERATION_H
 #define PG_PAGECAST_COOPERATION_H
