@@ -266,7 +266,10 @@ impl Pair {
             assert_eq!(seen.insert(view.unit, view.wanted), None);
         });
         assert_eq!(&seen, wanted);
-        (0..14).map(unit).for_each(|unit| assert_eq!(self.manager.is_needed(unit), wanted.contains_key(&unit)));
+        for unit in (0..14).map(unit) {
+            assert_eq!(self.manager.is_needed(unit), wanted.contains_key(&unit));
+            assert_eq!(self.manager.is_out(unit), self.naive.is_out(unit));
+        }
     }
 
     /// Everything ends; then all memory is free.

@@ -19,9 +19,13 @@
  * pg_pagecast.cooperation_share.
  *
  * It grows only as far as there are cold pages (take_cold), so that the pages that others use stay:
- * free buffers, and clean pages with a usage count of 0 that no scan wants. Counts sink by one when
- * that is asked for first, and then once in AGING_NS. So a page that is used as often stays for
- * good.
+ * free buffers, and clean pages with a usage count of 0 that no scan wants. Counts sink by one in
+ * AGING_NS while such pages are looked for, and sooner until it has its first quarter. So a page
+ * that is used more often stays for good.
+ *
+ * The clock's hand must not be needed: where no usage count is 0, one miss of anybody's has it age
+ * the whole pool. So what leaves is as much as comes, what is read now does not leave (its pages
+ * would come back from the list), and RESERVE buffers are free for the misses of others.
  *
  * Race: a buffer on the list is like any other, as steering.c says. Its usage count is set to 0
  * before, under the header's lock and only if nobody has pinned it, so that it is taken.
@@ -30,7 +34,7 @@
  * questions to the predictor, of one that leaves a look at the buffer table for each block, and
  * while cooperation grows COLD_LOOKS looks at headers for each block.
  */
-#include "pg_pagecast.h"
+#include "cooperation.h"
 
 #include "miscadmin.h"
 
@@ -40,9 +44,13 @@
 #define FIRST_SHARE 4
 /* And in any case, as stock's rings. */
 #define LEAST_SHARE 16
-/* Buffers looked at for one that is cold, and how soon their usage counts may sink again. */
+/* Buffers that are free for the misses of others, in a pool of which that is a small part. */
+#define RESERVE Min(64, NBuffers / 32)
+/* Buffers looked at for one that is cold, and how soon their usage counts may sink again: at first,
+ * and then so that pages which are read every ten seconds keep theirs. */
 #define COLD_LOOKS 10
-#define AGING_NS UINT64CONST(5000000000)
+#define FIRST_AGING_NS UINT64CONST(5000000000)
+#define AGING_NS UINT64CONST(60000000000)
 
 int			pagecast_cooperation_share = 90;
 
@@ -81,6 +89,23 @@ give_up(int buffer, const BufferTag *tag)
 	return unused;
 }
 
+/* Has a buffer taken first. */
+static void
+list(BufferDesc *header)
+{
+	StrategyFreeBuffer(header);
+	if (memory()->missing > 0 && --memory()->missing == 0)
+		memory()->reserve = header->buf_id;
+}
+
+/* Whether others have taken of the reserve: it lies below what is listed for chunks, and what is
+ * listed last is taken first. */
+static bool
+reserve_is_used(void)
+{
+	return memory()->missing > 0 || GetBufferDescriptor(memory()->reserve)->freeNext == FREENEXT_NOT_IN_LIST;
+}
+
 /* Gives up the chunk's buffers that others do not use, and if `at_once` they are taken first; how
  * many. */
 static BlockNumber
@@ -97,7 +122,7 @@ give_up_chunk(const HeldChunk *chunk, bool at_once)
 			continue;
 		freed++;
 		if (at_once)
-			StrategyFreeBuffer(GetBufferDescriptor(buffer));
+			list(GetBufferDescriptor(buffer));
 	}
 	return freed;
 }
@@ -127,7 +152,7 @@ take_if_cold(int buffer, uint64 now)
 		return false;
 	if (is_cold(header, state, now) && give_up(buffer, &tag))
 	{
-		StrategyFreeBuffer(header);
+		list(header);
 		return true;
 	}
 	if (memory()->ages && BUF_STATE_GET_USAGECOUNT(state) > 0)
@@ -135,12 +160,23 @@ take_if_cold(int buffer, uint64 now)
 	return false;
 }
 
-/* A new round through the pool, in which usage counts may sink or not. */
+/* How soon usage counts may sink again: sooner while cooperation has less than its first part. */
+static uint64
+aging_interval(void)
+{
+	return memory()->buffers < NBuffers / FIRST_SHARE ? FIRST_AGING_NS : AGING_NS;
+}
+
+/* A new round through the pool, in which usage counts may sink or not. Above the first part they
+ * must have been watched for as long: nobody has asked for cold pages before. */
 static void
 begin_round(uint64 now)
 {
-	memory()->ages = now >= memory()->aged + AGING_NS;
-	if (memory()->ages)
+	uint64		interval = aging_interval();
+	bool		is_due = now >= memory()->aged + interval;
+
+	memory()->ages = is_due && (interval < AGING_NS || now < memory()->asked + interval);
+	if (is_due)
 		memory()->aged = now;
 	memory()->round_found = 0;
 }
@@ -157,7 +193,7 @@ take_cold(BlockNumber wanted)
 		if (memory()->hand == 0)
 		{
 			/* A whole round has found none: the next one finds some when counts have sunk. */
-			if (!memory()->ages && memory()->round_found == 0 && now < memory()->aged + AGING_NS)
+			if (!memory()->ages && memory()->round_found == 0 && now < memory()->aged + aging_interval())
 				break;
 			begin_round(now);
 		}
@@ -168,6 +204,7 @@ take_cold(BlockNumber wanted)
 		}
 		memory()->hand = (memory()->hand + 1) % NBuffers;
 	}
+	memory()->asked = now;
 	return found;
 }
 
@@ -192,7 +229,8 @@ forget(HeldChunk *chunk)
 }
 
 /* Of some held chunks one that nobody wants, or else the one that is wanted last, and of several
- * the one that was read longest ago; in how many nanoseconds. */
+ * the one that was read longest ago; in how many nanoseconds. What some scan reads now, or next, is
+ * wanted at once: its pages would be taken off the list of free buffers again. */
 static HeldChunk *
 wanted_last(uint64 *wanted_in)
 {
@@ -202,7 +240,8 @@ wanted_last(uint64 *wanted_in)
 	for (uint32 i = 0; i < Min(memory()->held, LOOKS) && (last == NULL || *wanted_in < UINT64_MAX); i++)
 	{
 		HeldChunk  *chunk = &memory()->chunks[memory()->looked++ % memory()->held];
-		uint64		wanted = predictor_next_access(predictor, chunk->name, chunk->first, now);
+		bool		is_read = cooperation_is_out(cooperation_manager, chunk->name, chunk->number);
+		uint64		wanted = is_read ? 0 : predictor_next_access(predictor, chunk->name, chunk->first, now);
 
 		if (last == NULL || wanted > *wanted_in || (wanted == *wanted_in && chunk->taken < last->taken))
 		{
@@ -245,6 +284,11 @@ make_place(BlockNumber blocks, ChunkLeft left)
 {
 	BlockNumber free = 0;
 
+	if (blocks > 0 && reserve_is_used())
+	{
+		memory()->missing = RESERVE;
+		blocks += RESERVE;
+	}
 	if (memory()->buffers + blocks <= memory()->limit && memory()->held < MOST_HELD_CHUNKS)
 		free = take_cold(blocks);
 	if (memory()->buffers < NBuffers / LEAST_SHARE)

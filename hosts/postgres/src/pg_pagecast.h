@@ -99,9 +99,12 @@ typedef struct ChunkMemory
 	uint32		held;			/* of `chunks` */
 	uint32		looked;			/* at so many chunks for one that may leave */
 	uint32		hand;			/* the next buffer that is looked at for cold ones */
+	int			reserve;		/* the buffer on top of those that are free for others */
+	uint32		missing;		/* buffers until there is such a reserve */
 	uint32		round_found;	/* cold ones since it was at 0 */
 	bool		ages;			/* usage counts sink in this round */
 	uint64		aged;			/* when they sank last */
+	uint64		asked;			/* when cold ones were looked for last */
 	HeldChunk	chunks[MOST_HELD_CHUNKS];
 } ChunkMemory;
 

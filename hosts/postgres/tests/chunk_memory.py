@@ -60,3 +60,45 @@ class ChunkMemory(ServerTest):
         Run.count("pages of a table in use that cooperative scans displaced", missed)
         self.assertEqual(0, missed)
         self.assertGreater(self.in_pool(watcher, "events"), 512 // 4, "and they have a part of the pool")
+
+
+class ChunkMemoryShared(ServerTest):
+    """A table of twice the pool of 2048 buffers, one of 100 blocks that is used again and again,
+    and one whose blocks are read once."""
+
+    settings = {"shared_buffers": "16MB"}
+
+    @classmethod
+    def prepare(cls, session: Connection) -> None:
+        for table, blocks in (("events", 4000), ("used", 100), ("missed", 1000)):
+            session.execute(f"create table {table} (id int, filler text); alter table {table} alter filler set storage plain; "
+                            f"insert into {table} select i, repeat('x', 7000) from generate_series(1, {blocks}) i")
+        session.execute("create extension pg_buffercache")
+        session.execute("vacuum")
+        session.execute("checkpoint")
+
+    def test_misses_of_others_age_nobody(self) -> None:
+        """What others miss finds free buffers. So the clock's hand does not go round, and pages
+        keep the usage counts that they had."""
+        watcher, readers = self.session(), [self.session() for _ in range(4)]
+        for _ in range(2):
+            watcher.value("select count(*) from events")
+        for _ in range(12):
+            watcher.value(_USED)
+        counts = "select count(*), min(usagecount) from pg_buffercache where relfilenode = pg_relation_filenode('used') and relforknumber = 0"
+        self.assertEqual(("100", "5"), watcher.rows(counts)[0])
+        for reader in readers:
+            reader.execute("begin; declare c no scroll cursor for select id from events")
+        for turn in range(40):
+            for number, reader in enumerate(readers):
+                # Some scans are slow, and have their chunk for long.
+                reader.execute(f"fetch {20 + 55 * number} from c")
+                blocks = range(turn * 24 + number * 6, turn * 24 + number * 6 + 6)
+                watcher.execute(f"select id from missed where ctid in ({', '.join(f'$${(block, 1)}$$' for block in blocks)})")
+                Run.count("misses beside cooperative scans that found a free buffer", len(blocks))
+        for reader in readers:
+            reader.execute("commit")
+        pages, least = map(int, watcher.rows(counts)[0])
+        self.assertEqual(100, pages)
+        # Once a minute they may sink by one, and the machine may be slow.
+        self.assertGreaterEqual(least, 3)

@@ -332,6 +332,11 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         self.state().find_unit(unit).is_some()
     }
 
+    /// Whether a stroke of `unit` is out: some scan has been handed it, and has not read it yet.
+    pub fn is_out(&self, unit: Unit) -> bool {
+        self.state().find_unit(unit).is_some_and(|unit| unit.needs().any(|need| need.is_out()))
+    }
+
     /// A registered scan as it stands now; `None` once it has ended.
     pub fn member(&self, id: MemberId) -> Option<MemberView> {
         self.state().member(id).map(|member| self.view(member))

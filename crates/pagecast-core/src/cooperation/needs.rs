@@ -58,6 +58,11 @@ impl<'a> Need<'a> {
         strokes, lower, HEAD_STROKES, set_strokes, set_lower
     );
 
+    /// Whether a stroke with this need is out.
+    pub(super) fn is_out(self) -> bool {
+        self.out_head() != NIL
+    }
+
     /// Makes it a need that nobody has yet. Its mask is written by its unit.
     pub(super) fn begin(self, unit: u32, pages: u32, missing: u32, loader: u64) {
         let words = self.state.words;

@@ -125,6 +125,12 @@ impl Naive {
         scan.parts.iter().filter(|part| matches!(part.state, State::Out(_))).count() as u32
     }
 
+    /// Whether a stroke of the unit is out, of any scan.
+    pub(crate) fn is_out(&self, unit: Unit) -> bool {
+        let mut parts = self.scans.values().flat_map(|scan| &scan.parts);
+        parts.any(|part| part.unit == unit && matches!(part.state, State::Out(_)))
+    }
+
     fn has_ended(scan: &Scan) -> bool {
         Self::left(scan) == 0 && (scan.ends_early || Self::out(scan) == 0)
     }

@@ -78,6 +78,9 @@ extern void cooperation_note(PredictorMemory memory, uint32_t relation, uint32_t
 /* Whether some scan has still to read the chunk, or reads it. */
 extern bool cooperation_needed(PredictorMemory memory, uint32_t relation, uint32_t chunk);
 
+/* Whether some scan has been handed the chunk, and has not read it yet. */
+extern bool cooperation_is_out(PredictorMemory memory, uint32_t relation, uint32_t chunk);
+
 extern bool cooperation_member(PredictorMemory memory, uint64_t member, CooperationMember *view);
 extern uint32_t cooperation_units(PredictorMemory memory, CooperationChunk *views, uint32_t most);
 

@@ -179,6 +179,12 @@ pub extern "C" fn cooperation_needed(memory: Memory, relation: u32, chunk: u32) 
 }
 
 #[unsafe(no_mangle)]
+/// Whether some scan has been handed a chunk and has not read it yet.
+pub extern "C" fn cooperation_is_out(memory: Memory, relation: u32, chunk: u32) -> bool {
+    attach(memory).is_some_and(|manager| manager.is_out(unit(relation, chunk)))
+}
+
+#[unsafe(no_mangle)]
 /// How a scan stands; false if it has ended.
 pub extern "C" fn cooperation_member(memory: Memory, member: u64, view: *mut MemberView) -> bool {
     let Some(found) = attach(memory).and_then(|manager| manager.member(MemberId::from_raw(member))) else {
