@@ -243,7 +243,7 @@ impl Extent {
             Ok(read) => io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}")),
             Err(error) => error,
         };
-        Err(PoolError::io(relation.path(), self.offset, self.bytes, source))
+        Err(relation.read_error(self.offset, self.bytes, source))
     }
 }
 
@@ -295,7 +295,7 @@ fn end_all(relation: &PagedFile, read: Vec<Read>) {
     }
     // After the reads, so that a change before their last byte is seen; and first of all, since a
     // change explains the rest.
-    let unchanged = relation.verify();
+    let unchanged = relation.verify_read();
     for Read { loads, extent, answer } in read {
         let outcome = unchanged.clone().and_then(|()| extent.check(relation, answer));
         // A panic (of a policy, say) fails what it meets, by its drop, and not the others.
@@ -339,7 +339,7 @@ impl PastRead {
         let read = AssertUnwindSafe(|| read_full(storage, self.offset, &mut [IoSliceMut::new(bytes)]));
         let answer = catch_unwind(read).unwrap_or_else(|_| Err(io::Error::other("the storage panicked")));
         // After the read, and first of all: a change explains the rest.
-        relation.verify()?;
+        relation.verify_read()?;
         extent.check(relation, answer)?;
         Ok(buffer)
     }

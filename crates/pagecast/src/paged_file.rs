@@ -4,6 +4,7 @@
 //! relation for as long as its name stands for it, whatever the pool writes.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -14,7 +15,7 @@ use pagecast_core::{PageId, RelationId};
 use crate::PoolError;
 use crate::seal::{self, Broken, Format, Lsn, SEAL_BYTES};
 use crate::stats::{Counter, Counts, PoolStats, stripe};
-use crate::storage::{Generation, Storage};
+use crate::storage::{Changed, Generation, Storage};
 use crate::sync::Mutex;
 
 /// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one
@@ -138,6 +139,25 @@ impl PagedFile {
         verdict
     }
 
+    /// Of an answer that has come: whether it is of this generation. Looks at the file unless its
+    /// storage has compared the answer itself.
+    pub(crate) fn verify_read(&self) -> Result<(), PoolError> {
+        if self.storage.compares_reads() { self.check_known() } else { self.verify() }
+    }
+
+    /// What a read failed with, for its callers. A change is remembered.
+    pub(crate) fn read_error(&self, offset: u64, len: u64, error: io::Error) -> PoolError {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Changed>()) {
+            Some(Changed { how }) => self.changed(how.clone()),
+            None => PoolError::io(self.path(), offset, len, error),
+        }
+    }
+
+    /// Remembers that the file is another one now, and says how it was noticed first.
+    fn changed(&self, how: String) -> PoolError {
+        self.stale.get_or_init(|| PoolError::Changed { path: self.path().to_owned(), how }).clone()
+    }
+
     /// Counts a request for one of its pages.
     pub(crate) fn count(&self, counter: Counter) {
         if let Some(counts) = &self.counts {
@@ -233,8 +253,7 @@ impl PagedFile {
 
     /// Another relation has the file from now on.
     pub(crate) fn replace(&self) {
-        let how = "it was opened anew".to_owned();
-        let _ = self.stale.set(PoolError::Changed { path: self.path().to_owned(), how });
+        self.changed("it was opened anew".to_owned());
     }
 
     /// Bytes of page `block` on storage.

@@ -241,7 +241,7 @@ impl Host {
             format!("{} bytes then, {} now", listed.size, relation.len())
         } else if listed.last_modified.timestamp_nanos_opt().is_some_and(|listed| {
             // A plan that was built by hand need not know the time; it is 0 then.
-            listed != 0 && i128::from(listed) != relation.generation().modified
+            listed != 0 && i128::from(listed) != relation.generation().modified()
         }) {
             "same size, but it was written to".to_owned()
         } else {

@@ -37,6 +37,7 @@ use crate::io::IoThreads;
 use crate::options::{PoolOptions, TupleOptions};
 use crate::paged_file::PagedFile;
 use crate::seal::Format;
+use crate::storage::Storage;
 use crate::sync::Mutex;
 use crate::write::{self, Background, WriteOptions, Writer};
 use crate::{PoolError, machine_memory};
@@ -60,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) writer: Arc<Writer>,
     pub(crate) background: Background,
     relations: Mutex<Relations>,
+    /// Held by who opens a file to write.
+    opening_to_write: Mutex<()>,
     pub(crate) options: PoolOptions,
     /// Whether anybody wants to know of each request.
     is_watched: bool,
@@ -109,6 +112,7 @@ impl Engine {
             prefetch,
             registry: Mutex::new(registry),
             relations: Mutex::new(Relations::default()),
+            opening_to_write: Mutex::new(()),
             options,
             is_watched,
             plan,
@@ -123,27 +127,76 @@ impl Engine {
         Ok(TupleConfig { max_share: tuples.max_share.clamp(0.0, 1.0), shares, seed })
     }
 
-    /// Opens a file to be read, or to be written as `options` say.
+    /// Opens a file to be read, or to be written as `options` say. Files are asked without a lock
+    /// that readers take.
     pub(crate) fn open(&self, path: &Path, options: Option<&WriteOptions>) -> Result<Arc<PagedFile>, PoolError> {
         let open_error = |source| PoolError::Open { path: path.to_owned(), source: Arc::new(source) };
         let (device, page_size) = (&self.options.device, self.options.page_size);
         let format = options.map_or(Format::Raw, |options| options.format);
-        let mut relations = self.relations.lock();
-        let old = relations.by_path.get(path).cloned();
         let serves = |old: &PagedFile| options.is_none() || old.is_writable() && old.format() == format;
-        if let Some(old) = old.as_ref().filter(|old| serves(old) && old.verify().is_ok()) {
-            return Ok(old.clone());
-        }
-        let storage = match options {
-            None => device.open(path).map_err(open_error)?,
-            Some(options) => {
-                let storage = device.open_to_write(path, options.create).map_err(open_error)?;
-                write::check(storage.as_ref(), page_size, options)?;
-                storage
+        // One at a time, since two who open a file to write refuse it to each other.
+        let _alone = options.map(|_| self.opening_to_write.lock());
+        loop {
+            let old = self.newest(path);
+            if let Some(old) = old.as_ref().filter(|old| serves(old) && old.verify().is_ok()) {
+                return Ok(old.clone());
             }
-        };
-        let id = RelationId(relations.next);
-        let relation = Arc::new(PagedFile::new(id, storage, format, page_size, self.options.count_relations)?);
+            let storage = match options {
+                None => device.open(path).map_err(open_error)?,
+                Some(options) => {
+                    let storage = device.open_to_write(path, options.create).map_err(open_error)?;
+                    write::check(storage.as_ref(), page_size, options)?;
+                    storage
+                }
+            };
+            if let Some(opened) = self.enter(path, storage, format, old)? {
+                return Ok(opened);
+            }
+        }
+    }
+
+    /// Makes a relation of what its caller has open, or finds the one of the same generation. Asks
+    /// the storage for nothing that takes a request.
+    pub(crate) fn open_storage(&self, storage: &Arc<dyn Storage>) -> Result<Arc<PagedFile>, PoolError> {
+        let (path, generation) = (storage.path(), storage.generation());
+        loop {
+            let old = self.newest(path);
+            if let Some(old) = &old {
+                if old.generation() == generation && old.is_current() && !old.is_writable() {
+                    return Ok(old.clone());
+                }
+                if generation.is_before(&old.generation()) {
+                    let how = "a newer one was opened since".to_owned();
+                    return Err(PoolError::Changed { path: path.to_owned(), how });
+                }
+            }
+            let metered = self.options.device.metered(storage.clone());
+            if let Some(opened) = self.enter(path, metered, Format::Raw, old)? {
+                return Ok(opened);
+            }
+        }
+    }
+
+    /// The newest generation that was opened of this name.
+    fn newest(&self, path: &Path) -> Option<Arc<PagedFile>> {
+        self.relations.lock().by_path.get(path).cloned()
+    }
+
+    /// Makes `storage` the newest generation of its name, in the place of `old`; nothing if another
+    /// has taken that place meanwhile.
+    fn enter(
+        &self,
+        path: &Path,
+        storage: Arc<dyn Storage>,
+        format: Format,
+        old: Option<Arc<PagedFile>>,
+    ) -> Result<Option<Arc<PagedFile>>, PoolError> {
+        let mut relations = self.relations.lock();
+        if relations.by_path.get(path).map(Arc::as_ptr) != old.as_ref().map(Arc::as_ptr) {
+            return Ok(None);
+        }
+        let (id, counts) = (RelationId(relations.next), self.options.count_relations);
+        let relation = Arc::new(PagedFile::new(id, storage, format, self.options.page_size, counts)?);
         relations.next += 1;
         relations.by_path.insert(path.to_owned(), relation.clone());
         relations.by_id.insert(id, relation.clone());
@@ -156,7 +209,7 @@ impl Engine {
             self.writer.remove(old.id());
             self.cache.discard(old.id());
         }
-        Ok(relation)
+        Ok(Some(relation))
     }
 
     /// The most bytes that the pool may get.

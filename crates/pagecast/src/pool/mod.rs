@@ -21,7 +21,7 @@ use crate::relation::Relation;
 use crate::scan::Scan;
 use crate::session::Session;
 use crate::stats::PoolStats;
-use crate::storage::Device;
+use crate::storage::{Device, Storage};
 use crate::unordered::{UnorderedScan, UnorderedSpec};
 use crate::{PoolError, UnorderedError};
 pub use resize::Resized;
@@ -81,6 +81,32 @@ impl Pool {
     /// The file cannot be opened, or has more pages than can be numbered.
     pub fn open(&self, path: &Path) -> Result<Relation, PoolError> {
         self.0.open(path, None).map(|file| Relation::new(self.0.clone(), file))
+    }
+
+    /// Opens what the caller has open already: an object of a store, say, whose name and generation
+    /// a listing has told. Nothing is asked of it. The same name and generation is the same
+    /// relation. Another generation takes the place of the one that was opened before, whose readers
+    /// fail with [`PoolError::Changed`].
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles, Opener};
+    /// # use pagecast::{Pool, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20))?;
+    /// let table = pool.open_storage(&files.open("table".as_ref())?)?;
+    /// assert_eq!(table.id(), pool.open_storage(&files.open("table".as_ref())?)?.id());
+    /// assert_eq!(table.pin(4, None)?[0], 7);
+    /// assert_eq!(pool.device().stats().requests, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A newer generation was opened since ([`PoolError::Changed`]), or it has more pages than can
+    /// be numbered.
+    pub fn open_storage(&self, storage: &Arc<dyn Storage>) -> Result<Relation, PoolError> {
+        self.0.open_storage(storage).map(|file| Relation::new(self.0.clone(), file))
     }
 
     /// Whether the relation was opened by this pool.

@@ -107,7 +107,8 @@ impl Device {
         Ok(self.metered(self.0.opener.open_to_write(path, create)?))
     }
 
-    fn metered(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+    /// The storage, its requests counted here, and as slow as this device is declared to be.
+    pub fn metered(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         self.note_buffering(storage.as_ref());
         Arc::new(Metered { storage, device: self.clone() })
     }
@@ -216,6 +217,10 @@ impl Storage for Metered {
 
     fn len(&self) -> u64 {
         self.storage.len()
+    }
+
+    fn compares_reads(&self) -> bool {
+        self.storage.compares_reads()
     }
 
     fn is_writable(&self) -> bool {

@@ -148,6 +148,10 @@ impl Storage for FaultFile {
         self.file.len()
     }
 
+    fn compares_reads(&self) -> bool {
+        self.file.compares_reads()
+    }
+
     fn is_writable(&self) -> bool {
         self.file.is_writable()
     }

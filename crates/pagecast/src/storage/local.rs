@@ -3,7 +3,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +11,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use super::descriptors::Descriptor;
-use super::{DirectIo, Generation, Opener, Request, Storage, Transfer};
+use super::{Changed, DirectIo, Generation, Opener, Request, Storage, Transfer};
 
 /// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today.
 /// A device that wants more refuses, and its files go through the cache.
@@ -76,8 +75,8 @@ impl LocalFile {
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let generation = generation(&metadata);
-        let (len, direct) = (AtomicU64::new(generation.size), Mutex::new(direct));
+        let generation = Generation::of_file(&metadata);
+        let (len, direct) = (AtomicU64::new(generation.size()), Mutex::new(direct));
         let descriptor = if writable { Descriptor::lasting(file) } else { Descriptor::closable(file) };
         Ok(Self { path: path.to_owned(), descriptor, generation, len, writable, direct })
     }
@@ -86,9 +85,9 @@ impl LocalFile {
     pub(super) fn file(&self) -> io::Result<Arc<File>> {
         self.descriptor.file(|| {
             let (file, _) = direct::open(&self.path, OpenOptions::new().read(true))?;
-            let now = generation(&file.metadata()?);
+            let now = Generation::of_file(&file.metadata()?);
             if now != self.generation {
-                return Err(io::Error::other(format!("the file changed ({})", self.generation.difference(&now))));
+                return Err(Changed { how: self.generation.difference(&now) }.into());
             }
             if matches!(self.direct(), DirectIo::Buffered { .. }) {
                 direct::give_up(&file)?;
@@ -147,7 +146,7 @@ impl Storage for LocalFile {
     }
 
     fn current(&self) -> io::Result<Generation> {
-        Ok(generation(&std::fs::metadata(&self.path)?))
+        Ok(Generation::of_file(&std::fs::metadata(&self.path)?))
     }
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -186,17 +185,6 @@ impl Storage for LocalFile {
         self.file()?.set_len(len)?;
         self.len.store(len, Relaxed);
         Ok(())
-    }
-}
-
-fn generation(metadata: &std::fs::Metadata) -> Generation {
-    let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-    Generation {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        size: metadata.size(),
-        modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-        changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
     }
 }
 

@@ -105,9 +105,7 @@ impl MemoryFile {
 }
 
 fn generation(content: &Content) -> Generation {
-    let size = content.bytes.len() as u64;
-    let writes = i128::from(content.writes);
-    Generation { device: 0, inode: content.inode, size, modified: writes, changed: writes }
+    Generation::of_memory(content.inode, content.bytes.len() as u64, content.writes)
 }
 
 /// Makes the content `len` bytes long.

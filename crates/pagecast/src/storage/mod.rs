@@ -8,6 +8,7 @@ mod declared;
 mod descriptors;
 mod device;
 mod fault;
+mod generation;
 mod local;
 mod memory;
 mod uring;
@@ -22,47 +23,12 @@ pub use batch::{Errand, Errands, Request, Transfer, read_full, write_full};
 pub use declared::DeclaredModel;
 pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
+pub use generation::{Changed, Generation};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
 use uring::UringFiles;
 
 use crate::PoolError;
-
-/// What tells one content of a file from another. Two files, or two states of one, do not share it:
-/// a rewritten file has another change time even where size and modification time are put back.
-/// File systems count time in ticks of a few milliseconds; a change within the tick of the previous
-/// one is not seen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Generation {
-    /// The device that holds the file.
-    pub device: u64,
-    /// The file's number on that device.
-    pub inode: u64,
-    /// Bytes.
-    pub size: u64,
-    /// Last change of the content, nanoseconds since 1970.
-    pub modified: i128,
-    /// Last change of the content or of the file's attributes, nanoseconds since 1970.
-    pub changed: i128,
-}
-
-impl Generation {
-    /// Whether `now` is a later state of the same file, of at least `len` bytes.
-    fn is_grown_to(&self, now: &Generation, len: u64) -> bool {
-        (self.device, self.inode) == (now.device, now.inode) && now.size >= len
-    }
-
-    /// What differs in `now`, for people.
-    fn difference(&self, now: &Generation) -> String {
-        if self.size != now.size {
-            format!("its size went from {} to {} bytes", self.size, now.size)
-        } else if (self.device, self.inode) != (now.device, now.inode) {
-            "another file has its name".to_owned()
-        } else {
-            "same size, but it was written to".to_owned()
-        }
-    }
-}
 
 /// Whether reads go to the device itself or through the operating system's cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,7 +81,7 @@ pub trait Storage: Send + Sync {
 
     /// Bytes, our own writes included.
     fn len(&self) -> u64 {
-        self.generation().size
+        self.generation().size()
     }
 
     /// Whether there are no bytes at all.
@@ -134,6 +100,12 @@ pub trait Storage: Send + Sync {
             Err(error) => return Err(PoolError::io(self.path(), 0, 0, error)),
         };
         Err(PoolError::Changed { path: self.path().to_owned(), how })
+    }
+
+    /// Whether each answer to a read is compared with the generation that was opened, so that
+    /// nobody needs to look at the name again: a read of another content fails with [`Changed`].
+    fn compares_reads(&self) -> bool {
+        false
     }
 
     /// Whether it was opened to be written.

@@ -249,7 +249,7 @@ impl Storage for DiskFile {
     }
 
     fn generation(&self) -> Generation {
-        Generation { device: 0, inode: 0, size: self.len(), modified: 0, changed: 0 }
+        Generation::of_object(self.len(), 0, None)
     }
 
     fn current(&self) -> io::Result<Generation> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  "PGCSTHOT"  version u32  page size u32  relations u32  pages u32
-//!  relation:   device u64  inode u64  size u64  modified i128  changed i128  name length u32  name
+//!  relation:   generation (size u64  modified i128  bearer 2 u64  tag u128)  name length u32  name
 //!  page:       relation u32 (its place above)  block u32
 //!  FNV-1a of all before, u64
 //! ```
@@ -20,7 +20,8 @@ use super::WarmError;
 use crate::storage::Generation;
 
 const MAGIC: &[u8; 8] = b"PGCSTHOT";
-const VERSION: u32 = 1;
+/// 1: the generation was that of a file, in another order.
+const VERSION: u32 = 2;
 /// The longest file that is read: a list of more than 100 million pages.
 const MAX_LENGTH: u64 = 1 << 30;
 const CHECKSUM: usize = size_of::<u64>();
@@ -40,8 +41,7 @@ impl Dump {
         let mut put = |value: u32| bytes.extend(value.to_le_bytes());
         [VERSION, self.page_size, self.relations.len() as u32, self.pages.len() as u32].into_iter().for_each(&mut put);
         for (path, generation) in &self.relations {
-            [generation.device, generation.inode, generation.size].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
-            [generation.modified, generation.changed].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+            bytes.extend(generation.encode());
             let name = path.as_os_str().as_bytes();
             bytes.extend((name.len() as u32).to_le_bytes());
             bytes.extend(name);
@@ -71,7 +71,8 @@ impl Dump {
         })
     }
 
-    pub(super) fn read(path: &Path) -> Result<Self, WarmError> {
+    /// The dump in the file; nothing if it is one of another version of pagecast.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, WarmError> {
         let read = || -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
             File::open(path)?.take(MAX_LENGTH + 1).read_to_end(&mut bytes)?;
@@ -82,8 +83,8 @@ impl Dump {
         Self::decode(&bytes).map_err(damaged)
     }
 
-    /// The dump in `bytes`, or where and how they are no dump.
-    fn decode(bytes: &[u8]) -> Result<Self, (usize, &'static str)> {
+    /// The dump in `bytes`, if it is of this version, or where and how they are no dump.
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, (usize, &'static str)> {
         if bytes.len() as u64 > MAX_LENGTH {
             return Err((MAX_LENGTH as usize, "it is too long"));
         }
@@ -91,13 +92,14 @@ impl Dump {
         if rest.take(MAGIC.len())? != MAGIC {
             return Err((0, "it begins otherwise"));
         }
-        if rest.u32()? != VERSION {
-            return Err((MAGIC.len(), "its version is unknown here"));
-        }
+        let version = rest.u32()?;
         let end = bytes.len().checked_sub(CHECKSUM).ok_or((bytes.len(), "it ends too early"))?;
         let (body, checksum) = bytes.split_at(end);
         if checksum != fnv(body).to_le_bytes() {
             return Err((end, "its checksum is wrong"));
+        }
+        if version != VERSION {
+            return Ok(None);
         }
         rest.bytes = body;
         let (page_size, relations, pages) = (rest.u32()?, rest.u32()?, rest.u32()?);
@@ -107,7 +109,7 @@ impl Dump {
         if rest.at != body.len() {
             return Err((rest.at, "more follows than it says"));
         }
-        Ok(Self { page_size, relations, pages })
+        Ok(Some(Self { page_size, relations, pages }))
     }
 }
 
@@ -134,20 +136,11 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Taken<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn i128(&mut self) -> Taken<i128> {
-        Ok(i128::from_le_bytes(self.array()?))
-    }
-
     fn relation(&mut self) -> Taken<(PathBuf, Generation)> {
-        let (device, inode, size) = (self.u64()?, self.u64()?, self.u64()?);
-        let (modified, changed) = (self.i128()?, self.i128()?);
+        let generation = Generation::decode(&self.array()?);
         let length = self.u32()? as usize;
         let name = std::ffi::OsString::from_vec(self.take(length)?.to_vec());
-        Ok((name.into(), Generation { device, inode, size, modified, changed }))
+        Ok((name.into(), generation))
     }
 }
 
@@ -163,7 +156,7 @@ mod tests {
     use super::*;
 
     fn dump() -> Dump {
-        let generation = |size| Generation { device: 1, inode: 2, size, modified: -3, changed: i128::MAX };
+        let generation = |size| Generation::of_object(size, -3, Some("tag"));
         let relations = vec![("a".into(), generation(4)), ("b/ü".into(), generation(u64::MAX))];
         Dump { page_size: 4096, relations, pages: vec![(1, 7), (0, u32::MAX), (1, 0)] }
     }
@@ -175,7 +168,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        assert_eq!(Dump::decode(&dump().encode()), Ok(dump()));
+        assert_eq!(Dump::decode(&dump().encode()), Ok(Some(dump())));
+    }
+
+    #[test]
+    fn another_version_is_no_damage() {
+        let mut bytes = dump().encode();
+        bytes[MAGIC.len()] = 1;
+        let end = bytes.len() - CHECKSUM;
+        let checksum = fnv(&bytes[..end]).to_le_bytes();
+        bytes[end..].copy_from_slice(&checksum);
+        assert_eq!(Dump::decode(&bytes), Ok(None));
     }
 
     #[test]
@@ -201,6 +204,7 @@ mod tests {
             let checksum = fnv(&body);
             body.extend(checksum.to_le_bytes());
             if let Ok(read) = Dump::decode(&body) {
+                let read = read.expect("its version is as it was");
                 assert_eq!((read.relations.len(), read.pages.len()), (2, 3), "lies at {at} change no count");
             }
         }

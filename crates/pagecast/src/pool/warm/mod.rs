@@ -81,11 +81,14 @@ pub struct Reloaded {
     pub left_out: u64,
     /// Pages for which no frame was free, or that were still to come when the reload was stopped.
     pub no_room: u64,
+    /// The dump is of another version of pagecast, so that nothing was brought.
+    pub other_version: bool,
 }
 
 /// A reload in the background. It stops when this is dropped; [`wait`](Self::wait) lets it end.
 #[derive(Debug)]
 pub struct Reload {
+    /// None from the start if the dump is of another version.
     thread: Option<JoinHandle<Reloaded>>,
     stop: Arc<AtomicBool>,
 }
@@ -93,8 +96,11 @@ pub struct Reload {
 impl Reload {
     /// Waits until all pages are brought or no frame is free.
     pub fn wait(mut self) -> Reloaded {
-        // A panic in it was told when it happened; what it brought is in the pool.
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        match self.thread.take() {
+            // A panic in it was told when it happened; what it brought is in the pool.
+            Some(thread) => thread.join().unwrap_or_default(),
+            None => Reloaded { other_version: true, ..Reloaded::default() },
+        }
     }
 }
 
@@ -161,20 +167,20 @@ impl Pool {
 
     /// Reads a file of [`dump_hottest`](Self::dump_hottest) and brings its pages in the background,
     /// the hottest first, as far as frames are free. Open the relations first: of files that are
-    /// not open nothing is brought.
+    /// not open nothing is brought, and nothing at all if another version of pagecast wrote it.
     ///
     /// # Errors
     ///
     /// The file cannot be read, is damaged, or is of a pool with other pages. The pool works on
     /// without it.
     pub fn reload(&self, path: &Path) -> Result<Reload, WarmError> {
-        let dump = Dump::read(path)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let Some(dump) = Dump::read(path)? else { return Ok(Reload { thread: None, stop }) };
         if dump.page_size != self.page_size() {
             let (found, expected) = (dump.page_size, self.page_size());
             return Err(WarmError::PageSize { path: path.to_owned(), found, expected });
         }
-        let (engine, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
-        let told = stop.clone();
+        let (engine, told) = (self.0.clone(), stop.clone());
         let bring = move || bring(&engine, &dump, &told);
         let thread = std::thread::Builder::new().name("pagecast-reload".to_owned()).spawn(bring);
         let thread = thread.map_err(|source| WarmError::Io { path: path.to_owned(), what: "bringing", source })?;
