@@ -16,7 +16,7 @@
 //! | `seal` | what a page says of itself on storage |
 //! | `error` | what can go wrong |
 //! | `blocking` | a future awaited by a thread |
-//! | [`storage`] | where pages come from: local files, io_uring (unsafe), declared speed, memory, faults |
+//! | [`storage`] | where pages come from: local files, io_uring (unsafe), objects, declared speed, memory, faults |
 //! | `token` | who has a frame |
 //! | `layout` | where a page keeps its items |
 //! | `cooperation` | unordered scans: who waits, and whose turn it is to load |

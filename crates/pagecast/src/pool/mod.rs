@@ -85,8 +85,8 @@ impl Pool {
 
     /// Opens what the caller has open already: an object of a store, say, whose name and generation
     /// a listing has told. Nothing is asked of it. The same name and generation is the same
-    /// relation. Another generation takes the place of the one that was opened before, whose readers
-    /// fail with [`PoolError::Changed`].
+    /// relation. Another generation takes the place of the one that was opened before, whose
+    /// readers fail with [`PoolError::Changed`].
     ///
     /// ```
     /// # use pagecast::storage::{Device, MemoryFiles, Opener};

@@ -11,6 +11,8 @@ mod fault;
 mod generation;
 mod local;
 mod memory;
+#[cfg(feature = "object-store")]
+mod objects;
 mod uring;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -26,6 +28,8 @@ pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use generation::{Changed, Generation};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
+#[cfg(feature = "object-store")]
+pub use objects::{FaultStore, ObjectFault, ObjectOptions, Objects, StoreRequests};
 use uring::UringFiles;
 
 use crate::PoolError;

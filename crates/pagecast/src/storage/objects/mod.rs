@@ -1,0 +1,380 @@
+//! Objects of any object store as storage: each read is one GET.
+//!
+//! A GET carries the ETag that was listed, and what the answer says of itself is compared besides,
+//! for there are stores that ignore the condition. So a read brings bytes of the one generation or
+//! fails with [`Changed`], and nobody asks for the object's state after it. Where a listing has no
+//! ETag, its size and time count, and from the first answer on what that one said.
+//!
+//! Retries, and bodies that break off and are resumed, are the store's client's. Here are the
+//! deadline, and the number of requests that one thread has outstanding.
+
+mod faults;
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use object_store::{Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Changed, DirectIo, Errand, Errands, Generation, Storage, Transfer};
+pub use faults::{FaultStore, ObjectFault, StoreRequests};
+
+/// How objects are read. Start from the default and change what matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ObjectOptions {
+    /// How long a GET may take, the client's retries included. Default: 5 minutes.
+    pub deadline: Duration,
+    /// How many GETs one thread of a pool has under way. Default: 64.
+    pub outstanding: usize,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(300), outstanding: 64 }
+    }
+}
+
+impl ObjectOptions {
+    /// Sets [`deadline`](Self::deadline).
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// Sets [`outstanding`](Self::outstanding), to at least 1.
+    #[must_use]
+    pub fn outstanding(self, outstanding: usize) -> Self {
+        Self { outstanding: outstanding.max(1), ..self }
+    }
+}
+
+/// Reads objects, with a runtime of its own, so that requests go on while the threads of an engine
+/// are busy with the answers. Clones are the same; the runtime goes with the last of them and of
+/// their storages.
+#[derive(Clone)]
+pub struct Objects(Arc<Inner>);
+
+struct Inner {
+    /// Gone when this is dropped.
+    runtime: Option<Runtime>,
+    options: ObjectOptions,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // This may be a thread of another runtime, which must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Objects {
+    /// Starts the threads that drive connections.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses threads.
+    pub fn start(options: ObjectOptions) -> io::Result<Self> {
+        let mut threads = Builder::new_multi_thread();
+        let runtime = threads.worker_threads(2).thread_name("pagecast-objects").enable_all().build()?;
+        Ok(Self(Arc::new(Inner { runtime: Some(runtime), options })))
+    }
+
+    /// The object that `listed` tells of. `url` is that of the store, without the object's path:
+    /// `s3://bucket`. Nothing is asked of the store, and the name is the two together.
+    ///
+    /// ```
+    /// use object_store::memory::InMemory;
+    /// use object_store::{ObjectStore, ObjectStoreExt};
+    /// use pagecast::storage::{ObjectOptions, Objects};
+    /// use pagecast::{Pool, PoolOptions};
+    /// use std::sync::Arc;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # let (store, listed) = runtime.block_on(async {
+    /// let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new()); // or S3, GCS, Azure, HTTP
+    /// store.put(&"table".into(), vec![7; 300_000].into()).await?;
+    /// let listed = store.head(&"table".into()).await?; // or from a listing
+    /// # Ok::<_, object_store::Error>((store, listed))
+    /// # })?;
+    /// let objects = Objects::start(ObjectOptions::default())?;
+    /// let pool = Pool::new(PoolOptions::default().memory(8 << 20))?;
+    /// let table = pool.open_storage(&objects.storage(&store, "memory://", &listed))?;
+    /// assert_eq!(table.path().to_str(), Some("memory:///table"));
+    /// assert_eq!(table.pin(4, None)?[0], 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn storage(&self, store: &Arc<dyn ObjectStore>, url: &str, listed: &ObjectMeta) -> Arc<dyn Storage> {
+        // A time of 0 says that nobody knows: logs of tables often do not.
+        let modified = listed.last_modified.timestamp_nanos_opt().unwrap_or(0);
+        let tag = listed.e_tag.as_deref().or(listed.version.as_deref());
+        let root = url.strip_suffix('/').unwrap_or(url);
+        Arc::new(Object {
+            name: PathBuf::from(format!("{root}/{}", listed.location)),
+            store: Arc::clone(store),
+            generation: Generation::of_object(listed.size, modified.into(), tag),
+            listed: listed.clone(),
+            first: OnceLock::new(),
+            objects: self.clone(),
+        })
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> io::Result<F::Output> {
+        let runtime = self.0.runtime.as_ref().ok_or_else(|| io::Error::other("the reader of objects has ended"))?;
+        Ok(runtime.handle().block_on(future))
+    }
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Objects").field(&self.0.options).finish()
+    }
+}
+
+/// One generation of an object.
+struct Object {
+    name: PathBuf,
+    store: Arc<dyn ObjectStore>,
+    generation: Generation,
+    listed: ObjectMeta,
+    /// What the first answer said. The next ones say the same.
+    first: OnceLock<ObjectMeta>,
+    objects: Objects,
+}
+
+impl Object {
+    /// Fails unless what an answer says of its object fits what was listed, and what earlier
+    /// answers said.
+    fn compare(&self, answer: &ObjectMeta) -> Result<(), Changed> {
+        let differs =
+            difference(&self.listed, answer).or_else(|| difference(self.first.get_or_init(|| answer.clone()), answer));
+        differs.map_or(Ok(()), |how| Err(Changed { how }))
+    }
+
+    /// The ETag that a request asks for. A weak one matches nothing, by the rules of HTTP.
+    fn condition(&self) -> Option<String> {
+        let tag = self.listed.e_tag.as_ref().or_else(|| self.first.get()?.e_tag.as_ref());
+        tag.filter(|tag| !tag.starts_with("W/")).cloned()
+    }
+
+    /// The bytes from `offset` on, at most `len` of them.
+    async fn get(&self, offset: u64, len: usize) -> io::Result<Vec<Bytes>> {
+        let end = self.listed.size.min(offset.saturating_add(len as u64));
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(offset..end)),
+            if_match: self.condition(),
+            ..GetOptions::default()
+        };
+        let deadline = self.objects.0.options.deadline;
+        let answer = tokio::time::timeout(deadline, self.answer(offset..end, options)).await;
+        answer.unwrap_or_else(|_| {
+            let what = format!("no answer within {} s", deadline.as_secs_f64());
+            Err(io::Error::new(io::ErrorKind::TimedOut, what))
+        })
+    }
+
+    async fn answer(&self, wanted: std::ops::Range<u64>, options: GetOptions) -> io::Result<Vec<Bytes>> {
+        let answer = self.store.get_opts(&self.listed.location, options).await.map_err(of_store)?;
+        self.compare(&answer.meta)?;
+        if answer.range != wanted {
+            return Err(unasked(format!("bytes {:?} came for {wanted:?}", answer.range)));
+        }
+        let (mut body, mut chunks, mut left) = (answer.into_stream(), Vec::new(), (wanted.end - wanted.start) as usize);
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk.map_err(of_store)?;
+            left =
+                left.checked_sub(chunk.len()).ok_or_else(|| unasked(format!("more than the bytes {wanted:?} came")))?;
+            chunks.push(chunk);
+        }
+        // A body that ends too early is a short read, and the rest is asked for again.
+        Ok(chunks)
+    }
+}
+
+/// What two descriptions of an object tell apart, by the surest that both have.
+fn difference(known: &ObjectMeta, now: &ObjectMeta) -> Option<String> {
+    if known.size != now.size {
+        return Some(format!("its size went from {} to {} bytes", known.size, now.size));
+    }
+    let both = |known: &Option<String>, now: &Option<String>| known.as_ref().zip(now.as_ref()).map(|(a, b)| a != b);
+    // HTTP tells the time in whole seconds.
+    let (then, time) = (known.last_modified.timestamp(), now.last_modified.timestamp());
+    let (what, is_other) = if let Some(is_other) = both(&known.e_tag, &now.e_tag) {
+        ("its ETag is another one", is_other)
+    } else if let Some(is_other) = both(&known.version, &now.version) {
+        ("its version is another one", is_other)
+    } else {
+        ("it was written at another time", then != 0 && time != 0 && then != time)
+    };
+    is_other.then(|| what.to_owned())
+}
+
+fn unasked(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the store answers what was not asked: {what}"))
+}
+
+/// A store's error as one of a file. What says that the object is another one becomes [`Changed`].
+fn of_store(error: Error) -> io::Error {
+    let kind = match &error {
+        Error::Precondition { .. } | Error::NotModified { .. } => {
+            return Changed { how: "the store has another one".to_owned() }.into();
+        }
+        Error::NotFound { .. } => return Changed { how: "it was removed".to_owned() }.into(),
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+impl Storage for Object {
+    fn path(&self) -> &Path {
+        &self.name
+    }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// A HEAD.
+    fn current(&self) -> io::Result<Generation> {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let head = async {
+            let now = self.store.get_opts(&self.listed.location, options).await.map_err(|error| match error {
+                Error::NotFound { .. } => io::ErrorKind::NotFound.into(),
+                error => of_store(error),
+            })?;
+            Ok::<_, io::Error>(now.meta)
+        };
+        let now = self.objects.block_on(head)??;
+        // A listing and an answer write the same time differently.
+        Ok(match self.compare(&now) {
+            Ok(()) => self.generation,
+            Err(_) => Generation::of_object(now.size, now.last_modified.timestamp().into(), now.e_tag.as_deref()),
+        })
+    }
+
+    fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        Ok(copy(&self.objects.block_on(self.get(offset, len))??, bufs))
+    }
+
+    fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
+        let served = self.objects.block_on(async {
+            let mut under_way = FuturesUnordered::new();
+            loop {
+                while under_way.len() < self.objects.0.options.outstanding
+                    && let Some(errand) = next()
+                {
+                    under_way.extend(begin(errand).map(|begun| self.make(begun)));
+                }
+                let Some((mut errand, answer)) = under_way.next().await else { return };
+                hand_over(errand.as_mut(), answer);
+                under_way.extend(begin(errand).map(|begun| self.make(begun)));
+            }
+        });
+        // Without a runtime, errands that nobody took are the caller's still.
+        _ = served;
+    }
+
+    fn compares_reads(&self) -> bool {
+        true
+    }
+
+    fn direct(&self) -> DirectIo {
+        DirectIo::Direct
+    }
+}
+
+/// An errand and what it asks for.
+struct Begun<'e> {
+    errand: Box<dyn Errand + 'e>,
+    offset: u64,
+    len: usize,
+}
+
+/// What the errand asks for next. One that asks for nothing more is ended.
+fn begin<'e>(mut errand: Box<dyn Errand + 'e>) -> Option<Begun<'e>> {
+    loop {
+        match errand.request() {
+            Some(request) => match request.transfer {
+                Transfer::Read(bufs) => {
+                    let (offset, len) = (request.offset, bufs.iter().map(|buf| buf.len()).sum());
+                    return Some(Begun { errand, offset, len });
+                }
+                Transfer::Write(_) => {}
+            },
+            None => {
+                errand.end();
+                return None;
+            }
+        }
+        errand.answer(Err(super::read_only()));
+    }
+}
+
+impl Object {
+    async fn make<'e>(&self, begun: Begun<'e>) -> (Box<dyn Errand + 'e>, io::Result<Vec<Bytes>>) {
+        let Begun { errand, offset, len } = begun;
+        (errand, self.get(offset, len).await)
+    }
+}
+
+/// Puts what came where the errand wants it, and says so.
+fn hand_over(errand: &mut (dyn Errand + '_), answer: io::Result<Vec<Bytes>>) {
+    let answer = answer.map(|chunks| match errand.request().map(|request| request.transfer) {
+        Some(Transfer::Read(mut bufs)) => copy(&chunks, &mut bufs),
+        _ => 0,
+    });
+    errand.answer(answer);
+}
+
+/// Fills `bufs` with what came, in order, and says how many bytes that were.
+fn copy(chunks: &[Bytes], bufs: &mut [IoSliceMut<'_>]) -> usize {
+    let mut copied = 0;
+    let mut bufs = bufs.iter_mut().map(|buf| &mut **buf);
+    let mut room: &mut [u8] = &mut [];
+    for mut chunk in chunks.iter().map(|chunk| &chunk[..]) {
+        while !chunk.is_empty() {
+            if room.is_empty() {
+                let Some(next) = bufs.next() else { return copied };
+                room = next;
+            }
+            let part = chunk.len().min(room.len());
+            let (filled, rest) = std::mem::take(&mut room).split_at_mut(part);
+            filled.copy_from_slice(&chunk[..part]);
+            (room, chunk) = (rest, &chunk[part..]);
+            copied += part;
+        }
+    }
+    copied
+}
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_any_length_fill_buffers_of_any_length() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for (cut, split) in [(1, 7), (7, 1), (30, 100), (100, 33), (13, 13)] {
+            let chunks: Vec<_> = bytes.chunks(cut).map(Bytes::copy_from_slice).collect();
+            let mut memory = [0; 90];
+            let mut bufs: Vec<_> = memory.chunks_mut(split).map(IoSliceMut::new).collect();
+            assert_eq!(copy(&chunks, &mut bufs), 90);
+            assert_eq!(memory[..], bytes[..90]);
+        }
+        let mut memory = [0; 9];
+        assert_eq!(copy(&[Bytes::from_static(b"abc")], &mut [IoSliceMut::new(&mut memory)]), 3);
+    }
+}
