@@ -9,6 +9,7 @@ use std::io::{self, IoSliceMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use pagecast_core::{PageId, Tick};
@@ -17,7 +18,7 @@ use crate::PoolError;
 use crate::cache::Loading;
 use crate::paged_file::PagedFile;
 use crate::stats::Counter;
-use crate::storage::{Buffers, Errand, MAX_REQUEST, Reading, Request, read_full};
+use crate::storage::{Buffers, Errand, Reading, Request, read_full};
 use crate::sync::{Condvar, Mutex};
 use line::Line;
 
@@ -26,8 +27,8 @@ pub(crate) const ALIGNMENT: usize = 4096;
 
 /// A read to be done.
 pub(crate) enum Job {
-    /// Neighbouring pages into their frames: in order, at least one, at most [`MAX_REQUEST`] bytes.
-    Load(Arc<PagedFile>, Loads),
+    /// Pages into their frames, in order: one request.
+    Load(Arc<PagedFile>, Run),
     /// Neighbouring pages into a buffer of the reader's.
     Past(PastRead, Arc<Answer>),
 }
@@ -46,6 +47,8 @@ pub(crate) struct IoThreads(Arc<Queue>);
 
 struct Queue {
     jobs: Mutex<Jobs>,
+    /// Bytes that requests read over.
+    gap_bytes: AtomicU64,
     arrived: Condvar,
 }
 
@@ -66,7 +69,7 @@ impl IoThreads {
     pub(crate) fn start(threads: u32) -> Result<Self, PoolError> {
         let (waiting, ahead, max_ahead) = (Line::new(), VecDeque::new(), (threads / 4).max(1));
         let jobs = Mutex::new(Jobs { waiting, ahead, reading_ahead: 0, max_ahead, closed: false });
-        let started = Self(Arc::new(Queue { jobs, arrived: Condvar::new() }));
+        let started = Self(Arc::new(Queue { jobs, gap_bytes: AtomicU64::new(0), arrived: Condvar::new() }));
         for number in 0..threads {
             let queue = started.0.clone();
             std::thread::Builder::new()
@@ -82,6 +85,11 @@ impl IoThreads {
     pub(crate) fn submit(&self, job: Job, due: Tick) {
         self.0.jobs.lock().waiting.push(job, due);
         self.0.arrived.notify_one();
+    }
+
+    /// Bytes that requests have read over, because they lay between pages that were wanted.
+    pub(crate) fn gap_bytes(&self) -> u64 {
+        self.0.gap_bytes.load(Relaxed)
     }
 
     fn submit_ahead(&self, job: Job) {
@@ -145,32 +153,32 @@ impl Queue {
     }
 
     /// The next job in turn, if it is one more load of the same relation and of the same kind.
-    fn more(&self, relation: &Arc<PagedFile>, is_ahead: bool) -> Option<Loads> {
+    fn more(&self, relation: &Arc<PagedFile>, is_ahead: bool) -> Option<Run> {
         let mut jobs = self.jobs.lock();
         if is_ahead && !jobs.waiting.is_empty() {
             return None;
         }
         let more = |job: &Job| job.is_load_of(relation);
         let job = if is_ahead { jobs.ahead.pop_front_if(|job| more(job)) } else { jobs.waiting.pop_if(more) };
-        job.and_then(Job::loads)
+        job.and_then(Job::run)
     }
 
     fn run(&self, job: Job, is_ahead: bool) {
         match job {
             Job::Past(read, answer) => answer.set(read.run()),
-            Job::Load(relation, loads) => self.load(&relation, loads, is_ahead),
+            Job::Load(relation, run) => self.load(&relation, run, is_ahead),
         }
     }
 
     /// Reads pages of one relation, each of the lists in a request of its own, and those that come
     /// in meanwhile with them, as many at once as the storage takes.
-    fn load(&self, relation: &Arc<PagedFile>, first: Loads, is_ahead: bool) {
+    fn load(&self, relation: &Arc<PagedFile>, first: Run, is_ahead: bool) {
         let (mut first, read) = (Some(first), RefCell::new(Vec::new()));
         relation.storage().serve(&mut || {
             // Those that have ended since the storage asked last share one look at the file.
             end_all(relation, read.take());
-            let loads = first.take().or_else(|| self.more(relation, is_ahead))?;
-            Some(Box::new(LoadErrand::new(relation, loads, &read)))
+            let run = first.take().or_else(|| self.more(relation, is_ahead))?;
+            Some(Box::new(LoadErrand::new(relation, run, &read)))
         });
         end_all(relation, read.take());
     }
@@ -180,7 +188,7 @@ impl Job {
     /// Whether it brings `page` into its frame.
     fn brings(&self, page: PageId) -> bool {
         match self {
-            Job::Load(_, loads) => loads.iter().any(|loading| loading.access().page == page),
+            Job::Load(_, run) => run.iter().filter_map(Part::page).any(|loading| loading.access().page == page),
             Job::Past(..) => false,
         }
     }
@@ -189,36 +197,65 @@ impl Job {
         matches!(self, Job::Load(of, _) if Arc::ptr_eq(of, relation))
     }
 
-    fn loads(self) -> Option<Loads> {
+    fn run(self) -> Option<Run> {
         match self {
-            Job::Load(_, loads) => Some(loads),
+            Job::Load(_, run) => Some(run),
             Job::Past(..) => None,
         }
     }
 }
 
-/// Neighbouring pages to be read in one request.
-type Loads = Vec<Loading>;
+/// What one request reads, from a page to a page.
+type Run = Vec<Part>;
 
-impl Buffers for Loads {
-    fn pieces(&mut self) -> Vec<&mut [u8]> {
-        self.iter_mut().map(Loading::bytes).collect()
+/// A part of a request.
+pub(crate) enum Part {
+    /// A page into its frame.
+    Page(Loading),
+    /// Bytes between two of them, to be thrown away.
+    Gap(Vec<u8>),
+}
+
+impl Part {
+    fn page(&self) -> Option<&Loading> {
+        match self {
+            Self::Page(loading) => Some(loading),
+            Self::Gap(_) => None,
+        }
     }
 }
 
-/// Neighbouring pages on their way into their frames.
+impl Buffers for Run {
+    fn pieces(&mut self) -> Vec<&mut [u8]> {
+        let bytes = |part| match part {
+            &mut Part::Page(ref mut loading) => loading.bytes(),
+            Part::Gap(bytes) => bytes,
+        };
+        self.iter_mut().map(bytes).collect()
+    }
+}
+
+/// The pages of a run.
+fn pages(run: Run) -> impl Iterator<Item = Loading> {
+    run.into_iter().filter_map(|part| match part {
+        Part::Page(loading) => Some(loading),
+        Part::Gap(_) => None,
+    })
+}
+
+/// Pages on their way into their frames.
 struct LoadErrand<'r> {
     relation: &'r PagedFile,
     extent: Extent,
     /// Gone when it has ended.
-    reading: Option<Reading<'r, Loads>>,
+    reading: Option<Reading<'r, Run>>,
     /// Where it ends.
     read: &'r RefCell<Vec<Read>>,
 }
 
 /// Loads whose storage has answered.
 struct Read {
-    loads: Loads,
+    run: Run,
     extent: Extent,
     answer: io::Result<usize>,
 }
@@ -248,11 +285,11 @@ impl Extent {
 }
 
 impl<'r> LoadErrand<'r> {
-    fn new(relation: &'r PagedFile, mut loads: Loads, read: &'r RefCell<Vec<Read>>) -> Self {
-        let first = loads.first().map_or(0, |loading| loading.access().page.block());
+    fn new(relation: &'r PagedFile, mut run: Run, read: &'r RefCell<Vec<Read>>) -> Self {
+        let first = run.iter().find_map(Part::page).map_or(0, |loading| loading.access().page.block());
         let offset = u64::from(first) * u64::from(relation.page_size());
-        let extent = Extent::new(relation, offset, loads.pieces().iter().map(|piece| piece.len()).sum());
-        let reading = Some(Reading::new(relation.storage().as_ref(), offset, loads));
+        let extent = Extent::new(relation, offset, run.pieces().iter().map(|piece| piece.len()).sum());
+        let reading = Some(Reading::new(relation.storage().as_ref(), offset, run));
         Self { relation, extent, reading, read }
     }
 }
@@ -271,18 +308,18 @@ impl Errand for LoadErrand<'_> {
     }
 
     fn end(mut self: Box<Self>) {
-        if let Some((answer, loads)) = self.reading.take().map(Reading::outcome) {
-            self.read.borrow_mut().push(Read { loads, extent: self.extent, answer });
+        if let Some((answer, run)) = self.reading.take().map(Reading::outcome) {
+            self.read.borrow_mut().push(Read { run, extent: self.extent, answer });
         }
     }
 }
 
 impl Drop for LoadErrand<'_> {
     fn drop(&mut self) {
-        if let Some((_, loads)) = self.reading.take().map(Reading::outcome) {
+        if let Some((_, run)) = self.reading.take().map(Reading::outcome) {
             let answer = Err(io::Error::other("the storage panicked"));
             let outcome = self.extent.check(self.relation, answer);
-            loads.into_iter().for_each(|loading| end(self.relation, loading, &outcome));
+            pages(run).for_each(|loading| end(self.relation, loading, &outcome));
         }
     }
 }
@@ -296,11 +333,11 @@ fn end_all(relation: &PagedFile, read: Vec<Read>) {
     // After the reads, so that a change before their last byte is seen; and first of all, since a
     // change explains the rest.
     let unchanged = relation.verify_read();
-    for Read { loads, extent, answer } in read {
+    for Read { run, extent, answer } in read {
         let outcome = unchanged.clone().and_then(|()| extent.check(relation, answer));
         // A panic (of a policy, say) fails what it meets, by its drop, and not the others.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            loads.into_iter().for_each(|loading| end(relation, loading, &outcome));
+            pages(run).for_each(|loading| end(relation, loading, &outcome));
         }));
     }
 }
@@ -327,7 +364,7 @@ fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolErro
 }
 
 impl PastRead {
-    fn run(self) -> Result<Buffer, PoolError> {
+    pub(crate) fn run(self) -> Result<Buffer, PoolError> {
         let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
         let (relation, bytes) = (self.relation.as_ref(), buffer.bytes_mut());
         relation.check_known()?;
@@ -411,12 +448,16 @@ impl Future for Awaited {
     }
 }
 
-/// Collects loads and hands them over, neighbouring pages as one request.
+/// Collects loads and hands them over, as few requests as their storage wants: neighbouring pages
+/// as one, and pages with a gap between them that is cheaper read over than asked around.
 #[must_use = "loads that are not submitted fail"]
 pub(crate) struct Batch<'a> {
     threads: &'a IoThreads,
     relation: &'a Arc<PagedFile>,
-    loads: Vec<Loading>,
+    /// The request that is being put together: without holes, and as yet without an end.
+    run: Run,
+    /// The block that follows it.
+    next: u64,
     is_ahead: bool,
     /// Ignored of pages ahead, which go in the order in which they come.
     due: Tick,
@@ -425,12 +466,12 @@ pub(crate) struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// Of pages that somebody waits for, to be read when they are `due`.
     pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<PagedFile>, due: Tick) -> Self {
-        Self { threads, relation, loads: Vec::new(), is_ahead: false, due }
+        Self { threads, relation, run: Vec::new(), next: 0, is_ahead: false, due }
     }
 
     /// Of pages that nobody waits for.
     pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<PagedFile>) -> Self {
-        Self { threads, relation, loads: Vec::new(), is_ahead: true, due: 0 }
+        Self { is_ahead: true, ..Self::new(threads, relation, 0) }
     }
 
     /// Whose pages it loads.
@@ -440,13 +481,35 @@ impl<'a> Batch<'a> {
 
     /// Adds a load that has its frame.
     pub(crate) fn add(&mut self, loading: Loading) {
-        let block = loading.access().page.block();
-        let next = self.loads.last().map(|last| last.access().page.block().checked_add(1));
-        let pages = (MAX_REQUEST / self.relation.page_size() as usize).max(1);
-        if next.is_some_and(|next| next != Some(block)) || self.loads.len() >= pages {
-            self.flush();
+        let block = u64::from(loading.access().page.block());
+        if !self.run.is_empty() {
+            match block.checked_sub(self.next).map(|gap| gap as usize) {
+                Some(gap) if self.joins(gap) => self.read_over(&loading),
+                _ => self.flush(),
+            }
         }
-        self.loads.push(loading);
+        self.run.push(Part::Page(loading));
+        self.next = block + 1;
+    }
+
+    /// Whether a page behind a gap of so many others goes into the same request.
+    fn joins(&self, gap: usize) -> bool {
+        gap <= self.relation.pages_of_a_gap() && self.run.len() + gap < self.relation.pages_of_a_request()
+    }
+
+    /// Adds the pages before `loading`, for which they come along. They are kept if there are
+    /// frames for nothing.
+    fn read_over(&mut self, loading: &Loading) {
+        let page_size = self.relation.page_size() as usize;
+        for block in self.next as u32..loading.access().page.block() {
+            self.run.push(match loading.along(self.relation.page(block)) {
+                Some(along) => Part::Page(along),
+                None => {
+                    self.threads.0.gap_bytes.fetch_add(page_size as u64, Relaxed);
+                    Part::Gap(vec![0; page_size])
+                }
+            });
+        }
     }
 
     /// Hands over what is left.
@@ -455,10 +518,10 @@ impl<'a> Batch<'a> {
     }
 
     fn flush(&mut self) {
-        if self.loads.is_empty() {
+        if self.run.is_empty() {
             return;
         }
-        let job = Job::Load(self.relation.clone(), std::mem::take(&mut self.loads));
+        let job = Job::Load(self.relation.clone(), std::mem::take(&mut self.run));
         match self.is_ahead {
             true => self.threads.submit_ahead(job),
             false => self.threads.submit(job, self.due),

@@ -36,7 +36,7 @@ impl Snapshot {
     }
 
     /// The pool's numbers: name, kind, meaning, value.
-    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 40] {
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 41] {
         use Kind::{Counter, Gauge};
         let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
         [
@@ -46,6 +46,7 @@ impl Snapshot {
             ("requested_bytes_total", Counter, "Bytes that reads asked for.", stats.bytes_requested),
             ("read_bytes_total", Counter, "Bytes read from storage.", stats.bytes_read),
             ("bypassed_bytes_total", Counter, "Bytes read past the pool for want of a frame.", stats.bypassed_bytes),
+            ("gap_bytes_total", Counter, "Bytes read over between pages, and thrown away.", stats.gap_bytes),
             ("loads_total", Counter, "Pages loaded into a frame.", stats.loads),
             ("failed_loads_total", Counter, "Loads that failed.", stats.failed_loads),
             ("evictions_total", Counter, "Pages that left their frame for another.", stats.evictions),
@@ -156,6 +157,7 @@ pub fn trace(pool: &Pool) {
         hit_rate = stats.hit_rate(),
         bytes_read = stats.bytes_read,
         bypassed_bytes = stats.bypassed_bytes,
+        gap_bytes = stats.gap_bytes,
         failed_loads = stats.failed_loads,
         evictions = stats.evictions,
         pages_written = stats.pages_written,

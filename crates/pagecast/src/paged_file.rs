@@ -15,7 +15,7 @@ use pagecast_core::{PageId, RelationId};
 use crate::PoolError;
 use crate::seal::{self, Broken, Format, Lsn, SEAL_BYTES};
 use crate::stats::{Counter, Counts, PoolStats, stripe};
-use crate::storage::{Changed, Generation, Storage};
+use crate::storage::{Changed, Generation, RequestShape, Storage};
 use crate::sync::Mutex;
 
 /// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one
@@ -24,6 +24,7 @@ pub(crate) struct PagedFile {
     id: RelationId,
     storage: Arc<dyn Storage>,
     page_size: u32,
+    shape: RequestShape,
     /// Set once, when it is noticed that the file is another one now: what differs.
     stale: OnceLock<PoolError>,
     /// Requests for its pages, by stripe, if they are counted.
@@ -61,6 +62,7 @@ impl PagedFile {
         }
         Ok(Self {
             id,
+            shape: storage.request_shape(),
             storage,
             page_size,
             stale: OnceLock::new(),
@@ -91,6 +93,16 @@ impl PagedFile {
     /// Bytes of a page.
     pub(crate) fn page_size(&self) -> u32 {
         self.page_size
+    }
+
+    /// How many pages one request to its storage brings.
+    pub(crate) fn pages_of_a_request(&self) -> usize {
+        (self.shape.max_bytes / self.page_size as usize).max(1)
+    }
+
+    /// Over how many pages in between two requests to its storage become one.
+    pub(crate) fn pages_of_a_gap(&self) -> usize {
+        self.shape.max_gap / self.page_size as usize
     }
 
     /// How many pages it has.

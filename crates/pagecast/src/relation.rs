@@ -13,6 +13,7 @@ use pagecast_core::{PageId, RelationId, ScanId};
 use crate::blocking::block_on;
 use crate::cache::{Anyone, Capped, Exclusive, MAX_KEEPS, Upgrade};
 use crate::engine::{self, Engine, ReadResult, ReadStats};
+use crate::io::{ALIGNMENT, PastRead};
 use crate::paged_file::PagedFile;
 use crate::storage::{Generation, Storage};
 use crate::token::Held;
@@ -152,6 +153,21 @@ impl Relation {
     /// As [`read`](Self::read).
     pub fn read_blocking(&self, ranges: &[Range<u64>], scan: Option<ScanId>) -> Result<ReadResult, PoolError> {
         block_on(self.read(ranges, scan))
+    }
+
+    /// Reads bytes past the pool, in this thread: what its caller keeps in another form, as a
+    /// decoded footer. The device counts it, the pool does not. Of a file that we write these are
+    /// the bytes on storage.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_uncached_blocking(&self, range: Range<u64>) -> Result<Vec<u8>, PoolError> {
+        engine::check(&self.file, std::slice::from_ref(&range))?;
+        let skip = (range.start % ALIGNMENT as u64) as usize;
+        let (offset, len) = (range.start - skip as u64, skip + (range.end - range.start) as usize);
+        let read = PastRead { relation: self.file.clone(), offset, len };
+        Ok(read.run()?.bytes()[skip..len].to_vec())
     }
 
     /// As [`read_blocking`](Self::read_blocking), into memory of the caller's that need not have

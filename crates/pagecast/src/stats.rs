@@ -23,6 +23,10 @@ pub struct PoolStats {
     pub bytes_read: u64,
     /// Bytes of those that were read past the pool, because no frame was free.
     pub bypassed_bytes: u64,
+    /// Bytes that came along besides, between pages that were asked for, and were thrown away: for
+    /// some storage that is better than a second request
+    /// ([`RequestShape`](crate::storage::RequestShape)).
+    pub gap_bytes: u64,
     /// Pages that were loaded into a frame.
     pub loads: u64,
     /// Loads that failed.

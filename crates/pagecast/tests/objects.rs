@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
-use pagecast::storage::{FaultStore, ObjectFault, ObjectOptions, Objects, StoreRequests};
+use pagecast::storage::{FaultStore, ObjectFault, ObjectOptions, Objects, RequestShape, StoreRequests};
 use pagecast::{Pool, PoolError, PoolOptions, Relation};
 use tokio::runtime::{Builder, Runtime};
 
@@ -73,9 +73,9 @@ fn ranges_are_the_objects_bytes_and_a_second_read_asks_nothing() {
             assert!(data[..] == bytes[range.start as usize..range.end as usize], "{range:?}");
         }
     }
-    // Three runs of pages, and no request before the first read or after the last.
-    assert_eq!(setup.faults.requests(), StoreRequests { gets: 3, heads: 0, lists: 1 });
-    assert_eq!(setup.pool.device().stats().requests, 3);
+    // No request before the first read or after it, and one for all that lies near together.
+    assert_eq!(setup.faults.requests(), StoreRequests { gets: 1, heads: 0, lists: 1 });
+    assert_eq!(setup.pool.device().stats().requests, 1);
     let error = table.read_blocking(&[0..table.len() + 1], None).unwrap_err().to_string();
     assert!(error.contains("s3://bucket/a/table"), "{error}");
 }
@@ -191,4 +191,64 @@ fn an_object_that_was_removed_ends_its_scans() {
     let error = table.pin(1, None).map(drop).unwrap_err().to_string();
     assert!(error.contains("s3://bucket/a/table") && error.contains("removed"), "{error}");
     assert!(matches!(table.verify(), Err(PoolError::Changed { .. })));
+}
+
+/// Reads `ranges` of an object of 40 pages: how many GETs that took.
+fn gets_for(setup: &Setup, table: &Relation, bytes: &[u8], ranges: &[std::ops::Range<u64>]) -> u64 {
+    let before = setup.faults.requests().gets;
+    let read = table.read_blocking(ranges, None).unwrap();
+    for (range, data) in ranges.iter().zip(&read.data) {
+        assert!(data[..] == bytes[range.start as usize..range.end as usize], "{range:?}");
+    }
+    setup.faults.requests().gets - before
+}
+
+#[test]
+fn ranges_with_a_small_gap_between_them_are_one_request() {
+    let shape = RequestShape { max_bytes: 8 << 20, max_gap: 4 * PAGE as usize };
+    let setup = Setup::new(ObjectOptions::default().shape(shape));
+    let bytes = content(40);
+    let table = setup.open(&setup.put(bytes.clone()));
+    let page = |block: u64| block * PAGE + 7..block * PAGE + 9;
+    assert_eq!(gets_for(&setup, &table, &bytes, &[page(0), page(5)]), 1, "four pages between");
+    assert_eq!(gets_for(&setup, &table, &bytes, &[page(10), page(16)]), 2, "five pages between");
+    // Frames are free, so that what came along is there.
+    assert_eq!(gets_for(&setup, &table, &bytes, &[page(1), page(2), page(3), page(4)]), 0);
+    assert_eq!(setup.pool.stats().gap_bytes, 0);
+    // What is resident between pages that are not is read over again.
+    assert_eq!(gets_for(&setup, &table, &bytes, &[page(9), page(11)]), 1);
+    assert_eq!(setup.pool.stats().gap_bytes, PAGE);
+    let stats = setup.pool.stats();
+    assert_eq!(setup.pool.device().stats().bytes_read, stats.bytes_read + stats.gap_bytes);
+    setup.pool.check();
+}
+
+#[test]
+fn what_comes_along_displaces_nothing() {
+    let mut setup = Setup::new(ObjectOptions::default());
+    setup.pool = Pool::new(PoolOptions::default().memory(2 << 20)).unwrap();
+    let bytes = content(40);
+    let table = setup.open(&setup.put(bytes.clone()));
+    let frames = setup.pool.frames();
+    assert!(frames < 40, "{frames}");
+    for block in 0..u64::from(frames) {
+        drop(table.pin(block as u32, None).unwrap());
+    }
+    let before = setup.pool.stats();
+    let (first, last) = (u64::from(frames), u64::from(frames) + 2);
+    assert_eq!(gets_for(&setup, &table, &bytes, &[first * PAGE..first * PAGE + 1, last * PAGE..last * PAGE + 1]), 1);
+    let after = setup.pool.stats();
+    assert_eq!((after.evictions - before.evictions, after.gap_bytes), (2, PAGE));
+    setup.pool.check();
+}
+
+#[test]
+fn a_body_that_is_cut_within_a_gap_is_asked_for_again() {
+    let setup = Setup::new(ObjectOptions::default());
+    let bytes = content(40);
+    let table = setup.open(&setup.put(bytes.clone()));
+    drop(table.pin(3, None).unwrap());
+    setup.faults.plan([ObjectFault::Cut(3 * PAGE as usize + 5)]);
+    assert_eq!(gets_for(&setup, &table, &bytes, &[2 * PAGE..3 * PAGE, 4 * PAGE..6 * PAGE]), 2);
+    setup.pool.check();
 }

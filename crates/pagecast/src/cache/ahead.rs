@@ -71,6 +71,16 @@ impl Cache {
         (ahead, waiter)
     }
 
+    /// Begins to bring a page into a free frame, because its bytes come along anyway: nobody has
+    /// asked for it, and nobody waits.
+    pub(super) fn bring_along(self: &Arc<Self>, access: Access) -> Option<Loading> {
+        let owned = if self.is_at_cap(&access) { None } else { self.free.take() }?;
+        match self.enter_with(owned, Load::new(access), |_| {}) {
+            Ahead::Started(loading) => Some(loading),
+            Ahead::There | Ahead::NoRoom => None,
+        }
+    }
+
     pub(super) fn is_there(&self, page: PageId, shard: &InFlight) -> bool {
         shard.contains_key(&page) || self.table.find_locked(&self.headers, page, shard).is_some()
     }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use pagecast_core::PageId;
 use pagecast_core::policy::Access;
 
 use super::Cache;
@@ -169,6 +170,12 @@ impl Loading {
     /// Gives the load a frame to fill.
     pub(super) fn place(&mut self, owned: Owned) {
         self.owned = Some(owned);
+    }
+
+    /// A load of another page of the same file, whose bytes this one's request brings along: if it
+    /// is neither resident nor on its way, and a frame is free.
+    pub(crate) fn along(&self, page: PageId) -> Option<Loading> {
+        self.cache.bring_along(Access { page, scan: None, ..self.load.access })
     }
 
     /// The frame's bytes, to be filled. Empty before the load has a frame.

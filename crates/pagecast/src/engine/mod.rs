@@ -45,7 +45,7 @@ pub use plan::MemoryUse;
 pub(crate) use plan::Plan;
 use prefetch::Prefetch;
 pub use read::{ReadResult, ReadStats};
-pub(crate) use read::{read, read_into};
+pub(crate) use read::{check, read, read_into};
 
 /// Most threads that read. A device with more requests outstanding is used by other readers beside
 /// the pool.

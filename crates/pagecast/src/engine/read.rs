@@ -94,7 +94,7 @@ pub(crate) async fn read_into(
 }
 
 /// Fails unless these bytes can be read.
-fn check(relation: &PagedFile, ranges: &[Range<u64>]) -> Result<(), PoolError> {
+pub(crate) fn check(relation: &PagedFile, ranges: &[Range<u64>]) -> Result<(), PoolError> {
     if relation.is_sealed() {
         return Err(PoolError::Sealed { path: relation.path().to_owned() });
     }
@@ -112,7 +112,7 @@ async fn fill_each<M: Memory>(
     let (output, visits) = Output::new(ranges, relation.page_size());
     let stats = ReadStats { bytes_requested: output.missing(), ..ReadStats::default() };
     client.count(&engine.cache, Counter::BytesRequested, stats.bytes_requested);
-    let window = window(engine.cache.frames(), relation.page_size());
+    let window = window(engine.cache.frames(), &relation);
     let (pending, past) = (VecDeque::new(), Vec::new());
     let mut reading = Reading { engine, client, relation, scan, output, stats, pending, past };
     let mut missing = reading.take_resident(visits)?.into_iter();
@@ -130,7 +130,7 @@ async fn fill_each<M: Memory>(
             Some(held) => reading.take(&visit, held, joined),
             None => reading.past.push(visit),
         }
-        if reading.past.len() >= pages_of_a_request(reading.relation.page_size()) {
+        if reading.past.len() >= reading.relation.pages_of_a_request() {
             reading.read_past().await?;
         }
     }
@@ -140,12 +140,14 @@ async fn fill_each<M: Memory>(
 
 /// How many pages a read may have on their way: two requests, but of a small pool only a share, so
 /// that many reads at once leave frames to each other: frames on their way hold nothing that could
-/// be hit.
-fn window(frames: u32, page_size: u32) -> usize {
-    let share = (frames as usize / 128).max(2);
-    share.min(2 * pages_of_a_request(page_size))
+/// be hit. What lies far away is asked for in more at once.
+fn window(frames: u32, relation: &PagedFile) -> usize {
+    let part = if relation.pages_of_a_gap() > 0 { 32 } else { 128 };
+    let share = (frames as usize / part).max(2);
+    share.min(2 * relation.pages_of_a_request())
 }
 
+/// Of storage that wants ordinary ones.
 pub(crate) fn pages_of_a_request(page_size: u32) -> usize {
     (MAX_REQUEST / page_size as usize).max(1)
 }
@@ -220,7 +222,7 @@ impl<C: Client, M: Memory> Reading<C, M> {
         let page_size = self.relation.page_size();
         let mut answers = Vec::new();
         let follows = |a: &Visit, b: &Visit| a.block.checked_add(1) == Some(b.block);
-        for run in visits.chunk_by(follows).flat_map(|run| run.chunks(pages_of_a_request(page_size))) {
+        for run in visits.chunk_by(follows).flat_map(|run| run.chunks(self.relation.pages_of_a_request())) {
             let len: u64 = run.iter().map(|visit| u64::from(self.relation.page_len(visit.block))).sum();
             let offset = u64::from(run[0].block) * u64::from(page_size);
             let read = PastRead { relation: self.relation.clone(), offset, len: len as usize };

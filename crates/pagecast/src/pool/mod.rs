@@ -153,7 +153,7 @@ impl Pool {
 
     /// What the pool has done so far.
     pub fn stats(&self) -> PoolStats {
-        self.0.cache.stats()
+        PoolStats { gap_bytes: self.0.threads.gap_bytes(), ..self.0.cache.stats() }
     }
 
     /// Where the memory goes.

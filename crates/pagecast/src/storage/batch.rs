@@ -124,7 +124,7 @@ impl<'s, B: Buffers> Reading<'s, B> {
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         let end = left.min(wanted as u64) as usize;
         let start = self.progress.next(end, self.storage.alignment())?;
-        let transfer = Transfer::Read(part(pieces, start, MAX_REQUEST));
+        let transfer = Transfer::Read(part(pieces, start, self.storage.request_shape().max_bytes));
         Some(Request { offset: self.offset + start as u64, transfer })
     }
 

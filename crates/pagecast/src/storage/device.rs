@@ -8,10 +8,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::batch::run_alone;
 use super::declared::{Declared, DeclaredModel};
-use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Request, Storage, Transfer, UringFiles, head, head_of};
+use super::{
+    DirectIo, Errand, Errands, Generation, LocalFiles, Request, RequestShape, Storage, Transfer, UringFiles, head,
+    head_of,
+};
 
-/// The most bytes that one request reads or writes. A storage opened through a device answers a
-/// longer one with this much.
+/// The most bytes that one request reads or writes, unless its storage takes longer ones
+/// ([`RequestShape`]). A storage opened through a device answers a longer one with this much.
 pub const MAX_REQUEST: usize = 4 << 20;
 
 /// Opens files by name.
@@ -192,12 +195,16 @@ impl Storage for Metered {
     }
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut request = head(bufs, MAX_REQUEST);
+        let mut request = head(bufs, self.storage.request_shape().max_bytes);
         self.request(&self.device.0.bytes_read, || self.storage.read_at(offset, &mut request))
     }
 
     fn alignment(&self) -> usize {
         self.storage.alignment()
+    }
+
+    fn request_shape(&self) -> RequestShape {
+        self.storage.request_shape()
     }
 
     /// A declared device makes requests one by one: each has a thread, and a latency of its own.

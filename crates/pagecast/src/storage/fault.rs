@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{DirectIo, Generation, Opener, Storage, head, head_of};
+use super::{DirectIo, Generation, Opener, RequestShape, Storage, head, head_of};
 
 /// What happens to one read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +138,10 @@ impl Storage for FaultFile {
 
     fn alignment(&self) -> usize {
         self.file.alignment()
+    }
+
+    fn request_shape(&self) -> RequestShape {
+        self.file.request_shape()
     }
 
     fn direct(&self) -> DirectIo {

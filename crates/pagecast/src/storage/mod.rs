@@ -46,6 +46,22 @@ pub enum DirectIo {
     },
 }
 
+/// Which requests a storage answers with profit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestShape {
+    /// The most bytes that one request reads.
+    pub max_bytes: usize,
+    /// A request reads over as many bytes that nobody wants, rather than that there are two: what
+    /// lies far away answers late, however short the request. 0: only neighbours are one request.
+    pub max_gap: usize,
+}
+
+impl Default for RequestShape {
+    fn default() -> Self {
+        Self { max_bytes: MAX_REQUEST, max_gap: 0 }
+    }
+}
+
 /// One open file of a device. Calls block, and may come from many threads at once.
 ///
 /// A file that was opened to be read is one fixed generation. One that was opened to be written
@@ -69,6 +85,11 @@ pub trait Storage: Send + Sync {
     /// The power of two of which offsets and buffer addresses and lengths must be multiples.
     fn alignment(&self) -> usize {
         1
+    }
+
+    /// Which requests it answers with profit.
+    fn request_shape(&self) -> RequestShape {
+        RequestShape::default()
     }
 
     /// Runs the errands that `next` hands out, as many at the same time as the storage can, until

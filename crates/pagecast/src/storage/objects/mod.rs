@@ -22,7 +22,7 @@ use futures::stream::FuturesUnordered;
 use object_store::{Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Changed, DirectIo, Errand, Errands, Generation, Storage, Transfer};
+use super::{Changed, DirectIo, Errand, Errands, Generation, RequestShape, Storage, Transfer};
 pub use faults::{FaultStore, ObjectFault, StoreRequests};
 
 /// How objects are read. Start from the default and change what matters.
@@ -33,11 +33,15 @@ pub struct ObjectOptions {
     pub deadline: Duration,
     /// How many GETs one thread of a pool has under way. Default: 64.
     pub outstanding: usize,
+    /// The most bytes of one GET, and over how many bytes in between two become one. Default: 8 MiB
+    /// and 1 MiB.
+    pub shape: RequestShape,
 }
 
 impl Default for ObjectOptions {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(300), outstanding: 64 }
+        let shape = RequestShape { max_bytes: 8 << 20, max_gap: 1 << 20 };
+        Self { deadline: Duration::from_secs(300), outstanding: 64, shape }
     }
 }
 
@@ -52,6 +56,12 @@ impl ObjectOptions {
     #[must_use]
     pub fn outstanding(self, outstanding: usize) -> Self {
         Self { outstanding: outstanding.max(1), ..self }
+    }
+
+    /// Sets [`shape`](Self::shape).
+    #[must_use]
+    pub fn shape(self, shape: RequestShape) -> Self {
+        Self { shape, ..self }
     }
 }
 
@@ -116,9 +126,8 @@ impl Objects {
         // A time of 0 says that nobody knows: logs of tables often do not.
         let modified = listed.last_modified.timestamp_nanos_opt().unwrap_or(0);
         let tag = listed.e_tag.as_deref().or(listed.version.as_deref());
-        let root = url.strip_suffix('/').unwrap_or(url);
         Arc::new(Object {
-            name: PathBuf::from(format!("{root}/{}", listed.location)),
+            name: name(url, &listed.location),
             store: Arc::clone(store),
             generation: Generation::of_object(listed.size, modified.into(), tag),
             listed: listed.clone(),
@@ -202,6 +211,14 @@ impl Object {
     }
 }
 
+/// An object's name, without what its store's URL says of users and secrets.
+fn name(url: &str, location: &object_store::path::Path) -> PathBuf {
+    let root = url.strip_suffix('/').unwrap_or(url);
+    let (scheme, authority) = root.split_once("://").unwrap_or(("", root));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    PathBuf::from(format!("{scheme}://{host}/{location}"))
+}
+
 /// What two descriptions of an object tell apart, by the surest that both have.
 fn difference(known: &ObjectMeta, now: &ObjectMeta) -> Option<String> {
     if known.size != now.size {
@@ -267,6 +284,10 @@ impl Storage for Object {
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let len = bufs.iter().map(|buf| buf.len()).sum();
         Ok(copy(&self.objects.block_on(self.get(offset, len))??, bufs))
+    }
+
+    fn request_shape(&self) -> RequestShape {
+        self.objects.0.options.shape
     }
 
     fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
@@ -363,6 +384,13 @@ fn copy(chunks: &[Bytes], bufs: &mut [IoSliceMut<'_>]) -> usize {
 #[cfg(all(test, not(pagecast_shuttle)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_no_secret() {
+        let named = |url| name(url, &"a/b".into()).to_str().map(str::to_owned);
+        assert_eq!(named("s3://bucket/").as_deref(), Some("s3://bucket/a/b"));
+        assert_eq!(named("https://user:word@host:1/").as_deref(), Some("https://host:1/a/b"));
+    }
 
     #[test]
     fn chunks_of_any_length_fill_buffers_of_any_length() {
