@@ -58,7 +58,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 
 test-host: ## DataFusion host and command, and what else needs Parquet
 	cargo test --locked -p pagecast-datafusion -p pagecast-cli
-	cargo test --locked -p pagecast-datafusion -p pagecast-cli -p pagecast --test objects
+	cargo test --locked -p pagecast-datafusion -p pagecast-cli -p pagecast --test objects --test pooled_store
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
 fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there

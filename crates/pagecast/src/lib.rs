@@ -33,6 +33,7 @@
 //! | `tuples` | a relation whose items are read one at a time |
 //! | `scan`, `unordered`, `session` | what a caller keeps while it reads |
 //! | `pool` | what users call: [`Pool`], with resize, writes, snapshot and [`warm`] restart |
+//! | `pooled_store` | an object store over a pool |
 //! | [`metrics`] | a snapshot as Prometheus text |
 #![deny(unsafe_code)]
 
@@ -54,6 +55,8 @@ mod paged_file;
 mod pin;
 mod pin_mut;
 mod pool;
+#[cfg(feature = "object-store")]
+mod pooled_store;
 #[allow(unsafe_code)]
 mod processor_cache;
 mod relation;
@@ -80,6 +83,8 @@ pub use pagecast_core::{PageId, RelationId, ScanId};
 pub use pin::Pin;
 pub use pin_mut::PinMut;
 pub use pool::{Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
+#[cfg(feature = "object-store")]
+pub use pooled_store::PooledStore;
 pub use relation::Relation;
 pub use scan::Scan;
 pub use seal::{Format, Lsn, SEAL_BYTES};
