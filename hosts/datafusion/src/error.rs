@@ -1,6 +1,5 @@
 //! What can go wrong beside the pool's own errors. Each names the file.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,19 +25,7 @@ pub enum HostError {
         /// What the decoder found.
         source: Arc<ParquetError>,
     },
-    /// The footer cannot be read.
-    #[error("{}: reading {len} bytes at offset {offset} failed: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Where in the file, in bytes.
-        offset: u64,
-        /// How many bytes were wanted.
-        len: u64,
-        /// The operating system's word.
-        source: Arc<io::Error>,
-    },
-    /// The pool refuses: the file changed, mostly.
+    /// The pool refuses: the file changed, or cannot be read.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// A decoder panicked over what the file says.

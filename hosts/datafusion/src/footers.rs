@@ -17,7 +17,6 @@ use tokio::sync::OnceCell;
 
 use crate::error::HostError;
 use crate::guard::catch;
-use crate::store::read_range;
 
 /// What is read at first from a file's end: enough for the footer and page index of most files, in
 /// one request.
@@ -76,35 +75,28 @@ impl Footers {
 
 /// Reads and decodes a file's footer and page index, and says how many bytes that took. Blocks.
 fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
-    let (path, storage) = (relation.path(), relation.storage());
-    let not_parquet = |error: ParquetError| HostError::Footer { path: path.to_owned(), source: Arc::new(error) };
-    let mut decoder = ParquetMetaDataPushDecoder::try_new(storage.len())
+    let not_parquet =
+        |error: ParquetError| HostError::Footer { path: relation.path().to_owned(), source: Arc::new(error) };
+    let mut decoder = ParquetMetaDataPushDecoder::try_new(relation.len())
         .map_err(not_parquet)?
         .with_page_index_policy(PageIndexPolicy::Optional);
     let mut bytes = 0;
-    let tail = storage.len().saturating_sub(TAIL)..storage.len();
+    let tail = relation.len().saturating_sub(TAIL)..relation.len();
     let mut wanted = vec![tail];
     loop {
         for range in wanted {
-            if range.start > range.end || range.end > storage.len() {
-                let what = format!("its footer names bytes {range:?} of {}", storage.len());
+            if range.start > range.end || range.end > relation.len() {
+                let what = format!("its footer names bytes {range:?} of {}", relation.len());
                 return Err(not_parquet(ParquetError::General(what)));
             }
-            let len = range.end - range.start;
-            let data = read_range(storage.as_ref(), &range).map_err(|error| HostError::Io {
-                path: path.to_owned(),
-                offset: range.start,
-                len,
-                source: Arc::new(error),
-            })?;
-            bytes += len;
-            decoder.push_range(range, data).map_err(not_parquet)?;
+            let data = relation.read_uncached_blocking(range.clone())?;
+            bytes += range.end - range.start;
+            decoder.push_range(range, data.into()).map_err(not_parquet)?;
         }
         match decoder.try_decode().map_err(not_parquet)? {
             DecodeResult::NeedsData(ranges) => wanted = ranges,
             DecodeResult::Data(footer) => {
-                relation.verify()?;
-                check_footer(&footer, storage.len()).map_err(not_parquet)?;
+                check_footer(&footer, relation.len()).map_err(not_parquet)?;
                 return Ok((footer, bytes));
             }
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),

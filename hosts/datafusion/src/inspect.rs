@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use datafusion::common::Result;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
@@ -50,7 +50,7 @@ pub fn bytes_read(plan: &Arc<dyn ExecutionPlan>) -> u64 {
 }
 
 impl Host {
-    /// The reads that an execution of `plan` would make of local Parquet files, duplicates
+    /// The reads that an execution of `plan` would make of Parquet files, duplicates
     /// included; nothing is executed. `plan` was made by a session that this host is installed in.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Host {
             let Some(source) = node.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source) else { continue };
             let pooled = source.downcast_ref::<PoolScan>().map(PoolScan::config);
             let Some(config) = pooled.or_else(|| source.downcast_ref::<FileScanConfig>()) else { continue };
-            if crate::rule::is_local(config) {
+            if config.file_source().is::<ParquetSource>() {
                 let plan = plan_reads(config, self, context, &ExecutionPlanMetricsSet::new()).await?;
                 let read = |(relation, group): (&Relation, &PlannedRowGroup)| PlannedRead {
                     path: relation.path().into(),

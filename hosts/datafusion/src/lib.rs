@@ -1,9 +1,9 @@
 //! pagecast under DataFusion: SQL over Parquet through a pool that knows what the queries will
 //! read.
 //!
-//! [`install`] puts a pool into a session. From then on every scan of local Parquet files reads its
-//! column data through the pool, says beforehand which bytes it will read, and reports how far it
-//! is. Results stay DataFusion's own: planning, pruning, decoding and filtering are its code.
+//! [`install`] puts a pool into a session. From then on every scan of Parquet files, local or in an
+//! object store of the session, reads its column data through the pool, says beforehand which bytes
+//! it will read, and reports how far it is. Results stay DataFusion's own: planning, pruning, decoding and filtering are its code.
 //!
 //! ```
 //! # use datafusion::prelude::{ParquetReadOptions, SessionContext};
@@ -44,7 +44,11 @@
 //! * `inspect`: looking at scans from outside, before and while they run.
 //! * [`DeviceStore`]: DataFusion without a pool over the same device, to compare with.
 //!
-//! Scans of other formats and other object stores are left as they are. A reader factory that
+//! Local files are read past the operating system's cache, and objects with one request for each
+//! run of pages, under the condition that they are what was listed. The URL of a store names one
+//! store: sessions that share a pool register the same one under it.
+//!
+//! Scans of other formats are left as they are. A reader factory that
 //! somebody else put on a Parquet source is replaced. Each statement lists the files of its tables
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
@@ -74,12 +78,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::listing::PartitionedFile;
+use datafusion::common::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
+use object_store::ObjectMeta;
 use object_store::local::LocalFileSystem;
+use pagecast::storage::{ObjectOptions, Objects};
 use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
@@ -171,6 +177,9 @@ pub struct Host {
     options: HostOptions,
     footers: footers::Footers,
     files: LocalFileSystem,
+    /// Knows the stores of the session.
+    runtime: Arc<RuntimeEnv>,
+    objects: Mutex<Option<Objects>>,
     unregistered: AtomicU64,
     /// Executions out of order, and those that were to be and were not.
     out_of_order: AtomicU64,
@@ -231,12 +240,16 @@ impl Host {
         self.footers.load(&relation).await.map(drop)
     }
 
-    /// The generation of the file that stands there now, if it is the one that the plan was made
-    /// for.
-    fn open(&self, file: &PartitionedFile) -> Result<Relation> {
-        let listed = &file.object_meta;
+    /// What the plan was made for: the object as it was listed in the store of `url`, of which
+    /// nothing is asked, or the file that stands there now, if it is still the one that was listed.
+    fn open(&self, url: &ObjectStoreUrl, listed: &ObjectMeta) -> Result<Relation> {
+        if !is_local(url) {
+            let store = self.runtime.object_store(url)?;
+            let object = self.objects()?.storage(&store, url.as_str(), listed);
+            return Ok(self.pool.open_storage(&object).map_err(HostError::from)?);
+        }
         let path = self.files.path_to_filesystem(&listed.location)?;
-        let relation = self.pool.open(&path).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let relation = self.pool.open(&path).map_err(HostError::from)?;
         let what = if relation.len() != listed.size {
             format!("{} bytes then, {} now", listed.size, relation.len())
         } else if listed.last_modified.timestamp_nanos_opt().is_some_and(|listed| {
@@ -249,6 +262,22 @@ impl Host {
         };
         Err(HostError::Relisted { path, what }.into())
     }
+
+    /// Who reads objects, from the first that is opened on.
+    fn objects(&self) -> Result<Objects> {
+        let mut objects = self.objects.lock();
+        if let Some(objects) = &*objects {
+            return Ok(objects.clone());
+        }
+        let started = Objects::start(ObjectOptions::default())?;
+        *objects = Some(started.clone());
+        Ok(started)
+    }
+}
+
+/// Whether objects of this store are files of this machine, which are read without the store.
+fn is_local(url: &ObjectStoreUrl) -> bool {
+    url.as_str() == "file:///"
 }
 
 impl fmt::Debug for Host {
@@ -257,7 +286,7 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Puts `pool` under every scan of local Parquet files that `ctx` plans from now on: registered,
+/// Puts `pool` under every scan of Parquet files that `ctx` plans from now on: registered,
 /// and out of order where a plan allows it.
 ///
 /// Tables may be registered before or after.
@@ -285,11 +314,14 @@ pub fn install_with(
     if state.physical_optimizers().iter().any(|rule| rule.name() == rule::NAME) {
         return Err(HostError::Installed { session: state.session_id().to_owned() });
     }
+    let runtime = listing_anew(state.runtime_env());
     let host = Arc::new(Host {
         pool,
         options,
         footers: footers::Footers::default(),
         files: LocalFileSystem::new(),
+        runtime: Arc::clone(&runtime),
+        objects: Mutex::default(),
         unregistered: AtomicU64::new(0),
         out_of_order: AtomicU64::new(0),
         back_in_order: AtomicU64::new(0),
@@ -300,7 +332,7 @@ pub fn install_with(
     let planner = naming::NamingPlanner { inner: Arc::clone(state.query_planner()), host: Arc::clone(&host) };
     let mut with_rule = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_runtime_env(listing_anew(state.runtime_env()))
+        .with_runtime_env(runtime)
         .with_query_planner(Arc::new(planner))
         .with_physical_optimizer_rule(rule);
     if let Some(inner) = state.table_factories().get(PARQUET).cloned() {

@@ -86,16 +86,13 @@ async fn named<T>(
 }
 
 impl Host {
-    /// Fails by the first local file at `url` that is no whole Parquet file.
+    /// Fails by the first file at `url` that is no whole Parquet file.
     async fn check_all(&self, state: &dyn Session, url: &ListingTableUrl) -> std::result::Result<(), HostError> {
-        if url.scheme() != "file" {
-            return Ok(());
-        }
         let Ok(store) = state.runtime_env().object_store(url) else { return Ok(()) };
         let Ok(files) = url.list_all_files(state, store.as_ref(), ".parquet").await else { return Ok(()) };
         for file in files.try_collect::<Vec<_>>().await.unwrap_or_default() {
-            if let Ok(path) = self.files.path_to_filesystem(&file.location) {
-                self.check(&path).await?;
+            if let Ok(relation) = self.open(&url.object_store(), &file) {
+                self.footers.load(&relation).await?;
             }
         }
         Ok(())

@@ -27,6 +27,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess, RowGroupAccessPlanFilter};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::execution::TaskContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use pagecast::Relation;
@@ -122,7 +123,8 @@ pub(crate) async fn plan_reads(
             files.push(file.clone());
         }
     }
-    let mut opened = stream::iter(files.into_iter().map(|file| open(Arc::clone(host), file))).buffered(FOOTERS);
+    let mut opened =
+        stream::iter(files.into_iter().map(|file| open(host, &config.object_store_url, file))).buffered(FOOTERS);
     let mut plan = ReadPlan { files: Vec::new() };
     while let Some((file, relation, footer)) = opened.try_next().await? {
         let mut planned = PlannedFile { file, relation, footer, row_groups: Vec::new() };
@@ -155,8 +157,12 @@ pub(crate) fn left_now(
 }
 
 /// Finds the generation of `file` that was listed, and its footer.
-async fn open(host: Arc<Host>, file: PartitionedFile) -> Result<(PartitionedFile, Relation, Arc<ParquetMetaData>)> {
-    let relation = host.open(&file)?;
+async fn open(
+    host: &Host,
+    url: &ObjectStoreUrl,
+    file: PartitionedFile,
+) -> Result<(PartitionedFile, Relation, Arc<ParquetMetaData>)> {
+    let relation = host.open(url, &file.object_meta)?;
     let footer = host.footers.load(&relation).await?;
     Ok((file, relation, footer))
 }

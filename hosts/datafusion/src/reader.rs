@@ -8,6 +8,7 @@ use bytes::Bytes;
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{ParquetFileMetrics, ParquetFileReaderFactory};
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -27,12 +28,14 @@ use crate::row_groups::RowGroups;
 #[derive(Debug)]
 pub(crate) struct PoolReaderFactory {
     host: Arc<Host>,
+    /// The store of the files.
+    url: ObjectStoreUrl,
     reading: Arc<Reading>,
 }
 
 impl PoolReaderFactory {
-    pub(crate) fn new(host: Arc<Host>, reading: Arc<Reading>) -> Self {
-        Self { host, reading }
+    pub(crate) fn new(host: Arc<Host>, url: ObjectStoreUrl, reading: Arc<Reading>) -> Self {
+        Self { host, url, reading }
     }
 }
 
@@ -45,7 +48,7 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
         Ok(Box::new(PoolReader {
-            relation: self.host.open(&file)?,
+            relation: self.host.open(&self.url, &file.object_meta)?,
             row_groups: file.extension::<RowGroups>().cloned(),
             ticket: file.extensions.get_arc::<Ticket>(),
             file_metrics: ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics),

@@ -1,4 +1,4 @@
-//! The physical optimizer rule that puts the pool under every scan of local Parquet files.
+//! The physical optimizer rule that puts the pool under every scan of Parquet files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::{Delivery, Host};
 /// What the rule is called. A session that has a rule of this name has a pool.
 pub(crate) const NAME: &str = "pagecast";
 
-/// Replaces how local Parquet files are read, and nothing else of a plan.
+/// Replaces how Parquet files are read, and nothing else of a plan.
 ///
 /// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool.
 /// Under the other two, its row groups go to whichever partition asks, unless what is above it
@@ -152,11 +152,9 @@ impl PoolUnderParquet {
 
     fn scan(&self, scan: &DataSourceExec, needs: Needs, small: u64) -> Option<DataSourceExec> {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
-        if !is_local(config) {
-            return None;
-        }
         let reading = Arc::default();
-        let factory = PoolReaderFactory::new(Arc::clone(&self.host), Arc::clone(&reading));
+        let url = config.object_store_url.clone();
+        let factory = PoolReaderFactory::new(Arc::clone(&self.host), url, Arc::clone(&reading));
         let source = source.clone().with_parquet_file_reader_factory(Arc::new(factory));
         let mut config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
         let delivery = self.host.options.delivery;
@@ -198,11 +196,6 @@ impl PhysicalOptimizerRule for PoolUnderParquet {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-/// Whether the files of this scan are local ones.
-pub(crate) fn is_local(config: &FileScanConfig) -> bool {
-    config.object_store_url.as_str() == "file:///"
 }
 
 /// Whether the rows of child `i` must reach `plan` in the order that the child declares.

@@ -1,4 +1,4 @@
-//! The source that reads local Parquet files through the pool, in every delivery.
+//! The source that reads Parquet files through the pool, in every delivery.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::guard::{Reading, guarded};
 use crate::metrics::ScanMetrics;
 use crate::{Delivery, Host};
 
-/// The data source that replaces a `FileScanConfig` of local Parquet files.
+/// The data source that replaces a `FileScanConfig` of Parquet files.
 ///
 /// It decodes, filters and projects nothing itself. The wrapped configuration answers every
 /// question about the plan. In stock delivery it is executed as it is. Else its partitions share

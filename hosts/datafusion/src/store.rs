@@ -114,7 +114,7 @@ fn generic(message: String) -> Error {
 
 /// The bytes of `range`, whatever alignment the storage wants. Blocks; fails if the file ends
 /// before the range does.
-pub(crate) fn read_range(storage: &dyn Storage, range: &Range<u64>) -> io::Result<Bytes> {
+fn read_range(storage: &dyn Storage, range: &Range<u64>) -> io::Result<Bytes> {
     let alignment = storage.alignment();
     let start = range.start - range.start % alignment as u64;
     let (skip, wanted) = ((range.start - start) as usize, (range.end - start) as usize);

@@ -5,6 +5,7 @@ mod data;
 mod delivery;
 mod faults;
 mod lifecycle;
+mod objects;
 mod order;
 mod refusing;
 mod row_groups;

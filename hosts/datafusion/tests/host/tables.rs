@@ -146,7 +146,7 @@ async fn bloom_filters_prune_what_was_planned() {
 }
 
 #[tokio::test]
-async fn other_object_stores_are_left_alone() {
+async fn a_store_that_is_registered_before_the_pool_is_read_through_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     write(&path, &numbers(0, 100), 50);
@@ -159,7 +159,7 @@ async fn other_object_stores_are_left_alone() {
     ctx.sql("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'memory://here/a.parquet'").await.unwrap();
     let total = run(&ctx, "SELECT sum(id) FROM t").await;
     assert_eq!(format!("{total:?}"), r#"[[Text("4950")]]"#);
-    assert_eq!(pool.stats().requests, 0);
+    assert!(pool.stats().requests > 0);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! TPC-H queries 1 to 22 give what stock DataFusion gives, however they are delivered and however
 //! small the pool.
 
+use datafusion::prelude::SessionContext;
 use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
 use tokio::sync::OnceCell;
@@ -38,12 +39,12 @@ pub(crate) fn pool(memory: u64) -> Pool {
     Pool::new(PoolOptions::default().memory(memory).page_size(4096)).unwrap()
 }
 
-async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec<Vec<Row>> {
-    let ctx = session.tpch().await;
-    let host = host.map(|(pool, options)| install_with(&ctx, pool, options).unwrap());
+/// What all queries answer over the tables of `ctx`, through a pool if there is one.
+pub(crate) async fn all_queries(ctx: &SessionContext, host: Option<(Pool, HostOptions)>) -> Vec<Vec<Row>> {
+    let host = host.map(|(pool, options)| install_with(ctx, pool, options).unwrap());
     let mut results = Vec::new();
     for number in 1..=22 {
-        results.push(run(&ctx, &query(number)).await);
+        results.push(run(ctx, &query(number)).await);
         if let Some(host) = &host {
             let pool = host.pool();
             let left = (pool.scans().len(), pool.unordered_scans().len(), pool.pinned());
@@ -55,22 +56,27 @@ async fn all_queries(session: Session, host: Option<(Pool, HostOptions)>) -> Vec
 
 /// What stock DataFusion answers. Pruning and partitions change how it gets there, not what it
 /// says.
-async fn expected() -> &'static [Vec<Row>] {
+pub(crate) async fn expected() -> &'static [Vec<Row>] {
     static EXPECTED: OnceCell<Vec<Vec<Row>>> = OnceCell::const_new();
-    EXPECTED.get_or_init(|| all_queries(Session::plain(4), None)).await
+    EXPECTED.get_or_init(async || all_queries(&Session::plain(4).tpch().await, None).await).await
 }
 
-async fn check(session: Session, memory: u64, delivery: Delivery) {
-    let expected = expected().await;
-    let pool = pool(memory);
-    let options = HostOptions::default().delivery(delivery).least_strokes(1);
-    let results = all_queries(session, Some((pool.clone(), options))).await;
-    for (i, (expected, result)) in expected.iter().zip(&results).enumerate() {
-        let what = format!("query {} with {session:?}, {delivery:?}, pool of {memory} bytes", i + 1);
+/// Fails unless all queries gave what stock DataFusion gives.
+pub(crate) async fn assert_expected(results: &[Vec<Row>], how: &str) {
+    assert_eq!(results.len(), ORDERED_BY.len());
+    for (i, (expected, result)) in expected().await.iter().zip(results).enumerate() {
+        let what = format!("query {} with {how}", i + 1);
         assert!(!expected.is_empty(), "{what}: nothing to compare");
         assert!(same_rows(expected, result), "{what}: other rows\n{expected:?}\n{result:?}");
         assert!(same_order(expected, result, ORDERED_BY[i]), "{what}: other order\n{expected:?}\n{result:?}");
     }
+}
+
+async fn check(session: Session, memory: u64, delivery: Delivery) {
+    let pool = pool(memory);
+    let options = HostOptions::default().delivery(delivery).least_strokes(1);
+    let results = all_queries(&session.tpch().await, Some((pool.clone(), options))).await;
+    assert_expected(&results, &format!("{session:?}, {delivery:?}, pool of {memory} bytes")).await;
     let stats = pool.stats();
     assert!(stats.bytes_read > 0, "the queries did not read through the pool");
     assert_eq!(stats.strokes > 0, delivery == Delivery::OutOfOrder, "{delivery:?}: {stats:?}");
