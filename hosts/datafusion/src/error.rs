@@ -17,6 +17,12 @@ pub enum HostError {
         /// The session's id.
         session: String,
     },
+    /// The session's runtime cannot be made anew.
+    #[error("the session's runtime cannot be made anew with a pool: {source}")]
+    Runtime {
+        /// What DataFusion says.
+        source: Arc<DataFusionError>,
+    },
     /// The bytes at the end of the file are not a Parquet footer, or not a whole one.
     #[error("{}: not a readable Parquet file: {source}", path.display())]
     Footer {

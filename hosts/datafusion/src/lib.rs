@@ -48,7 +48,9 @@
 //! run of pages, under the condition that they are what was listed. The URL of a store names one
 //! store: sessions that share a pool register the same one under it.
 //!
-//! Scans of other formats are left as they are. A reader factory that
+//! Whatever else DataFusion reads of object stores comes through the pool as well (`registry`):
+//! ranges as they were listed last, whole objects as they are now. Local files of other formats are
+//! left as they are. A reader factory that
 //! somebody else put on a Parquet source is replaced. Each statement lists the files of its tables
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
@@ -65,6 +67,7 @@ mod narrowing;
 mod progress;
 mod read_plan;
 mod reader;
+mod registry;
 mod row_groups;
 mod rule;
 mod source;
@@ -137,11 +140,15 @@ pub struct HostOptions {
     /// is one of which the pool holds fewer: what it brings would leave before it is read. A stroke
     /// is a row group, or several small neighbours. Default: 4.
     pub least_strokes: usize,
+    /// Whether what DataFusion reads of object stores by itself comes through the pool, too: other
+    /// formats, footers and statistics, and scans that their owner does not let be exchanged. Local
+    /// files are not part of it. Default: yes.
+    pub stores: bool,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { delivery: Delivery::default(), register: true, keep_order: true, least_strokes: 4 }
+        Self { delivery: Delivery::default(), register: true, keep_order: true, least_strokes: 4, stores: true }
     }
 }
 
@@ -169,6 +176,12 @@ impl HostOptions {
     pub fn least_strokes(self, least_strokes: usize) -> Self {
         Self { least_strokes, ..self }
     }
+
+    /// Sets [`HostOptions::stores`].
+    #[must_use]
+    pub fn stores(self, stores: bool) -> Self {
+        Self { stores, ..self }
+    }
 }
 
 /// A pool in the service of sessions, and what is kept beside it.
@@ -177,7 +190,7 @@ pub struct Host {
     options: HostOptions,
     footers: footers::Footers,
     files: LocalFileSystem,
-    /// Knows the stores of the session.
+    /// The session's before the pool came: its stores are those themselves.
     runtime: Arc<RuntimeEnv>,
     objects: Mutex<Option<Objects>>,
     unregistered: AtomicU64,
@@ -314,13 +327,12 @@ pub fn install_with(
     if state.physical_optimizers().iter().any(|rule| rule.name() == rule::NAME) {
         return Err(HostError::Installed { session: state.session_id().to_owned() });
     }
-    let runtime = listing_anew(state.runtime_env());
     let host = Arc::new(Host {
         pool,
         options,
         footers: footers::Footers::default(),
         files: LocalFileSystem::new(),
-        runtime: Arc::clone(&runtime),
+        runtime: Arc::clone(state.runtime_env()),
         objects: Mutex::default(),
         unregistered: AtomicU64::new(0),
         out_of_order: AtomicU64::new(0),
@@ -332,7 +344,7 @@ pub fn install_with(
     let planner = naming::NamingPlanner { inner: Arc::clone(state.query_planner()), host: Arc::clone(&host) };
     let mut with_rule = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_runtime_env(runtime)
+        .with_runtime_env(runtime_over(&host)?)
         .with_query_planner(Arc::new(planner))
         .with_physical_optimizer_rule(rule);
     if let Some(inner) = state.table_factories().get(PARQUET).cloned() {
@@ -346,13 +358,19 @@ pub fn install_with(
 /// The file type whose tables the host reads.
 const PARQUET: &str = "PARQUET";
 
-/// The same runtime without its cache of listings. A listing that stays for as long as the session
-/// lives would name files that have changed since, and a pool does not read another file than the
-/// one that was listed. Who gave listings a time to live keeps them.
-fn listing_anew(runtime: &Arc<RuntimeEnv>) -> Arc<RuntimeEnv> {
-    if runtime.cache_manager.get_list_files_cache_ttl().is_some() {
-        return Arc::clone(runtime);
+/// The host's runtime with its stores over the pool, and without its cache of listings. A listing
+/// that stays for as long as the session lives would name files that have changed since, and a pool
+/// does not read another file than the one that was listed. Who gave listings a time to live keeps
+/// them.
+fn runtime_over(host: &Arc<Host>) -> std::result::Result<Arc<RuntimeEnv>, HostError> {
+    let mut runtime = RuntimeEnvBuilder::from_runtime_env(&host.runtime);
+    if host.runtime.cache_manager.get_list_files_cache_ttl().is_none() {
+        runtime = runtime.with_object_list_cache_limit(0);
     }
-    let without = RuntimeEnvBuilder::from_runtime_env(runtime).with_object_list_cache_limit(0).build_arc();
-    without.unwrap_or_else(|_| Arc::clone(runtime))
+    if host.options.stores {
+        let stores = Arc::clone(&host.runtime.object_store_registry);
+        let pooled = registry::PooledRegistry::new(stores, Arc::downgrade(host));
+        runtime = runtime.with_object_store_registry(Arc::new(pooled));
+    }
+    runtime.build_arc().map_err(|error| HostError::Runtime { source: Arc::new(error) })
 }

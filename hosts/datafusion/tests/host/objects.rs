@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, SessionContext};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use pagecast::storage::{FaultStore, ObjectFault, StoreRequests};
@@ -118,6 +118,48 @@ async fn one_plan_reads_three_stores() {
     assert_eq!(names.len(), 3, "{names:?}");
     assert_eq!(names[1..], ["mem://one/supplier/0.parquet", "mem://other/nation/0.parquet"]);
     assert!(host.footer_bytes_read() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_formats_are_read_through_the_pool() {
+    let text: String = (0..20_000).map(|id| format!("{id},name {id},{}.5\n", id % 97)).collect();
+    let lines: String = (0..20_000).map(|id| format!("{{\"id\": {id}, \"name\": \"number {id}\"}}\n")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let store = FaultStore::new(InMemory::new());
+    for (name, text) in [("a.csv", format!("id,name,price\n{text}")), ("a.json", lines)] {
+        std::fs::write(folder.path().join(name), &text).unwrap();
+        store.put(&name.into(), text.into_bytes().into()).await.unwrap();
+    }
+    let sql = "SELECT c.name, j.name, sum(price) FROM c JOIN j ON c.id = j.id WHERE c.id % 17 = 3 GROUP BY 1, 2";
+    let local = folder.path().to_str().unwrap();
+    let stock = Session::plain(4).context();
+    let (ours, pool) = (Session::plain(4).context(), pool(64 << 20));
+    install(&ours, pool.clone()).unwrap();
+    add(&ours, "mem://formats", &store);
+    for (ctx, root) in [(&stock, local), (&ours, "mem://formats")] {
+        ctx.register_csv("c", format!("{root}/a.csv"), CsvReadOptions::default()).await.unwrap();
+        ctx.register_json("j", format!("{root}/a.json"), JsonReadOptions::default()).await.unwrap();
+    }
+    let expected = run(&stock, sql).await;
+    assert!(same_rows(&expected, &run(&ours, sql).await));
+    let (before, read) = (store.requests(), pool.stats().bytes_read);
+    assert!(read > 1 << 20, "both files came through the pool: {read}");
+    assert!(same_rows(&expected, &run(&ours, sql).await));
+    let asked = since(before, &store);
+    assert_eq!((asked.gets, pool.stats().bytes_read - read), (0, 0), "{asked:?}");
+    assert!(asked.heads + asked.lists <= 2, "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stores_can_be_left_as_they_are() {
+    let store = with_tables(&["orders"]).await;
+    let (ctx, pool) = (Session::plain(2).context(), pool(8 << 20));
+    install_with(&ctx, pool.clone(), HostOptions::default().stores(false)).unwrap();
+    add(&ctx, "mem://tpch", &store);
+    table(&ctx, "orders", "mem://tpch/orders/").await;
+    assert_eq!(pool.stats().requests, 0, "what DataFusion reads for itself goes past the pool");
+    run(&ctx, "SELECT max(o_comment) FROM orders WHERE o_totalprice > 1").await;
+    assert!(pool.stats().requests > 0);
 }
 
 /// A table of one object, whose rows all tell which content they are of.
