@@ -3,7 +3,8 @@
 //!
 //! [`install`] puts a pool into a session. From then on every scan of Parquet files, local or in an
 //! object store of the session, reads its column data through the pool, says beforehand which bytes
-//! it will read, and reports how far it is. Results stay DataFusion's own: planning, pruning, decoding and filtering are its code.
+//! it will read, and reports how far it is. Results stay DataFusion's own: planning, pruning,
+//! decoding and filtering are its code.
 //!
 //! ```
 //! # use datafusion::prelude::{ParquetReadOptions, SessionContext};

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# The pool over object stores of the field, on loopback. The server is built once, by Go, and kept
+# in the user's cache folder; where there is no Go, the tests say `skipped`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
+export PATH="$tools/bin:$PATH"
+if ! command -v versitygw >/dev/null && command -v go >/dev/null; then
+    GOBIN="$tools/bin" go install -p 1 github.com/versity/versitygw/cmd/versitygw@v1.8.0 ||
+        echo "skipped: versitygw cannot be built here" >&2
+fi
+cargo test --locked --manifest-path crates/pagecast/servers/Cargo.toml "$@"
