@@ -10,6 +10,8 @@ mod simulate;
 #[cfg(feature = "sql")]
 mod sql;
 #[cfg(feature = "sql")]
+mod stores;
+#[cfg(feature = "sql")]
 mod syntax;
 #[cfg(feature = "sql")]
 mod tables;

@@ -22,7 +22,10 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 pub(crate) struct Table {
     /// The file's name without its ending, or the folder's name.
     pub(crate) name: String,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
+    /// The same for DataFusion, in which nothing is a pattern.
+    url: String,
+    is_file: bool,
     /// Its Parquet files, sorted by name.
     pub(crate) files: Vec<PathBuf>,
     /// The keys of its folders, `year` of `year=2024`, and the type of their values.
@@ -86,13 +89,25 @@ pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
 impl Table {
     fn of(name: String, path: PathBuf, files: Vec<PathBuf>) -> anyhow::Result<Self> {
         files.iter().try_for_each(|file| footer(file).map(drop))?;
+        let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
+        Ok(Self { name, path, url, is_file, files, keys })
+    }
+
+    /// A table in an object store. Nothing of it is read here.
+    pub(crate) fn in_store(
+        name: String,
+        path: PathBuf,
+        url: String,
+        files: Vec<PathBuf>,
+        is_file: bool,
+    ) -> anyhow::Result<Self> {
         let keys = keys(&path, &files)?;
-        Ok(Self { name, path, files, keys })
+        Ok(Self { name, path, url, is_file, files, keys })
     }
 
     /// Its Parquet files as they are now.
     pub(crate) fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
-        if self.path.is_file() { Ok(self.files.clone()) } else { files_of(&self.path) }
+        if self.is_file { Ok(self.files.clone()) } else { files_of(&self.path) }
     }
 
     /// Makes the table known to SQL.
@@ -128,13 +143,13 @@ impl Table {
     /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its
     /// files have.
     fn urls(&self) -> Result<Vec<ListingTableUrl>, DataFusionError> {
-        if self.path.is_file() {
-            return Ok(vec![ListingTableUrl::parse(url(&self.path))?.with_table_ref(self.reference())]);
+        if self.is_file {
+            return Ok(vec![ListingTableUrl::parse(&self.url)?.with_table_ref(self.reference())]);
         }
         let mut endings: Vec<_> = self.files.iter().filter_map(|file| file.extension()?.to_str()).collect();
         endings.sort_unstable();
         endings.dedup();
-        let folder = format!("{}/", url(&self.path));
+        let folder = format!("{}/", self.url);
         let of_ending = |ending: &str| {
             let folder = folder.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
             // Hidden files are left out here as they are in `entries`.
@@ -251,14 +266,23 @@ fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn is_parquet(path: &Path) -> bool {
+    has_parquet_name(path) && path.is_file()
+}
+
+/// Whether it ends as files of Parquet do.
+pub(crate) fn has_parquet_name(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    ["parquet", "parq", "pq"].iter().any(|known| ending.eq_ignore_ascii_case(known)) && path.is_file()
+    ["parquet", "parq", "pq"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
 /// The key and value of a folder `year=2024`.
 fn key_of(path: &Path) -> Option<(&str, &str)> {
-    let (key, value) = path.file_name()?.to_str()?.split_once('=')?;
-    (!key.is_empty() && path.is_dir()).then_some((key, value))
+    key(path.file_name()?.to_str()?).filter(|_| path.is_dir())
+}
+
+/// The key and value in the name `year=2024`.
+pub(crate) fn key(name: &str) -> Option<(&str, &str)> {
+    name.split_once('=').filter(|(key, _)| !key.is_empty())
 }
 
 /// The keys of the folders that lead from `folder` to its `files`, which must be the same for all.
@@ -269,8 +293,8 @@ fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataTyp
         if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
             bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
         }
-        let mut of_file: Vec<_> =
-            file.ancestors().skip(1).take_while(|&path| path != folder).filter_map(key_of).collect();
+        let folders = file.ancestors().skip(1).take_while(|&path| path != folder);
+        let mut of_file: Vec<_> = folders.filter_map(|folder| key(folder.file_name()?.to_str()?)).collect();
         of_file.reverse();
         if number == 0 {
             keys = of_file.iter().map(|&(key, _)| (key.to_owned(), DataType::Int64)).collect();
@@ -291,8 +315,13 @@ fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataTyp
 
 /// `path` as a URL, in which nothing is a pattern.
 fn url(path: &Path) -> String {
-    let mut url = "file://".to_owned();
-    for &byte in path.as_os_str().as_encoded_bytes() {
+    format!("file://{}", encoded(path.as_os_str().as_encoded_bytes()))
+}
+
+/// A path as it stands in a URL.
+pub(crate) fn encoded(path: &[u8]) -> String {
+    let mut url = String::with_capacity(path.len());
+    for &byte in path {
         match byte {
             b'/' | b'-' | b'_' | b'.' | b'=' => url.push(byte.into()),
             byte if byte.is_ascii_alphanumeric() => url.push(byte.into()),

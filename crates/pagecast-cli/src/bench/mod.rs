@@ -134,6 +134,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     } else {
         args.query.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?
     };
+    if args.data.as_ref().is_some_and(|data| data.to_string_lossy().contains("://")) {
+        return Err(usage("--data: bench reads a folder of this machine; `pagecast sql` reads stores"));
+    }
     let data = match &args.data {
         Some(folder) => folder.clone(),
         None => lineitem::folder(args.sf)?,

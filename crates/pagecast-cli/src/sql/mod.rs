@@ -25,9 +25,9 @@ use tokio::sync::mpsc;
 
 use crate::failure::{say, usage};
 use crate::interrupt::{Interrupted, unless_pressed};
-use crate::syntax;
 use crate::tables::{self, Closed, Found, Table};
 use crate::units::{Size, bytes_text, seconds_text};
+use crate::{stores, syntax};
 use grid::Grid;
 use query::Query;
 use screen::{Screen, Sink};
@@ -40,9 +40,13 @@ use statements::Statements;
 /// requested and how many of them came from storage.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Parquet file, or folder of them; each file or subfolder is a table named by its stem
+    /// Parquet file, or folder of them; each file or subfolder is a table named by its stem. Also a
+    /// URL: s3://bucket/folder, gs, az, https, file; credentials come from the usual variables
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
+    /// Where the store of --data is, if its provider has it elsewhere: http://127.0.0.1:7070
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
     /// Memory of the pool
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pool: Size,
@@ -164,7 +168,15 @@ impl Session {
         }
         let config = SessionConfig::new().with_information_schema(true);
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        let (tables, mut closed) = register(&ctx, tables::discover(&args.data)?).await;
+        let source = stores::source(&args.data, args.endpoint.as_deref())?;
+        let found = match &source {
+            None => tables::discover(&args.data)?,
+            Some(source) => {
+                source.register(&ctx)?;
+                source.discover().await?
+            }
+        };
+        let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() {
             return Err(closed.swap_remove(0).fault);
         }
