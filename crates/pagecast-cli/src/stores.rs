@@ -83,8 +83,8 @@ impl Source {
         Ok(())
     }
 
-    /// The tables at this place, by the rules of [`discover`](crate::tables::discover). One listing,
-    /// and no object is read.
+    /// The tables at this place, by the rules of [`discover`](crate::tables::discover). One
+    /// listing, and no object is read.
     pub(crate) async fn discover(&self) -> anyhow::Result<Found> {
         if has_parquet_name(Path::new(self.prefix.as_ref())) {
             let found = self.store.head(&self.prefix).await.map_err(|error| self.failed(&error))?;

@@ -144,6 +144,8 @@ struct Session {
     host: Arc<Host>,
     tables: Vec<Table>,
     closed: Vec<Closed>,
+    /// Whether the tables are in an object store, where requests count.
+    is_store: bool,
     screen: Screen,
 }
 
@@ -185,7 +187,7 @@ impl Session {
         }
         let options = HostOptions::default().delivery(args.delivery.into());
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
-        Ok(Self { ctx, pool, host, tables, closed, screen: Screen::open(args.rows) })
+        Ok(Self { ctx, pool, host, tables, closed, is_store: source.is_some(), screen: Screen::open(args.rows) })
     }
 
     /// The words of SQL that the session has been set to.
@@ -216,6 +218,7 @@ impl Session {
         syntax::statements_of(sql, dialect.as_ref()).map_err(|fault| anyhow!("in the statement at {fault}"))?;
         self.check_open(sql)?;
         let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
+        let requests = self.pool.device().stats().requests;
         let mut sink = self.screen.sink();
         let shown = unless_pressed(self.show(sql, &mut sink, started)).await;
         sink.close()?;
@@ -226,7 +229,11 @@ impl Session {
             writeln!(out, "the first {limit} rows; --rows or \\rows says how many, a file or pipe gets all")?;
         }
         let in_order = self.host.back_in_order_scans() - in_order;
-        writeln!(out, "{}", figures(&shown, before, self.pool.stats(), in_order))?;
+        let requests = match self.is_store {
+            true => format!(", {} requests", self.pool.device().stats().requests - requests),
+            false => String::new(),
+        };
+        writeln!(out, "{}{requests}", figures(&shown, before, self.pool.stats(), in_order))?;
         Ok(())
     }
 
