@@ -56,9 +56,9 @@ check-threads: ## ThreadSanitizer and Miri, where a nightly compiler has them
 no-std: ## predictor and manager of cooperation link without std and without an allocator
 	bash ci/core-no-std.sh
 
-test-host: ## DataFusion host and command, and what else needs Parquet
-	cargo test --locked -p pagecast-datafusion -p pagecast-cli
-	cargo test --locked -p pagecast-datafusion -p pagecast-cli -p pagecast --test objects --test pooled_store
+test-host: ## DataFusion host, Delta tables and command, and what else needs Parquet
+	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli
+	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli -p pagecast --test objects --test pooled_store
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
 test-objects: ## the pool over an S3 server on loopback, which Go builds once

@@ -204,14 +204,23 @@ fn parts_never_do_what_architecture_says() {
     never("crates/pagecast-sim/src", &["pagecast_datafusion", "pagecast_capi"]);
     assert!(!of("crates/pagecast-sim").contains("pagecast"), "then its code cannot know the pool either");
     // Is depended on.
-    for part in
-        ["crates/pagecast-core", "crates/pagecast", "crates/pagecast-sim", "hosts/datafusion", "hosts/capi", "hosts/kv"]
-    {
+    for part in [
+        "crates/pagecast-core",
+        "crates/pagecast",
+        "crates/pagecast-sim",
+        "hosts/datafusion",
+        "hosts/delta",
+        "hosts/capi",
+        "hosts/kv",
+    ] {
         assert!(!of(part).contains("pagecast-cli") && !of(part).contains("pagecast-bench"), "{part}");
     }
     // Knows of the pool what its users do not.
     assert!(!of("hosts/kv").contains("pagecast-core"));
     never("hosts/kv/src", &["unsafe"]);
+    // Knows the pool, or a host.
+    let delta = of("hosts/delta");
+    assert!(!delta.contains("pagecast") && !delta.contains("pagecast-datafusion"));
     // Holds policy or prediction logic.
     for host in ["hosts/datafusion/src", "hosts/capi/src", "hosts/kv/src", "hosts/postgres/predictor/src"] {
         never(host, &["ConcurrentPolicy", "SequentialPolicy", "Frames", "NextUses"]);

@@ -24,7 +24,9 @@ use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess, RowGroupAccessPlanFilter};
+use datafusion::datasource::physical_plan::parquet::{
+    ParquetAccessPlan, ParquetRowSelection, RowGroupAccess, RowGroupAccessPlanFilter,
+};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::execution::TaskContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -130,7 +132,7 @@ pub(crate) async fn plan_reads(
         let mut planned = PlannedFile { file, relation, footer, row_groups: Vec::new() };
         let planning = async {
             let footer = Arc::clone(&planned.footer);
-            let access = wanted(&planned.file, &footer)?;
+            let access = wanted(&mut planned.file, &footer)?;
             // One row group is pruned by the opener alone, which is asked about it anyway.
             let several = access.row_group_index_iter().nth(1).is_some();
             let left = if several { pruner.prune(&planned.file, &footer, access.clone())? } else { access.clone() };
@@ -167,11 +169,20 @@ async fn open(
     Ok((file, relation, footer))
 }
 
-/// The row groups that the scan names of the file, before pruning.
-fn wanted(file: &PartitionedFile, footer: &ParquetMetaData) -> Result<ParquetAccessPlan> {
+/// The row groups and rows that the scan names of the file, before pruning.
+fn wanted(file: &mut PartitionedFile, footer: &ParquetMetaData) -> Result<ParquetAccessPlan> {
     let row_groups = footer.row_groups();
-    let access = file.extension::<ParquetAccessPlan>().cloned();
-    let access = access.unwrap_or_else(|| ParquetAccessPlan::new_all(row_groups.len()));
+    let access = match (file.extension::<ParquetAccessPlan>(), file.extension::<ParquetRowSelection>()) {
+        (Some(access), _) => access.clone(),
+        (None, Some(rows)) => {
+            let access = of_rows(file, rows, footer)?;
+            // Each part of the file gets its share as an access plan, and DataFusion takes only one
+            // of the two.
+            std::mem::take(&mut file.extensions);
+            access
+        }
+        (None, None) => ParquetAccessPlan::new_all(row_groups.len()),
+    };
     if access.len() != row_groups.len() {
         return Err(DataFusionError::Execution(format!(
             "{}: the access plan has {} row groups, but the file has {}",
@@ -185,6 +196,12 @@ fn wanted(file: &PartitionedFile, footer: &ParquetMetaData) -> Result<ParquetAcc
         in_range.prune_by_range(row_groups, range);
     }
     Ok(in_range.build())
+}
+
+/// Rows of the whole file as rows of its row groups.
+fn of_rows(file: &PartitionedFile, rows: &ParquetRowSelection, footer: &ParquetMetaData) -> Result<ParquetAccessPlan> {
+    let access = ParquetAccessPlan::try_new_from_overall_row_selection(rows.selection().clone(), footer.row_groups());
+    access.map_err(|error| error.context(format!("/{}", file.object_meta.location)))
 }
 
 /// Adds the row groups that are left to `planned`, with what is read of them.

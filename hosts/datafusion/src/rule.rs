@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
-use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
@@ -242,13 +241,8 @@ fn shows_order(plan: &dyn ExecutionPlan) -> bool {
 /// Whether row groups of this scan may be handed to any of its partitions.
 fn may_move_rows(config: &FileScanConfig) -> bool {
     let sorted_limit = config.preserve_order && config.output_ordering.is_empty();
-    let selects_rows = config
-        .file_groups
-        .iter()
-        .flat_map(|group| group.iter())
-        .any(|f| f.extension::<ParquetRowSelection>().is_some());
     // The number of a row in its file is counted over all row groups of the file, and a stroke has
     // a few of them.
     let counts_rows = !config.file_source().table_schema().virtual_columns().is_empty();
-    config.output_partitioning.is_none() && !sorted_limit && !selects_rows && !counts_rows
+    config.output_partitioning.is_none() && !sorted_limit && !counts_rows
 }

@@ -1,0 +1,73 @@
+//! Delta tables for DataFusion: local ones, of any writer, read and changed.
+//!
+//! ```
+//! # use datafusion::arrow::datatypes::{DataType, Field, Schema};
+//! # use datafusion::prelude::SessionContext;
+//! # use pagecast_delta::{DeltaTable, Options, Table};
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let columns = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
+//! let table = Table::create(folder.path(), &columns, &[], Options::default())?;
+//!
+//! let ctx = SessionContext::new();
+//! ctx.register_table("t", std::sync::Arc::new(DeltaTable::newest(&table)?))?;
+//! pagecast_delta::install(&ctx)?;
+//! ctx.sql("INSERT INTO t VALUES (1), (2), (3)").await?.collect().await?;
+//! ctx.sql("DELETE FROM t WHERE id = 2").await?.collect().await?;
+//! assert_eq!(ctx.sql("SELECT * FROM t").await?.count().await?, 2);
+//! assert_eq!(ctx.sql("SELECT * FROM \"t@v1\"").await?.count().await?, 3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! How a table is read and changed:
+//!
+//! * `actions`, `log`, `checkpoint`: the log, replayed to a version, and a version written.
+//! * `protocol`: what the table asks of readers and writers. What we do not know is refused.
+//! * `schema`, `bounds`: columns and statistics of the log as Arrow's, and back.
+//! * `vector`: deletion vectors, which say what rows of a file are gone.
+//! * `snapshot`, `table`: a version, and the table that has them.
+//! * `scan`, `provider`: a scan reads the files through DataFusion's own Parquet source. Rows that
+//!   are left are row selections, and so parts of access plans: no page without such rows is read.
+//! * `transaction`, `data`: changes in memory, merged into scans, and what makes a version of them.
+//! * `sql`, `sink`: INSERT, DELETE and UPDATE, and old versions by their names.
+//! * `disk`: what of a file system changes need.
+//!
+//! A pool that is installed in the session reads these tables as all others. Nothing here knows it.
+
+mod actions;
+mod bounds;
+mod checkpoint;
+mod data;
+mod disk;
+mod error;
+mod log;
+mod protocol;
+mod provider;
+mod scan;
+mod schema;
+mod sink;
+mod snapshot;
+mod sql;
+mod table;
+mod transaction;
+mod vector;
+
+pub use disk::{Disk, LocalDisk, NewFile};
+pub use error::DeltaError;
+pub use log::is_table;
+pub use provider::DeltaTable;
+pub use snapshot::Snapshot;
+pub use sql::install;
+pub use table::{Options, Table};
+pub use transaction::Transaction;
+
+/// Who wrote a version.
+const ENGINE: &str = concat!("pagecast/", env!("CARGO_PKG_VERSION"));
+
+/// Milliseconds since 1970.
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as i64)
+}

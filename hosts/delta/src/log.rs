@@ -1,0 +1,240 @@
+//! The log of a table, replayed to a version.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use datafusion::common::DataFusionError;
+use uuid::Uuid;
+
+use crate::actions::{Action, Add, FileKey, Metadata, Protocol, Remove, Txn};
+use crate::checkpoint;
+use crate::error::{DeltaError, Result};
+use crate::table::Options;
+
+/// The folder of a table's log.
+pub(crate) fn folder(root: &Path) -> PathBuf {
+    root.join("_delta_log")
+}
+
+/// The file that makes a version.
+pub(crate) fn commit_path(root: &Path, version: u64) -> PathBuf {
+    folder(root).join(format!("{version:020}.json"))
+}
+
+/// Whether there is a Delta table in this folder.
+pub fn is_table(root: &Path) -> bool {
+    folder(root).is_dir()
+}
+
+/// What the actions up to a version make.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) version: u64,
+    pub(crate) protocol: Protocol,
+    pub(crate) metadata: Metadata,
+    pub(crate) files: BTreeMap<FileKey, Add>,
+    /// Files that were taken out and may still be there.
+    pub(crate) removed: BTreeMap<FileKey, Remove>,
+    pub(crate) applications: BTreeMap<String, Txn>,
+}
+
+impl State {
+    pub(crate) fn apply(&mut self, action: Action) {
+        if let Some(protocol) = action.protocol {
+            self.protocol = protocol;
+        }
+        if let Some(metadata) = action.meta_data {
+            self.metadata = metadata;
+        }
+        if let Some(add) = action.add {
+            self.removed.remove(&add.key());
+            self.files.insert(add.key(), add);
+        }
+        if let Some(remove) = action.remove {
+            self.files.remove(&remove.key());
+            self.removed.insert(remove.key(), remove);
+        }
+        if let Some(txn) = action.txn {
+            self.applications.insert(txn.app_id.clone(), txn);
+        }
+    }
+
+    /// Applies the commits behind this version, up to `to`.
+    fn advance(&mut self, root: &Path, to: u64) -> Result<()> {
+        for version in self.version + 1..=to {
+            read_commit(root, version)?.into_iter().for_each(|action| self.apply(action));
+            self.version = version;
+        }
+        Ok(())
+    }
+}
+
+/// The files of a log.
+struct Listing {
+    commits: Vec<u64>,
+    /// By version, the files of a checkpoint that are there.
+    checkpoints: BTreeMap<u64, Vec<Part>>,
+}
+
+/// A file of a checkpoint, of so many.
+struct Part {
+    path: PathBuf,
+    of: u64,
+}
+
+impl Listing {
+    fn of(root: &Path) -> Result<Self> {
+        let log = folder(root);
+        let entries = fs::read_dir(&log).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                DeltaError::Missing { path: root.to_owned(), what: "no Delta table is here".to_owned() }
+            }
+            _ => DeltaError::io(&log)(error),
+        })?;
+        let mut listing = Self { commits: Vec::new(), checkpoints: BTreeMap::new() };
+        for entry in entries {
+            let path = entry.map_err(DeltaError::io(&log))?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let parts: Vec<_> = name.split('.').collect();
+            let Some(version) = parts.first().filter(|text| text.len() == 20).and_then(|text| text.parse().ok()) else {
+                continue;
+            };
+            match parts[1..] {
+                ["json"] => listing.commits.push(version),
+                ["checkpoint", "parquet"] => listing.checkpoints.entry(version).or_default().push(Part { path, of: 1 }),
+                ["checkpoint", _, of, "parquet"] => {
+                    // The other kind of name, with an id and no number, is a checkpoint of version
+                    // 2, which only tables with that feature have.
+                    let Ok(of) = of.parse() else { continue };
+                    listing.checkpoints.entry(version).or_default().push(Part { path, of });
+                }
+                _ => {}
+            }
+        }
+        listing.commits.sort_unstable();
+        Ok(listing)
+    }
+
+    /// The newest checkpoint that is whole and not newer than `version`.
+    fn checkpoint(&self, version: u64) -> Option<(u64, Vec<&Part>)> {
+        self.checkpoints.range(..=version).rev().find_map(|(&version, parts)| {
+            // Two writers may have made one in different numbers of files.
+            let whole = |of: u64| parts.iter().filter(|part| part.of == of).count() as u64 == of;
+            let of = parts.iter().map(|part| part.of).find(|&of| whole(of))?;
+            let mut parts: Vec<_> = parts.iter().filter(|part| part.of == of).collect();
+            parts.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+            Some((version, parts))
+        })
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.commits.last().copied().max(self.checkpoints.keys().last().copied())
+    }
+}
+
+/// The state at `version`, or the newest. `known` spares reading what lies before it.
+pub(crate) fn replay(root: &Path, version: Option<u64>, known: Option<&State>) -> Result<State> {
+    let listing = Listing::of(root)?;
+    let missing = |what: String| DeltaError::Missing { path: root.to_owned(), what };
+    let newest = listing.newest().ok_or_else(|| missing("its log is empty".to_owned()))?;
+    let to = version.unwrap_or(newest);
+    if to > newest {
+        return Err(missing(format!("there is no version {to}, the newest is {newest}")));
+    }
+    let checkpoint = listing.checkpoint(to);
+    let known =
+        known.filter(|state| state.version <= to && checkpoint.as_ref().is_none_or(|(at, _)| *at <= state.version));
+    let (mut state, next) = match (known, &checkpoint) {
+        (Some(known), _) => (known.clone(), known.version + 1),
+        (None, Some((at, parts))) => {
+            let mut state = State { version: *at, ..State::default() };
+            for part in parts {
+                checkpoint::read(&part.path)?.into_iter().for_each(|action| state.apply(action));
+            }
+            (state, at + 1)
+        }
+        (None, None) => (State::default(), 0),
+    };
+    if let Some(gap) = (next..=to).find(|version| listing.commits.binary_search(version).is_err()) {
+        let fault = format!("version {gap} is missing between the versions around it");
+        return Err(DeltaError::broken(&commit_path(root, gap), None, fault));
+    }
+    if next == 0 {
+        read_commit(root, 0)?.into_iter().for_each(|action| state.apply(action));
+    }
+    state.advance(root, to)?;
+    let first = commit_path(root, state.version);
+    if state.protocol == Protocol::default() || state.metadata == Metadata::default() {
+        return Err(DeltaError::broken(&first, None, "up to here the log names no protocol or no schema"));
+    }
+    Ok(state)
+}
+
+/// The actions of a version.
+pub(crate) fn read_commit(root: &Path, version: u64) -> Result<Vec<Action>> {
+    let path = commit_path(root, version);
+    let bytes = fs::read(&path).map_err(DeltaError::io(&path))?;
+    let mut actions = Vec::new();
+    let mut start = 0;
+    for line in bytes.split(|&byte| byte == b'\n') {
+        if !line.trim_ascii().is_empty() {
+            let action = serde_json::from_slice(line).map_err(|error| {
+                let at = (start + error.column().saturating_sub(1).min(line.len())) as u64;
+                let what = if error.is_eof() { "the line is torn" } else { "the line is no action" };
+                DeltaError::broken(&path, at, format!("{what} ({error})"))
+            })?;
+            actions.push(action);
+        }
+        start += line.len() + 1;
+    }
+    Ok(actions)
+}
+
+/// Writes a version, unless somebody has written it already. Nobody sees a part of it: the file
+/// gets its name when it is whole.
+pub(crate) fn commit(root: &Path, options: &Options, version: u64, actions: &[Action]) -> Result<bool> {
+    let mut lines = Vec::new();
+    for action in actions {
+        let line = serde_json::to_vec(action).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        lines.extend(line);
+        lines.push(b'\n');
+    }
+    let log = folder(root);
+    let (draft, path) = (log.join(format!("_commit_{}.json.tmp", Uuid::new_v4())), commit_path(root, version));
+    write_file(options, &draft, &lines)?;
+    let linked = options.disk.link(&draft, &path);
+    // A draft that stays does no harm: no reader looks at it.
+    let _ = options.disk.remove(&draft);
+    match linked {
+        Ok(()) => options.disk.sync_folder(&log).map_err(DeltaError::io(&log)).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(DeltaError::io(&path)(error)),
+    }
+}
+
+/// Writes a file, durable but for its name.
+pub(crate) fn write_file(options: &Options, path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = options.disk.create(path)?;
+        file.write_all(bytes)?;
+        file.sync()
+    };
+    write().map_err(DeltaError::io(path))
+}
+
+/// Writes the checkpoint of `state`, and says where it is.
+pub(crate) fn write_checkpoint(root: &Path, options: &Options, state: &State) -> Result<()> {
+    let (bytes, size) = checkpoint::bytes(state, crate::now())?;
+    let log = folder(root);
+    let hint = serde_json::json!({"version": state.version, "size": size});
+    let path = log.join(format!("{:020}.checkpoint.parquet", state.version));
+    for (path, bytes) in [(path, bytes), (log.join("_last_checkpoint"), hint.to_string().into_bytes())] {
+        let draft = log.join(format!("_draft_{}.tmp", Uuid::new_v4()));
+        write_file(options, &draft, &bytes)?;
+        options.disk.replace(&draft, &path).map_err(DeltaError::io(&path))?;
+        options.disk.sync_folder(&log).map_err(DeltaError::io(&log))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Where the rows of INSERT, DELETE and UPDATE end: in a transaction.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
+use async_trait::async_trait;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::sink::DataSink;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+use futures::TryStreamExt;
+
+use crate::data::{DataWriter, fitted};
+use crate::provider::DeltaTable;
+use crate::transaction::{Statement, Transaction};
+
+/// What a statement does with the rows that come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// They are new.
+    Insert,
+    /// Each is the position of a row that goes.
+    Delete,
+    /// Each is a new row, and the position of the row that goes for it.
+    Update,
+}
+
+impl Change {
+    /// What it is called in the log.
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Insert => "WRITE",
+            Self::Delete => "DELETE",
+            Self::Update => "UPDATE",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ChangeSink {
+    pub(crate) target: DeltaTable,
+    pub(crate) change: Change,
+    pub(crate) schema: SchemaRef,
+}
+
+impl DisplayAs for ChangeSink {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "DeltaSink({}, {})", self.change.operation(), self.target.table.folder().display())
+    }
+}
+
+#[async_trait]
+impl DataSink for ChangeSink {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Without a transaction around it, the statement is one.
+    async fn write_all(&self, data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
+        let open = self.target.transaction.clone();
+        let transaction = match &open {
+            Some(open) => Arc::clone(open),
+            None => Transaction::new(&self.target.table, &self.target.current()?)?,
+        };
+        let (statement, count) = self.collect(data, &transaction).await?;
+        if count > 0 {
+            transaction.apply(statement)?;
+            if open.is_none() {
+                transaction.commit()?;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl ChangeSink {
+    /// What the statement changes, and how many rows it names.
+    async fn collect(
+        &self,
+        mut data: SendableRecordBatchStream,
+        transaction: &Transaction,
+    ) -> Result<(Statement, u64)> {
+        let columns = &transaction.base().columns;
+        let table = transaction.table();
+        let mut statement = Statement { operation: self.change.operation(), ..Statement::default() };
+        let (mut count, mut memory, mut writer) = (0, 0, None);
+        while let Some(batch) = data.try_next().await? {
+            count += batch.num_rows() as u64;
+            if self.change != Change::Insert {
+                statement.deleted.extend(positions(&batch)?);
+            }
+            if self.change == Change::Delete {
+                continue;
+            }
+            let rows = fitted(&named(&batch, &columns.all)?, &columns.all)?;
+            memory += rows.get_array_memory_size();
+            statement.rows.push(rows);
+            if memory > table.options.memory {
+                let writer = writer.get_or_insert_with(|| DataWriter::new(&table.root, &table.options, columns));
+                statement.rows.drain(..).try_for_each(|rows| writer.write(&rows))?;
+                memory = 0;
+            }
+        }
+        if let Some(mut writer) = writer {
+            statement.rows.drain(..).try_for_each(|rows| writer.write(&rows))?;
+            statement.files = writer.finish()?;
+        }
+        Ok((statement, count))
+    }
+}
+
+/// The last column.
+fn positions(batch: &RecordBatch) -> Result<Vec<i64>> {
+    let column = batch.columns().last().and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let column = column.filter(|column| column.null_count() == 0);
+    let column = column.ok_or_else(|| DataFusionError::Internal("rows without positions".to_owned()))?;
+    Ok(column.values().to_vec())
+}
+
+/// The first columns by the names that they have in the table.
+fn named(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = &batch.columns()[..schema.fields().len().min(batch.num_columns())];
+    let fields = schema.fields().iter().zip(columns);
+    let fields = fields.map(|(field, column)| {
+        Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true))
+    });
+    let schema = arrow::datatypes::Schema::new(fields.collect::<Vec<_>>());
+    Ok(RecordBatch::try_new(Arc::new(schema), columns.to_vec())?)
+}

@@ -1,0 +1,179 @@
+//! Delta tables in the SQL of a session.
+//!
+//! An analyzer rule looks at each statement. It gives all scans of a table the same version, also
+//! in views and subqueries. DELETE and UPDATE become INSERTs into what takes positions of rows:
+//! their input is planned as any query is. DataFusion's own way hands a provider the filters that
+//! it finds in the plan, and a subquery in WHERE is none of them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DataFusionError, Result, plan_err};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableSource, WriteOp};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::prelude::SessionContext;
+
+use crate::provider::{Changed, DeltaTable};
+use crate::scan::POSITION;
+use crate::sink::Change;
+use crate::snapshot::Snapshot;
+
+/// Lets the session's SQL change Delta tables, and read old versions of them: table `t` as it was
+/// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema.
+///
+/// # Errors
+/// The session has no default schema.
+pub fn install(ctx: &SessionContext) -> Result<()> {
+    ctx.add_analyzer_rule(Arc::new(DeltaStatements));
+    let config = ctx.copied_config();
+    let names = &config.options().catalog;
+    let catalog = ctx.catalog(&names.default_catalog);
+    let Some((catalog, inner)) =
+        catalog.and_then(|catalog| Some((catalog.clone(), catalog.schema(&names.default_schema)?)))
+    else {
+        return plan_err!("the session has no default schema for Delta tables");
+    };
+    catalog.register_schema(&names.default_schema, Arc::new(DeltaSchema { inner }))?;
+    Ok(())
+}
+
+/// The tables of a schema, with the columns that Delta tables have now, and old versions.
+#[derive(Debug)]
+struct DeltaSchema {
+    inner: Arc<dyn SchemaProvider>,
+}
+
+/// `t@v3` is version 3 of `t`.
+fn old_version(name: &str) -> Option<(&str, u64)> {
+    let (table, version) = name.rsplit_once("@v")?;
+    Some((table, version.parse().ok()?))
+}
+
+#[async_trait]
+impl SchemaProvider for DeltaSchema {
+    fn owner_name(&self) -> Option<&str> {
+        self.inner.owner_name()
+    }
+
+    fn table_names(&self) -> Vec<String> {
+        self.inner.table_names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(table) = self.inner.table(name).await? {
+            let fresh = match table.downcast_ref::<DeltaTable>() {
+                Some(delta) if delta.pinned.is_none() => Arc::new(DeltaTable::newest(&delta.table)?),
+                _ => table,
+            };
+            return Ok(Some(fresh));
+        }
+        let Some((table, version)) = old_version(name) else { return Ok(None) };
+        let Some(table) = self.inner.table(table).await? else { return Ok(None) };
+        let Some(delta) = table.downcast_ref::<DeltaTable>() else { return Ok(None) };
+        let snapshot = delta.table.at(version)?;
+        Ok(Some(Arc::new(DeltaTable::version(&delta.table, &snapshot))))
+    }
+
+    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.inner.register_table(name, table)
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.inner.deregister_table(name)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.inner.table_exist(name) || old_version(name).is_some_and(|(table, _)| self.inner.table_exist(table))
+    }
+}
+
+#[derive(Debug)]
+struct DeltaStatements;
+
+impl AnalyzerRule for DeltaStatements {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut versions = HashMap::new();
+        let pinned = plan.transform_down_with_subqueries(|node| pin(node, &mut versions))?.data;
+        Ok(pinned.transform_down(rewrite)?.data)
+    }
+
+    fn name(&self) -> &str {
+        "pagecast_delta"
+    }
+}
+
+fn delta(source: &Arc<dyn TableSource>) -> Option<DeltaTable> {
+    source_as_provider(source).ok()?.downcast_ref::<DeltaTable>().cloned()
+}
+
+/// Gives a scan of the newest version the version that the statement has seen first.
+fn pin(node: LogicalPlan, versions: &mut HashMap<PathBuf, Arc<Snapshot>>) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
+    let Some(table) = delta(&scan.source).filter(|table| table.pinned.is_none()) else {
+        return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+    };
+    let root = table.table.folder().to_owned();
+    let snapshot = match versions.get(&root) {
+        Some(snapshot) => Arc::clone(snapshot),
+        None => table.current()?,
+    };
+    versions.insert(root, Arc::clone(&snapshot));
+    if *snapshot.schema() != table.schema() {
+        return plan_err!("the columns of {} have changed; make the view anew", scan.table_name);
+    }
+    let source = provider_as_source(Arc::new(table.at(snapshot)));
+    Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan })))
+}
+
+/// DELETE and UPDATE of a Delta table as an INSERT of positions.
+fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Dml(DmlStatement { target, op, input, table_name, .. }) = &node else {
+        return Ok(Transformed::no(node));
+    };
+    let change = match op {
+        WriteOp::Delete => Change::Delete,
+        WriteOp::Update => Change::Update,
+        _ => return Ok(Transformed::no(node)),
+    };
+    let Some(target) = delta(target) else { return Ok(Transformed::no(node)) };
+    target.check_may_change()?;
+    let (columns, source) = match (change, input.as_ref()) {
+        (Change::Update, LogicalPlan::Projection(values)) => (values.expr.clone(), &values.input),
+        (Change::Update, other) => return plan_err!("UPDATE without values: {}", other.display()),
+        _ => (Vec::new(), input),
+    };
+    let (source, target) = with_positions(source)?;
+    let position = source.schema().iter().find(|(_, field)| field.name() == POSITION);
+    let position = position.map(|(qualifier, field)| Expr::Column(Column::from((qualifier, field))));
+    let position = position.ok_or_else(|| DataFusionError::Internal("rows without positions".to_owned()))?;
+    let columns = columns.into_iter().chain([position]);
+    let input = LogicalPlanBuilder::from(source).project(columns)?.build()?;
+    let schema = Arc::new(input.schema().as_arrow().clone());
+    let changed = Changed { target, change, schema };
+    let op = WriteOp::Insert(InsertOp::Append);
+    let insert = DmlStatement::new(table_name.clone(), provider_as_source(Arc::new(changed)), op, Arc::new(input));
+    Ok(Transformed::yes(LogicalPlan::Dml(insert)))
+}
+
+/// The rows of a statement with their positions in the table that it changes, which is the first
+/// one that it names; and that table, at the version that these positions are of.
+fn with_positions(plan: &LogicalPlan) -> Result<(LogicalPlan, DeltaTable)> {
+    if let LogicalPlan::TableScan(scan) = plan {
+        let Some(table) = delta(&scan.source) else { return plan_err!("{} cannot be changed", scan.table_name) };
+        let source = provider_as_source(Arc::new(table.with_positions()));
+        return Ok((LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build()?, table));
+    }
+    let mut inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
+    let Some(first) = inputs.first_mut() else { return plan_err!("nothing to change in {}", plan.display()) };
+    let (changed, table) = with_positions(first)?;
+    *first = changed;
+    Ok((plan.with_new_exprs(plan.expressions(), inputs)?, table))
+}

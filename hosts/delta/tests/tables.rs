@@ -1,0 +1,8 @@
+//! Delta tables under DataFusion, read through a pool and changed by SQL.
+#![allow(clippy::unwrap_used)]
+
+mod table {
+    mod changes;
+    mod data;
+    mod scans;
+}
