@@ -172,7 +172,7 @@ mod tests {
     fn what_is_written_is_read_and_a_flipped_byte_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, mut vectors) = (VectorFile::new(), Vec::new());
-        for rows in [vec![0, 1, 2, 9], (0..7000).step_by(3).collect(), vec![1 << 40]] {
+        for rows in [vec![0, 1, 2, 9], (0..300).step_by(3).collect(), vec![1 << 40]] {
             let rows: RoaringTreemap = rows.into_iter().collect();
             vectors.push((file.push(&rows), rows));
         }

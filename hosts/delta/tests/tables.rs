@@ -4,5 +4,7 @@
 mod table {
     mod changes;
     mod data;
+    mod faults;
+    mod peers;
     mod scans;
 }
