@@ -30,7 +30,8 @@
 //! * `snapshot`, `table`: a version, and the table that has them.
 //! * `scan`, `provider`: a scan reads the files through DataFusion's own Parquet source. Rows that
 //!   are left are row selections, and so parts of access plans: no page without such rows is read.
-//! * `transaction`, `data`: changes in memory, merged into scans, and what makes a version of them.
+//! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
+//! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
 //! * `sql`, `sink`: INSERT, DELETE and UPDATE, and old versions by their names.
 //! * `disk`: what of a file system changes need.
 //!
@@ -39,6 +40,8 @@
 mod actions;
 mod bounds;
 mod checkpoint;
+mod commit;
+mod compaction;
 mod data;
 mod disk;
 mod error;

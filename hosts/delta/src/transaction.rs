@@ -24,6 +24,7 @@ use roaring::RoaringTreemap;
 use serde_json::json;
 
 use crate::actions::{Action, Add};
+use crate::commit::{self, Since};
 use crate::data::DataWriter;
 use crate::error::{DeltaError, Result};
 use crate::log;
@@ -124,15 +125,7 @@ impl Transaction {
             return Err(DeltaError::Refused { path: self.table.root.clone(), what });
         }
         let new = self.write_rows(&changes)?;
-        loop {
-            let tip = self.table.newest()?;
-            let actions = self.actions(&changes, &new, &tip)?;
-            let version = tip.version() + 1;
-            if log::commit(&self.table.root, &self.table.options, version, &actions)? {
-                self.table.after_commit(version);
-                return Ok(version);
-            }
-        }
+        commit::commit(&self.table, &self.base, |since| self.actions(&changes, &new, since))
     }
 
     /// Writes the inserted rows that are left in memory.
@@ -142,11 +135,8 @@ impl Transaction {
         writer.finish()
     }
 
-    /// What brings `tip` to the next version.
-    fn actions(&self, changes: &Changes, new: &[Add], tip: &Snapshot) -> Result<Vec<Action>> {
-        if tip.version() != self.base.version() {
-            self.check_columns(tip)?;
-        }
+    /// What brings the newest version to the next one.
+    fn actions(&self, changes: &Changes, new: &[Add], since: &Since<'_>) -> Result<Vec<Action>> {
         let added = &changes.snapshot.files[self.base.files.len()..];
         let mut adds: Vec<Add> = new.to_vec();
         adds.extend(
@@ -160,7 +150,7 @@ impl Transaction {
             let own = added.iter().find(|(_, file)| file.add.path == *path);
             let file = match own {
                 Some((_, file)) => file,
-                None => self.file_of(tip, path, rows)?,
+                None => since.file(path, rows)?,
             };
             shrunk.push((file, rows | &file.deleted, own.is_some()));
         }
@@ -169,7 +159,7 @@ impl Transaction {
         actions.extend(
             removed.map(|(file, ..)| Action { remove: Some(file.add.removed(now(), true)), ..Action::default() }),
         );
-        adds.extend(self.without_rows(shrunk.iter().map(|(file, rows, _)| (*file, rows)), tip)?);
+        adds.extend(self.without_rows(shrunk.iter().map(|(file, rows, _)| (*file, rows)), since.tip)?);
         actions.extend(adds.into_iter().map(|add| Action { add: Some(add), ..Action::default() }));
         Ok(actions)
     }
@@ -194,7 +184,7 @@ impl Transaction {
                     ..file.add.clone()
                 });
             } else {
-                writer.copy(file, left(file.rows, rows)?)?;
+                writer.copy(file, left(file.rows, rows))?;
             }
         }
         adds.extend(writer.finish()?);
@@ -218,39 +208,6 @@ impl Transaction {
             "engineInfo": crate::ENGINE,
         });
         Action { commit_info: Some(info), ..Action::default() }
-    }
-
-    /// The file as it is in a newer version, if these rows of it can be deleted there.
-    fn file_of<'a>(&self, tip: &'a Snapshot, path: &str, rows: &RoaringTreemap) -> Result<&'a Arc<DataFile>> {
-        let file = tip.files.iter().map(|(_, file)| file).find(|file| file.add.path == path);
-        let what = match file {
-            None => "has rewritten or removed a file in which this change deletes rows",
-            Some(file) if !file.deleted.is_disjoint(rows) => "has changed a row that this change changes, too",
-            Some(file) => return Ok(file),
-        };
-        let touches = |action: &Action| {
-            action.remove.as_ref().is_some_and(|remove| remove.path == path)
-                || action.add.as_ref().is_some_and(|add| add.path == path)
-        };
-        Err(self.conflict(tip, touches, what))
-    }
-
-    fn check_columns(&self, tip: &Snapshot) -> Result<()> {
-        if tip.state.metadata == self.base.state.metadata && tip.state.protocol == self.base.state.protocol {
-            return Ok(());
-        }
-        let touches = |action: &Action| action.meta_data.is_some() || action.protocol.is_some();
-        Err(self.conflict(tip, touches, "has changed the table's columns or properties"))
-    }
-
-    /// The last version since the base with such an action.
-    fn conflict(&self, tip: &Snapshot, touches: impl Fn(&Action) -> bool, what: &str) -> DeltaError {
-        let versions = (self.base.version() + 1..=tip.version()).rev();
-        let with = |version: &u64| {
-            log::read_commit(&self.table.root, *version).is_ok_and(|actions| actions.iter().any(&touches))
-        };
-        let version = { versions }.find(with).unwrap_or(tip.version());
-        DeltaError::Conflict { path: self.table.root.clone(), version, what: what.to_owned() }
     }
 }
 
@@ -307,8 +264,8 @@ fn not_there(position: i64) -> DeltaError {
 }
 
 /// What is left of so many rows.
-fn left(rows: u64, deleted: &RoaringTreemap) -> Result<Vec<Range<usize>>> {
-    Ok(complement(rows, deleted).into_iter().map(|rows| rows.start as usize..rows.end as usize).collect())
+pub(crate) fn left(rows: u64, deleted: &RoaringTreemap) -> Vec<Range<usize>> {
+    complement(rows, deleted).into_iter().map(|rows| rows.start as usize..rows.end as usize).collect()
 }
 
 fn complement(rows: u64, gone: &RoaringTreemap) -> Vec<Range<u64>> {

@@ -3,8 +3,10 @@
 
 mod table {
     mod changes;
+    mod crashes;
     mod data;
     mod faults;
+    mod lifetimes;
     mod peers;
     mod scans;
 }

@@ -1,0 +1,58 @@
+//! Compaction: files of which many rows are deleted are written anew without them. It is what the
+//! thesis calls a checkpoint (Świtakowski 2011, §2.9 and 4.7).
+//!
+//! The old files stay where they are. Scans of older versions read them to their end, and their
+//! pages leave the pool as all pages do that nobody wants.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::actions::{Action, Add};
+use crate::data::DataWriter;
+use crate::error::Result;
+use crate::snapshot::DataFile;
+use crate::table::Table;
+use crate::transaction::left;
+use crate::{commit, now, protocol};
+
+impl Table {
+    /// Writes those files anew of whose rows more than this share is deleted. The version that has
+    /// the new files; nothing if there are no such files.
+    ///
+    /// # Errors
+    /// Somebody has changed such a file meanwhile, a file cannot be read or written, or writers of
+    /// the table must know what we do not. The table is as it was then.
+    pub fn compact(&self, share: f64) -> Result<Option<u64>> {
+        let base = self.newest()?;
+        protocol::check_write(&self.root, &base.state.protocol, &base.state.metadata)?;
+        let worn = |file: &&Arc<DataFile>| file.deleted.len() as f64 > share * file.rows as f64;
+        let old: Vec<_> = base.files.iter().map(|(_, file)| file).filter(worn).collect();
+        if old.is_empty() {
+            return Ok(None);
+        }
+        let mut writer = DataWriter::new(&self.root, &self.options, &base.columns);
+        for file in &old {
+            writer.copy(file, left(file.rows, &file.deleted))?;
+        }
+        let new = writer.finish()?;
+        let version = commit::commit(self, &base, |since| {
+            old.iter().try_for_each(|file| since.unchanged(file))?;
+            let info = json!({
+                "timestamp": now(),
+                "operation": "OPTIMIZE",
+                "operationParameters": {},
+                "readVersion": base.version(),
+                "engineInfo": crate::ENGINE,
+            });
+            let mut actions = vec![Action { commit_info: Some(info), ..Action::default() }];
+            // The rows are the same: whoever follows the table's changes finds none.
+            let removed = old.iter().map(|file| file.add.removed(now(), false));
+            actions.extend(removed.map(|remove| Action { remove: Some(remove), ..Action::default() }));
+            let added = new.iter().map(|add| Add { data_change: false, ..add.clone() });
+            actions.extend(added.map(|add| Action { add: Some(add), ..Action::default() }));
+            Ok(actions)
+        })?;
+        Ok(Some(version))
+    }
+}

@@ -1,0 +1,270 @@
+//! A writer that dies at any of its file operations leaves the old version or the new one.
+
+use std::collections::HashMap;
+use std::io::{self, Error, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use pagecast_delta::{DeltaTable, Disk, LocalDisk, NewFile, Options, Table};
+
+use super::data::{Session, options, table};
+
+/// How the writer dies.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Death {
+    /// Its process ends, before the operation.
+    Before,
+    /// Its process ends, after the operation, or after a part of what it wrote.
+    After,
+    /// The machine loses its power: what was not synced is gone.
+    Power,
+    /// The same, but names in the log, as it happens, came to storage.
+    PowerKeepsLog,
+}
+
+/// What of a file is durable.
+#[derive(Clone, Copy, Default)]
+struct Durable {
+    bytes: bool,
+    name: bool,
+}
+
+#[derive(Debug)]
+struct Dying {
+    death: Death,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// Operations until death.
+    left: usize,
+    dead: bool,
+    files: HashMap<PathBuf, Durable>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} operations left", self.left)
+    }
+}
+
+impl Dying {
+    fn disk(death: Death, left: usize) -> Arc<Self> {
+        let state = State { left, dead: false, files: HashMap::new() };
+        Arc::new(Self { death, state: Arc::new(Mutex::new(state)) })
+    }
+
+    fn operate<T>(&self, operate: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        operate_in(&self.state, self.death, operate)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.state.lock().unwrap().dead
+    }
+
+    /// What the next process finds.
+    fn lose(&self) {
+        for (path, durable) in &self.state.lock().unwrap().files {
+            let in_log = path.parent().unwrap().ends_with("_delta_log");
+            match self.death {
+                Death::Before | Death::After => {}
+                Death::PowerKeepsLog if in_log => {}
+                _ if !path.exists() => {}
+                _ if !durable.name => std::fs::remove_file(path).unwrap(),
+                _ if !durable.bytes => std::fs::write(path, []).unwrap(),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn operate_in<T>(
+    state: &Mutex<State>,
+    death: Death,
+    operate: impl FnOnce(&mut State) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut state = state.lock().unwrap();
+    let dead = || Error::other("the process has ended");
+    if state.dead {
+        return Err(dead());
+    }
+    if state.left == 0 {
+        state.dead = true;
+        if death != Death::Before {
+            operate(&mut state)?;
+        }
+        return Err(dead());
+    }
+    state.left -= 1;
+    operate(&mut state)
+}
+
+impl Disk for Dying {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        self.operate(|state| {
+            let file = LocalDisk.create(path)?;
+            state.files.insert(path.to_owned(), Durable::default());
+            let (state, death, path) = (Arc::clone(&self.state), self.death, path.to_owned());
+            Ok(Box::new(DyingFile { file, state, death, path }) as _)
+        })
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operate(|state| {
+            LocalDisk.link(from, to)?;
+            let bytes = state.files.get(from).is_none_or(|file| file.bytes);
+            state.files.insert(to.to_owned(), Durable { bytes, name: false });
+            Ok(())
+        })
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operate(|state| {
+            LocalDisk.replace(from, to)?;
+            let bytes = state.files.remove(from).is_none_or(|file| file.bytes);
+            state.files.insert(to.to_owned(), Durable { bytes, name: false });
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.operate(|state| {
+            state.files.remove(path);
+            LocalDisk.remove(path)
+        })
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        self.operate(|_| LocalDisk.create_folder(path))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.operate(|state| {
+            let inside = state.files.iter_mut().filter(|(file, _)| file.parent() == Some(path));
+            inside.for_each(|(_, durable)| durable.name = true);
+            LocalDisk.sync_folder(path)
+        })
+    }
+}
+
+struct DyingFile {
+    file: Box<dyn NewFile>,
+    path: PathBuf,
+    death: Death,
+    state: Arc<Mutex<State>>,
+}
+
+impl Write for DyingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let last = self.state.lock().unwrap().left == 0;
+        let bytes = if last { &bytes[..bytes.len() / 2] } else { bytes };
+        operate_in(&self.state, self.death, |state| {
+            state.files.entry(self.path.clone()).or_default().bytes = false;
+            self.file.write(bytes)
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl NewFile for DyingFile {
+    fn sync(&mut self) -> io::Result<()> {
+        operate_in(&self.state, self.death, |state| {
+            state.files.entry(self.path.clone()).or_default().bytes = true;
+            self.file.sync()
+        })
+    }
+}
+
+const ALL: &str = "SELECT count(*), sum(id), sum(part), max(text) FROM t";
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        if path.is_dir() {
+            copy(&path, &to.join(name));
+        } else {
+            std::fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+fn dying(disk: &Arc<Dying>) -> Options {
+    let mut options = options();
+    options.disk = Arc::clone(disk) as _;
+    options
+}
+
+/// What is done until the writer dies; whether it was told that all is well.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Transaction,
+    Compaction,
+    Checkpoint,
+}
+
+async fn work(work: Work, table: &Arc<Table>) -> bool {
+    match work {
+        Work::Transaction => {
+            let Ok(transaction) = table.begin() else { return false };
+            let own = Session::of(DeltaTable::transaction(&transaction), None, 1);
+            own.insert(5000..5100).await;
+            let changed = own.try_run("DELETE FROM t WHERE id % 10 = 1").await.is_ok()
+                && own.try_run("UPDATE t SET part = 77 WHERE id < 20").await.is_ok();
+            changed && transaction.commit().is_ok()
+        }
+        Work::Compaction => table.compact(0.0).is_ok(),
+        Work::Checkpoint => table.checkpoint().is_ok(),
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_dies_leaves_the_old_version_or_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = table(&folder.path().join("first"), &[300, 200]).await;
+    let session = Session::new(&first, None);
+    session.run("DELETE FROM t WHERE id % 7 = 0").await;
+    let before = session.run(ALL).await;
+    for doing in [Work::Transaction, Work::Compaction, Work::Checkpoint] {
+        // Without a death.
+        let done = folder.path().join(format!("{doing:?}"));
+        copy(first.folder(), &done);
+        let whole = Table::open_with(&done, options()).unwrap();
+        assert!(work(doing, &whole).await);
+        let after = Session::new(&whole, None).run(ALL).await;
+        let (old, new) = (first.newest().unwrap().version(), whole.newest().unwrap().version());
+        for death in [Death::Before, Death::After, Death::Power, Death::PowerKeepsLog] {
+            let mut seen = [0, 0];
+            for left in 0.. {
+                let place = folder.path().join(format!("{doing:?} {death:?} {left}"));
+                copy(first.folder(), &place);
+                let disk = Dying::disk(death, left);
+                let told = work(doing, &Table::open_with(&place, dying(&disk)).unwrap()).await;
+                let finished = !disk.is_dead();
+                disk.lose();
+                let found = Table::open_with(&place, options()).unwrap();
+                let version = found.newest().unwrap().version();
+                let session = Session::new(&found, None);
+                let at = format!("{doing:?}, {death:?} at operation {left}");
+                assert!(version == old || version == new, "{at}: version {version}");
+                assert!(!told || version == new, "{at}: it was told that all is well");
+                let wanted = if version == new { &after } else { &before };
+                assert_eq!(session.run(ALL).await, *wanted, "{at}");
+                assert_eq!(session.run(&ALL.replace(" t", &format!(" \"t@v{old}\" AS t"))).await, before, "{at}");
+                // Life goes on.
+                assert_eq!(session.number("DELETE FROM t WHERE id = 5").await, 1, "{at}");
+                seen[usize::from(version == new)] += 1;
+                std::fs::remove_dir_all(&place).unwrap();
+                if finished {
+                    break;
+                }
+            }
+            println!("{doing:?}, {death:?}: {} times the old version, {} times the new one", seen[0], seen[1]);
+            assert!(seen.iter().sum::<i32>() > 5);
+        }
+    }
+}
