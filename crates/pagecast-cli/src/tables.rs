@@ -1,4 +1,4 @@
-//! Parquet files as tables, and where the command keeps its own files.
+//! Parquet files and Delta tables, and where the command keeps its own files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,10 +14,11 @@ use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingT
 use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use pagecast_datafusion::check_footer;
+use pagecast_delta::{DeltaTable, is_table};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-/// A table: a Parquet file, or a folder of them.
+/// A table: a Parquet file, a folder of them, or a Delta table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// The file's name without its ending, or the folder's name.
@@ -30,6 +31,8 @@ pub(crate) struct Table {
     pub(crate) files: Vec<PathBuf>,
     /// The keys of its folders, `year` of `year=2024`, and the type of their values.
     keys: Vec<(String, DataType)>,
+    /// What its log says, if it is a Delta table.
+    delta: Option<Arc<pagecast_delta::Table>>,
 }
 
 /// A table that cannot be read.
@@ -54,34 +57,49 @@ impl Found {
     }
 }
 
-/// The tables in `data`, which is a Parquet file or a folder: of a folder each Parquet file, and
-/// each subfolder that holds some, be it in folders of keys (`year=2024`); or only the folder
-/// itself, if it holds folders of keys. Every footer is read, so that a broken file closes its
+/// The tables in `data`, which is a Parquet file, a Delta table or a folder: of a folder each
+/// Parquet file, and each subfolder that is a Delta table or holds some files, be it in folders of
+/// keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is read, so that a broken file closes its
 /// table here and ends no run in its middle.
 pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
     let data = data.canonicalize().with_context(|| format!("--data: cannot open {}", data.display()))?;
     let entries = if data.is_dir() { entries(&data)? } else { Vec::new() };
-    let whole = entries.is_empty() || entries.iter().any(|path| key_of(path).is_some());
+    let whole = entries.is_empty() || is_table(&data) || entries.iter().any(|path| key_of(path).is_some());
     let candidates = if whole { vec![data.clone()] } else { entries };
     let mut found = Found::default();
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in candidates {
         let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
         let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let files = if path == data && path.is_file() { Ok(vec![path.clone()]) } else { files_of(&path) };
-        if files.as_ref().is_ok_and(Vec::is_empty) {
+        let delta = is_table(&path);
+        let files = if delta {
+            Ok(Vec::new())
+        } else if path == data && path.is_file() {
+            Ok(vec![path.clone()])
+        } else {
+            files_of(&path)
+        };
+        if !delta && files.as_ref().is_ok_and(Vec::is_empty) {
             continue;
         }
         if let Some(other) = named.insert(name.clone(), path.clone()) {
             bail!("--data: {} and {} would both be table {name}", other.display(), path.display());
         }
-        match files.and_then(|files| Table::of(name.clone(), path, files)) {
+        let table = if delta {
+            Table::of_log(name.clone(), path)
+        } else {
+            files.and_then(|files| Table::of(name.clone(), path, files))
+        };
+        match table {
             Ok(table) => found.tables.push(table),
             Err(fault) => found.closed.push(Closed { name, fault }),
         }
     }
     if named.is_empty() {
-        bail!("--data: no Parquet file in {}; each *.parquet file or folder of them is a table", data.display());
+        bail!(
+            "--data: no Parquet file in {}; each *.parquet file, folder of them or Delta table is a table",
+            data.display()
+        );
     }
     Ok(found)
 }
@@ -90,7 +108,7 @@ impl Table {
     fn of(name: String, path: PathBuf, files: Vec<PathBuf>) -> anyhow::Result<Self> {
         files.iter().try_for_each(|file| footer(file).map(drop))?;
         let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
-        Ok(Self { name, path, url, is_file, files, keys })
+        Ok(Self { name, path, url, is_file, files, keys, delta: None })
     }
 
     /// A table in an object store. Nothing of it is read here.
@@ -102,16 +120,32 @@ impl Table {
         is_file: bool,
     ) -> anyhow::Result<Self> {
         let keys = keys(&path, &files)?;
-        Ok(Self { name, path, url, is_file, files, keys })
+        Ok(Self { name, path, url, is_file, files, keys, delta: None })
+    }
+
+    /// The Delta table in this folder.
+    fn of_log(name: String, path: PathBuf) -> anyhow::Result<Self> {
+        let table = pagecast_delta::Table::open(&path)?;
+        let files = table.newest()?.files().map(Path::to_owned).collect();
+        Ok(Self { name, url: url(&path), path, is_file: false, files, keys: Vec::new(), delta: Some(table) })
     }
 
     /// Its Parquet files as they are now.
     pub(crate) fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
-        if self.is_file { Ok(self.files.clone()) } else { files_of(&self.path) }
+        match &self.delta {
+            Some(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
+            None if self.is_file => Ok(self.files.clone()),
+            None => files_of(&self.path),
+        }
     }
 
     /// Makes the table known to SQL.
     pub(crate) async fn register(&self, ctx: &SessionContext) -> anyhow::Result<()> {
+        if let Some(table) = &self.delta {
+            let table = Arc::new(DeltaTable::newest(table)?);
+            ctx.register_table(self.reference(), table).map_err(|error| anyhow!(message(&error)))?;
+            return Ok(());
+        }
         let registered = self.listing(ctx).await;
         let table = registered.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
         let table = table.with_context(|| format!("{} is no table", self.path.display()))?;

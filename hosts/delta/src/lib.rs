@@ -32,7 +32,7 @@
 //!   are left are row selections, and so parts of access plans: no page without such rows is read.
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
-//! * `sql`, `sink`: INSERT, DELETE and UPDATE, and old versions by their names.
+//! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
 //! * `disk`: what of a file system changes need.
 //!
 //! A pool that is installed in the session reads these tables as all others. Nothing here knows it.
@@ -42,6 +42,7 @@ mod bounds;
 mod checkpoint;
 mod commit;
 mod compaction;
+mod create;
 mod data;
 mod disk;
 mod error;

@@ -21,18 +21,21 @@ use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuild
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionContext;
 
+use crate::create::{DELTATABLE, DeltaFactory};
 use crate::provider::{Changed, DeltaTable};
 use crate::scan::POSITION;
 use crate::sink::Change;
 use crate::snapshot::Snapshot;
 
 /// Lets the session's SQL change Delta tables, and read old versions of them: table `t` as it was
-/// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema.
+/// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema, also by
+/// `CREATE EXTERNAL TABLE ... STORED AS DELTATABLE LOCATION '...'`.
 ///
 /// # Errors
 /// The session has no default schema.
 pub fn install(ctx: &SessionContext) -> Result<()> {
     ctx.add_analyzer_rule(Arc::new(DeltaStatements));
+    ctx.state_ref().write().table_factories_mut().insert(DELTATABLE.to_owned(), Arc::new(DeltaFactory));
     let config = ctx.copied_config();
     let names = &config.options().catalog;
     let catalog = ctx.catalog(&names.default_catalog);

@@ -1,4 +1,4 @@
-//! `pagecast sql`: statements over a folder of Parquet files, read through a pool.
+//! `pagecast sql`: statements over a folder of Parquet files and Delta tables, read through a pool.
 
 mod grid;
 mod query;
@@ -33,15 +33,16 @@ use query::Query;
 use screen::{Screen, Sink};
 use statements::Statements;
 
-/// Runs SQL over a folder of Parquet files: the statements of -c, or of standard input, or those
+/// Runs SQL over a folder of Parquet files and Delta tables: the statements of -c, or of standard input, or those
 /// typed into a shell.
 ///
 /// After each statement one line says how many rows it gave, how long it took, how many bytes it
 /// requested and how many of them came from storage.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Parquet file, or folder of them; each file or subfolder is a table named by its stem. Also a
-    /// URL: s3://bucket/folder, gs, az, https, file; credentials come from the usual variables
+    /// Parquet file, Delta table, or folder of them; each file or subfolder is a table named by its
+    /// stem. Also a URL: s3://bucket/folder, gs, az, https, file; credentials come from the usual
+    /// variables
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
     /// Where the store of --data is, if its provider has it elsewhere: http://127.0.0.1:7070
@@ -186,6 +187,7 @@ impl Session {
             say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
         }
         let options = HostOptions::default().delivery(args.delivery.into());
+        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
         Ok(Self { ctx, pool, host, tables, closed, is_store: source.is_some(), screen: Screen::open(args.rows) })
     }

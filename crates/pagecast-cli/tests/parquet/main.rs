@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod delta;
 mod sql;
 
 use std::path::{Path, PathBuf};
