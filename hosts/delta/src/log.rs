@@ -157,7 +157,10 @@ pub(crate) fn replay(root: &Path, version: Option<u64>, known: Option<&State>) -
         }
         (None, None) => (State::default(), 0),
     };
-    if let Some(gap) = (next..=to).find(|version| listing.commits.binary_search(version).is_err()) {
+    // A folder that grows while it is listed may show a version without the one before.
+    let is_there =
+        |version: u64| listing.commits.binary_search(&version).is_ok() || commit_path(root, version).exists();
+    if let Some(gap) = (next..=to).find(|&version| !is_there(version)) {
         let fault = format!("version {gap} is missing between the versions around it");
         return Err(DeltaError::broken(&commit_path(root, gap), None, fault));
     }

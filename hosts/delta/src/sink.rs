@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use async_trait::async_trait;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -68,7 +69,7 @@ impl DataSink for ChangeSink {
         if count > 0 {
             transaction.apply(statement)?;
             if open.is_none() {
-                transaction.commit()?;
+                SpawnedTask::spawn_blocking(move || transaction.commit()).join_unwind().await.map_err(lost)??;
             }
         }
         Ok(count)
@@ -109,6 +110,10 @@ impl ChangeSink {
         }
         Ok((statement, count))
     }
+}
+
+fn lost(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }
 
 /// The last column.

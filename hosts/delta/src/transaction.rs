@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -31,7 +32,7 @@ use crate::log;
 use crate::snapshot::{DataFile, Snapshot};
 use crate::table::Table;
 use crate::vector::{VectorFile, stretches};
-use crate::{now, protocol};
+use crate::{now, protocol, vector};
 
 /// Changes of a table that nobody else sees yet.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Transaction {
     table: Arc<Table>,
     base: Arc<Snapshot>,
     changes: Mutex<Changes>,
+    /// Files that it wrote and that are in no version, by their names.
+    written: Mutex<BTreeSet<String>>,
 }
 
 /// What was changed.
@@ -54,6 +57,8 @@ pub(crate) struct Changes {
     dropped: RoaringTreemap,
     /// What was done, for the log.
     operations: BTreeSet<&'static str>,
+    /// Whether it was committed, or tried to.
+    ended: bool,
 }
 
 /// One statement's changes.
@@ -76,8 +81,10 @@ impl Transaction {
             rows: Vec::new(),
             dropped: RoaringTreemap::new(),
             operations: BTreeSet::new(),
+            ended: false,
         };
-        Ok(Arc::new(Self { table: Arc::clone(table), base: Arc::clone(base), changes: Mutex::new(changes) }))
+        let (table, base) = (Arc::clone(table), Arc::clone(base));
+        Ok(Arc::new(Self { table, base, changes: Mutex::new(changes), written: Mutex::default() }))
     }
 
     /// The version at which it began.
@@ -96,7 +103,9 @@ impl Transaction {
 
     /// Adds what a statement has changed, all of it or nothing.
     pub(crate) fn apply(&self, statement: Statement) -> Result<()> {
+        self.note(&statement.files);
         let mut changes = self.changes.lock();
+        self.check_open(&changes)?;
         let mut after = changes.clone();
         after.delete(&statement.deleted)?;
         if !statement.files.is_empty() {
@@ -108,15 +117,20 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes a version of the changes; its number. Without changes it is the base's. A transaction
-    /// that was refused has still its changes, and can only be dropped.
+    /// Makes a version of the changes; its number. Without changes it is the base's. It can be done
+    /// once.
     ///
     /// # Errors
     /// [`DeltaError::Conflict`], or a file could not be read or written. The table is as it was
     /// then, but for an error after which it cannot be known: the file system failed while the
     /// version got its name.
     pub fn commit(&self) -> Result<u64> {
-        let changes = self.changes();
+        let changes = {
+            let mut changes = self.changes.lock();
+            self.check_open(&changes)?;
+            changes.ended = true;
+            changes.clone()
+        };
         if changes.operations.is_empty() {
             return Ok(self.base.version());
         }
@@ -125,14 +139,41 @@ impl Transaction {
             return Err(DeltaError::Refused { path: self.table.root.clone(), what });
         }
         let new = self.write_rows(&changes)?;
-        commit::commit(&self.table, &self.base, |since| self.actions(&changes, &new, since))
+        let in_version = Mutex::new(BTreeSet::new());
+        let committed = commit::commit(&self.table, &self.base, |since| {
+            let actions = self.actions(&changes, &new, since)?;
+            *in_version.lock() = actions.iter().flat_map(files_of).collect();
+            Ok(actions)
+        });
+        match &committed {
+            Ok(_) => self.written.lock().retain(|name| !in_version.lock().contains(name)),
+            Err(DeltaError::Conflict { .. } | DeltaError::Refused { .. }) => {}
+            // The version may have its name, and then it has the files.
+            Err(_) => self.written.lock().clear(),
+        }
+        committed
+    }
+
+    fn check_open(&self, changes: &Changes) -> Result<()> {
+        if changes.ended {
+            let what = "the transaction has ended; begin another".to_owned();
+            return Err(DeltaError::Refused { path: self.table.root.clone(), what });
+        }
+        Ok(())
+    }
+
+    /// Notes files that are to go if no version gets them.
+    fn note<'a>(&self, adds: impl IntoIterator<Item = &'a Add>) {
+        self.written.lock().extend(adds.into_iter().map(|add| add.path.clone()));
     }
 
     /// Writes the inserted rows that are left in memory.
     fn write_rows(&self, changes: &Changes) -> Result<Vec<Add>> {
         let mut writer = DataWriter::new(&self.table.root, &self.table.options, &self.base.columns);
         changes.inserted_rows().try_for_each(|rows| writer.write(&rows))?;
-        writer.finish()
+        let new = writer.finish()?;
+        self.note(&new);
+        Ok(new)
     }
 
     /// What brings the newest version to the next one.
@@ -187,8 +228,11 @@ impl Transaction {
                 writer.copy(file, left(file.rows, rows))?;
             }
         }
-        adds.extend(writer.finish()?);
+        let copies = writer.finish()?;
+        self.note(&copies);
+        adds.extend(copies);
         if vectors.bytes.len() > 1 {
+            self.written.lock().insert(vectors.name());
             log::write_file(options, &root.join(vectors.name()), &vectors.bytes)?;
             options.disk.sync_folder(root).map_err(DeltaError::io(root))?;
         }
@@ -209,6 +253,24 @@ impl Transaction {
         });
         Action { commit_info: Some(info), ..Action::default() }
     }
+}
+
+/// A transaction that was not committed leaves no files. What a process leaves that ends in its
+/// middle is in no version, and harms nobody.
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        for name in self.written.get_mut().iter() {
+            let _ = self.table.options.disk.remove(&self.table.root.join(name));
+        }
+    }
+}
+
+/// The files that an action brings into a version.
+fn files_of(action: &Action) -> Vec<String> {
+    let Some(add) = &action.add else { return Vec::new() };
+    let vector = add.deletion_vector.as_ref().and_then(|vector| vector::path(Path::new(""), vector));
+    let vector = vector.and_then(|path| Some(path.to_str()?.to_owned()));
+    [add.path.clone()].into_iter().chain(vector).collect()
 }
 
 impl Changes {

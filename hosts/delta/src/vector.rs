@@ -48,7 +48,7 @@ pub(crate) fn read(root: &Path, vector: &DeletionVector) -> Result<RoaringTreema
 }
 
 /// The file that a vector is in.
-fn path(root: &Path, vector: &DeletionVector) -> Option<PathBuf> {
+pub(crate) fn path(root: &Path, vector: &DeletionVector) -> Option<PathBuf> {
     let text = &vector.path_or_inline_dv;
     if vector.storage_type == "p" {
         return Some(PathBuf::from(text.strip_prefix("file://").unwrap_or(text)));

@@ -1,8 +1,11 @@
 //! INSERT, DELETE and UPDATE, versions, and transactions.
 
-use pagecast_delta::{DeltaError, DeltaTable};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::data::{Session, table};
+use pagecast_delta::{DeltaError, DeltaTable, Table, Transaction};
+
+use super::data::{Session, options, table};
 
 const ALL: &str = "SELECT count(*), sum(id), sum(part), min(text) FROM t";
 
@@ -82,6 +85,8 @@ async fn whoever_commits_first_wins() {
     assert!(matches!(fault, DeltaError::Conflict { version: 4 | 3, .. }), "{fault}");
     assert!(fault.to_string().contains("nothing was changed"), "{fault}");
     assert_eq!(four.commit().unwrap(), 5);
+    assert!(four.commit().unwrap_err().to_string().contains("has ended"));
+    assert!(third.try_run("DELETE FROM t WHERE id = 11").await.unwrap_err().to_string().contains("has ended"));
     let session = Session::new(&table, None);
     assert_eq!(session.number("SELECT count(*) FROM t").await, 2000 - 11 + 20);
     assert_eq!(session.number("SELECT count(*) FROM t WHERE part = 0").await, 1000 - 11);
@@ -118,4 +123,88 @@ async fn writers_at_once_lose_nothing() {
     assert_eq!(session.number("SELECT part FROM t WHERE id = 50").await, WRITERS * 5 - refused);
     let commits = table.newest().unwrap().version() as i64;
     assert_eq!(commits, 1 + WRITERS * 5 + WRITERS * 5 - refused);
+}
+
+/// Files of changes that come into no version go with their transaction.
+#[tokio::test]
+async fn what_is_refused_or_given_up_leaves_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), &[1000]).await;
+    let options = {
+        let mut options = options();
+        options.memory = 0;
+        options
+    };
+    let spilling = Table::open_with(folder.path(), options).unwrap();
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    let (given_up, refused) = (spilling.begin().unwrap(), spilling.begin().unwrap());
+    for transaction in [&given_up, &refused] {
+        let own = Session::of(DeltaTable::transaction(transaction), None, 1);
+        own.insert(5000..5100).await;
+        own.run("UPDATE t SET part = 9 WHERE id < 10 OR id > 5050").await;
+        assert_eq!(own.number("SELECT sum(id) FROM t WHERE part = 9").await, 45 + (5051..5100).sum::<i64>());
+    }
+    assert_eq!(files(), before + 4, "what memory has no room for is written");
+    drop(given_up);
+    assert_eq!(files(), before + 2);
+    Session::new(&table, None).run("DELETE FROM t WHERE id = 3").await;
+    assert!(matches!(refused.commit(), Err(DeltaError::Conflict { version: 2, .. })));
+    drop(refused);
+    assert_eq!(files(), before + 1, "the deletion vector of the other one");
+}
+
+/// Random changes against rows in a map, with filters that prune, and that are pushed down.
+#[tokio::test]
+async fn random_changes_agree_with_a_map() {
+    let seed = std::env::var("PAGECAST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7_u64);
+    println!("PAGECAST_SEED={seed}");
+    let mut state = seed;
+    let mut random = move |below: i64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % below as u64) as i64
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), &[1200, 700]).await;
+    let mut rows: BTreeMap<i64, i64> = (0..1900).map(|id| (id, id / 1000)).collect();
+    let mut open: Option<Arc<Transaction>> = None;
+    for turn in 0..60 {
+        let seen = open.as_ref().map_or_else(|| DeltaTable::newest(&table).unwrap(), DeltaTable::transaction);
+        let session = Session::of(seen, None, 2);
+        session.run(&format!("SET datafusion.execution.parquet.pushdown_filters = {}", turn % 2 == 0)).await;
+        let (from, step) = (random(2500), 1 + random(9));
+        let to = from + random(400);
+        let meets = |id: i64| (from..=to).contains(&id) && id % step == 0;
+        let filter = format!("id BETWEEN {from} AND {to} AND id % {step} = 0");
+        match random(8) {
+            0..3 => {
+                rows.retain(|&id, _| !meets(id));
+                session.run(&format!("DELETE FROM t WHERE {filter}")).await;
+            }
+            3..6 => {
+                rows.iter_mut().filter(|(id, _)| meets(**id)).for_each(|(_, part)| *part += turn);
+                session.run(&format!("UPDATE t SET part = part + {turn} WHERE {filter}")).await;
+            }
+            6 => {
+                let first = 3000 + turn * 50;
+                session.insert(first..first + 50).await;
+                rows.extend((first..first + 50).map(|id| (id, id / 1000)));
+            }
+            _ => match open.take() {
+                Some(transaction) => drop(transaction.commit().unwrap()),
+                None if turn % 3 == 0 => drop(table.compact(0.2).unwrap()),
+                None => open = Some(table.begin().unwrap()),
+            },
+        }
+        let seen = open.as_ref().map_or_else(|| DeltaTable::newest(&table).unwrap(), DeltaTable::transaction);
+        let session = Session::of(seen, None, 2);
+        let found =
+            session.run("SELECT count(*), sum(id), sum(part), sum(id * part) FROM t WHERE length(text) > 0").await;
+        let wanted =
+            [rows.len() as i64, rows.keys().sum(), rows.values().sum(), rows.iter().map(|(id, part)| id * part).sum()];
+        let found: Vec<i64> =
+            found.lines().nth(3).unwrap().split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
+        assert_eq!(found, wanted, "turn {turn}, seed {seed}");
+    }
+    assert!(table.newest().unwrap().version() > 20);
 }
