@@ -59,8 +59,8 @@ impl Found {
 
 /// The tables in `data`, which is a Parquet file, a Delta table or a folder: of a folder each
 /// Parquet file, and each subfolder that is a Delta table or holds some files, be it in folders of
-/// keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is read, so that a broken file closes its
-/// table here and ends no run in its middle.
+/// keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is
+/// read, and every log, so that a broken one closes its table here and ends no run in its middle.
 pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
     let data = data.canonicalize().with_context(|| format!("--data: cannot open {}", data.display()))?;
     let entries = if data.is_dir() { entries(&data)? } else { Vec::new() };

@@ -28,8 +28,8 @@ use crate::sink::Change;
 use crate::snapshot::Snapshot;
 
 /// Lets the session's SQL change Delta tables, and read old versions of them: table `t` as it was
-/// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema, also by
-/// `CREATE EXTERNAL TABLE ... STORED AS DELTATABLE LOCATION '...'`.
+/// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema, also
+/// by `CREATE EXTERNAL TABLE ... STORED AS DELTATABLE LOCATION '...'`.
 ///
 /// # Errors
 /// The session has no default schema.

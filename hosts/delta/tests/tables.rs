@@ -9,4 +9,6 @@ mod table {
     mod lifetimes;
     mod peers;
     mod scans;
+    mod tpch;
+    mod writers;
 }

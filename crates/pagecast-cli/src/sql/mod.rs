@@ -33,8 +33,8 @@ use query::Query;
 use screen::{Screen, Sink};
 use statements::Statements;
 
-/// Runs SQL over a folder of Parquet files and Delta tables: the statements of -c, or of standard input, or those
-/// typed into a shell.
+/// Runs SQL over a folder of Parquet files and Delta tables: the statements of -c, or of standard
+/// input, or those typed into a shell.
 ///
 /// After each statement one line says how many rows it gave, how long it took, how many bytes it
 /// requested and how many of them came from storage.

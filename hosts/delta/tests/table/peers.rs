@@ -52,6 +52,15 @@ async fn sums(table: &std::sync::Arc<Table>) -> String {
     lines.join("\n").trim().to_owned()
 }
 
+/// Whether the peer, if it is there, reads the same in every version as we do.
+pub(crate) async fn reads_every_version(table: &std::sync::Arc<Table>) {
+    let Some(python) = python() else { return };
+    let theirs = ask(&python, SUMS, table.folder());
+    let ours = sums(table).await;
+    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&theirs), trimmed(&ours));
+}
+
 #[tokio::test]
 async fn the_peer_reads_every_version_that_we_write() {
     let Some(python) = python() else { return };
@@ -69,10 +78,7 @@ async fn the_peer_reads_every_version_that_we_write() {
     assert_eq!(table.checkpoint().unwrap(), 6);
     session.run("INSERT INTO t VALUES (1, 2, 'zzz')").await;
     session.run("DELETE FROM t WHERE id < 3000").await;
-    let theirs = ask(&python, SUMS, table.folder());
-    let ours = sums(&table).await;
-    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    assert_eq!(trimmed(&theirs), trimmed(&ours));
+    reads_every_version(&table).await;
     // From the checkpoint alone, and what the peer appends is ours.
     for version in 0..6 {
         std::fs::remove_file(table.folder().join(format!("_delta_log/{version:020}.json"))).unwrap();
