@@ -33,6 +33,7 @@
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
 //! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
+//! * `session`: START TRANSACTION, COMMIT and ROLLBACK.
 //! * `disk`: what of a file system changes need.
 //!
 //! A pool that is installed in the session reads these tables as all others. Nothing here knows it.
@@ -51,6 +52,7 @@ mod protocol;
 mod provider;
 mod scan;
 mod schema;
+mod session;
 mod sink;
 mod snapshot;
 mod sql;

@@ -69,7 +69,7 @@ impl DataSink for ChangeSink {
         if count > 0 {
             transaction.apply(statement)?;
             if open.is_none() {
-                SpawnedTask::spawn_blocking(move || transaction.commit()).join_unwind().await.map_err(lost)??;
+                blocking(move || Ok(transaction.commit()?)).await?;
             }
         }
         Ok(count)
@@ -112,8 +112,10 @@ impl ChangeSink {
     }
 }
 
-fn lost(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
+/// Work that waits for a disk, where it keeps no other query from going on.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = SpawnedTask::spawn_blocking(work).join_unwind().await;
+    done.map_err(|error| DataFusionError::External(Box::new(error)))?
 }
 
 /// The last column.

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DataFusionError, Result, plan_err};
+use datafusion::common::{Column, DataFusionError, Result, TableReference, plan_err};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::logical_plan::TableScan;
@@ -24,17 +24,19 @@ use datafusion::prelude::SessionContext;
 use crate::create::{DELTATABLE, DeltaFactory};
 use crate::provider::{Changed, DeltaTable};
 use crate::scan::POSITION;
+use crate::session::{Open, Word};
 use crate::sink::Change;
 use crate::snapshot::Snapshot;
 
 /// Lets the session's SQL change Delta tables, and read old versions of them: table `t` as it was
 /// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema, also
-/// by `CREATE EXTERNAL TABLE ... STORED AS DELTATABLE LOCATION '...'`.
+/// by `CREATE EXTERNAL TABLE ... STORED AS DELTATABLE LOCATION '...'`. START TRANSACTION opens a
+/// transaction of the session.
 ///
 /// # Errors
 /// The session has no default schema.
 pub fn install(ctx: &SessionContext) -> Result<()> {
-    ctx.add_analyzer_rule(Arc::new(DeltaStatements));
+    ctx.add_analyzer_rule(Arc::new(DeltaStatements { open: Arc::default() }));
     ctx.state_ref().write().table_factories_mut().insert(DELTATABLE.to_owned(), Arc::new(DeltaFactory));
     let config = ctx.copied_config();
     let names = &config.options().catalog;
@@ -99,13 +101,15 @@ impl SchemaProvider for DeltaSchema {
 }
 
 #[derive(Debug)]
-struct DeltaStatements;
+struct DeltaStatements {
+    open: Arc<Open>,
+}
 
 impl AnalyzerRule for DeltaStatements {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut versions = HashMap::new();
-        let pinned = plan.transform_down_with_subqueries(|node| pin(node, &mut versions))?.data;
-        Ok(pinned.transform_down(rewrite)?.data)
+        let pinned = plan.transform_down_with_subqueries(|node| pin(node, &self.open, &mut versions))?.data;
+        Ok(pinned.transform_down(|node| rewrite(node, &self.open))?.data)
     }
 
     fn name(&self) -> &str {
@@ -117,36 +121,58 @@ fn delta(source: &Arc<dyn TableSource>) -> Option<DeltaTable> {
     source_as_provider(source).ok()?.downcast_ref::<DeltaTable>().cloned()
 }
 
-/// Gives a scan of the newest version the version that the statement has seen first.
-fn pin(node: LogicalPlan, versions: &mut HashMap<PathBuf, Arc<Snapshot>>) -> Result<Transformed<LogicalPlan>> {
+/// Gives a scan of the newest version what the session's transaction sees, or else the version that
+/// the statement has seen first.
+fn pin(
+    node: LogicalPlan,
+    open: &Open,
+    versions: &mut HashMap<PathBuf, Arc<Snapshot>>,
+) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
     let Some(table) = delta(&scan.source).filter(|table| table.pinned.is_none()) else {
         return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
     };
-    let root = table.table.folder().to_owned();
-    let snapshot = match versions.get(&root) {
-        Some(snapshot) => Arc::clone(snapshot),
-        None => table.current()?,
+    let schema = table.schema();
+    let seen = open.see(table)?;
+    let seen = match &seen.pinned {
+        Some(_) => seen,
+        None => {
+            let root = seen.table.folder().to_owned();
+            let snapshot = match versions.get(&root) {
+                Some(snapshot) => Arc::clone(snapshot),
+                None => seen.current()?,
+            };
+            versions.insert(root, Arc::clone(&snapshot));
+            seen.at(snapshot)
+        }
     };
-    versions.insert(root, Arc::clone(&snapshot));
-    if *snapshot.schema() != table.schema() {
-        return plan_err!("the columns of {} have changed; make the view anew", scan.table_name);
+    if *seen.current()?.schema() != schema {
+        return plan_err!("the columns of {} have changed; make the view anew, or the transaction", scan.table_name);
     }
-    let source = provider_as_source(Arc::new(table.at(snapshot)));
+    let source = provider_as_source(Arc::new(seen));
     Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan })))
 }
 
-/// DELETE and UPDATE of a Delta table as an INSERT of positions.
-fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// DELETE and UPDATE of a Delta table as an INSERT of positions; an INSERT as one into what the
+/// session sees; and words about its transaction.
+fn rewrite(node: LogicalPlan, open: &Arc<Open>) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Statement(statement) = &node {
+        let Some(word) = Word::of(statement, open) else { return Ok(Transformed::no(node)) };
+        let nothing = Arc::new(LogicalPlanBuilder::empty(false).build()?);
+        return Ok(insert("transaction".into(), Arc::new(word), nothing));
+    }
     let LogicalPlan::Dml(DmlStatement { target, op, input, table_name, .. }) = &node else {
         return Ok(Transformed::no(node));
     };
+    let Some(target) = delta(target) else { return Ok(Transformed::no(node)) };
     let change = match op {
         WriteOp::Delete => Change::Delete,
         WriteOp::Update => Change::Update,
+        WriteOp::Insert(InsertOp::Append) if target.pinned.is_none() => {
+            return Ok(insert(table_name.clone(), Arc::new(open.see(target)?), Arc::clone(input)));
+        }
         _ => return Ok(Transformed::no(node)),
     };
-    let Some(target) = delta(target) else { return Ok(Transformed::no(node)) };
     target.check_may_change()?;
     let (columns, source) = match (change, input.as_ref()) {
         (Change::Update, LogicalPlan::Projection(values)) => (values.expr.clone(), &values.input),
@@ -161,9 +187,12 @@ fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let input = LogicalPlanBuilder::from(source).project(columns)?.build()?;
     let schema = Arc::new(input.schema().as_arrow().clone());
     let changed = Changed { target, change, schema };
+    Ok(insert(table_name.clone(), Arc::new(changed), Arc::new(input)))
+}
+
+fn insert(name: TableReference, target: Arc<dyn TableProvider>, input: Arc<LogicalPlan>) -> Transformed<LogicalPlan> {
     let op = WriteOp::Insert(InsertOp::Append);
-    let insert = DmlStatement::new(table_name.clone(), provider_as_source(Arc::new(changed)), op, Arc::new(input));
-    Ok(Transformed::yes(LogicalPlan::Dml(insert)))
+    Transformed::yes(LogicalPlan::Dml(DmlStatement::new(name, provider_as_source(target), op, input)))
 }
 
 /// The rows of a statement with their positions in the table that it changes, which is the first

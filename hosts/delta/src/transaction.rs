@@ -92,6 +92,11 @@ impl Transaction {
         &self.base
     }
 
+    /// Whether anything was changed.
+    pub fn has_changes(&self) -> bool {
+        !self.changes.lock().operations.is_empty()
+    }
+
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }

@@ -64,6 +64,45 @@ async fn a_transaction_sees_its_changes_and_others_see_them_when_it_commits() {
 }
 
 #[tokio::test]
+async fn begin_and_commit_are_words_of_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path(), &[1000]).await;
+    let (session, others) = (Session::new(&table, None), Session::new(&table, None));
+    session.run("CREATE VIEW small AS SELECT * FROM t WHERE id < 100").await;
+    session.run("START TRANSACTION").await;
+    session.run("DELETE FROM t WHERE id % 2 = 0").await;
+    session.run("INSERT INTO t VALUES (-1, 0, 'x')").await;
+    assert_eq!(session.number("SELECT count(*) FROM t").await, 501);
+    assert_eq!(session.number("SELECT count(*) FROM small").await, 51);
+    assert_eq!(others.number("SELECT count(*) FROM t").await, 1000);
+    session.run("ROLLBACK").await;
+    assert_eq!(session.number("SELECT count(*) FROM small").await, 100);
+    session.run("START TRANSACTION").await;
+    assert!(session.try_run("START TRANSACTION").await.unwrap_err().to_string().contains("is open already"));
+    session.run("UPDATE t SET part = 5 WHERE id < 10").await;
+    // Others commit meanwhile, and the transaction does not see it.
+    others.run("INSERT INTO t VALUES (5000, 0, 'y')").await;
+    assert_eq!(session.number("SELECT count(*) FROM t").await, 1000);
+    assert_eq!(session.number("COMMIT").await, 1);
+    assert_eq!(session.number("SELECT count(*) FROM t").await, 1001);
+    assert_eq!(others.number("SELECT count(*) FROM t WHERE part = 5").await, 10);
+    let fault = session.try_run("COMMIT").await.unwrap_err().to_string();
+    assert!(fault.contains("no transaction is open"), "{fault}");
+
+    // Two tables have two logs.
+    let second = tempfile::tempdir().unwrap();
+    let other = super::data::table(second.path(), &[10]).await;
+    session.ctx.register_table("u", Arc::new(DeltaTable::newest(&other).unwrap())).unwrap();
+    session.run("START TRANSACTION").await;
+    session.run("DELETE FROM t WHERE id IN (SELECT id FROM u)").await;
+    session.run("DELETE FROM u").await;
+    let fault = session.try_run("COMMIT").await.unwrap_err().to_string();
+    assert!(fault.contains("can change one table"), "{fault}");
+    session.run("ROLLBACK").await;
+    assert_eq!(session.number("SELECT count(*) FROM t, u").await, 10_010);
+}
+
+#[tokio::test]
 async fn whoever_commits_first_wins() {
     let folder = tempfile::tempdir().unwrap();
     let table = table(folder.path(), &[1000, 1000]).await;

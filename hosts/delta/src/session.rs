@@ -1,0 +1,164 @@
+//! START TRANSACTION, COMMIT and ROLLBACK: the transaction of a session, which sees its own changes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Result, not_impl_err, plan_err};
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, Statement, TableType, TransactionConclusion};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use parking_lot::Mutex;
+
+use crate::provider::DeltaTable;
+use crate::transaction::Transaction;
+use crate::{DeltaError, error};
+
+/// The transaction of a session, if one is open: by the folders of the tables that it has named.
+#[derive(Debug, Default)]
+pub(crate) struct Open(Mutex<Option<BTreeMap<PathBuf, Arc<Transaction>>>>);
+
+impl Open {
+    /// What the session sees of a table whose newest version was asked for.
+    pub(crate) fn see(&self, table: DeltaTable) -> error::Result<DeltaTable> {
+        let mut open = self.0.lock();
+        let Some(open) = open.as_mut() else { return Ok(table) };
+        let folder = table.table.folder();
+        if !open.contains_key(folder) {
+            match table.table.begin() {
+                Ok(transaction) => drop(open.insert(folder.to_owned(), transaction)),
+                // Who only reads it need not be able to write it.
+                Err(DeltaError::Feature { .. }) => return Ok(table),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(open.get(folder).map_or(table, DeltaTable::transaction))
+    }
+
+    fn begin(&self) -> Result<()> {
+        let mut open = self.0.lock();
+        if open.is_some() {
+            return plan_err!("a transaction is open already; COMMIT or ROLLBACK ends it");
+        }
+        *open = Some(BTreeMap::new());
+        Ok(())
+    }
+
+    /// How many versions it has made.
+    fn commit(&self) -> Result<u64> {
+        let mut open = self.0.lock();
+        let changed = |open: &BTreeMap<PathBuf, Arc<Transaction>>| -> Vec<Arc<Transaction>> {
+            open.values().filter(|transaction| transaction.has_changes()).cloned().collect()
+        };
+        let Some(changed) = open.as_ref().map(changed) else {
+            return plan_err!("no transaction is open; START TRANSACTION opens one");
+        };
+        if let [one, other, ..] = &changed[..] {
+            let (one, other) = (one.table().folder().display(), other.table().folder().display());
+            return plan_err!(
+                "a transaction can change one table, and this one has changed {one} and {other}; ROLLBACK ends it"
+            );
+        }
+        *open = None;
+        changed.first().map_or(Ok(()), |transaction| transaction.commit().map(drop))?;
+        Ok(changed.len() as u64)
+    }
+
+    fn roll_back(&self) -> Result<()> {
+        match self.0.lock().take() {
+            Some(_) => Ok(()),
+            None => plan_err!("no transaction is open; START TRANSACTION opens one"),
+        }
+    }
+}
+
+/// A word of a session about its transaction, which is planned as an INSERT of nothing.
+#[derive(Debug)]
+pub(crate) struct Word {
+    open: Arc<Open>,
+    kind: Kind,
+    schema: SchemaRef,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Begin,
+    Commit,
+    Rollback,
+}
+
+impl Word {
+    /// The word that a statement is, if it is one.
+    pub(crate) fn of(statement: &Statement, open: &Arc<Open>) -> Option<Self> {
+        let kind = match statement {
+            Statement::TransactionStart(_) => Kind::Begin,
+            Statement::TransactionEnd(end) => match end.conclusion {
+                TransactionConclusion::Commit => Kind::Commit,
+                TransactionConclusion::Rollback => Kind::Rollback,
+            },
+            _ => return None,
+        };
+        Some(Self { open: Arc::clone(open), kind, schema: Arc::new(Schema::empty()) })
+    }
+}
+
+#[async_trait]
+impl TableProvider for Word {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        not_impl_err!("reading a transaction")
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        _op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let word = Self { open: Arc::clone(&self.open), kind: self.kind, schema: Arc::clone(&self.schema) };
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(word), None)))
+    }
+}
+
+impl DisplayAs for Word {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:?}", self.kind)
+    }
+}
+
+#[async_trait]
+impl DataSink for Word {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    async fn write_all(&self, _data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
+        match self.kind {
+            Kind::Begin => self.open.begin().map(|()| 0),
+            Kind::Commit => {
+                let open = Arc::clone(&self.open);
+                crate::sink::blocking(move || open.commit()).await
+            }
+            Kind::Rollback => self.open.roll_back().map(|()| 0),
+        }
+    }
+}
