@@ -1,4 +1,4 @@
-//! START TRANSACTION, COMMIT and ROLLBACK: the transaction of a session, which sees its own changes.
+//! START TRANSACTION, COMMIT and ROLLBACK: a session's transaction, which sees its own changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
