@@ -82,7 +82,8 @@ pub struct PoolOptions {
 #[non_exhaustive]
 pub struct TupleOptions {
     /// The part of the frames that may hold items instead of pages, from 0 to 1. 64 frames hold
-    /// pages in any case, of a pool with fewer than 128 half. Default: 0.97.
+    /// pages in any case, of a pool with fewer than 128 half; more if the host asks for it
+    /// ([`Pool::keep_pages`](crate::Pool::keep_pages)). Default: 0.97.
     pub max_share: f64,
     /// Whether the pool finds out how much of that serves it best. If not, it is all of it.
     /// Default: yes.

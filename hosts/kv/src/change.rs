@@ -12,8 +12,9 @@ pub(crate) enum Change<'a> {
     Image { head: &'a [u8], tail: &'a [u8] },
     /// An entry is added before entry `at`.
     Insert { at: u16, key: &'a [u8], value: &'a [u8] },
-    /// Entry `at` has another value of the same length.
-    Overwrite { at: u16, value: &'a [u8] },
+    /// The entry of this key has another value of the same length. By its key, since who changes an
+    /// entry without its page does not know where in the page it is.
+    Overwrite { key: &'a [u8], value: &'a [u8] },
     /// Entry `at` goes.
     Remove { at: u16 },
     /// The first `count` entries stay.
@@ -45,7 +46,7 @@ impl<'a> Change<'a> {
                 free.is_some()
             }
             Self::Insert { at, key, value } => node.insert(at.into(), key, value),
-            Self::Overwrite { at, value } => node.overwrite(at.into(), value),
+            Self::Overwrite { key, value } => node.overwrite(key, value),
             Self::Remove { at } => node.remove(at.into()),
             Self::Truncate { count } => node.truncate(count.into()),
         }
@@ -74,9 +75,9 @@ impl<'a> Change<'a> {
                 part(log, key);
                 part(log, value);
             }
-            Self::Overwrite { at, value } => {
+            Self::Overwrite { key, value } => {
                 log.push(4);
-                short(log, at);
+                part(log, key);
                 part(log, value);
             }
             Self::Remove { at } => {
@@ -100,7 +101,7 @@ impl<'a> Change<'a> {
             }
             2 => Self::Image { head: log.part()?, tail: log.part()? },
             3 => Self::Insert { at: log.short()?, key: log.part()?, value: log.part()? },
-            4 => Self::Overwrite { at: log.short()?, value: log.part()? },
+            4 => Self::Overwrite { key: log.part()?, value: log.part()? },
             5 => Self::Remove { at: log.short()? },
             6 => Self::Truncate { count: log.short()? },
             _ => return None,
@@ -185,7 +186,7 @@ mod tests {
             Change::Insert { at: 0, key: b"one", value: b"1" },
             Change::Insert { at: 1, key: b"two", value: b"2" },
             Change::Insert { at: 1, key: b"three", value: b"33" },
-            Change::Overwrite { at: 1, value: b"44" },
+            Change::Overwrite { key: b"three", value: b"44" },
             Change::Remove { at: 0 },
             Change::Truncate { count: 1 },
         ];

@@ -13,9 +13,10 @@ use crate::page::{Kind, Node};
 /// Of so many bytes of a page, one entry's visits are told apart from the others'.
 const BYTES_OF_AN_ITEM: u32 = 32;
 
-/// The name of an entry.
+/// The name of an entry: FNV-1a of its key. The pool tells visits apart by the last bits of a name.
+/// Keys that differ in their last byte only, as neighbours often do, never share these.
 pub(crate) fn name(key: &[u8]) -> u32 {
-    crc32fast::hash(key)
+    key.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Where leaves keep their entries. Other pages have none, so that they stay whole.
@@ -44,6 +45,12 @@ impl TupleLayout for Entries {
     fn each(&self, page: &[u8], found: &mut dyn FnMut(u32, Range<u32>)) {
         Self::of(page).for_each(|(name, place)| found(name, place));
     }
+}
+
+/// An entry as its page has it, its lengths included.
+pub(crate) fn whole(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let lengths = [key.len(), value.len()].map(|length| (length as u16).to_le_bytes());
+    [&lengths[0][..], &lengths[1], key, value].concat()
 }
 
 /// Key and value of an entry that was read apart from its page.

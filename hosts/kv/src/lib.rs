@@ -13,6 +13,7 @@
 //! | `pages` | pages through the pool, and a batch's copies of them |
 //! | `tree` | the B+-tree, as a batch changes it |
 //! | `route` | readers beside a writer, with one pin at a time |
+//! | `inner` | how many pages lead to others: the pool keeps frames for them |
 //! | `store` | reads, commits, checkpoints |
 //! | `range` | leaves in order, registered as a scan |
 //! | `open` | files, recovery, the first pages |
@@ -23,6 +24,7 @@ mod batch;
 mod change;
 mod check;
 mod error;
+mod inner;
 mod items;
 mod log;
 mod log_file;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pagecast::storage::MAX_REQUEST;
 use pagecast::{
     CooperationConfig, DoubleWriteOptions, Format, Pool, PoolError, PoolOptions, PredictorConfig, PrefetchOptions,
-    TupleOptions, WriteOptions,
+    WriteOptions,
 };
 
 use crate::change::pages_of;
@@ -64,7 +64,7 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
             .log(log.clone())
             .double_write(double_write)
             .cooperation(CooperationConfig::EMPTY)
-            .tuples(options.tuples.then(TupleOptions::default))
+            .tuples(options.tuples)
             .predictor(SCANS)
             .prefetch(PrefetchOptions::default().share(AHEAD).read_ahead(true)),
     )
@@ -77,12 +77,13 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
         }
         opened => opened.map_err(locked)?,
     };
-    let pages = Pages::new(&pool, relation, options.tuples)?;
+    let pages = Pages::new(&pool, relation, options.tuples.is_some())?;
     let store = Store::new(pool, pages, log.clone(), options);
     match found {
         Some(found) => recover(&store, &log, &found)?,
         None => create(&store, &log)?,
     }
+    store.count_inner()?;
     Ok(store)
 }
 

@@ -1,5 +1,6 @@
 //! What a store is made of.
 
+use pagecast::TupleOptions;
 use pagecast::policy::PolicySpec;
 use pagecast::storage::Device;
 
@@ -28,11 +29,10 @@ pub struct Options {
     /// Whether pages are written twice, against those that a power cut tears. Leave it out where
     /// the device writes whole pages. Default: yes.
     pub double_write: bool,
-    /// Whether entries that are read often go on in memory when their page leaves: where hot
-    /// entries lie scattered, much more of them fit. How much of the memory they get is found out
-    /// from what is read. Not where many of the operations are updates: an update still brings its
-    /// page. Default: no.
-    pub tuples: bool,
+    /// How entries that are used often go on in memory when their page leaves: where hot entries
+    /// lie scattered, much more of them fit. How much of the memory they get is found out from what
+    /// is read and updated. `None`: pages only. Default: the pool's.
+    pub tuples: Option<TupleOptions>,
     /// Which pages leave when others must come in. Default: `pbm`.
     pub policy: PolicySpec,
     /// Where the files are. Default: the local file system.
@@ -47,7 +47,7 @@ impl Default for Options {
             log_size: 8 << 20,
             sync_commits: true,
             double_write: true,
-            tuples: false,
+            tuples: Some(TupleOptions::default()),
             policy: pagecast::PoolOptions::default().policy,
             device: Device::local(),
         }
@@ -100,8 +100,8 @@ impl Options {
 
     /// Sets [`tuples`](Self::tuples).
     #[must_use]
-    pub fn tuples(mut self, tuples: bool) -> Self {
-        self.tuples = tuples;
+    pub fn tuples(mut self, tuples: impl Into<Option<TupleOptions>>) -> Self {
+        self.tuples = tuples.into();
         self
     }
 

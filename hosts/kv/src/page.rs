@@ -250,9 +250,10 @@ impl NodeMut<'_> {
         true
     }
 
-    /// Gives entry `at` another value of the same length.
-    pub(crate) fn overwrite(&mut self, at: usize, value: &[u8]) -> bool {
-        match self.read().place(at) {
+    /// Gives the entry of a key another value of the same length.
+    pub(crate) fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let at = self.read().search(key).and_then(std::result::Result::ok);
+        match at.and_then(|at| self.read().place(at)) {
             Some((_, start, end)) if end - start == value.len() => {
                 self.bytes[start..end].copy_from_slice(value);
                 true
@@ -330,9 +331,9 @@ mod tests {
                         prop_assert_eq!(node.insert(at, &key, &value), fits);
                         if fits { map.insert(key, value); }
                     }
-                    (0, Ok(at)) => {
+                    (0, Ok(_)) => {
                         let same = map[&key].len() == length;
-                        prop_assert_eq!(node.overwrite(at, &value), same);
+                        prop_assert_eq!(node.overwrite(&key, &value), same);
                         if same { map.insert(key, value); }
                     }
                     (2, Ok(at)) => { prop_assert!(node.remove(at)); map.remove(&key); }
@@ -353,7 +354,7 @@ mod tests {
             let node = Node { bytes: &bytes };
             let _ = (node.is_sound(), node.search(&[key]), node.child_for(&[key], true), node.child(at), node.ends());
             let mut node = NodeMut { bytes: &mut bytes };
-            let _ = (node.remove(at), node.overwrite(at, &[key]), node.truncate(at), node.insert(at, &[key], &[key; 9]));
+            let _ = (node.remove(at), node.overwrite(&[key], &[key]), node.truncate(at), node.insert(at, &[key], &[key; 9]));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use pagecast::{Pin, Pool, Relation, ScanId, TupleId, Tuples};
+use pagecast::{Lsn, Pin, Pool, Relation, ScanId, TupleId, Tuples};
 
 use crate::change::{Change, encode_page};
 use crate::items::{self, Entries};
@@ -20,9 +20,9 @@ pub(crate) const META: u32 = 0;
 pub(crate) const ROOT: u32 = 1;
 
 /// Entries of the first page, in the order of their keys.
-const FREE: u16 = 0;
-const USED: u16 = 2;
-const META_KEYS: [&[u8]; 3] = [b"free", b"magic", b"used"];
+const META_KEYS: [&[u8]; 3] = [FREE, b"magic", USED];
+const FREE: &[u8] = b"free";
+const USED: &[u8] = b"used";
 const MAGIC: &[u8] = b"pagecast-kv";
 
 /// By how many pages the file grows at least.
@@ -31,10 +31,22 @@ const GROWTH: u32 = 16;
 /// Bytes of an entry for which no memory is asked.
 const SHORT_ENTRY: usize = 512;
 
+/// What the pool knows of a key.
+pub(crate) enum Known {
+    /// Its value, and its leaf.
+    Value {
+        block: u32,
+        value: Vec<u8>,
+    },
+    Absent,
+    /// Only the leaf can tell: tuples are off, or the entry of that name is of another key.
+    Nothing,
+}
+
 pub(crate) struct Pages {
     pub(crate) relation: Relation,
     /// Where the pool keeps entries without their leaves.
-    tuples: Option<Tuples>,
+    pub(crate) tuples: Option<Tuples>,
 }
 
 impl Pages {
@@ -43,15 +55,9 @@ impl Pages {
         Ok(Self { relation, tuples })
     }
 
-    /// Whether entries may be read without their leaves.
-    pub(crate) fn has_tuples(&self) -> bool {
-        self.tuples.is_some()
-    }
-
-    /// The value of `key` in leaf `block`, read with or without the leaf itself. `None`: the entry
-    /// of that name is of another key.
-    pub(crate) fn read_entry(&self, block: u32, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        let Some(tuples) = &self.tuples else { return Ok(None) };
+    /// What the pool knows of `key`, which leaf `block` may have, read with or without that leaf.
+    pub(crate) fn read_entry(&self, block: u32, key: &[u8]) -> Result<Known> {
+        let Some(tuples) = &self.tuples else { return Ok(Known::Nothing) };
         let id = TupleId { block, item: items::name(key) };
         let (mut short, mut long) = ([0; SHORT_ENTRY], Vec::new());
         let mut length = tuples.read(id, &mut short)?;
@@ -60,10 +66,18 @@ impl Pages {
             long.resize(length.unwrap_or(0), 0);
             length = tuples.read(id, &mut long)?;
         }
-        let Some(length) = length else { return Ok(Some(None)) };
+        let Some(length) = length else { return Ok(Known::Absent) };
         let memory = if long.is_empty() { &short[..] } else { &long };
         let entry = memory.get(..length).and_then(items::parts).filter(|&(found, _)| found == key);
-        Ok(entry.map(|(_, value)| Some(value.to_vec())))
+        Ok(entry.map_or(Known::Nothing, |(_, value)| Known::Value { block, value: value.to_vec() }))
+    }
+
+    /// Gives a key another value of the same length, with or without its leaf, which is `block`: the
+    /// caller has read that, and entries have neither come nor gone since.
+    pub(crate) fn write_entry(&self, block: u32, key: &[u8], value: &[u8], logged: impl FnOnce() -> Lsn) -> Result<()> {
+        let Some(tuples) = &self.tuples else { return Err(self.damaged(block, "its entries have no names")) };
+        let id = TupleId { block, item: items::name(key) };
+        Ok(tuples.update(id, &items::whole(key, value), logged)?)
     }
 
     pub(crate) fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>> {
@@ -180,8 +194,10 @@ impl<'s> Workspace<'s> {
     }
 
     /// A number that the first page keeps.
-    fn meta(&self, at: u16) -> Result<u32> {
-        let value = self.view(META)?.node().value(at.into()).and_then(|value| value.try_into().ok());
+    fn meta(&self, key: &[u8]) -> Result<u32> {
+        let view = self.view(META)?;
+        let at = view.node().search(key).and_then(std::result::Result::ok);
+        let value = at.and_then(|at| view.node().value(at)?.try_into().ok());
         value.map(u32::from_le_bytes).ok_or_else(|| self.damaged(META, "an entry of the first page is missing"))
     }
 
@@ -195,21 +211,21 @@ impl<'s> Workspace<'s> {
         let (free, used) = self.free_and_used()?;
         if free == 0 {
             self.pages.grow_to(used)?;
-            self.change(META, Change::Overwrite { at: USED, value: &(used + 1).to_le_bytes() })?;
+            self.change(META, Change::Overwrite { key: USED, value: &(used + 1).to_le_bytes() })?;
             return Ok(used);
         }
         let view = self.view(free)?;
         let next = view.node().next_free().filter(|_| view.node().kind() == Some(Kind::Free));
         drop(view);
         let next = next.ok_or_else(|| self.damaged(free, "is in the list of free pages and is not free"))?;
-        self.change(META, Change::Overwrite { at: FREE, value: &next.to_le_bytes() })?;
+        self.change(META, Change::Overwrite { key: FREE, value: &next.to_le_bytes() })?;
         Ok(free)
     }
 
     pub(crate) fn free(&mut self, block: u32) -> Result<()> {
         let next = self.meta(FREE)?;
         self.change(block, Change::Format { kind: Kind::Free, level: 0, next })?;
-        self.change(META, Change::Overwrite { at: FREE, value: &block.to_le_bytes() })
+        self.change(META, Change::Overwrite { key: FREE, value: &block.to_le_bytes() })
     }
 
     /// The pages that were changed, in the order of their numbers.

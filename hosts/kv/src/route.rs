@@ -17,7 +17,7 @@ use pagecast::{Pin, ScanId};
 
 use crate::Result;
 use crate::page::{Kind, Node};
-use crate::pages::{Pages, ROOT};
+use crate::pages::{Known, Pages, ROOT};
 
 /// Which leaf is looked for.
 #[derive(Clone, Copy)]
@@ -98,7 +98,10 @@ impl Pages {
     /// Reads an entry where the pool may have it without its leaf; see
     /// [`read_entry`](Self::read_entry). It is of the leaf as it was at some moment after the last
     /// move: a later one would be counted before the leaf can be read again.
-    pub(crate) fn entry(&self, moves: &Moves, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+    pub(crate) fn entry(&self, moves: &Moves, key: &[u8]) -> Result<Known> {
+        if self.tuples.is_none() {
+            return Ok(Known::Nothing);
+        }
         loop {
             let before = moves.so_far();
             let found = self.way_down(Target::Key(key), None).and_then(|block| self.read_entry(block, key));

@@ -3,15 +3,20 @@
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use pagecast::{Lsn, Pool};
 use parking_lot::Mutex;
 
+use crate::change::{Change, encode_page};
+use crate::inner::Inner;
 use crate::log::WriteAheadLog;
 use crate::log_file::record_length;
-use crate::page::{largest_entry, longest_key};
-use crate::pages::{Pages, Workspace};
+use crate::page::{Node, largest_entry, longest_key};
+use crate::pages::{Known, Pages, Workspace};
 use crate::route::{Moves, Target};
 use crate::{Batch, Error, Options, Range, Result, tree};
 
@@ -32,6 +37,9 @@ pub struct Store {
     log: Arc<WriteAheadLog>,
     /// Whose turn it is to change pages.
     turn: Mutex<Turn>,
+    pub(crate) inner: Inner,
+    /// How many batches were put into pages: entries may have come and gone.
+    batches: AtomicU64,
     checkpointing: Mutex<()>,
     /// Whether the last checkpoint failed.
     is_stalled: AtomicBool,
@@ -76,6 +84,8 @@ impl Store {
             pool,
             log,
             turn: Mutex::new(Turn { changed: 0 }),
+            inner: Inner::default(),
+            batches: AtomicU64::new(0),
             checkpointing: Mutex::new(()),
             is_stalled: AtomicBool::new(false),
             sync_commits: options.sync_commits,
@@ -97,9 +107,10 @@ impl Store {
     ///
     /// A page cannot be read, or is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.entry_without_leaf(key)? {
-            Some(value) => Ok(value),
-            None => self.entry_of_leaf(key, <[u8]>::to_vec),
+        match self.pages.entry(&self.moves, key)? {
+            Known::Value { value, .. } => Ok(Some(value)),
+            Known::Absent => Ok(None),
+            Known::Nothing => self.entry_of_leaf(key, <[u8]>::to_vec),
         }
     }
 
@@ -110,15 +121,11 @@ impl Store {
     ///
     /// As [`get`](Self::get).
     pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        match self.entry_without_leaf(key)? {
-            Some(value) => Ok(value.map(|value| read(&value))),
-            None => self.entry_of_leaf(key, read),
+        match self.pages.entry(&self.moves, key)? {
+            Known::Value { value, .. } => Ok(Some(read(&value))),
+            Known::Absent => Ok(None),
+            Known::Nothing => self.entry_of_leaf(key, read),
         }
-    }
-
-    /// `None`: only the leaf can tell.
-    fn entry_without_leaf(&self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-        if self.pages.has_tuples() { self.pages.entry(&self.moves, key) } else { Ok(None) }
     }
 
     fn entry_of_leaf<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
@@ -250,10 +257,21 @@ impl Store {
     fn commit(&self, writes: &[(&[u8], Option<&[u8]>)]) -> Result<bool> {
         for &(key, value) in writes {
             self.admit(key, value.unwrap_or_default())?;
-            // Before the turn, so that writers wait for the device at the same time.
-            self.pages.leaf(&self.moves, Target::Key(key), None, None)?;
         }
-        let (at, was_there) = self.change(&mut self.turn.lock(), writes)?;
+        let overwritten = match *writes {
+            [(key, Some(value))] => self.overwrite(key, value)?,
+            _ => None,
+        };
+        let (at, was_there) = match overwritten {
+            Some(at) => (Some(at), true),
+            None => {
+                for &(key, _) in writes {
+                    // Before the turn, so that writers wait for the device at the same time.
+                    self.pages.leaf(&self.moves, Target::Key(key), None, None)?;
+                }
+                self.change(&mut self.turn.lock(), writes)?
+            }
+        };
         match at {
             Some(at) if self.sync_commits => self.log.flush_record(at)?,
             _ if self.log.waiting() > self.log_buffer => self.log.flush()?,
@@ -271,6 +289,33 @@ impl Store {
         }
         let (length, limit) = (key.len() + value.len(), largest_entry(page_size));
         if length > limit { Err(Error::EntryTooLarge { length, limit }) } else { Ok(()) }
+    }
+
+    /// Gives a key another value of the same length, without its leaf if the pool has the entry
+    /// without it. `None`: there is no such entry, or others come and go around it.
+    fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<Option<Lsn>> {
+        // Acquire: who sees a batch's pages sees that it was counted.
+        let before = self.batches.load(Acquire);
+        let block = match self.pages.entry(&self.moves, key)? {
+            Known::Value { block, value: former } if former.len() == value.len() => block,
+            _ => return Ok(None),
+        };
+        let mut turn = self.turn.lock();
+        if self.batches.load(Acquire) != before {
+            return Ok(None);
+        }
+        self.look_at_dirty(&mut turn)?;
+        let (mut changes, mut record) = (Vec::new(), Vec::new());
+        Change::Overwrite { key, value }.encode(&mut changes);
+        encode_page(block, &changes, &mut record);
+        self.reserve(&record)?;
+        let mut at = Lsn::NONE;
+        self.pages.write_entry(block, key, value, || {
+            at = self.log.append(&record);
+            at
+        })?;
+        turn.changed += 1;
+        Ok(Some(at))
     }
 
     /// Changes the pages. What fails, fails before the first of them is changed.
@@ -295,10 +340,7 @@ impl Store {
 
     fn publish(&self, turn: &mut Turn, pages: &Workspace<'_>) -> Result<Lsn> {
         let record = pages.record();
-        let (needed, limit) = (record_length(record.len()), self.log.capacity());
-        if needed > limit {
-            return Err(Error::BatchTooLarge { needed, limit, unit: "bytes of the log", remedy: "log_size" });
-        }
+        self.reserve(&record)?;
         let (needed_pages, limit) = (pages.changed().len() as u64, u64::from(self.pool.frames() / 2));
         if needed_pages > limit {
             return Err(Error::BatchTooLarge {
@@ -308,34 +350,54 @@ impl Store {
                 remedy: "memory",
             });
         }
-        while !self.log.reserve(needed)? {
-            self.checkpoint()?;
-        }
         // No reader waits for a page while it holds another, so these are all had in the end.
         let alone = pages.changed().map(|(block, _)| self.pages.relation.pin_mut(block, None));
         let mut pins = alone.collect::<std::result::Result<Vec<_>, _>>()?;
         if pages.is_structural {
             self.moves.more();
         }
+        self.batches.fetch_add(1, Release);
         let at = self.log.append(&record);
         for (pin, (_, changed)) in pins.iter_mut().zip(pages.changed()) {
+            self.inner.note(Node { bytes: pin }.kind(), Node { bytes: &changed.bytes }.kind());
             pin.copy_from_slice(&changed.bytes);
             pin.logged(at);
         }
+        self.keep_inner();
         turn.changed += pins.len() as u32;
         Ok(at)
     }
 
+    /// Makes room for a record in the log. By whoever has the turn.
+    fn reserve(&self, record: &[u8]) -> Result<()> {
+        let (needed, limit) = (record_length(record.len()), self.log.capacity());
+        if needed > limit {
+            return Err(Error::BatchTooLarge { needed, limit, unit: "bytes of the log", remedy: "log_size" });
+        }
+        while !self.log.reserve(needed)? {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
     /// Lets nobody change more pages while most of the pool holds what storage does not take, so
     /// that readers find clean ones to give up.
+    ///
+    /// Entries that were changed without their leaves are none of them: the pool bounds those.
     fn look_at_dirty(&self, turn: &mut Turn) -> Result<()> {
-        let frames = self.pool.frames();
-        let is_time = turn.changed >= frames / 8;
-        if is_time {
-            turn.changed = 0;
+        if self.is_stalled.load(Relaxed) {
+            return self.checkpoint();
         }
-        if self.is_stalled.load(Relaxed) || is_time && self.pool.dirty() > frames / 2 {
-            self.checkpoint()?;
+        let tuples = self.pool.tuple_stats().unwrap_or_default();
+        let pages = self.pool.frames().saturating_sub(tuples.slabs);
+        if turn.changed < pages / 8 {
+            return Ok(());
+        }
+        turn.changed = 0;
+        if self.pool.dirty().saturating_sub(tuples.changed) > pages / 2 {
+            let written = self.pool.write_back(u64::from(pages) * u64::from(self.pool.page_size()));
+            self.is_stalled.store(written.is_err(), Relaxed);
+            written.map_err(|cause| Error::Stalled { cause })?;
         }
         Ok(())
     }

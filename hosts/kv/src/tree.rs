@@ -55,7 +55,7 @@ pub(crate) fn put(pages: &mut Workspace<'_>, key: &[u8], value: &[u8]) -> Result
         Ok(at) => {
             let length = pages.view(leaf)?.node().value(at).map(<[u8]>::len);
             if length == Some(value.len()) {
-                return pages.change(leaf, Change::Overwrite { at: at as u16, value });
+                return pages.change(leaf, Change::Overwrite { key, value });
             }
             pages.change(leaf, Change::Remove { at: at as u16 })?;
             at

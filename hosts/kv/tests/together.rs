@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
+use pagecast::TupleOptions;
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Options, Store};
@@ -15,8 +16,9 @@ const FOLDER_OF_THE_OTHER: &str = "PAGECAST_KV_OPENED_ELSEWHERE";
 #[test]
 fn readers_and_writers_see_whole_entries_that_only_get_newer() {
     for tuples in [false, true] {
-        let options = Options::default().memory(1 << 20).log_size(256 << 10).sync_commits(false).tuples(tuples);
-        let store = Store::open("s", options.device(Device::new(MemoryFiles::new(), None))).unwrap();
+        let options = Options::default().memory(1 << 20).log_size(256 << 10).sync_commits(false);
+        let tuples = tuples.then(|| TupleOptions::default().learn(false));
+        let store = Store::open("s", options.tuples(tuples).device(Device::new(MemoryFiles::new(), None))).unwrap();
         let (is_over, found) = (AtomicBool::new(false), AtomicU32::new(0));
         let pair = |number: u32| [format!("{number:05}-one"), format!("{:05}-two", 9_999 - number)];
         let value = |owner: &str, count: u32| {

@@ -26,7 +26,7 @@ pub struct WriterOptions {
     /// Bytes per second that rounds may write, at most. Default: 64 MiB. 0 writes nothing ahead: a
     /// page is written when it has to leave, or by a checkpoint.
     pub rate: u64,
-    /// The part of the frames, 0 to 1, that may stay dirty. Default: 0.1.
+    /// The part of the frames that hold pages, 0 to 1, that may stay dirty. Default: 0.1.
     pub dirty_share: f64,
 }
 
@@ -207,7 +207,7 @@ impl Writer {
         let mut pages = self.cache.take_wanted();
         pages.truncate(budget);
         let mut dirty = self.cache.dirty();
-        let allowed = (f64::from(self.cache.frames()) * dirty_share) as usize;
+        let allowed = (f64::from(self.cache.page_frames()) * dirty_share) as usize;
         let surplus = dirty.len().saturating_sub(allowed.max(pages.len())).min(budget - pages.len());
         dirty.sort_unstable();
         pages.extend(dirty.into_iter().take(surplus).map(|(_, page, index)| (page, index)));

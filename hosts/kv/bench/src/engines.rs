@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bf_tree::{BfTree, LeafReadResult, ScanReturnField};
 use fjall::{Database as Fjall, Keyspace, KeyspaceCreateOptions};
+use pagecast::TupleOptions;
 use pagecast::storage::{DeclaredModel, Device};
 use pagecast_kv::{Options, Store};
 use redb::{Database as Redb, Durability, ReadableDatabase, TableDefinition};
@@ -41,7 +42,7 @@ pub fn open(
     let device = model.map_or_else(Device::local, Device::declared);
     Some(match (name, model) {
         ("pagecast-kv" | "pagecast-kv-pages", _) => {
-            let tuples = name == "pagecast-kv";
+            let tuples = (name == "pagecast-kv").then(TupleOptions::default);
             let options = Options::default().memory(memory).sync_commits(false).device(device).tuples(tuples);
             Box::new(Store::open(folder, options.policy(policy.parse().ok()?)).expect("pagecast-kv"))
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use pagecast::TupleOptions;
 use pagecast::storage::{DeclaredModel, Device, Opener};
 use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Options, Store};
@@ -22,6 +23,9 @@ pub(crate) struct History {
     /// At how many operations of the disk which update was acknowledged.
     pub(crate) acknowledged: Vec<(usize, usize)>,
     pub(crate) checkpoints: usize,
+    pub(crate) evictions: u64,
+    /// Updates that changed an entry without its leaf.
+    pub(crate) without_leaf: u64,
 }
 
 /// Why a workload ended early.
@@ -45,8 +49,13 @@ fn options_on(disk: impl Opener + 'static, tuples: bool) -> Options {
     // One thread that reads; the model costs nothing else.
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
     let device = Device::new(disk, Some(model));
-    let memory = if tuples { 850_000 } else { 560_000 };
-    Options::default().memory(memory).tuples(tuples).log_size(48 << 10).sync_commits(false).device(device)
+    let memory = if tuples { 590_000 } else { 560_000 };
+    Options::default()
+        .memory(memory)
+        .tuples(tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))
+        .log_size(48 << 10)
+        .sync_commits(false)
+        .device(device)
 }
 
 pub(crate) fn content(store: &Store) -> Content {
@@ -87,10 +96,13 @@ fn work(
     model: &mut Content,
 ) -> Result<(), Error> {
     let store = Store::open(FOLDER, options)?;
-    assert!(store.pool().frames() < 64, "there are evictions: {} frames", store.pool().frames());
     let mut random = Random::new(seed);
     for update in 1..=updates {
         let (next, batch) = draw(&mut random, model);
+        // Entries that are read have a chance to stay in memory without their leaves.
+        for (key, value) in model.iter().skip(random.below(model.len() as u32 + 1) as usize).take(2) {
+            assert_eq!(store.get(key)?.as_ref(), Some(value));
+        }
         // What fails has changed nothing, so that it can be tried again.
         while let Err(error) = store.write(&batch) {
             if is_final(&error) {
@@ -112,6 +124,8 @@ fn work(
             history.checkpoints += usize::from(store.checkpoint().is_ok());
         }
     }
+    history.evictions = store.pool().stats().evictions;
+    history.without_leaf = store.pool().tuple_stats().map_or(0, |stats| stats.updates);
     Ok(())
 }
 
@@ -123,20 +137,25 @@ fn is_final(error: &Error) -> bool {
 /// The next update: entries that come, change, change their length, and go, one or several.
 fn draw(random: &mut Random, model: &Content) -> (Content, Batch) {
     let (mut next, mut batch) = (model.clone(), Batch::new());
-    let changes = if random.below(8) == 0 { 2 + random.below(6) } else { 1 };
+    let changes = if random.below(8) == 0 { 2 + random.below(4) } else { 1 };
     for _ in 0..changes {
-        let key = format!("{:03}", random.below(300)).repeat(1 + random.below(3) as usize).into_bytes();
-        if random.below(4) == 0 {
-            // Rather one that is there.
-            let key = next.range(key.clone()..).next().map_or(key, |(key, _)| key.clone());
-            batch.delete(&key);
-            next.remove(&key);
-        } else {
-            let length = if random.below(20) == 0 { 1900 } else { random.below(500) };
-            let value = vec![random.below(256) as u8; length as usize];
-            batch.put(&key, &value);
-            next.insert(key, value);
-        }
+        let key = format!("{:03}", random.below(700)).repeat(1 + random.below(3) as usize).into_bytes();
+        // Rather one that is there.
+        let there = next.range(key.clone()..).next().map(|(key, value)| (key.clone(), value.len()));
+        let (key, length) = match (random.below(8), there) {
+            (0, there) => {
+                let key = there.map_or(key, |(key, _)| key);
+                batch.delete(&key);
+                next.remove(&key);
+                continue;
+            }
+            // Such an entry is changed without its leaf where it can be.
+            (1..=4, Some(there)) => there,
+            _ => (key, if random.below(20) == 0 { 1900 } else { 100 + random.below(900) as usize }),
+        };
+        let value = vec![random.below(256) as u8; length];
+        batch.put(&key, &value);
+        next.insert(key, value);
     }
     (next, batch)
 }

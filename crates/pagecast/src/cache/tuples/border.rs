@@ -25,7 +25,8 @@ impl TupleBuffer {
 
     /// As many frames of `frames` are to be slabs.
     fn wanted(&self, frames: u32) -> u32 {
-        let most = frames - LEAST_PAGES.min(frames.div_ceil(2));
+        let least = LEAST_PAGES.saturating_add(self.kept_pages.load(Relaxed));
+        let most = frames - least.min(frames.div_ceil(2));
         ((f64::from(frames) * self.share()) as u32).min(most)
     }
 
@@ -193,6 +194,13 @@ impl Cache {
         }
         drop(slabs);
         self.free.give(to, &self.memory);
+    }
+
+    /// So many frames hold pages, whatever the share is, and [`LEAST_PAGES`] more.
+    pub(crate) fn keep_pages(&self, frames: u32) {
+        if let Some(tuples) = &self.tuples {
+            tuples.kept_pages.store(frames, Relaxed);
+        }
     }
 
     /// Frames in use that hold pages or may; 1 at least.

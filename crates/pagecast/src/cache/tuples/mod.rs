@@ -97,6 +97,8 @@ pub(super) struct TupleBuffer {
     /// The part of the frames that are to be slabs, as bits of an `f64`.
     share: Count,
     max_share: f64,
+    /// Frames that hold pages in any case, beside [`LEAST_PAGES`].
+    kept_pages: AtomicU32,
     /// Whose requests the share is learned from, and by what, if it is.
     sample: Option<Sample>,
     shares: Option<Mutex<Shares>>,
@@ -200,6 +202,7 @@ impl TupleBuffer {
             sets: (0..sets(frames, shards)).map(|_| set()).collect(),
             share: Count::new(share.to_bits()),
             max_share: config.max_share,
+            kept_pages: AtomicU32::new(0),
             sample: config.shares.as_ref().map(Shares::sample),
             shares: config.shares.map(Mutex::new),
             layouts: Mutex::new(HashMap::new()),

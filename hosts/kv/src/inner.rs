@@ -1,0 +1,57 @@
+//! How many pages lead to others. Every operation needs some of them whole, and there are few: a
+//! sample of the pages, from which the pool learns how many frames items serve better, may miss
+//! them. So the store says how many they are.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::page::{Kind, Node};
+use crate::pages::ROOT;
+use crate::{Result, Store};
+
+/// The inner pages. Changed by who has the turn.
+#[derive(Default)]
+pub(crate) struct Inner {
+    now: AtomicU32,
+    /// As many as the pool was told.
+    told: AtomicU32,
+}
+
+impl Inner {
+    /// A page of one kind becomes one of another.
+    pub(crate) fn note(&self, before: Option<Kind>, after: Option<Kind>) {
+        let one = |kind| u32::from(kind == Some(Kind::Inner));
+        let now = self.now.load(Relaxed) + one(after);
+        self.now.store(now.saturating_sub(one(before)), Relaxed);
+    }
+}
+
+impl Store {
+    /// Lets the pool know, if it is news.
+    pub(crate) fn keep_inner(&self) {
+        let now = self.inner.now.load(Relaxed);
+        if self.inner.told.swap(now, Relaxed) != now {
+            self.pool.keep_pages(now);
+        }
+    }
+
+    /// Counts them as a store is opened, by the pages above their lowest level; no more than the
+    /// pool could keep.
+    pub(crate) fn count_inner(&self) -> Result<()> {
+        let (mut above, mut count) = (vec![ROOT], 0);
+        while let Some(block) = above.pop().filter(|_| count < self.pool.frames()) {
+            let page = self.pages.pin(block, None)?;
+            let node = Node { bytes: &page };
+            if block == ROOT {
+                count += u32::from(node.level() > 0);
+            }
+            if node.level() > 1 {
+                count += node.count() as u32;
+                let children = (0..node.count()).filter_map(|at| node.child(at));
+                above.extend(children.filter(|_| node.level() > 2));
+            }
+        }
+        self.inner.now.store(count, Relaxed);
+        self.keep_inner();
+        Ok(())
+    }
+}
