@@ -117,9 +117,11 @@ pub trait Storage: Send + Sync {
     /// Fails with [`PoolError::Changed`] unless the name still stands for what was opened. Of a
     /// file that we write this is the same file, no shorter than we made it.
     fn verify_unchanged(&self) -> Result<(), PoolError> {
+        // Before the look at the file: another thread may make it longer right after that.
+        let len = self.len();
         let how = match self.current() {
             Ok(now) if now == self.generation() => return Ok(()),
-            Ok(now) if self.is_writable() && self.generation().is_grown_to(&now, self.len()) => return Ok(()),
+            Ok(now) if self.is_writable() && self.generation().is_grown_to(&now, len) => return Ok(()),
             Ok(now) => self.generation().difference(&now),
             Err(error) if error.kind() == io::ErrorKind::NotFound => "it was removed".to_owned(),
             Err(error) => return Err(PoolError::io(self.path(), 0, 0, error)),

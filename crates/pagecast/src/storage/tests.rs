@@ -6,7 +6,8 @@
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -446,4 +447,49 @@ fn where_the_kernel_forbids_rings_requests_are_positional_and_the_device_says_wh
             }
         });
     });
+}
+
+/// A file that another thread makes longer whenever somebody has just looked at it.
+struct Growing(Arc<dyn Storage>);
+
+impl Storage for Growing {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn generation(&self) -> Generation {
+        self.0.generation()
+    }
+
+    fn current(&self) -> io::Result<Generation> {
+        let now = self.0.current()?;
+        self.0.set_len(self.0.len() + PAGE as u64)?;
+        Ok(now)
+    }
+
+    fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.0.read_at(offset, bufs)
+    }
+
+    fn direct(&self) -> DirectIo {
+        self.0.direct()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_file_that_grows_while_it_is_looked_at_has_not_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = Device::local().open_to_write(&folder.path().join("table"), true).unwrap();
+    let growing = Growing(file);
+    for _ in 0..3 {
+        growing.verify_unchanged().unwrap();
+    }
 }
