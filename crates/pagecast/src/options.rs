@@ -57,6 +57,10 @@ pub struct PoolOptions {
     /// what fits into 1/64 of the memory, up to the manager's own default;
     /// [`CooperationConfig::EMPTY`] where there are none.
     pub cooperation: Option<CooperationConfig>,
+    /// Loads in flight at once, at most; never more than frames. A request that would need one more
+    /// finds no frame. What they take is part of the memory, a third of a kilobyte each. Default:
+    /// 4096.
+    pub loads: u32,
     /// How pages are brought before they are asked for.
     pub prefetch: PrefetchOptions,
     /// Who is told of each request. Default: nobody.
@@ -160,6 +164,7 @@ impl Default for PoolOptions {
             device: Device::local(),
             predictor: None,
             cooperation: None,
+            loads: 4096,
             prefetch: PrefetchOptions::default(),
             recorder: None,
             count_relations: false,
@@ -236,6 +241,13 @@ impl PoolOptions {
         self
     }
 
+    /// Sets [`loads`](Self::loads).
+    #[must_use]
+    pub fn loads(mut self, loads: u32) -> Self {
+        self.loads = loads;
+        self
+    }
+
     /// Sets [`prefetch`](Self::prefetch).
     #[must_use]
     pub fn prefetch(mut self, prefetch: PrefetchOptions) -> Self {
@@ -298,6 +310,7 @@ impl fmt::Debug for PoolOptions {
             .field("device", &self.device)
             .field("predictor", &self.predictor)
             .field("cooperation", &self.cooperation)
+            .field("loads", &self.loads)
             .field("prefetch", &self.prefetch)
             .field("tuples", &self.tuples)
             .field("double_write", &self.double_write)

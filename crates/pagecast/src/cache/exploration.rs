@@ -62,7 +62,7 @@ fn resizable(policy: &str, frames: u32, most: u32) -> Arc<Cache> {
 
 pub(crate) fn with(policy: &str, frames: u32, most: u32, cooperation: Cooperation) -> Arc<Cache> {
     let policy = PolicySpec::parse(policy).unwrap().build(most, 1).unwrap().into_concurrent(QUEUE);
-    Cache::new(FrameMemory::new(most, 4096).unwrap(), frames, policy, cooperation, None)
+    Cache::new(FrameMemory::new(most, 4096).unwrap(), (frames, most), policy, cooperation, None)
 }
 
 /// Blocks from 100 on are of another relation.

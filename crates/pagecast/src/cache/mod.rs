@@ -154,18 +154,14 @@ impl Request {
 }
 
 impl Cache {
-    /// Most loads in flight at once; what they take is part of the pool's memory.
-    pub(crate) fn max_loads(frames: u32) -> u32 {
-        frames.min(4096)
-    }
-
     /// Bytes of the queues in which hits wait for a policy that keeps an order.
     pub(crate) const fn queue_bytes(length: u32) -> u64 {
         SharedQueues::bytes(length)
     }
 
-    /// Bytes of headers, free list, page table and loads in flight for `frames` frames.
-    pub(crate) fn metadata_bytes(frames: u32) -> [u64; 3] {
+    /// Bytes of headers, free list, page table and at most `loads` loads in flight for `frames`
+    /// frames.
+    pub(crate) fn metadata_bytes(frames: u32, loads: u32) -> [u64; 3] {
         // A load's own block with its counts, its place in the shard's hash table (at most 7/8
         // full, and twice that after growing), its duty in the I/O queue, and a waiter with its
         // waker.
@@ -173,7 +169,7 @@ impl Cache {
         [
             u64::from(frames) * (size_of::<Header>() + size_of::<Owned>()) as u64,
             Table::bytes(frames),
-            u64::from(Self::max_loads(frames)) * load as u64,
+            u64::from(frames.min(loads)) * load as u64,
         ]
     }
 
@@ -182,11 +178,11 @@ impl Cache {
         TupleBuffer::bytes(frames, page_size, Table::shards_for(frames))
     }
 
-    /// `frames` of the memory's frames are in use at first. The policy is built for all. Tuples are
-    /// kept as `tuples` says.
+    /// `frames` of the memory's frames are in use at first. The policy is built for all. At most
+    /// `loads` loads are in flight. Tuples are kept as `tuples` says.
     pub(crate) fn new(
         memory: FrameMemory,
-        frames: u32,
+        (frames, loads): (u32, u32),
         policy: Box<dyn ConcurrentPolicy>,
         cooperation: Cooperation,
         tuples: Option<TupleConfig>,
@@ -205,7 +201,7 @@ impl Cache {
             policy,
             queues: SharedQueues::new(),
             loads: AtomicU32::new(0),
-            max_loads: Self::max_loads(most),
+            max_loads: most.min(loads),
             flagged: AtomicU32::new(0),
             caps: Caps::new(),
             keeps: Keeps::new(),

@@ -100,7 +100,7 @@ impl Engine {
         let tuples = options.tuples.as_ref().map(|tuples| Self::tuple_config(tuples, &options, &plan)).transpose()?;
         let is_watched =
             options.recorder.is_some() || options.count_relations || options.tuples.is_some_and(|tuples| tuples.learn);
-        let cache = Cache::new(memory, plan.frames, policy, cooperation, tuples);
+        let cache = Cache::new(memory, (plan.frames, options.loads), policy, cooperation, tuples);
         let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
         let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
         Ok(Self {

@@ -132,7 +132,7 @@ fn metadata(
     cooperation: &CooperationConfig,
     frames: u32,
 ) -> MemoryUse {
-    let [headers, table, inflight] = Cache::metadata_bytes(frames);
+    let [headers, table, inflight] = Cache::metadata_bytes(frames, options.loads);
     let policy = &options.policy;
     let batching = if keeps_order(policy) {
         let pages = u64::from(frames) * Batching::BYTES_PER_FRAME;
