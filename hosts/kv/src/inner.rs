@@ -55,3 +55,41 @@ impl Store {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use pagecast::TupleOptions;
+    use pagecast::storage::{Device, MemoryFiles};
+    use pagecast_core::random::Random;
+
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn the_pool_keeps_frames_for_the_inner_pages_there_are() {
+        let files = MemoryFiles::new();
+        let open = || {
+            let options = Options::default().memory(3 << 20).log_size(256 << 10).sync_commits(false);
+            let tuples = TupleOptions::default().learn(false);
+            Store::open("s", options.tuples(tuples).device(Device::new(files.clone(), None))).unwrap()
+        };
+        let key = |number: u32| format!("{}{number:06}", "long ".repeat(95)).into_bytes();
+        let store = open();
+        (0..3_000).for_each(|number| store.put(&key(number * 1_009 % 3_000), &[7; 100]).unwrap());
+        let found = store.check().unwrap();
+        assert!(found.inner > 50 && store.inner.now.load(Relaxed) == found.inner, "{found}");
+
+        let mut random = Random::new(1);
+        (0..20_000).for_each(|_| assert!(store.contains_key(&key(random.below(3_000))).unwrap()));
+        let (frames, slabs) = (store.pool().frames(), store.pool().tuple_stats().unwrap().slabs);
+        assert!(slabs > frames / 2 && slabs + found.inner + 64 <= frames, "{slabs} slabs of {frames}, {found}");
+        drop(store);
+
+        let store = open();
+        assert_eq!(store.inner.now.load(Relaxed), found.inner);
+        (0..3_000).for_each(|number| assert!(store.delete(&key(number)).unwrap()));
+        assert_eq!((store.inner.now.load(Relaxed), store.check().unwrap().inner), (0, 0));
+    }
+}

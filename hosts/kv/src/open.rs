@@ -20,12 +20,18 @@ use crate::{Error, Options, Result, Store};
 /// The largest page: places in it are numbers of 16 bits.
 const MAX_PAGE_SIZE: u32 = 61_440;
 
-/// Ranges that are registered at a time, leaves in runs of their own, and frames that may hold
-/// leaves which a range has not come to. More ranges than that go unregistered. The pool's defaults
-/// are for queries that scan all the time.
-const SCANS: PredictorConfig =
-    PredictorConfig { scans: 32, parts: 32, runs: 4096, cells: 64, scan_words: 3072, ..PredictorConfig::EMPTY };
+/// Ranges that are registered at a time, and the part of the frames that may hold leaves which a
+/// range has not come to. More ranges than that go unregistered. The pool's defaults are for
+/// queries that scan all the time.
+const RANGES: u32 = 32;
 const AHEAD: f64 = 0.03;
+/// Pages of memory for each leaf in a run of its own that ranges register, and for each load at
+/// once: of whoever misses, of ranges that read ahead, of checkpoints.
+const PAGES_PER_RUN: u64 = 4;
+const PAGES_PER_LOAD: u64 = 8;
+/// The least and the most of either.
+const LEAST: u64 = 256;
+const MOST: u64 = 4096;
 
 /// A store of this process that was just dropped is free when its pool's threads have ended, soon.
 const TRIES: u32 = 100;
@@ -53,6 +59,16 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
     }
     let (log, found) = WriteAheadLog::open(&options.device, folder, options.page_size, options.log_size)?;
     let log = Arc::new(log);
+    let pages = options.memory / u64::from(log.page_size().max(1));
+    let one_for = |some: u64| (pages / some).clamp(LEAST, MOST) as u32;
+    let scans = PredictorConfig {
+        scans: RANGES,
+        parts: RANGES,
+        runs: one_for(PAGES_PER_RUN),
+        cells: 64,
+        scan_words: 3072,
+        ..PredictorConfig::EMPTY
+    };
     let double_write =
         options.double_write.then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size));
     let pool = Pool::new(
@@ -65,7 +81,8 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
             .double_write(double_write)
             .cooperation(CooperationConfig::EMPTY)
             .tuples(options.tuples)
-            .predictor(SCANS)
+            .predictor(scans)
+            .loads(one_for(PAGES_PER_LOAD))
             .prefetch(PrefetchOptions::default().share(AHEAD).read_ahead(true)),
     )
     .map_err(locked)?;

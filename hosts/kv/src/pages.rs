@@ -72,8 +72,8 @@ impl Pages {
         Ok(entry.map_or(Known::Nothing, |(_, value)| Known::Value { block, value: value.to_vec() }))
     }
 
-    /// Gives a key another value of the same length, with or without its leaf, which is `block`: the
-    /// caller has read that, and entries have neither come nor gone since.
+    /// Gives a key another value of the same length, with or without its leaf `block`. The caller
+    /// has read the entry, and entries have neither come nor gone since.
     pub(crate) fn write_entry(&self, block: u32, key: &[u8], value: &[u8], logged: impl FnOnce() -> Lsn) -> Result<()> {
         let Some(tuples) = &self.tuples else { return Err(self.damaged(block, "its entries have no names")) };
         let id = TupleId { block, item: items::name(key) };

@@ -1,0 +1,102 @@
+//! Entries that are given another value of the same length: without their leaves where the pool has
+//! them, and as any other change for whoever looks.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use pagecast::TupleOptions;
+use pagecast::storage::{Device, MemoryFiles};
+use pagecast_core::random::Random;
+use pagecast_kv::{Options, Store};
+
+const KEYS: u32 = 6_000;
+
+fn open(files: &MemoryFiles) -> Store {
+    let options = Options::default().memory(1 << 20).log_size(128 << 10).sync_commits(false);
+    let tuples = TupleOptions::default().learn(false).max_share(0.5);
+    Store::open("s", options.tuples(tuples).device(Device::new(files.clone(), None))).unwrap()
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("{number:08}").into_bytes()
+}
+
+fn filled(files: &MemoryFiles) -> (Store, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let store = open(files);
+    let model: BTreeMap<_, _> = (0..KEYS).map(|number| (key(number), vec![1; 200])).collect();
+    model.iter().for_each(|(key, value)| store.put(key, value).unwrap());
+    (store, model)
+}
+
+/// The hot half of the time one of a few keys, which lie on as many leaves.
+fn draw(random: &mut Random) -> u32 {
+    if random.below(2) == 0 { random.below(40) * (KEYS / 40) } else { random.below(KEYS) }
+}
+
+#[test]
+fn hot_ones_need_no_leaf_and_none_is_lost() {
+    let files = MemoryFiles::new();
+    let (store, mut model) = filled(&files);
+    let mut random = Random::new(1);
+    for step in 0..30_000 {
+        let key = key(draw(&mut random));
+        match random.below(20) {
+            // Entries come and go around them.
+            0 => assert_eq!(store.delete(&key).unwrap(), model.remove(&key).is_some()),
+            1..8 => {
+                let value = vec![random.below(256) as u8; if random.below(20) == 0 { 100 } else { 200 }];
+                store.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            _ => assert_eq!(store.get(&key).unwrap().as_ref(), model.get(&key), "step {step}"),
+        }
+    }
+    let stats = store.pool().tuple_stats().unwrap();
+    assert!(stats.updates > 500, "{stats:?}");
+    let content: BTreeMap<_, _> = store.iter().map(Result::unwrap).collect();
+    assert!(content == model);
+    store.check().unwrap();
+    store.flush().unwrap();
+    // Without closing: the log has to tell.
+    drop(store);
+    let store = open(&files);
+    let content: BTreeMap<_, _> = store.iter().map(Result::unwrap).collect();
+    assert!(content == model);
+}
+
+/// Two writers overwrite, one puts entries between theirs and takes them away: leaves split and
+/// merge under them.
+#[test]
+fn leaves_that_split_meanwhile_lose_no_value() {
+    let (store, model) = filled(&MemoryFiles::new());
+    std::thread::scope(|scope| {
+        for writer in 0..2u32 {
+            let store = &store;
+            scope.spawn(move || {
+                let mut random = Random::new(writer.into());
+                let mut last = BTreeMap::new();
+                for count in 0..4_000u32 {
+                    let number = draw(&mut random) / 2 * 2 + writer;
+                    let value = count.to_le_bytes().repeat(50);
+                    store.put(&key(number), &value).unwrap();
+                    last.insert(number, value);
+                    let (number, value) = last.range(random.below(KEYS)..).next().unwrap_or((&number, &last[&number]));
+                    assert_eq!(store.get(&key(*number)).unwrap().as_ref(), Some(value));
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut random = Random::new(9);
+            for _ in 0..4_000 {
+                let between = [&key(random.below(KEYS))[..], b"-"].concat();
+                if random.below(2) == 0 {
+                    store.put(&between, &[3; 300]).unwrap();
+                } else {
+                    store.delete(&between).unwrap();
+                }
+            }
+        });
+    });
+    store.check().unwrap();
+    assert!(model.keys().all(|key| store.get(key).unwrap().is_some_and(|value| value.len() == 200)));
+}
