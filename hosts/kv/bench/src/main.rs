@@ -21,6 +21,8 @@ use engines::{Engine, NAMES, open};
 pub const MEMORY: u64 = 16 << 20;
 const KEY: usize = 8;
 const RECORD: usize = 128;
+/// Where the seeds of a warm-up begin: what is measured draws others.
+const WARM_UP: u64 = 1000;
 
 struct Arguments {
     records: u32,
@@ -183,7 +185,7 @@ fn lookups(engine: &dyn Engine, name: &str, what: &str, records: &Records, times
         assert!(engine.get(&records.draw(random), value), "a key is missing")
     };
     for part in 0..4 {
-        let (took, counted) = run(2, warm / 4, 11 + part, get);
+        let (took, counted) = run(2, warm / 4, WARM_UP + part, get);
         say(name, &format!("{what}, warming"), &row(warm / 4, (took, counted)));
     }
     let mut rows = serde_json::Map::new();
