@@ -1,4 +1,4 @@
-//! Looks into a store, and puts things into it: `cargo run -p pagecast-kv --example kv`.
+//! Looks into a store, and puts things into it: `cargo run -p pagecast-kv -- DIR check`.
 
 use std::error::Error;
 use std::process::ExitCode;
