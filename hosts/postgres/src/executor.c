@@ -22,7 +22,8 @@ reads_blocks(const Plan *plan, uint32 blocks)
 static bool
 observe(PlanState *node, void *context)
 {
-	if (node == NULL)
+	/* A subplan is come to once for each expression that refers to it. */
+	if (node == NULL || node_is_observed(node))
 		return false;
 	if (IsA(node, BitmapHeapScanState))
 		observe_bitmap_scan((BitmapHeapScanState *) node);

@@ -48,6 +48,13 @@ nodes_observed_here(void)
 	return observed_here;
 }
 
+/* Whether a node of a running query is observed. */
+bool
+node_is_observed(PlanState *node)
+{
+	return node_calls != NULL && calls_lookup(node_calls, node) != NULL;
+}
+
 /* What is observed at a node. */
 NodeCall *
 node_call_of(PlanState *node)
@@ -102,7 +109,8 @@ node_call_arm(NodeCall *call)
 		node->ExecProcNode = before_tuple;
 }
 
-/* `node` has not run yet. */
+/* `node` has not run yet, and is not observed: else the function in whose place ours is would be
+ * ours. */
 void
 node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *))
 {

@@ -286,6 +286,7 @@ typedef struct NodeCall
 	bool		armed;
 } NodeCall;
 
+extern bool node_is_observed(PlanState *node);
 extern void node_call_init(NodeCall *call, PlanState *node, void (*function) (NodeCall *));
 extern uint64 nodes_observed_here(void);
 extern void node_call_arm(NodeCall *call);

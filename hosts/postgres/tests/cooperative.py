@@ -188,6 +188,17 @@ class Cooperative(CooperativeTest):
             self.assertEqual(expected, session.rows(query))
             self.assertGreaterEqual(self.chunks(watcher) - before, 5 * self.blocks(session) // 64)
 
+    def test_subplans_of_several_expressions(self) -> None:
+        """The plan of a subquery that several expressions of an UPDATE refer to is observed once;
+        twice, it would call itself for ever."""
+        session = self.session()
+        session.execute("create table parent (a int, b text); create table child () inherits (parent); "
+                        "insert into parent values (1, 'x'); insert into child values (2, 'y')")
+        session.execute("update parent p set (a, b) = (select p.a + count(*), p.b || '-' from events)")
+        rows = 60_000
+        self.assertEqual([(str(rows + 1), "x-"), (str(rows + 2), "y-")], session.rows("select a, b from parent order by a"))
+        session.execute("drop table parent cascade")
+
     def test_rescans_of_gather(self) -> None:
         """A parallel plan that is executed again and again, each time to its end or by its
         LIMIT.
