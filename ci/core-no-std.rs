@@ -19,7 +19,10 @@ fn cooperates(scans: u32) -> bool {
     let Ok(mut manager) = Cooperation::format(&MEMORY[..], config) else { return false };
     manager.set_loading(Loading::Manager { outstanding: scans });
     let unit = |first| Unit { relation: RelationId(1), first, blocks: 8 };
-    let strokes = [Stroke { unit: unit(0), need: &[0b1111] }, Stroke { unit: unit(7), need: &[0b1] }];
+    let strokes = [
+        Stroke { unit: unit(0), need: &[0b1111], joined: false },
+        Stroke { unit: unit(7), need: &[0b1], joined: false },
+    ];
     let Ok(long) = manager.register(&strokes, scans, 0, |_| false) else { return false };
     let [_, last] = strokes;
     let Ok(short) = manager.register(&[last], scans, 0, |_| false) else { return false };
@@ -55,9 +58,7 @@ fn cooperates(scans: u32) -> bool {
     manager.finish(short);
     let mut members = 0;
     manager.members(|_| members += 1);
-    members == 0
-        && manager.usage().words == 0
-        && Cooperation::attach(&MEMORY[..]).is_ok()
+    members == 0 && manager.usage().words == 0 && Cooperation::attach(&MEMORY[..]).is_ok()
 }
 
 /// Returns 0 when predictor and manager say what they should.
@@ -72,7 +73,8 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12, marks: 8 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };
     let predictor = registry.predictor();
-    let wanted_at = |relation, block, now| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), now));
+    let wanted_at =
+        |relation, block, now| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), now));
     let wanted = |relation, block| wanted_at(relation, block, 2000);
     let strokes =
         [Run { first: 0, blocks: 8, position: 0, span: 0 }, Run { first: 8, blocks: 8, position: 1, span: 0 }];

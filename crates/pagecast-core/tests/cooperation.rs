@@ -29,7 +29,8 @@ fn unit(number: u32) -> Unit {
 /// A scan of `need` of these units, while nothing is known to be in the pool.
 fn register(manager: &mut Manager, units: impl IntoIterator<Item = u32>, need: u64, workers: u32) -> MemberId {
     let need = [need];
-    let strokes: Vec<Stroke<'_>> = units.into_iter().map(|number| Stroke { unit: unit(number), need: &need }).collect();
+    let strokes: Vec<Stroke<'_>> =
+        units.into_iter().map(|number| Stroke { unit: unit(number), need: &need, joined: false }).collect();
     manager.register(&strokes, workers, 0, |_| false).unwrap()
 }
 
@@ -152,7 +153,8 @@ fn what_few_scans_need_is_handed_out_first() {
 fn a_border_block_counts_for_both_its_units() {
     let mut manager = manager();
     let units = [Unit { relation: TABLE, first: 0, blocks: 65 }, Unit { relation: TABLE, first: 64, blocks: 3 }];
-    let strokes = [Stroke { unit: units[0], need: &[0, 1] }, Stroke { unit: units[1], need: &[1] }];
+    let strokes =
+        [Stroke { unit: units[0], need: &[0, 1], joined: false }, Stroke { unit: units[1], need: &[1], joined: false }];
     let scan = manager.register(&strokes, 1, 0, |_| false).unwrap();
     manager.arrived(PageId::new(RelationId(2), 64));
     assert_eq!(view(&manager, scan).available, 0);
@@ -241,4 +243,65 @@ fn processes_share_the_memory_under_one_lock() {
     assert_eq!(stroke(one.take(here, 1)), stroke(other.take(there, 1)));
     one.finish(there);
     assert_eq!(other.take(there, 1), Take::End);
+}
+
+/// Strokes of unit `n` of the table together with unit `n + 8`, which stands for another table.
+fn register_pairs(manager: &mut Manager, units: u32) -> MemberId {
+    let part = |number, joined| Stroke { unit: unit(number), need: &[A], joined };
+    let strokes: Vec<_> = (0..units).flat_map(|number| [part(number, false), part(number + 8, true)]).collect();
+    manager.register(&strokes, 1, 0, |_| false).unwrap()
+}
+
+#[test]
+fn a_stroke_of_two_tables_goes_out_when_both_parts_are_there() {
+    let mut manager = manager();
+    let pairs = register_pairs(&mut manager, 3);
+    assert_eq!((view(&manager, pairs).left, view(&manager, pairs).strokes), (3, 6));
+    assert_eq!(manager.take(pairs, 0), Take::Wait);
+    // What is begun comes before what is not.
+    let loads = [manager.next_load(1).unwrap(), manager.next_load(1).unwrap()];
+    assert_eq!(loads.map(|load| load.stroke), [0, 0]);
+    assert_eq!(loads.map(|load| pages(&manager, &load)[0] / 16), [0, 8]);
+    bring(&mut manager, &loads[0], 2);
+    assert_eq!((view(&manager, pairs).available, manager.take(pairs, 2)), (0, Take::Wait), "one part is missing");
+    bring(&mut manager, &loads[1], 3);
+    assert_eq!(manager.take(pairs, 3), Take::Stroke { stroke: 0, resident: true, shared: false });
+    // Another has both parts of the last stroke, and a page of the second one's leaves before that
+    // is whole.
+    arrive(&mut manager, 2, A);
+    arrive(&mut manager, 10, A);
+    assert_eq!(manager.take(pairs, 4), Take::Stroke { stroke: 4, resident: true, shared: false });
+    arrive(&mut manager, 1, A);
+    manager.left(PageId::new(TABLE, unit(1).first));
+    arrive(&mut manager, 9, A);
+    assert_eq!(manager.take(pairs, 5), Take::Wait);
+    manager.give_back(pairs, 0);
+    // A part has no name of its own.
+    manager.consumed(pairs, 1);
+    manager.remove(pairs, 3);
+    assert_eq!(view(&manager, pairs).left, 2);
+    manager.finish(pairs);
+    assert_eq!((manager.usage().units, manager.usage().words), (0, 0));
+}
+
+#[test]
+fn a_scan_of_one_table_shares_what_is_loaded_for_a_stroke_of_two() {
+    let mut manager = manager();
+    let (pairs, single) = (register_pairs(&mut manager, 4), register(&mut manager, 8..12, A | B, 1));
+    assert_eq!((manager.take(pairs, 0), manager.take(single, 0)), (Take::Wait, Take::Wait));
+    let mut taken = Vec::new();
+    for now in 1..20 {
+        while let Some(load) = manager.next_load(now) {
+            bring(&mut manager, &load, now);
+        }
+        for scan in [pairs, single] {
+            if let Take::Stroke { stroke, shared, .. } = manager.take(scan, now) {
+                manager.consumed(scan, stroke);
+                taken.push((scan == pairs, stroke, shared));
+            }
+        }
+    }
+    let of = |of_pairs| taken.iter().filter(move |taken| taken.0 == of_pairs);
+    assert_eq!((of(true).count(), of(false).count()), (4, 4));
+    assert!(taken.iter().any(|taken| taken.2), "{taken:?}");
 }

@@ -37,8 +37,9 @@ fn call(
     match random.below(14) {
         0 => {
             let need = [random.next(), random.next() >> 28];
-            let strokes: Vec<Stroke<'_>> =
-                (0..random.below(9)).map(|_| Stroke { unit: unit(random.below(8)), need: &need }).collect();
+            let strokes: Vec<Stroke<'_>> = (0..random.below(9))
+                .map(|_| Stroke { unit: unit(random.below(8)), need: &need, joined: false })
+                .collect();
             members.extend(manager.register(&strokes, random.below(4), now, |page| page.block() % 3 == 0));
         }
         1 | 2 => {
@@ -100,7 +101,7 @@ fn any_memory_is_survived() {
         }
         // Formatted anew it works as ever.
         let mut manager = Cooperation::format(memory, config).unwrap();
-        let member = manager.register(&[Stroke { unit: unit(0), need: &[1] }], 1, 0, |_| true).unwrap();
+        let member = manager.register(&[Stroke { unit: unit(0), need: &[1], joined: false }], 1, 0, |_| true).unwrap();
         assert_eq!(manager.take(member, 0), Take::Stroke { stroke: 0, resident: true, shared: false });
     }
     assert!(taken > 500, "{taken}: nothing goes on any more in memory that was written over");
@@ -130,7 +131,7 @@ fn a_refusal_says_what_was_wanted_and_what_there_is() {
     let config = CooperationConfig { scans: 2, units: 3, words: 80 };
     let mut manager = Cooperation::format(memory(config), config).unwrap();
     let strokes = |count: u32| -> Vec<Stroke<'_>> {
-        (0..count).map(|number| Stroke { unit: unit(number), need: &[1] }).collect()
+        (0..count).map(|number| Stroke { unit: unit(number), need: &[1], joined: false }).collect()
     };
     let mut refuse = |strokes: &[Stroke<'_>]| {
         let before = manager.usage();
@@ -143,11 +144,11 @@ fn a_refusal_says_what_was_wanted_and_what_there_is() {
     assert_eq!(no_space.to_string(), "cooperation needs 92 words in one stretch, and 80 of 80 are free");
     // Four strokes take 14 words, each unit 17.
     assert_eq!(refuse(&strokes(4)), Refusal::TooManyUnits { wanted: 4, free: 0, limit: 3 });
-    let past = [Stroke { unit: Unit { first: u32::MAX, ..unit(0) }, need: &[] }];
+    let past = [Stroke { unit: Unit { first: u32::MAX, ..unit(0) }, need: &[], joined: false }];
     assert_eq!(refuse(&past), Refusal::BadStroke { stroke: 0, fault: StrokeFault::PastLastBlock });
-    let past = [strokes(1)[0], Stroke { unit: unit(1), need: &[0, 1 << 36] }];
+    let past = [strokes(1)[0], Stroke { unit: unit(1), need: &[0, 1 << 36], joined: false }];
     assert_eq!(refuse(&past), Refusal::BadStroke { stroke: 1, fault: StrokeFault::PastUnit });
-    let last = Stroke { unit: unit(1), need: &[0, 1 << 35, 0] };
+    let last = Stroke { unit: unit(1), need: &[0, 1 << 35, 0], joined: false };
     manager.register(&[last], 1, 0, |_| false).unwrap();
     manager.register(&[], 1, 0, |_| false).unwrap();
     assert_eq!(manager.register(&[], 1, 0, |_| false).unwrap_err(), Refusal::TooManyScans { limit: 2 });
@@ -167,7 +168,7 @@ fn a_hundred_scans_of_a_thousand_units_fit_into_what_the_configuration_says() {
         for scan in 0..SCANS {
             let need = [1 << (scan % needs % 64), 1 << (scan % needs / 4)];
             let strokes: Vec<Stroke<'_>> =
-                (0..UNITS).map(|number| Stroke { unit: unit(number), need: &need }).collect();
+                (0..UNITS).map(|number| Stroke { unit: unit(number), need: &need, joined: false }).collect();
             members.push(manager.register(&strokes, 1, 0, |_| false).unwrap());
         }
         let used = manager.usage().words * 8;

@@ -33,7 +33,7 @@ fn unit(number: u32) -> Unit {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Register { workers: u32, strokes: Vec<(u32, u64, u64)> },
+    Register { workers: u32, strokes: Vec<(u32, u64, u64, bool)> },
     Take { scan: usize },
     StopWaiting { scan: usize },
     EndEarly { scan: usize },
@@ -53,7 +53,9 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     // Few different masks, so that needs are shared.
     let mask = prop_oneof![Just(u64::MAX), Just(0b11), Just(0b1_1110), Just(0b10_0000_0001), Just(0), any::<u64>()];
-    let stroke = (0u32..14, mask.clone(), mask);
+    // Many strokes of one part, and some of several.
+    let joined = prop_oneof![2 => Just(false), 1 => Just(true)];
+    let stroke = (0u32..14, mask.clone(), mask, joined);
     prop_oneof![
         3 => (0u32..4, vec(stroke, 0..14)).prop_map(|(workers, strokes)| Step::Register { workers, strokes }),
         8 => (0usize..8).prop_map(|scan| Step::Take { scan }),
@@ -191,7 +193,7 @@ impl Pair {
         self.check();
     }
 
-    fn register(&mut self, workers: u32, strokes: &[(u32, u64, u64)]) {
+    fn register(&mut self, workers: u32, strokes: &[(u32, u64, u64, bool)]) {
         let cut = |blocks: u32, word: u64, from: u32| match blocks.saturating_sub(from) {
             0 => 0,
             rest if rest < 64 => word & ((1 << rest) - 1),
@@ -199,10 +201,13 @@ impl Pair {
         };
         let masks: Vec<[u64; 2]> = strokes
             .iter()
-            .map(|&(number, low, high)| [cut(unit(number).blocks, low, 0), cut(unit(number).blocks, high, 64)])
+            .map(|&(number, low, high, _)| [cut(unit(number).blocks, low, 0), cut(unit(number).blocks, high, 64)])
             .collect();
-        let strokes: Vec<Stroke<'_>> =
-            strokes.iter().zip(&masks).map(|(&(number, ..), mask)| Stroke { unit: unit(number), need: mask }).collect();
+        let strokes: Vec<Stroke<'_>> = strokes
+            .iter()
+            .zip(&masks)
+            .map(|(&(number, .., joined), mask)| Stroke { unit: unit(number), need: mask, joined })
+            .collect();
         let before = self.manager.usage();
         let resident = |page| self.naive.resident.contains(&page);
         // Both ways of naming the strokes.
@@ -316,11 +321,11 @@ fn every_answer_with_room_for_all() {
 #[test]
 fn a_stale_name_and_a_number_too_high_change_nothing() {
     let mut pair = Pair::new(CONFIG);
-    pair.register(1, &[(0, 1, 0)]);
+    pair.register(1, &[(0, 1, 0, false)]);
     let old = pair.ids[0];
     pair.manager.finish(old);
     pair.naive.finish(old);
-    pair.register(1, &[(1, 1, 0)]);
+    pair.register(1, &[(1, 1, 0, false)]);
     assert_eq!(pair.ids[1].slot(), old.slot());
     assert_eq!(pair.manager.take(old, 0), Take::End);
     pair.manager.remove(old, 0);

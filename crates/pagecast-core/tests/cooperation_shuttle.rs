@@ -82,7 +82,8 @@ impl Host {
     /// A scan that needs `need` of each of the first `strokes` units.
     fn register(&self, strokes: u32, need: u64, workers: usize) -> MemberId {
         let mask = [need];
-        let list: Vec<Stroke<'_>> = (0..strokes).map(|number| Stroke { unit: unit(number), need: &mask }).collect();
+        let list: Vec<Stroke<'_>> =
+            (0..strokes).map(|number| Stroke { unit: unit(number), need: &mask, joined: false }).collect();
         let mut guard = self.shared.lock().unwrap();
         let Shared { manager, pool, .. } = &mut *guard;
         let id = manager.register(&list, workers as u32, 0, |page| pool.contains(&page)).unwrap();

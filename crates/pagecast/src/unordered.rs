@@ -21,7 +21,8 @@ pub struct UnorderedSpec<'a> {
     pub kind: ScanKind,
     /// How many take strokes at the same time; at least 1.
     pub workers: u32,
-    /// What it reads, each of them at once: strokes `0..strokes.len()`.
+    /// What it reads, each of them at once, with those that are joined to it: strokes
+    /// `0..strokes.len()`.
     pub strokes: &'a [Stroke<'a>],
 }
 
@@ -35,6 +36,8 @@ struct Registration {
     engine: Arc<Engine>,
     account: Arc<Account>,
     member: MemberId,
+    /// The position of each stroke, if some are joined.
+    positions: Option<Box<[u32]>>,
     shared: AtomicU64,
 }
 
@@ -50,13 +53,15 @@ pub struct Lease {
 
 impl UnorderedScan {
     pub(crate) fn register(engine: &Arc<Engine>, spec: &UnorderedSpec<'_>) -> Result<Self, UnorderedError> {
-        let account = Account::new(announce(engine, spec)?);
+        let positions = positions(spec.strokes);
+        let account = Account::new(announce(engine, spec, positions.as_deref())?);
         let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
         let resident = |page| cache.is_resident(page);
         match cooperation.register(spec.strokes, spec.workers, account.clone(), resident, engine) {
             Ok(member) => {
                 let engine = engine.clone();
-                Ok(Self(Arc::new(Registration { engine, account, member, shared: AtomicU64::new(0) })))
+                let registration = Registration { engine, account, member, positions, shared: AtomicU64::new(0) };
+                Ok(Self(Arc::new(registration)))
             }
             Err(refusal) => {
                 engine.registry.lock().finish(account.scan, engine.now());
@@ -129,7 +134,8 @@ impl UnorderedScan {
 impl Registration {
     /// The predictor expects no page of the stroke any more.
     fn done(&self, stroke: u32) {
-        self.engine.predictor.complete(self.account.scan, u64::from(stroke), self.engine.now());
+        let position = position(self.positions.as_deref(), stroke as usize);
+        self.engine.predictor.complete(self.account.scan, position, self.engine.now());
     }
 }
 
@@ -171,10 +177,24 @@ impl Drop for Lease {
     }
 }
 
+/// Positions that leave no gap where strokes are joined.
+fn positions(strokes: &[Stroke<'_>]) -> Option<Box<[u32]>> {
+    let mut position = 0;
+    let of = |(number, stroke): (usize, &Stroke<'_>)| {
+        position += u32::from(number > 0 && !stroke.joined);
+        position
+    };
+    strokes.iter().any(|stroke| stroke.joined).then(|| strokes.iter().enumerate().map(of).collect())
+}
+
+fn position(positions: Option<&[u32]>, stroke: usize) -> u64 {
+    positions.map_or(stroke as u64, |positions| positions.get(stroke).copied().map_or(u64::MAX, u64::from))
+}
+
 /// Registers a scan with the predictor: a position for each stroke, all of it read at once.
-fn announce(engine: &Engine, spec: &UnorderedSpec<'_>) -> Result<ScanId, RegisterError> {
+fn announce(engine: &Engine, spec: &UnorderedSpec<'_>, positions: Option<&[u32]>) -> Result<ScanId, RegisterError> {
     let mut parts: Vec<(RelationId, Vec<Run>)> = Vec::new();
-    for (position, stroke) in spec.strokes.iter().enumerate() {
+    for (number, stroke) in spec.strokes.iter().enumerate() {
         let relation = stroke.unit.relation;
         let part = match parts.iter().position(|&(other, _)| other == relation) {
             Some(part) => part,
@@ -183,14 +203,15 @@ fn announce(engine: &Engine, spec: &UnorderedSpec<'_>) -> Result<ScanId, Registe
                 parts.len() - 1
             }
         };
-        runs(stroke, position as u64, &mut parts[part].1);
+        runs(stroke, position(positions, number), &mut parts[part].1);
     }
     for (_, runs) in &mut parts {
         runs.sort_unstable_by_key(|run| (run.first, run.blocks, run.position));
     }
     let parts: Vec<_> =
         parts.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
-    let spec = ScanSpec { kind: spec.kind, length: spec.strokes.len() as u64, parts: &parts };
+    let length = spec.strokes.len().checked_sub(1).map_or(0, |last| position(positions, last) + 1);
+    let spec = ScanSpec { kind: spec.kind, length, parts: &parts };
     engine.registry.lock().register_unordered(&spec, engine.now())
 }
 

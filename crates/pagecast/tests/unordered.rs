@@ -66,7 +66,7 @@ fn whole(pool: &Pool, table: &Relation, blocks: Range<u32>, unit: u32, workers: 
     let units: Vec<_> =
         blocks.clone().step_by(unit as usize).map(|first| unit_at(table, first, blocks.end, unit)).collect();
     let needs: Vec<_> = units.iter().map(|unit| [u64::MAX >> (64 - unit.blocks)]).collect();
-    let strokes: Vec<_> = units.iter().zip(&needs).map(|(&unit, need)| Stroke { unit, need }).collect();
+    let strokes: Vec<_> = units.iter().zip(&needs).map(|(&unit, need)| Stroke { unit, need, joined: false }).collect();
     pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers, strokes: &strokes }).unwrap()
 }
 
@@ -503,7 +503,7 @@ fn a_superfluous_stroke_is_not_handed_out() {
 fn a_scan_that_finds_no_room_is_refused_and_leaves_nothing() {
     let (pool, table) = open(4 * UNIT, 128 * UNIT);
     let units: Vec<_> = (0..128).map(|unit| unit_at(&table, unit * UNIT, 128 * UNIT, UNIT)).collect();
-    let strokes: Vec<_> = units.iter().map(|&unit| Stroke { unit, need: &[0xff] }).collect();
+    let strokes: Vec<_> = units.iter().map(|&unit| Stroke { unit, need: &[0xff], joined: false }).collect();
     let spec = UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes };
     let refusal = pool.register_unordered(&spec).unwrap_err();
     assert!(matches!(refusal, UnorderedError::Cooperation(_)), "{refusal}");
@@ -515,7 +515,48 @@ fn a_scan_that_finds_no_room_is_refused_and_leaves_nothing() {
     let options = PoolOptions::default().memory(1 << 20).page_size(PAGE as u32).cooperation(CooperationConfig::EMPTY);
     let pool = Pool::new(options.device(Device::new(files(UNIT), None))).unwrap();
     let table = pool.open("table".as_ref()).unwrap();
-    let strokes = [Stroke { unit: unit_at(&table, 0, UNIT, UNIT), need: &[0xff] }];
+    let strokes = [Stroke { unit: unit_at(&table, 0, UNIT, UNIT), need: &[0xff], joined: false }];
     assert!(pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).is_err());
     nothing_stays(&pool);
+}
+
+/// Strokes with pages of two tables: each is read once, and a table's own scan beside them takes
+/// what they bring.
+#[test]
+fn strokes_of_two_tables_are_one_scan() {
+    let files = MemoryFiles::new();
+    files.write("child", content(16 * UNIT));
+    files.write("parent", content(16));
+    let pool = pool_of(6 * UNIT, Device::new(files, None), "pbm");
+    let (child, parent) = (pool.open("child".as_ref()).unwrap(), pool.open("parent".as_ref()).unwrap());
+    let part = |table: &Relation, first, blocks, joined| {
+        let need: &[u64] = if joined { &[1] } else { &[0xff] };
+        Stroke { unit: Unit { relation: table.id(), first, blocks }, need, joined }
+    };
+    let strokes: Vec<_> =
+        (0..16).flat_map(|pair| [part(&child, pair * UNIT, UNIT, false), part(&parent, pair, 1, true)]).collect();
+    let joined = pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).unwrap();
+    assert_eq!(pool.scans()[0].length, 16, "a position for each pair");
+    let alone = whole(&pool, &child, 0..16 * UNIT, UNIT, 1);
+    let mut pairs = Vec::new();
+    while let Some(lease) = joined.take_blocking() {
+        let pair = lease.stroke() / 2;
+        for (table, first, blocks) in [(&child, pair * UNIT, UNIT), (&parent, pair, 1)] {
+            let range = u64::from(first) * PAGE..u64::from(first + blocks) * PAGE;
+            let read = table.read_blocking(std::slice::from_ref(&range), Some(joined.id())).unwrap();
+            assert!(read.data[0].iter().zip(range).all(|(&byte, at)| byte == (at / PAGE) as u8));
+        }
+        lease.asked();
+        pairs.push(lease.stroke());
+        lease.consumed();
+        step(&child, &alone, UNIT);
+    }
+    pairs.sort_unstable();
+    assert_eq!(pairs, (0..32).step_by(2).collect::<Vec<_>>(), "each pair once, by its first part");
+    drain(&child, &alone, UNIT);
+    assert!(joined.shared() + alone.shared() > 0, "nothing was shared");
+    drop((joined, alone));
+    nothing_stays(&pool);
+    // Had each read for itself, it would be twice the child.
+    assert!(pool.stats().bytes_read < 2 * u64::from(16 * UNIT) * PAGE, "{:?}", pool.stats().bytes_read);
 }

@@ -66,7 +66,8 @@ pub unsafe extern "C" fn pagecast_scan_register_unordered(
             };
             needs.push((unit, need));
         }
-        let strokes: Vec<_> = needs.iter().map(|(unit, need)| pagecast::Stroke { unit: *unit, need }).collect();
+        let strokes: Vec<_> =
+            needs.iter().map(|(unit, need)| pagecast::Stroke { unit: *unit, need, joined: false }).collect();
         let spec = UnorderedSpec { kind: ScanKind(kind), workers, strokes: &strokes };
         out.set(give(ScanHandle::of_unordered(pool.register_unordered(&spec)?)));
         Ok(())

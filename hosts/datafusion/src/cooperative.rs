@@ -215,7 +215,8 @@ impl Shared {
             return true;
         }
         let strokes = numbers.iter().map(|&number| &self.strokes[number]);
-        let strokes: Vec<_> = strokes.map(|stroke| Stroke { unit: stroke.unit, need: &stroke.need }).collect();
+        let strokes: Vec<_> =
+            strokes.map(|stroke| Stroke { unit: stroke.unit, need: &stroke.need, joined: false }).collect();
         let spec = UnorderedSpec { kind: UNORDERED_PARQUET_SCAN, workers: self.partitions, strokes: &strokes };
         let scan = self.host.pool.register_unordered(&spec).ok();
         // Of a partition that nobody fetches from the others must not wait for: who reads them may

@@ -58,7 +58,8 @@ impl Bench {
         for scan in 0..SCANS {
             let need = &masks[(scan % sets) as usize];
             let unit = |number| Unit { relation: RelationId(1), first: number * BLOCKS, blocks: BLOCKS };
-            let strokes: Vec<Stroke<'_>> = (0..UNITS).map(|number| Stroke { unit: unit(number), need }).collect();
+            let strokes: Vec<Stroke<'_>> =
+                (0..UNITS).map(|number| Stroke { unit: unit(number), need, joined: false }).collect();
             let resident = |page: pagecast_core::PageId| there[page.block() as usize];
             members.push(manager.register(&strokes, 1, 0, resident).map_err(|e| e.to_string())?);
         }

@@ -4,32 +4,53 @@
 use super::members::{Member, TWINS};
 use super::needs::Need;
 use super::state::mistaken;
-use super::strokes::{GRANTED, NEEDED, OUT, READING, SUPERFLUOUS, StrokeRecord};
+use super::strokes::{GRANTED, JOINED, NEEDED, OUT, READING, SUPERFLUOUS, StrokeRecord};
 use super::units::UnitRecord;
 
 impl<'a> StrokeRecord<'a> {
+    #[inline]
+    pub(super) fn need(self) -> Option<Need<'a>> {
+        self.state.need(self.need_at())
+    }
+
     fn need_and_unit(self) -> Option<(UnitRecord<'a>, Need<'a>)> {
-        let need = self.state.need(self.need_at())?;
+        let need = self.need()?;
         Some((self.state.unit(need.unit())?, need))
+    }
+
+    /// Whether nothing of it is to be loaded: all of its pages are there, or a load has ended.
+    #[inline]
+    pub(super) fn is_complete(self) -> bool {
+        self.is(GRANTED) || self.need().is_none_or(|need| need.missing() == 0)
     }
 }
 
 impl<'a> Member<'a> {
-    /// Makes stroke `number` one of this need, and needed.
-    pub(super) fn add(self, number: u32, unit: UnitRecord<'a>, need: Need<'a>) {
-        let Some(stroke) = self.stroke(number) else { return };
-        stroke.begin(need.at as u32, self.slot, number);
+    /// Makes record `number` one of this need, and needed: a stroke, or a part of the one before.
+    pub(super) fn add(self, number: u32, joined: bool, unit: UnitRecord<'a>, need: Need<'a>) {
+        let Some(part) = self.stroke(number) else { return };
+        let before = number.checked_sub(1).filter(|_| joined).and_then(|before| self.stroke(before));
+        let first = before.map_or(number, StrokeRecord::number);
+        part.begin(need.at as u32, self.slot, first);
+        part.mark(JOINED, before.is_some());
         need.set_strokes(need.strokes().wrapping_add(1));
         unit.set_references(unit.references().wrapping_add(1));
-        self.want(number);
+        self.want_part(part);
+        self.set_needed(first, true);
+        self.set_ready(first, self.may_go_out(first));
     }
 
     /// Makes a stroke needed that is not.
     fn want(self, number: u32) {
-        let Some(stroke) = self.stroke(number) else { return };
-        let Some((unit, need)) = stroke.need_and_unit() else { return };
-        stroke.mark(NEEDED, true);
-        need.set_head(stroke.push(need.head()));
+        self.parts(number).for_each(|part| self.want_part(part));
+        self.set_needed(number, true);
+        self.set_ready(number, self.may_go_out(number));
+    }
+
+    fn want_part(self, part: StrokeRecord<'a>) {
+        let Some((unit, need)) = part.need_and_unit() else { return };
+        part.mark(NEEDED, true);
+        need.set_head(part.push(need.head()));
         if unit.needs().any(|other| other.members().has(self.slot)) {
             self.flag(TWINS, true);
         }
@@ -37,20 +58,21 @@ impl<'a> Member<'a> {
         for other in unit.needs().filter(|&other| unit.meet(other, need)) {
             other.sharers().put(self.slot, true);
         }
-        self.set_needed(number, true);
-        self.set_ready(number, need.missing() == 0);
     }
 
     /// The stroke is not needed any more.
     fn unwant(self, number: u32) {
-        let Some(stroke) = self.stroke(number) else { return };
-        let Some((unit, need)) = stroke.need_and_unit() else { return };
         if !mistaken!(HandedOutTwice) {
             self.set_ready(number, false);
         }
         self.set_needed(number, false);
-        stroke.mark(NEEDED | GRANTED, false);
-        need.set_head(stroke.pull(need.head()));
+        self.parts(number).for_each(|part| self.unwant_part(part));
+    }
+
+    fn unwant_part(self, part: StrokeRecord<'a>) {
+        let Some((unit, need)) = part.need_and_unit() else { return };
+        part.mark(NEEDED | GRANTED, false);
+        need.set_head(part.pull(need.head()));
         let twins = self.flags() & TWINS != 0;
         if twins && self.state.list(need.head()).any(|other| other.slot() == self.slot) {
             return;
@@ -62,40 +84,47 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Hands a needed stroke out. `reads`: pages of it are missing, and the one who takes it reads
-    /// them.
-    pub(super) fn hand_out(self, number: u32, reads: bool) {
+    /// Hands a needed stroke out. Pages that are missing reads the one who takes it.
+    pub(super) fn hand_out(self, number: u32) {
         self.unwant(number);
-        let Some(stroke) = self.stroke(number) else { return };
-        let Some((unit, need)) = stroke.need_and_unit() else { return };
-        stroke.mark(OUT, true);
-        need.set_out_head(stroke.push(need.out_head()));
-        self.set_out(self.out().wrapping_add(1));
-        if reads {
-            stroke.mark(READING, true);
-            unit.set_reading(unit.reading().wrapping_add(1));
-            unit.set_loader(self.id().raw());
+        for part in self.parts(number) {
+            let Some((unit, need)) = part.need_and_unit() else { continue };
+            part.mark(OUT, true);
+            need.set_out_head(part.push(need.out_head()));
+            if need.missing() > 0 {
+                part.mark(READING, true);
+                unit.set_reading(unit.reading().wrapping_add(1));
+                unit.set_loader(self.id().raw());
+            }
         }
+        self.set_out(self.out().wrapping_add(1));
     }
 
     /// Takes back a stroke that is out.
-    fn take_back(self, stroke: StrokeRecord<'a>) {
-        if let Some((unit, need)) = stroke.need_and_unit() {
-            need.set_out_head(stroke.pull(need.out_head()));
-            if stroke.is(READING) {
-                unit.set_reading(unit.reading().wrapping_sub(1));
+    fn take_back(self, number: u32) {
+        for part in self.parts(number) {
+            if let Some((unit, need)) = part.need_and_unit() {
+                need.set_out_head(part.pull(need.out_head()));
+                if part.is(READING) {
+                    unit.set_reading(unit.reading().wrapping_sub(1));
+                }
             }
+            part.mark(OUT | READING, false);
         }
-        stroke.mark(OUT | READING, false);
         self.set_out(self.out().wrapping_sub(1));
+    }
+
+    /// The first part of a stroke.
+    fn first(self, number: u32) -> Option<StrokeRecord<'a>> {
+        self.parts(number).next()
     }
 
     /// A stroke that is out is done, or needed again unless it became superfluous.
     pub(super) fn end_stroke(self, number: u32, consumed: bool) {
-        let Some(stroke) = self.stroke(number).filter(|stroke| stroke.is(OUT)) else { return };
-        self.take_back(stroke);
+        let Some(stroke) = self.first(number).filter(|stroke| stroke.is(OUT)) else { return };
+        self.take_back(number);
         if consumed || stroke.is(SUPERFLUOUS) {
-            self.forget(stroke);
+            self.forget(number);
         } else {
             self.want(number);
         }
@@ -103,42 +132,50 @@ impl<'a> Member<'a> {
 
     /// Nobody needs the stroke any more: now, or when it is given back.
     pub(super) fn remove_stroke(self, number: u32) {
-        let Some(stroke) = self.stroke(number) else { return };
+        let Some(stroke) = self.first(number) else { return };
         if stroke.is(NEEDED) {
             self.unwant(number);
-            self.forget(stroke);
+            self.forget(number);
         } else if stroke.is(OUT) {
             stroke.mark(SUPERFLUOUS, true);
         }
     }
 
-    /// The stroke is done: its need and its unit have a reference less.
-    fn forget(self, stroke: StrokeRecord<'a>) {
-        stroke.mark(SUPERFLUOUS, false);
-        if let Some((unit, need)) = stroke.need_and_unit() {
-            need.set_strokes(need.strokes().saturating_sub(1));
-            unit.release();
+    /// The stroke is done: its needs and its units have a reference less.
+    fn forget(self, number: u32) {
+        for part in self.parts(number) {
+            part.mark(SUPERFLUOUS, false);
+            if let Some((unit, need)) = part.need_and_unit() {
+                need.set_strokes(need.strokes().saturating_sub(1));
+                unit.release();
+            }
         }
     }
 
     /// Frees all that the member's strokes hold.
     pub(super) fn drop_strokes(self) {
         for number in 0..self.strokes() {
-            let Some(stroke) = self.stroke(number) else { break };
+            let Some(stroke) = self.first(number) else { continue };
             if stroke.is(OUT) {
-                self.take_back(stroke);
-                self.forget(stroke);
+                self.take_back(number);
+                self.forget(number);
             } else {
                 self.remove_stroke(number);
             }
         }
     }
 
-    /// A load for this stroke has ended: it is handed out, whatever of it is resident.
-    pub(super) fn grant(self, number: u32) {
-        if let Some(stroke) = self.stroke(number).filter(|stroke| stroke.is(NEEDED)) {
-            stroke.mark(GRANTED, true);
-            self.set_ready(number, true);
+    /// A load for this stroke, of this unit, has ended: that part goes out, whatever of it is
+    /// resident.
+    pub(super) fn grant(self, number: u32, unit: u32) {
+        let is_needed = |part: &StrokeRecord<'a>| part.is(NEEDED);
+        for part in self.parts(number).filter(is_needed) {
+            if part.need().is_some_and(|need| need.unit() == unit) {
+                part.mark(GRANTED, true);
+            }
+        }
+        if self.first(number).is_some_and(|stroke| is_needed(&stroke)) {
+            self.set_ready(number, self.may_go_out(number));
         }
     }
 }
@@ -156,7 +193,7 @@ impl<'a> UnitRecord<'a> {
             } else {
                 need.set_missing(missing.wrapping_add(1));
                 if missing == 0 {
-                    tell(need, false);
+                    tell(need);
                 }
             }
         }
@@ -176,15 +213,15 @@ impl<'a> UnitRecord<'a> {
             stroke.mark(READING, false);
             self.set_reading(self.reading().wrapping_sub(1));
         }
-        tell(need, true);
+        tell(need);
     }
 }
 
-/// Tells the members that need it whether all pages of a need are there.
-fn tell(need: Need<'_>, complete: bool) {
-    for stroke in need.state.list(need.head()) {
-        if let Some(member) = need.state.slot(stroke.slot()) {
-            member.set_ready(stroke.number(), complete || stroke.is(GRANTED));
+/// Tells the members that need it that all pages of a need are there, or no longer.
+fn tell(need: Need<'_>) {
+    for part in need.state.list(need.head()) {
+        if let Some(member) = need.state.slot(part.slot()) {
+            member.set_ready(part.number(), member.may_go_out(part.number()));
             member.refresh();
         }
     }

@@ -14,8 +14,7 @@ impl<'a> State<'a> {
         if under_way >= outstanding {
             return None;
         }
-        let (member, stroke) = self.choose_load(now)?;
-        let need = member.need(stroke)?;
+        let (member, stroke, need) = self.choose_load(now)?;
         let unit = self.unit(need.unit())?;
         let sequence = self.words.get(header::LOADS).wrapping_add(1).max(1);
         self.words.set(header::LOADS, sequence);
@@ -50,7 +49,7 @@ impl<'a> State<'a> {
         if let Some(member) = member {
             member.set_loads(member.loads().saturating_sub(1));
             if !mistaken!(NotGranted) {
-                member.grant(load.stroke);
+                member.grant(load.stroke, load.unit);
             }
             member.refresh();
         }

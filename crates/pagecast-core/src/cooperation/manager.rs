@@ -159,7 +159,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
                 Err(wanted) => Err(wanted.map_or(too_many, no_space)),
             };
             match placed {
-                Ok((unit, need)) => member.add(number, unit, need),
+                Ok((unit, need)) => member.add(number, stroke.joined, unit, need),
                 Err(refusal) => {
                     self.end(member);
                     return Err(refusal);
@@ -185,11 +185,10 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
             member.refresh();
             return Take::Wait;
         };
-        let need = member.need(stroke);
-        let resident = need.is_some_and(|need| need.missing() == 0);
-        let loader = need.map_or(MemberId::NOBODY.raw(), |need| need.loader());
-        let shared = resident && loader != MemberId::NOBODY.raw() && loader != member.id().raw();
-        member.hand_out(stroke, !resident);
+        let resident = member.needs(stroke).all(|need| need.missing() == 0);
+        let own = [MemberId::NOBODY.raw(), member.id().raw()];
+        let shared = resident && member.needs(stroke).any(|need| !own.contains(&need.loader()));
+        member.hand_out(stroke);
         member.served(now);
         if mistaken!(LostWakeUp) {
             self.state().waiting().put(member.slot, false);

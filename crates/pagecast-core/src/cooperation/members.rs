@@ -5,7 +5,7 @@ use super::bits::Bits;
 use super::layout::{STROKE_WORDS, stroke_words};
 use super::needs::Need;
 use super::state::{State, half, mistaken};
-use super::strokes::StrokeRecord;
+use super::strokes::{JOINED, StrokeRecord};
 use crate::Tick;
 use crate::words::join;
 
@@ -99,11 +99,25 @@ impl<'a> Member<'a> {
         if number < self.strokes() { self.state.stroke(at) } else { None }
     }
 
-    /// What its stroke `number`, one of a set of its own, needs.
+    /// The parts of its stroke `number`; none of what is a part itself.
     #[inline]
-    pub(super) fn need(self, number: u32) -> Option<Need<'a>> {
-        let at = (self.stretch() as usize).wrapping_add(number as usize * STROKE_WORDS);
-        self.state.need(self.state.stroke(at)?.need_at())
+    pub(super) fn parts(self, number: u32) -> impl Iterator<Item = StrokeRecord<'a>> + use<'a> {
+        let first = self.stroke(number).filter(|stroke| !stroke.is(JOINED));
+        let others = (number.saturating_add(1)..self.strokes()).map_while(move |other| self.stroke(other));
+        let others = others.take_while(|other| other.is(JOINED));
+        first.into_iter().flat_map(move |first| core::iter::once(first).chain(others.clone()))
+    }
+
+    /// What the parts of its stroke `number` need.
+    #[inline]
+    pub(super) fn needs(self, number: u32) -> impl Iterator<Item = Need<'a>> + use<'a> {
+        self.parts(number).filter_map(|part| part.need())
+    }
+
+    /// Whether a needed stroke may be handed out: of each part all pages are there, or a load has
+    /// ended.
+    pub(super) fn may_go_out(self, number: u32) -> bool {
+        self.parts(number).all(|part| part.is_complete())
     }
 
     fn stroke_set(self, number: usize) -> Bits<'a> {

@@ -35,6 +35,9 @@
 //! * Of the strokes of a scan the eight that may be worth most are compared by the pages of all
 //!   that would be loaded. The others are not better than their bound: the pages of the scan's own
 //!   need.
+//! * A stroke may have several units ([`Stroke::joined`]): that is the pair of chunks of a
+//!   Cooperative Merge Join (§5.3), in one scan instead of two. Its relevances are over all parts,
+//!   and those that are missing are loaded one by one: what is begun has the fewest pages left.
 //! * A scan that waits never reads for itself while the manager loads. It was tried: in Table 6.1's
 //!   workload after one load of waiting 15 % more was read, and short scans took more than twice as
 //!   long.
@@ -70,8 +73,9 @@
 //!
 //! // Four row groups of 100 blocks. One scan reads the first 20 of each, another 50 of the last two.
 //! let unit = |group: u32| Unit { relation: RelationId(7), first: 100 * group, blocks: 100 };
-//! let narrow: Vec<Stroke> = (0..4).map(|group| Stroke { unit: unit(group), need: &[(1 << 20) - 1] }).collect();
-//! let wide: Vec<Stroke> = (2..4).map(|group| Stroke { unit: unit(group), need: &[(1 << 50) - 1] }).collect();
+//! let stroke = |group, need| Stroke { unit: unit(group), need, joined: false };
+//! let narrow: Vec<Stroke> = (0..4).map(|group| stroke(group, &[(1 << 20) - 1])).collect();
+//! let wide: Vec<Stroke> = (2..4).map(|group| stroke(group, &[(1 << 50) - 1])).collect();
 //! let pool_is_empty = |_: PageId| false;
 //! let long = manager.register(&narrow, 1, 0, pool_is_empty)?;
 //! let short = manager.register(&wide, 1, 0, pool_is_empty)?;
@@ -127,7 +131,7 @@ pub struct Unit {
     pub blocks: u32,
 }
 
-/// What is handed out at once: blocks of a unit.
+/// What is handed out at once: blocks of a unit; of several units, if others are joined to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stroke<'a> {
     /// The unit.
@@ -135,6 +139,9 @@ pub struct Stroke<'a> {
     /// Bit `i` of word `w` stands for block `first + 64 * w + i`. Words that are missing are 0. A
     /// stroke without blocks may be handed out at once.
     pub need: &'a [u64],
+    /// Whether it is a part of the stroke before it, to be read together with it: of another table,
+    /// say. Such a stroke has the number of its first part. The first of a scan is joined to none.
+    pub joined: bool,
 }
 
 /// A member of the cooperation: a registered scan. A slot and the generation of its use, so that a
@@ -174,11 +181,11 @@ impl MemberId {
 pub enum Take {
     /// Read this one.
     Stroke {
-        /// Its number, from 0 in the order of registration.
+        /// Its number, from 0 in the order of registration; of joined ones that of the first.
         stroke: u32,
         /// Whether all of it is in the pool, as far as is known.
         resident: bool,
-        /// Whether a load or read for another scan brought it.
+        /// Whether a load or read for another scan brought it, or a part of it.
         shared: bool,
     },
     /// Nothing may be handed out now. The worker is woken and asks again.
@@ -193,7 +200,8 @@ pub enum Take {
 pub struct Load {
     /// For whom it was chosen.
     pub member: MemberId,
-    /// The stroke of this member that is deliverable after it.
+    /// The stroke of this member that is deliverable after it, or after the loads of its other
+    /// parts.
     pub stroke: u32,
     unit: u32,
     sequence: u64,
@@ -226,7 +234,7 @@ pub struct MemberView {
     pub id: MemberId,
     /// How many workers take its strokes.
     pub workers: u32,
-    /// How many strokes it was registered with.
+    /// How many strokes it was registered with, joined ones each.
     pub strokes: u32,
     /// Strokes that are needed: neither handed out nor done.
     pub left: u32,

@@ -54,9 +54,10 @@ impl<'a> Member<'a> {
     pub(super) fn stroke_to_use(self) -> Option<u32> {
         let mut best: Option<(u32, u64, u64)> = None;
         for number in self.ready().iter() {
-            let Some(need) = self.need(number) else { continue };
-            let pages = u64::from(need.pages().saturating_sub(need.missing()));
-            let scans = u64::from(need.sharers().len().max(1));
+            let needs = self.needs(number);
+            let pages: u32 = needs.map(|need| need.pages().saturating_sub(need.missing())).sum();
+            let (interested, _) = self.interested(|| self.needs(number), self.state.starved());
+            let (pages, scans) = (u64::from(pages), u64::from(interested.max(1)));
             if best.is_none_or(|(_, most, least)| pages * least > most * scans) {
                 best = Some((number, pages, scans));
             }
@@ -64,16 +65,26 @@ impl<'a> Member<'a> {
         best.map(|(number, ..)| number)
     }
 
+    /// How many scans need a block that one of these needs has, and how many of those starve.
+    #[inline]
+    fn interested<N: Iterator<Item = Need<'a>>>(self, needs: impl Fn() -> N, starved: Bits<'_>) -> (u32, u32) {
+        let (mut interested, mut starving) = (0, 0);
+        for index in 0..starved.count {
+            let sharers = needs().fold(0, |sharers, need| sharers | need.sharers().word(index));
+            interested += sharers.count_ones();
+            starving += (sharers & starved.word(index)).count_ones();
+        }
+        (interested, starving)
+    }
+
     /// The stroke that the scan does best to read for itself: one that nobody reads or loads if
     /// there is any, then the one with the most starved interested scans per missing page of its
     /// own need.
     pub(super) fn stroke_to_read(self) -> Option<u32> {
-        let starved = self.state.starved();
         let mut best: Option<(bool, Candidate)> = None;
         for number in self.missing() {
-            let Some(need) = self.need(number) else { continue };
-            let alone = self.state.business(need.unit()) == (false, false);
-            let candidate = Candidate { number, worth: bound(need, starved) };
+            let alone = self.to_load(number).all(|need| self.state.business(need.unit()) == (false, false));
+            let candidate = Candidate { number, worth: self.bound(|| self.to_load(number)) };
             if best.is_none_or(|(other, best)| if alone == other { candidate.precedes(best) } else { alone }) {
                 best = Some((alone, candidate));
             }
@@ -86,35 +97,53 @@ impl<'a> Member<'a> {
         numbers(self.needed().words().zip(self.ready().words()).map(|(needed, ready)| needed & !ready))
     }
 
-    /// The stroke with the highest LoadRelevance among those whose unit is not being loaded. Those
-    /// that nobody reads come first.
-    pub(super) fn stroke_to_load(self) -> Option<u32> {
+    /// What is missing of a stroke: the needs of parts that have pages to be loaded.
+    #[inline]
+    fn to_load(self, number: u32) -> impl Iterator<Item = Need<'a>> + use<'a> {
+        self.parts(number).filter(|part| !part.is_complete()).filter_map(|part| part.need())
+    }
+
+    /// The same without what is being loaded.
+    #[inline]
+    fn loadable(self, number: u32) -> impl Iterator<Item = Need<'a>> + use<'a> {
+        self.to_load(number).filter(move |need| !self.state.business(need.unit()).0)
+    }
+
+    /// The stroke with the highest LoadRelevance among those with a unit that is not being
+    /// loaded, and what is to be loaded of it. Units that nobody reads come first.
+    pub(super) fn stroke_to_load(self) -> Option<(u32, Need<'a>)> {
         self.best_to_load(true).or_else(|| self.best_to_load(false))
     }
 
-    fn best_to_load(self, alone: bool) -> Option<u32> {
-        let starved = self.state.starved();
+    fn best_to_load(self, alone: bool) -> Option<(u32, Need<'a>)> {
         let mut candidates: [Option<Candidate>; EXACT] = [None; EXACT];
-        for number in self.missing() {
-            let Some(need) = self.need(number) else { continue };
-            if self.state.business(need.unit()) == (false, !alone) {
-                insert(&mut candidates, Candidate { number, worth: bound(need, starved) });
-            }
+        let next = |number| self.to_load(number).find(|need| self.state.business(need.unit()) == (false, !alone));
+        for number in self.missing().filter(|&number| next(number).is_some()) {
+            insert(&mut candidates, Candidate { number, worth: self.bound(|| self.loadable(number)) });
         }
-        let mut best: Option<Candidate> = None;
+        let (mut best, starved): (Option<Candidate>, _) = (None, self.state.starved());
         for candidate in candidates.into_iter().flatten() {
             // None of those that follow can be better: their bounds are no higher.
             if best.is_some_and(|best| !candidate.precedes(best)) {
                 break;
             }
-            let Some(need) = self.need(candidate.number) else { continue };
-            let pages = self.state.unit(need.unit()).map_or(0, |unit| unit.gather(need, starved));
+            let gathered = |need: Need<'a>| self.state.unit(need.unit()).map_or(0, |unit| unit.gather(need, starved));
+            let pages = self.loadable(candidate.number).map(gathered).sum();
             let exact = Candidate { worth: Worth { pages, ..candidate.worth }, ..candidate };
             if best.is_none_or(|best| exact.precedes(best)) {
                 best = Some(exact);
             }
         }
-        best.map(|best| best.number)
+        best.and_then(|best| Some((best.number, next(best.number)?)))
+    }
+
+    /// The best that loading for these needs can be: as many starved scans as have a block in
+    /// common with them, and no pages but their own.
+    #[inline]
+    fn bound<N: Iterator<Item = Need<'a>>>(self, needs: impl Fn() -> N) -> Worth {
+        let (interested, starving) = self.interested(&needs, self.state.starved());
+        let pages: u32 = needs().map(Need::missing).sum();
+        Worth { scans: starving.max(1), pages: pages.max(1), interested }
     }
 
     /// CscanRelevance: short scans first, and waiting counts.
@@ -130,8 +159,9 @@ impl<'a> Member<'a> {
 }
 
 impl<'a> State<'a> {
-    /// The stroke to load next: of the most relevant starved scan for which anything can be loaded.
-    pub(super) fn choose_load(self, now: Tick) -> Option<(Member<'a>, u32)> {
+    /// The stroke to load next, and what of it: of the most relevant starved scan for which
+    /// anything can be loaded.
+    pub(super) fn choose_load(self, now: Tick) -> Option<(Member<'a>, u32, Need<'a>)> {
         let mut last: Option<(f64, u32)> = None;
         // One round for each member at most: those without anything to load are passed.
         for _ in 0..self.layout.config.scans {
@@ -148,8 +178,8 @@ impl<'a> State<'a> {
                 }
             }
             let (relevance, member) = next?;
-            if let Some(stroke) = member.stroke_to_load() {
-                return Some((member, stroke));
+            if let Some((stroke, need)) = member.stroke_to_load() {
+                return Some((member, stroke, need));
             }
             last = Some((relevance, member.slot));
         }
@@ -170,18 +200,6 @@ impl<'a> UnitRecord<'a> {
         }
         wanted.len().saturating_sub(wanted.common(self.resident()))
     }
-}
-
-/// The best that loading for `need` can be: as many starved scans as have a block in common with
-/// it, and no pages but its own.
-#[inline]
-fn bound(need: Need<'_>, starved: Bits<'_>) -> Worth {
-    let (mut scans, mut interested) = (0, 0);
-    for (sharers, starved) in need.sharers().words().zip(starved.words()) {
-        scans += (sharers & starved).count_ones();
-        interested += sharers.count_ones();
-    }
-    Worth { scans: scans.max(1), pages: need.missing().max(1), interested }
 }
 
 /// Puts a candidate at its place among the best ones, if it is one of them.

@@ -1,7 +1,8 @@
 //! Records of strokes, and the two lists of a need that lead to those that have it.
 //!
 //! A stroke goes from *needed* to *out* (handed out) to *done*; given back it is needed again. It
-//! is in the first list of its need while it is needed, and in the second while it is out.
+//! is in the first list of its need while it is needed, and in the second while it is out. A stroke
+//! of several units has a record for each, one after the other.
 
 use super::layout::STROKE_WORDS;
 use super::state::{State, half};
@@ -22,6 +23,8 @@ pub(super) const READING: u32 = 4;
 pub(super) const SUPERFLUOUS: u32 = 8;
 /// Needed, and handed out even if pages are missing: a load for it has ended.
 pub(super) const GRANTED: u32 = 16;
+/// A part of the stroke before it. Needed or out as that is, which has the other marks.
+pub(super) const JOINED: u32 = 32;
 
 /// A stroke's record.
 #[derive(Clone, Copy)]
@@ -53,7 +56,10 @@ impl<'a> StrokeRecord<'a> {
     half!(next, upper, NEXT_BEFORE, set_next, set_upper);
     half!(before, lower, NEXT_BEFORE, set_before, set_lower);
     half!(slot, upper, SLOT_NUMBER);
-    half!(number, lower, SLOT_NUMBER);
+    half!(
+        /// The number of the stroke: of a part that of the first one.
+        number, lower, SLOT_NUMBER
+    );
 
     pub(super) fn begin(self, need_at: u32, slot: u32, number: u32) {
         self.state.words.set(self.at + NEED_STATE, join(need_at, 0));

@@ -24,6 +24,8 @@ pub(crate) struct Part {
     pub(crate) unit: Unit,
     pub(crate) pages: BTreeSet<PageId>,
     pub(crate) state: State,
+    /// A part of the stroke before it.
+    pub(crate) joined: bool,
     granted: bool,
     superfluous: bool,
 }
@@ -86,6 +88,26 @@ impl Part {
     }
 }
 
+impl Scan {
+    /// The parts of stroke `number`; none of what is a part itself.
+    fn stroke(&self, number: usize) -> &[Part] {
+        let Some(first) = self.parts.get(number).filter(|part| !part.joined) else { return &[] };
+        let others = self.parts[number + 1..].iter().take_while(|part| part.joined).count();
+        debug_assert!(!first.joined);
+        &self.parts[number..=number + others]
+    }
+
+    fn stroke_mut(&mut self, number: usize) -> &mut [Part] {
+        let count = self.stroke(number).len();
+        self.parts.get_mut(number..number + count).unwrap_or_default()
+    }
+
+    /// The strokes by number.
+    fn strokes(&self) -> impl Iterator<Item = (usize, &[Part])> {
+        (0..self.parts.len()).map(|number| (number, self.stroke(number))).filter(|(_, parts)| !parts.is_empty())
+    }
+}
+
 /// Scans for pages, compared as a fraction, then scans interested.
 fn compare(a: (u64, u64, u64), b: (u64, u64, u64)) -> Ordering {
     (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2))
@@ -109,20 +131,24 @@ impl Naive {
         part.pages.iter().filter(|page| !self.resident.contains(page)).count() as u64
     }
 
-    fn is_ready(&self, part: &Part) -> bool {
-        part.is_needed() && (part.granted || self.missing(part) == 0)
+    fn is_complete(&self, part: &Part) -> bool {
+        part.granted || self.missing(part) == 0
+    }
+
+    fn is_ready(&self, stroke: &[Part]) -> bool {
+        stroke[0].is_needed() && stroke.iter().all(|part| self.is_complete(part))
     }
 
     pub(crate) fn available(&self, scan: &Scan) -> u32 {
-        scan.parts.iter().filter(|part| self.is_ready(part)).count() as u32
+        scan.strokes().filter(|(_, stroke)| self.is_ready(stroke)).count() as u32
     }
 
     fn left(scan: &Scan) -> u32 {
-        scan.parts.iter().filter(|part| part.is_needed()).count() as u32
+        scan.strokes().filter(|(_, stroke)| stroke[0].is_needed()).count() as u32
     }
 
     fn out(scan: &Scan) -> u32 {
-        scan.parts.iter().filter(|part| matches!(part.state, State::Out(_))).count() as u32
+        scan.strokes().filter(|(_, stroke)| matches!(stroke[0].state, State::Out(_))).count() as u32
     }
 
     /// Whether a stroke of the unit is out, of any scan.
@@ -165,9 +191,10 @@ impl Naive {
         self.scans.values().any(|scan| scan.parts.iter().any(reads))
     }
 
-    /// Scans with a needed stroke that shares a block with `part`.
-    fn sharers<'a>(&'a self, part: &'a Part) -> impl Iterator<Item = &'a Scan> {
-        self.scans.values().filter(|scan| scan.parts.iter().any(|other| other.is_needed() && other.meets(part)))
+    /// Scans with a needed stroke that shares a block with one of these parts.
+    fn sharers<'a>(&'a self, parts: &'a [&'a Part]) -> impl Iterator<Item = &'a Scan> {
+        let meets = |other: &Part| other.is_needed() && parts.iter().any(|part| other.meets(part));
+        self.scans.values().filter(move |scan| scan.parts.iter().any(meets))
     }
 
     /// What is known of units and needs that nobody refers to is forgotten.
@@ -180,14 +207,15 @@ impl Naive {
     }
 
     pub(crate) fn register(&mut self, id: MemberId, strokes: &[Stroke<'_>], workers: u32, now: u64) {
-        let part = |stroke: &Stroke<'_>| Part {
+        let part = |(number, stroke): (usize, &Stroke<'_>)| Part {
             unit: stroke.unit,
             pages: pages(stroke),
             state: State::Needed,
+            joined: stroke.joined && number > 0,
             granted: false,
             superfluous: false,
         };
-        let parts: Vec<Part> = strokes.iter().map(part).collect();
+        let parts: Vec<Part> = strokes.iter().enumerate().map(part).collect();
         for part in &parts {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
@@ -218,23 +246,26 @@ impl Naive {
         if Self::has_ended(scan) {
             return Take::End;
         }
-        let use_relevance = |part: &Part| {
-            let resident = part.pages.len() as u64 - self.missing(part);
-            (resident, self.sharers(part).count().max(1) as u64, 0)
+        let use_relevance = |stroke: &[Part]| {
+            let resident = stroke.iter().map(|part| part.pages.len() as u64 - self.missing(part)).sum();
+            let parts: Vec<&Part> = stroke.iter().collect();
+            (resident, self.sharers(&parts).count().max(1) as u64, 0)
         };
         let mut chosen = None;
-        for (number, part) in scan.parts.iter().enumerate().filter(|(_, part)| self.is_ready(part)) {
-            if chosen.is_none_or(|(_, best)| compare(use_relevance(part), best).is_gt()) {
-                chosen = Some((number, use_relevance(part)));
+        for (number, stroke) in scan.strokes().filter(|(_, stroke)| self.is_ready(stroke)) {
+            if chosen.is_none_or(|(_, best)| compare(use_relevance(stroke), best).is_gt()) {
+                chosen = Some((number, use_relevance(stroke)));
             }
         }
         let mut chosen = chosen.map(|(number, _)| number);
         if chosen.is_none() && self.reads_for_itself() {
-            let missing = || scan.parts.iter().enumerate().filter(|(_, part)| part.is_needed());
-            let alone = |part: &Part| !self.is_loading(part.unit) && !self.is_read(part.unit);
-            let is_any_alone = missing().any(|(_, part)| alone(part));
-            let mut candidates: Vec<_> = missing().filter(|(_, part)| alone(part) == is_any_alone).collect();
-            candidates.sort_by(|a, b| compare(self.bound(b.1), self.bound(a.1)));
+            let missing = || scan.strokes().filter(|(_, stroke)| stroke[0].is_needed());
+            let alone = |stroke: &[Part]| {
+                self.to_load(stroke).iter().all(|part| !self.is_loading(part.unit) && !self.is_read(part.unit))
+            };
+            let is_any_alone = missing().any(|(_, stroke)| alone(stroke));
+            let mut candidates: Vec<_> = missing().filter(|(_, stroke)| alone(stroke) == is_any_alone).collect();
+            candidates.sort_by(|a, b| compare(self.bound(&self.to_load(b.1)), self.bound(&self.to_load(a.1))));
             chosen = candidates.first().map(|(number, _)| *number);
         }
         let Some(number) = chosen else {
@@ -245,18 +276,21 @@ impl Naive {
             (scan.waiting, scan.unserved) = (true, true);
             return Take::Wait;
         };
-        let part = &scan.parts[number];
-        let resident = self.missing(part) == 0;
-        let loader = self.need_loaders[&part.key()];
-        let shared = resident && loader.is_some_and(|loader| loader != id);
-        let (unit, order) = (part.unit, self.hand_outs);
-        self.hand_outs += 1;
-        if !resident {
-            self.unit_loaders.insert(unit, Some(id));
+        let stroke = scan.stroke(number).to_vec();
+        let resident = stroke.iter().all(|part| self.missing(part) == 0);
+        let is_others = |part: &Part| self.need_loaders[&part.key()].is_some_and(|loader| loader != id);
+        let shared = resident && stroke.iter().any(is_others);
+        for (place, part) in stroke.iter().enumerate() {
+            let reads = self.missing(part) > 0;
+            if reads {
+                self.unit_loaders.insert(part.unit, Some(id));
+            }
+            let order = self.hand_outs;
+            self.hand_outs += 1;
+            let part = &mut self.find_mut(id).unwrap().parts[number + place];
+            (part.state, part.granted) = (State::Out(reads.then_some(order)), false);
         }
         let scan = self.find_mut(id).unwrap();
-        scan.parts[number].state = State::Out((!resident).then_some(order));
-        scan.parts[number].granted = false;
         (scan.unserved, scan.since) = (false, now);
         scan.shared += u64::from(shared);
         Take::Stroke { stroke: number as u32, resident, shared }
@@ -276,8 +310,7 @@ impl Naive {
 
     pub(crate) fn end_stroke(&mut self, id: MemberId, stroke: u32, consumed: bool) {
         let Some(scan) = self.find_mut(id) else { return };
-        let Some(part) = scan.parts.get_mut(stroke as usize) else { return };
-        if matches!(part.state, State::Out(_)) {
+        for part in scan.stroke_mut(stroke as usize).iter_mut().filter(|part| matches!(part.state, State::Out(_))) {
             part.state = if consumed || part.superfluous { State::Done } else { State::Needed };
         }
         self.forget();
@@ -285,11 +318,12 @@ impl Naive {
 
     pub(crate) fn remove(&mut self, id: MemberId, stroke: u32) {
         let Some(scan) = self.find_mut(id) else { return };
-        let Some(part) = scan.parts.get_mut(stroke as usize) else { return };
-        match part.state {
-            State::Needed => part.state = State::Done,
-            State::Out(_) => part.superfluous = true,
-            State::Done => {}
+        for part in scan.stroke_mut(stroke as usize) {
+            match part.state {
+                State::Needed => part.state = State::Done,
+                State::Out(_) => part.superfluous = true,
+                State::Done => {}
+            }
         }
         self.forget();
     }
@@ -301,10 +335,16 @@ impl Naive {
         self.forget();
     }
 
-    /// Starved scans with something in common, its own missing pages, interested scans.
-    fn bound(&self, part: &Part) -> (u64, u64, u64) {
-        let starved = self.sharers(part).filter(|scan| self.is_starved(scan)).count().max(1) as u64;
-        (starved, self.missing(part).max(1), self.sharers(part).count() as u64)
+    /// Starved scans with something in common, their own missing pages, interested scans.
+    fn bound(&self, parts: &[&Part]) -> (u64, u64, u64) {
+        let starved = self.sharers(parts).filter(|scan| self.is_starved(scan)).count().max(1) as u64;
+        let missing: u64 = parts.iter().map(|part| self.missing(part)).sum();
+        (starved, missing.max(1), self.sharers(parts).count() as u64)
+    }
+
+    /// Parts of a stroke with pages to be loaded.
+    fn to_load<'a>(&self, stroke: &'a [Part]) -> Vec<&'a Part> {
+        stroke.iter().filter(|part| !self.is_complete(part)).collect()
     }
 
     /// All that a load for `part` brings, resident or not.
@@ -314,24 +354,28 @@ impl Naive {
         part.pages.iter().chain(served.flat_map(|other| &other.pages)).copied().collect()
     }
 
-    fn stroke_to_load(&self, scan: &Scan) -> Option<usize> {
+    /// The stroke, and which of its parts.
+    fn stroke_to_load<'a>(&self, scan: &'a Scan) -> Option<(usize, &'a Part)> {
+        let loadable = |stroke: &'a [Part]| -> Vec<&'a Part> {
+            self.to_load(stroke).into_iter().filter(|part| !self.is_loading(part.unit)).collect()
+        };
         for read in [false, true] {
-            let is_candidate = |part: &Part| {
-                part.is_needed()
-                    && !self.is_ready(part)
-                    && !self.is_loading(part.unit)
-                    && self.is_read(part.unit) == read
+            let next = |stroke: &'a [Part]| loadable(stroke).into_iter().find(|part| self.is_read(part.unit) == read);
+            let is_candidate = |stroke: &'a [Part]| stroke[0].is_needed() && next(stroke).is_some();
+            let mut candidates: Vec<_> = scan.strokes().filter(|(_, stroke)| is_candidate(stroke)).collect();
+            candidates.sort_by(|a, b| compare(self.bound(&loadable(b.1)), self.bound(&loadable(a.1))));
+            let exact = |stroke: &'a [Part]| {
+                let pages =
+                    |part: &&Part| self.wanted(part).iter().filter(|page| !self.resident.contains(page)).count();
+                let missing: usize = loadable(stroke).iter().map(pages).sum();
+                let bound = self.bound(&loadable(stroke));
+                (bound.0, missing as u64, bound.2)
             };
-            let mut candidates: Vec<_> = scan.parts.iter().enumerate().filter(|(_, part)| is_candidate(part)).collect();
-            candidates.sort_by(|a, b| compare(self.bound(b.1), self.bound(a.1)));
-            let exact = |part: &Part| {
-                let missing = self.wanted(part).iter().filter(|page| !self.resident.contains(page)).count();
-                (self.bound(part).0, missing as u64, self.bound(part).2)
-            };
-            let mut best: Vec<_> = candidates.iter().take(EXACT).map(|(number, part)| (exact(part), *number)).collect();
+            let mut best: Vec<_> =
+                candidates.iter().take(EXACT).map(|&(number, stroke)| (exact(stroke), number, stroke)).collect();
             best.sort_by(|a, b| compare(b.0, a.0).then(a.1.cmp(&b.1)));
-            if let Some((_, number)) = best.first() {
-                return Some(*number);
+            if let Some(&(_, number, stroke)) = best.first() {
+                return Some((number, next(stroke)?));
             }
         }
         None
@@ -351,8 +395,7 @@ impl Naive {
         let mut triggers: Vec<&Scan> =
             self.scans.values().filter(|scan| self.available(scan) + own_loads(scan) < self.enough(scan)).collect();
         triggers.sort_by(|a, b| relevance(b).total_cmp(&relevance(a)));
-        let (scan, number) = triggers.iter().find_map(|scan| Some((scan, self.stroke_to_load(scan)?)))?;
-        let part = &scan.parts[number];
+        let (scan, (number, part)) = triggers.iter().find_map(|scan| Some((scan, self.stroke_to_load(scan)?)))?;
         let (member, stroke, unit, wanted) = (scan.id, number as u32, part.unit, self.wanted(part));
         self.unit_loaders.insert(unit, Some(member));
         self.loads.push(Under { member, stroke, unit, wanted, since: now });
@@ -368,10 +411,9 @@ impl Naive {
         let load = self.loads.remove(index);
         let ticks = (now - load.since) as f64;
         self.load_ticks = if self.load_ticks > 0.0 { 0.875 * self.load_ticks + 0.125 * ticks } else { ticks };
-        if let Some(scan) = self.find_mut(load.member)
-            && scan.parts[load.stroke as usize].is_needed()
-        {
-            scan.parts[load.stroke as usize].granted = true;
+        if let Some(scan) = self.find_mut(load.member) {
+            let parts = scan.stroke_mut(load.stroke as usize).iter_mut();
+            parts.filter(|part| part.is_needed() && part.unit == load.unit).for_each(|part| part.granted = true);
         }
         self.forget();
     }

@@ -155,7 +155,8 @@ impl Registration<'_> {
             }
         });
         let unit = |unit| Unit { relation: self.table.relation, first: unit * blocks, blocks };
-        let strokes = units.zip(needs.chunks(words)).map(|(number, need)| Stroke { unit: unit(number), need });
+        let strokes =
+            units.zip(needs.chunks(words)).map(|(number, need)| Stroke { unit: unit(number), need, joined: false });
         then(&strokes.collect::<Vec<_>>())
     }
 

@@ -89,7 +89,7 @@ impl World {
 
     /// A scan of these blocks, each a stroke.
     fn register(&self, blocks: Range<u32>) -> MemberId {
-        let stroke = |first| Stroke { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1] };
+        let stroke = |first| Stroke { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1], joined: false };
         let strokes: Vec<_> = blocks.map(stroke).collect();
         let account = Account::new(ScanId::from_raw(0));
         self.cooperation().register(&strokes, 1, account, |page| self.cache.is_resident(page), self).unwrap()

@@ -240,8 +240,11 @@ mod tests {
         {
             let plan = Plan::new(&PoolOptions::default().memory(memory)).unwrap();
             let cooperation = Cooperation::new(plan.cooperation).unwrap();
-            let stroke =
-                |first| Stroke { unit: Unit { relation: RelationId(0), first, blocks: 80 }, need: &[u64::MAX, 0xffff] };
+            let stroke = |first| Stroke {
+                unit: Unit { relation: RelationId(0), first, blocks: 80 },
+                need: &[u64::MAX, 0xffff],
+                joined: false,
+            };
             let strokes: Vec<_> = (0..strokes).map(|unit| stroke(unit * 80)).collect();
             for scan in 0..scans {
                 let account = Account::new(ScanId::from_raw(scan));

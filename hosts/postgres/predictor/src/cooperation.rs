@@ -102,7 +102,7 @@ pub extern "C" fn cooperation_register(
         let bit = page.block().wrapping_sub(first);
         resident.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     };
-    let stroke = |number: u32| Stroke { unit: unit(relation, first.wrapping_add(number)), need: &[1] };
+    let stroke = |number: u32| Stroke { unit: unit(relation, first.wrapping_add(number)), need: &[1], joined: false };
     match manager.register_each(count, stroke, workers, now, is_resident) {
         Ok(id) => {
             put(member, id.raw());
