@@ -52,7 +52,8 @@ fn loads(frames: u32) -> u32 {
     let policy = policy().build(frames, 1).unwrap().into_concurrent(batching);
     let cooperation = Cooperation::new(CooperationConfig::EMPTY).unwrap();
     let config = TupleConfig { max_share: SHARE, shares: None, seed: 1 };
-    let cache = Cache::new(FrameMemory::new(frames, PAGE).unwrap(), frames, policy, cooperation, Some(config));
+    let memory = FrameMemory::new(frames, PAGE).unwrap();
+    let cache = Cache::new(memory, (frames, frames), policy, cooperation, Some(config));
     let layout: Arc<dyn TupleLayout> = Arc::new(FixedRows { first: 0, row: ROW });
     assert!(cache.set_layout(RELATION, &layout));
     let mut loads = 0;
