@@ -3,15 +3,15 @@
 # each policy misses on them. The thesis of 2011: streams of scans in a closed loop, by how they get
 # their rows. AMG-Buffer of 2021: its queries by rule, and its claims beside. Usage:
 # reproduction.sh PAGECAST [FIGURE]... (figures: 3 5 6 7 8 9 11 12 algorithm2 slices; amg-3 amg-4
-# amg-5 amg-6 amg-7; of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-7.3
-# 2011-variants; all if none is named). Writes traces and one JSON file a table to
+# amg-5 amg-6 amg-7; of the thesis 2011-6.1 2011-6.2 2011-6.3 2011-6.4 2011-columns 2011-6.7
+# 2011-7.3 2011-variants; all if none is named). Writes traces and one JSON file a table to
 # target/reproduction.
 set -euo pipefail
 
 pagecast=$1
 shift
 figures=${*:-3 5 6 7 8 9 11 12 algorithm2 slices amg-3 amg-4 amg-5 amg-6 amg-7 2011-6.1 2011-6.2 2011-6.3 \
-    2011-6.4 2011-columns 2011-7.3 2011-variants}
+    2011-6.4 2011-columns 2011-6.7 2011-7.3 2011-variants}
 out=target/reproduction
 mkdir -p "$out"
 
@@ -168,6 +168,12 @@ for figure in $figures; do
     2011-columns)
         closed 2011-columns 16 "ordered,$thesis" lru,pbm 40% 'columns(sets=ABC)' 'columns(sets=ABC+DEF)' \
             'columns(sets=ABC+BCD)' 'columns(sets=ABC+BCD+CDE)' 'columns(sets=ABC+BCD+CDE+DEF)'
+        ;;
+    # Figures 6.7 a to c, and d to f: joins along the clustering, without scans beside and with.
+    2011-6.7)
+        closed 2011-6.7-abc 16 "ordered,$thesis,unordered" pbm 20%,40%,60% joins
+        closed 2011-6.7-def 16 "ordered,$thesis,unordered" pbm 20%,40%,60% 'joins(mix=CMJ1+CMJ2+L1+O1)'
+        closed 2011-6.7-hash 16 ordered,unordered pbm 20%,40%,60% 'joins(by=hash)' 'joins(mix=CMJ1+CMJ2+L1+O1,by=hash)'
         ;;
     # Figure 7.3 in its main point: little is shared where ten streams read ten tables.
     2011-7.3) closed 2011-7.3 16 "ordered,$thesis" lru,pbm 10%,20%,40%,60%,80%,100% 'speeds(streams=10,tables=10,units=24)' ;;

@@ -20,7 +20,8 @@ const SECOND: Tick = 1_000_000_000;
 fn smallest(streams: &[&[usize]]) -> Workload {
     let query = |kind: usize| {
         let rows = [0..20, 20..30][kind].clone();
-        let scan = ScanProgram { table: 0, columns: vec![0], rows, row_cost: 0.0, in_order: false, stop: None };
+        let scan =
+            ScanProgram { table: 0, columns: vec![0], joined: None, rows, row_cost: 0.0, in_order: false, stop: None };
         Query { kind, after: 0, scans: vec![scan] }
     };
     let relation = RelationId(1);
@@ -260,7 +261,7 @@ fn the_basic_benchmark_in_small() {
 #[test]
 fn what_there_is_not_is_refused_in_one_line() {
     let workload = |text| Workload::make(text, 1).unwrap_err();
-    assert_eq!(workload("mix"), "unknown workload `mix`; there are speeds, columns, mixed");
+    assert_eq!(workload("mix"), "unknown workload `mix`; there are speeds, columns, joins, mixed");
     assert!(workload("speeds(speeds=X)").contains("`speeds=X` must be letters F and S"));
     assert!(workload("speeds(sizes=0)").contains("`sizes=0` must be per cent"));
     assert!(workload("columns(sets=CA)").contains("in the order of the letters"));
@@ -274,4 +275,21 @@ fn what_there_is_not_is_refused_in_one_line() {
     let delivery = |text| Delivery::parse(text).unwrap_err();
     assert_eq!(delivery("any"), "unknown delivery `any`; there are ordered, unordered, opportunistic, static");
     assert!(delivery("ordered(workers=2)").contains("has no parameter `workers`; it has ahead"));
+}
+
+/// Joins along the clustering read less in any order than in that of the keys, each row once.
+#[test]
+fn joins_read_less_in_any_order() {
+    let read = |workload: &Workload, delivery| {
+        outcome(workload, Machine::default(), delivery, "pbm", workload.pages() / 4).reads
+    };
+    let alone =
+        |by: &str| Workload::make(&format!("joins(streams=1,queries=1,units=40,sizes=100,mix=CMJ1{by})"), 3).unwrap();
+    // CMJ1 reads 8 pages of lineitem and 2 of orders in each unit.
+    assert_eq!((read(&alone(""), "ordered"), read(&alone(""), "unordered")), (400, 400));
+    let apart = alone(",by=hash");
+    assert_eq!((apart.streams[0][0].scans.len(), read(&apart, "unordered")), (2, 400));
+    let workload = Workload::make("joins(units=60,sizes=10+50+100)", 3).unwrap();
+    let (ordered, unordered) = (read(&workload, "ordered"), read(&workload, "unordered"));
+    assert!(unordered * 4 <= ordered * 3, "{unordered} of {ordered}");
 }

@@ -81,12 +81,13 @@ impl Delivery {
     pub(super) fn room(&self, workload: &Workload) -> Result<PredictorConfig, ClosedError> {
         let scans = self.scans(workload);
         let most = |of: fn(&Table) -> u64| workload.tables.iter().map(of).max().unwrap_or(1);
-        let runs = most(|table| u64::from(table.units) * table.columns.len() as u64);
+        let runs: u64 = workload.tables.iter().map(|table| u64::from(table.units) * table.columns.len() as u64).sum();
         let strokes = most(|table| u64::from(table.units.div_ceil(32)) + 1);
         // Runs and strokes lie next to each other in one space that fragments: twice the room.
         Ok(PredictorConfig {
             scans: bounded(scans)?,
-            parts: bounded(scans)?,
+            // A join has a part in each of two tables.
+            parts: bounded(2 * scans)?,
             runs: bounded(2 * scans * runs)?,
             bitset_words: bounded(2 * scans * strokes)?,
             cells: 4096,

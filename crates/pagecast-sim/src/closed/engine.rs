@@ -263,7 +263,8 @@ impl<'a> Loop<'a> {
             }
         }
         if let Some(stroke) = self.workers[worker].stroke {
-            self.predictor.complete(id, stroke.into(), self.now);
+            let place = self.scans[self.workers[worker].scan].place(stroke);
+            self.predictor.complete(id, place.into(), self.now);
         }
         self.work_if_ready(worker);
     }

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use pagecast_core::cooperation::{MemberId, Stroke, Unit};
 use pagecast_core::predictor::{Pages, Part, RegisterError, Registry, Run, ScanKind, ScanSpec};
-use pagecast_core::{FrameId, PageId, ScanId, Tick};
+use pagecast_core::{FrameId, PageId, RelationId, ScanId, Tick};
 use std::ops::Range;
 
 /// A registered scan.
@@ -16,6 +16,8 @@ pub(super) struct Scan<'a> {
     pub(super) id: ScanId,
     pub(super) stream: usize,
     pub(super) table: &'a Table,
+    /// The second table of a join.
+    joined: Option<&'a Table>,
     pub(super) program: &'a ScanProgram,
     pub(super) rows: Range<u64>,
     pub(super) way: Way,
@@ -51,7 +53,7 @@ pub(super) enum Way {
 
 impl<'a> Scan<'a> {
     pub(super) fn new(of: Registration<'a>, stream: usize, id: ScanId, way: Way, workers: u32) -> Self {
-        let Registration { table, program, rows } = of;
+        let Registration { table, joined, program, rows } = of;
         // A share of the scan comes to its place after a share of the rows.
         let (all, share) = (program.rows.end - program.rows.start, rows.end - rows.start);
         let stop =
@@ -60,6 +62,7 @@ impl<'a> Scan<'a> {
             id,
             stream,
             table,
+            joined,
             program,
             rows,
             way,
@@ -79,9 +82,19 @@ impl<'a> Scan<'a> {
 
     /// Every page that it reads.
     pub(super) fn each_page(&self, mut visit: impl FnMut(PageId)) {
-        for &column in &self.program.columns {
-            self.table.pages(column, &self.rows).for_each(|number| visit(self.table.page(column, number)));
+        for (table, column) in self.columns() {
+            table.pages(column, &self.rows).for_each(|number| visit(table.page(column, number)));
         }
+    }
+
+    /// The columns that it reads, each with its table.
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&'a Table, usize)> + use<'a> {
+        columns(self.table, self.joined, self.program)
+    }
+
+    /// The place of a stroke among those of the scan: the manager counts the parts of joined ones.
+    pub(super) fn place(&self, stroke: u32) -> u32 {
+        stroke / if self.joined.is_some() { 2 } else { 1 }
     }
 
     /// Notes that a worker is done with a page, if that is asked for later.
@@ -93,14 +106,26 @@ impl<'a> Scan<'a> {
 
     /// The unit of a stroke, and its rows.
     pub(super) fn stroke(&self, stroke: u32) -> (u32, Range<u64>) {
-        let unit = self.table.units_of(&self.rows).start + stroke;
+        let unit = self.table.units_of(&self.rows).start + self.place(stroke);
         (unit, self.table.rows_in(unit, &self.rows))
     }
+}
+
+/// The columns that a program reads, each with its table.
+fn columns<'a>(
+    table: &'a Table,
+    joined: Option<&'a Table>,
+    program: &'a ScanProgram,
+) -> impl Iterator<Item = (&'a Table, usize)> + use<'a> {
+    let of_joined = joined.zip(program.joined.as_ref());
+    let of_joined = of_joined.into_iter().flat_map(|(table, (_, columns))| columns.iter().map(move |&at| (table, at)));
+    program.columns.iter().map(move |&column| (table, column)).chain(of_joined)
 }
 
 /// What a scan says of itself before it begins.
 pub(super) struct Registration<'a> {
     pub(super) table: &'a Table,
+    pub(super) joined: Option<&'a Table>,
     pub(super) program: &'a ScanProgram,
     pub(super) rows: Range<u64>,
 }
@@ -109,63 +134,75 @@ impl Registration<'_> {
     /// Tells the predictor of a scan in order: a run for each column of each unit, on an axis of
     /// rows.
     pub(super) fn in_order(&self, registry: &mut Registry<Words>, now: Tick) -> Result<ScanId, RegisterError> {
-        let mut runs = Vec::new();
-        self.each_stretch(|_, column, pages, within| {
-            let start = self.table.rows_of(column, pages.start).start.max(within.start);
-            let end = self.table.rows_of(column, pages.end - 1).end.min(within.end);
-            runs.push(Run {
-                first: self.table.page(column, pages.start).block(),
-                blocks: (pages.end - pages.start) as u32,
-                position: start - self.rows.start,
-                span: end - start,
-            });
+        let runs = self.runs(|_, (table, column), pages, within| {
+            let start = table.rows_of(column, pages.start).start.max(within.start);
+            let end = table.rows_of(column, pages.end - 1).end.min(within.end);
+            (start - self.rows.start, end - start)
         });
-        let parts = [Part { relation: self.table.relation, pages: Pages::Runs(&runs) }];
         let length = self.rows.end - self.rows.start;
-        registry.register(&ScanSpec { kind: ScanKind(0), length, parts: &parts }, now)
+        registry.register(&ScanSpec { kind: ScanKind(0), length, parts: &self.parts(&runs) }, now)
     }
 
     /// Tells the predictor of a scan in any order, whose strokes are units.
     pub(super) fn in_any_order(&self, registry: &mut Registry<Words>, now: Tick) -> Result<ScanId, RegisterError> {
-        let mut runs = Vec::new();
         let units = self.table.units_of(&self.rows);
-        self.each_stretch(|unit, column, pages, _| {
-            runs.push(Run {
-                first: self.table.page(column, pages.start).block(),
-                blocks: (pages.end - pages.start) as u32,
-                position: (unit - units.start).into(),
-                span: 0,
-            });
-        });
-        let parts = [Part { relation: self.table.relation, pages: Pages::Runs(&runs) }];
-        let spec = ScanSpec { kind: ScanKind(1), length: units.len() as u64, parts: &parts };
+        let runs = self.runs(|unit, _, _, _| ((unit - units.start).into(), 0));
+        let spec = ScanSpec { kind: ScanKind(1), length: units.len() as u64, parts: &self.parts(&runs) };
         registry.register_unordered(&spec, now)
+    }
+
+    /// The runs of each table, whose position and span are what `place` says.
+    fn runs(
+        &self,
+        place: impl Fn(u32, (&Table, usize), &Range<u64>, &Range<u64>) -> (u64, u64),
+    ) -> Vec<(RelationId, Vec<Run>)> {
+        let mut runs: Vec<_> = self.tables().map(|table| (table.relation, Vec::new())).collect();
+        self.each_stretch(|unit, (table, column), pages, within| {
+            let (position, span) = place(unit, (table, column), &pages, within);
+            let first = table.page(column, pages.start).block();
+            let run = Run { first, blocks: (pages.end - pages.start) as u32, position, span };
+            runs.iter_mut().filter(|(relation, _)| *relation == table.relation).for_each(|(_, runs)| runs.push(run));
+        });
+        runs
+    }
+
+    fn parts<'r>(&self, runs: &'r [(RelationId, Vec<Run>)]) -> Vec<Part<'r>> {
+        runs.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect()
+    }
+
+    /// One table, or two.
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        [Some(self.table), self.joined].into_iter().flatten()
     }
 
     /// Shows the manager the strokes.
     pub(super) fn with_strokes<T>(&self, then: impl FnOnce(&[Stroke<'_>]) -> T) -> T {
-        let (units, blocks) = (self.table.units_of(&self.rows), self.table.unit_blocks());
-        let words = blocks.div_ceil(64) as usize;
-        let mut needs = vec![0u64; words * units.len()];
-        self.each_stretch(|unit, column, pages, _| {
-            let need = &mut needs[(unit - units.start) as usize * words..][..words];
+        let (units, tables) = (self.table.units_of(&self.rows), self.tables().count());
+        let words = self.tables().map(Table::unit_blocks).max().unwrap_or(0).div_ceil(64) as usize;
+        let mut needs = vec![0u64; words * units.len() * tables];
+        self.each_stretch(|unit, (table, column), pages, _| {
+            let place = usize::from(table.relation != self.table.relation);
+            let need = &mut needs[((unit - units.start) as usize * tables + place) * words..][..words];
             for number in pages {
-                let bit = self.table.page(column, number).block() - unit * blocks;
+                let bit = table.page(column, number).block() - unit * table.unit_blocks();
                 need[bit as usize / 64] |= 1 << (bit % 64);
             }
         });
-        let unit = |unit| Unit { relation: self.table.relation, first: unit * blocks, blocks };
-        let strokes =
-            units.zip(needs.chunks(words)).map(|(number, need)| Stroke { unit: unit(number), need, joined: false });
-        then(&strokes.collect::<Vec<_>>())
+        let unit = |table: &Table, unit| {
+            let blocks = table.unit_blocks();
+            Unit { relation: table.relation, first: unit * blocks, blocks }
+        };
+        let parts = units.flat_map(|number| self.tables().enumerate().map(move |part| (number, part)));
+        let stroke = |((number, (part, table)), need)| Stroke { unit: unit(table, number), need, joined: part > 0 };
+        then(&parts.zip(needs.chunks(words)).map(stroke).collect::<Vec<_>>())
     }
 
     /// Visits the pages of each column in each unit, with the rows that are read there.
-    fn each_stretch(&self, mut visit: impl FnMut(u32, usize, Range<u64>, &Range<u64>)) {
+    fn each_stretch(&self, mut visit: impl FnMut(u32, (&Table, usize), Range<u64>, &Range<u64>)) {
         for unit in self.table.units_of(&self.rows) {
             let within = self.table.rows_in(unit, &self.rows);
-            for &column in &self.program.columns {
-                visit(unit, column, self.table.pages(column, &within), &within);
+            for (table, column) in columns(self.table, self.joined, self.program) {
+                visit(unit, (table, column), table.pages(column, &within), &within);
             }
         }
     }
@@ -225,9 +262,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(number: usize, scan: &Scan<'_>) -> Self {
         let next = match scan.way {
-            Way::InOrder { .. } => {
-                scan.program.columns.iter().map(|&column| scan.table.pages(column, &scan.rows)).collect()
-            }
+            Way::InOrder { .. } => scan.columns().map(|(table, column)| table.pages(column, &scan.rows)).collect(),
             Way::AnyOrder(_) => Vec::new(),
         };
         let at = scan.rows.start;
@@ -237,14 +272,14 @@ impl Worker {
     /// Notes the pages that it is time to ask for: of each column the one that has the next row,
     /// and `ahead` behind it.
     pub(super) fn want_next(&mut self, scan: &Scan<'_>, ahead: u32) {
-        for (&column, next) in scan.program.columns.iter().zip(&mut self.next) {
+        for ((table, column), next) in scan.columns().zip(&mut self.next) {
             while let Some(number) = next.clone().next() {
-                if scan.table.rows_of(column, number.saturating_sub(ahead.into())).start > self.at {
+                if table.rows_of(column, number.saturating_sub(ahead.into())).start > self.at {
                     break;
                 }
                 next.start += 1;
-                let rows = scan.table.rows_of(column, number);
-                let page = scan.table.page(column, number);
+                let rows = table.rows_of(column, number);
+                let page = table.page(column, number);
                 self.held.push(Held { page, got: Got::Nothing, from: rows.start, until: rows.end.min(scan.rows.end) });
             }
         }
@@ -259,9 +294,9 @@ impl Worker {
     pub(super) fn want_stroke(&mut self, scan: &Scan<'_>, stroke: u32) {
         let (_, rows) = scan.stroke(stroke);
         (self.at, self.stroke) = (rows.start, Some(stroke));
-        for &column in &scan.program.columns {
-            for number in scan.table.pages(column, &rows) {
-                let page = scan.table.page(column, number);
+        for (table, column) in scan.columns() {
+            for number in table.pages(column, &rows) {
+                let page = table.page(column, number);
                 self.held.push(Held { page, got: Got::Nothing, from: rows.start, until: rows.end });
             }
         }

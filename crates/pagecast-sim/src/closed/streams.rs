@@ -51,6 +51,7 @@ impl<'a> Loop<'a> {
     /// Registers a scan, once or as often as the delivery says.
     fn begin_scan(&mut self, stream: usize, program: &'a ScanProgram) -> Result<(), ClosedError> {
         let table = &self.workload.tables[program.table];
+        let joined = program.joined.as_ref().map(|(joined, _)| &self.workload.tables[*joined]);
         let unordered = self.settings.delivery.of(table, program);
         let whole = || vec![program.rows.clone()];
         let shares = unordered.map_or_else(whole, |unordered| unordered.shares(&program.rows).collect());
@@ -58,7 +59,7 @@ impl<'a> Loop<'a> {
         let first = self.workers.len();
         for rows in shares {
             let number = self.scans.len();
-            let scan = self.register(stream, Registration { table, program, rows }, unordered)?;
+            let scan = self.register(stream, Registration { table, joined, program, rows }, unordered)?;
             if let Some(recorder) = &mut self.recorder {
                 scan.each_page(|page| recorder.wanted(page, self.now));
             }

@@ -13,6 +13,9 @@ pub struct ScanProgram {
     pub table: usize,
     /// The numbers of its columns, in their order.
     pub columns: Vec<usize>,
+    /// A second table that is joined along the way, and the numbers of its columns. Equal rows of
+    /// both tables have equal keys: rows are counted on one axis.
+    pub joined: Option<(usize, Vec<usize>)>,
     /// The rows.
     pub rows: Range<u64>,
     /// What the processor needs for a row, in nanoseconds.
@@ -84,6 +87,13 @@ static WORKLOADS: &[Entry] = &[
         make: columns,
     },
     Entry {
+        name: "joins",
+        about: "Two tables in the order of their key; joins of both (CMJ1, CMJ2) and scans of one (L1, O1) over a random \
+                stretch of keys; 6.7. streams=16, queries=4, mix=CMJ1+CMJ2, sizes=1+10+50+100, units=240, \
+                by=merge (hash: each join scans one table after the other)",
+        make: joins,
+    },
+    Entry {
         name: "mixed",
         about: "A day's mix: the queries of `speeds` over some tables, in streams that come and go, beside streams of \
                 queries of one row. streams=16, queries=4, points=4 (streams, of fifty times as many queries), tables=3, \
@@ -146,9 +156,7 @@ fn speeds(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
     let speeds = list(call, "speeds", "FS", "letters F and S", |text| {
         text.chars().map(|letter| SPEEDS.iter().find(|speed| speed.0 == letter).copied()).collect()
     })?;
-    let sizes = list(call, "sizes", "1+10+50+100", "per cent from 1 to 100, with + between them", |text| {
-        text.split('+').map(|size| size.parse().ok().filter(|size| (1..=100).contains(size))).collect()
-    })?;
+    let sizes = sizes(call)?;
     let ordered = call.number("ordered", 0.0, 0.0, 1.0)?;
     let tables = lineitems(call, 1, 240)?;
     let programs = in_streams(streams, queries, || speed(&speeds, &sizes, &tables, ordered, random));
@@ -177,6 +185,7 @@ fn speed(
     let scan = ScanProgram {
         table: if tables.len() > 1 { random.below(tables.len() as u32) as usize } else { 0 },
         columns: (0..columns).collect(),
+        joined: None,
         rows: somewhere(rows, size as f64 / 100.0, random),
         row_cost: seconds * 1e9 / rows as f64,
         in_order: ordered > 0.0 && random.unit() < ordered,
@@ -236,9 +245,76 @@ fn columns(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
         let set = &sets[random.below(sets.len() as u32) as usize];
         let rows = somewhere(table.all_rows(), share, random);
         let row_cost = SPEEDS[0].1 * 1e9 / table.all_rows() as f64;
-        (name(set), ScanProgram { table: 0, columns: set.clone(), rows, row_cost, in_order: false, stop: None })
+        let columns = set.clone();
+        (name(set), ScanProgram { table: 0, columns, joined: None, rows, row_cost, in_order: false, stop: None })
     });
     Ok(named(vec![table], programs))
+}
+
+/// Pages of lineitem's and of orders' columns in a unit of a million rows of lineitem: together the
+/// 1.5 GB that the joins of the thesis read, and the 2.5 GB of all four queries.
+const CHILD: [u32; 8] = [1, 2, 2, 3, 1, 1, 3, 3];
+const PARENT: [u32; 4] = [1, 1, 1, 2];
+
+/// The queries of 6.7: their names, the columns of lineitem and of orders, and the seconds that a
+/// full one takes the processor.
+const JOINS: [(&str, &[usize], &[usize], f64); 4] = [
+    ("CMJ1", &[0, 1, 2, 3], &[0, 1], 6.0),
+    ("CMJ2", &[0, 2, 4, 5], &[0, 1, 2], 6.0),
+    ("L1", &[3, 6, 7], &[], 2.0),
+    ("O1", &[], &[2, 3], 1.0),
+];
+
+fn joins(call: &mut Call, random: &mut Random) -> Result<Workload, String> {
+    let (streams, queries) = streams(call)?;
+    let mix = list(call, "mix", "CMJ1+CMJ2", "CMJ1, CMJ2, L1 and O1, with + between them", |text| {
+        text.split('+').map(|name| JOINS.iter().find(|join| join.0 == name)).collect()
+    })?;
+    let sizes = sizes(call)?;
+    let units = call.count("units", 240, 1, 100_000)?;
+    let expected = "merge or hash";
+    let parse = |text: &str| ["merge", "hash"].into_iter().find(|way| *way == text);
+    let by = call.value("by", "merge", parse, expected, |way| (*way).to_owned())?;
+    let tables = vec![table(RelationId(1), units, &CHILD), table(RelationId(2), units, &PARENT)];
+    let rows = tables[0].all_rows();
+    let programs = in_streams(streams, queries, || {
+        let &(name, child, parent, seconds) = mix[random.below(mix.len() as u32) as usize];
+        let size = sizes[random.below(sizes.len() as u32) as usize];
+        let (table, columns) = if child.is_empty() { (1, parent) } else { (0, child) };
+        let is_join = !child.is_empty() && !parent.is_empty();
+        let scan = ScanProgram {
+            table,
+            columns: columns.to_vec(),
+            joined: is_join.then(|| (1, parent.to_vec())),
+            rows: somewhere(rows, size as f64 / 100.0, random),
+            row_cost: seconds * 1e9 / rows as f64,
+            in_order: false,
+            stop: None,
+        };
+        (format!("{name}-{size}"), scan)
+    });
+    let mut workload = named(tables, programs);
+    if by == "hash" {
+        for query in workload.streams.iter_mut().flatten() {
+            query.scans = query.scans.drain(..).flat_map(apart).collect();
+        }
+    }
+    Ok(workload)
+}
+
+/// The scans of a hash join: of the table that it builds from, and of the other.
+fn apart(mut join: ScanProgram) -> Vec<ScanProgram> {
+    let Some((table, columns)) = join.joined.take() else { return vec![join] };
+    // The work of both together stays the same.
+    join.row_cost /= 2.0;
+    vec![ScanProgram { table, columns, ..join.clone() }, join]
+}
+
+/// Parts of a table that queries read.
+fn sizes(call: &mut Call) -> Result<Vec<u64>, String> {
+    list(call, "sizes", "1+10+50+100", "per cent from 1 to 100, with + between them", |text| {
+        text.split('+').map(|size| size.parse().ok().filter(|size| (1..=100).contains(size))).collect()
+    })
 }
 
 fn streams(call: &mut Call) -> Result<(u32, u32), String> {
