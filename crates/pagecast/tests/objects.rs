@@ -252,3 +252,18 @@ fn a_body_that_is_cut_within_a_gap_is_asked_for_again() {
     assert_eq!(gets_for(&setup, &table, &bytes, &[2 * PAGE..3 * PAGE, 4 * PAGE..6 * PAGE]), 2);
     setup.pool.check();
 }
+
+/// As a program does that has a runtime of its own.
+#[test]
+fn a_thread_of_another_runtime_may_ask_what_there_is_now() {
+    let setup = Setup::new(ObjectOptions::default());
+    let listed = setup.put(content(3));
+    setup.runtime.block_on(async {
+        let table = setup.open(&listed);
+        table.verify().unwrap();
+        let end = table.read_uncached_blocking(2 * PAGE..table.len()).unwrap();
+        assert!(end[..] == content(3)[2 * PAGE as usize..]);
+        setup.store.put(&"a/table".into(), content(2).into()).await.unwrap();
+        assert!(matches!(table.verify(), Err(PoolError::Changed { .. })));
+    });
+}

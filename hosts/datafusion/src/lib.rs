@@ -89,7 +89,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use object_store::ObjectMeta;
 use object_store::local::LocalFileSystem;
-use pagecast::storage::{ObjectOptions, Objects};
+use pagecast::storage::Objects;
 use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
@@ -193,7 +193,6 @@ pub struct Host {
     files: LocalFileSystem,
     /// The session's before the pool came: its stores are those themselves.
     runtime: Arc<RuntimeEnv>,
-    objects: Mutex<Option<Objects>>,
     unregistered: AtomicU64,
     /// Executions out of order, and those that were to be and were not.
     out_of_order: AtomicU64,
@@ -259,7 +258,7 @@ impl Host {
     fn open(&self, url: &ObjectStoreUrl, listed: &ObjectMeta) -> Result<Relation> {
         if !is_local(url) {
             let store = self.runtime.object_store(url)?;
-            let object = self.objects()?.storage(&store, url.as_str(), listed);
+            let object = Objects::shared()?.storage(&store, url.as_str(), listed);
             return Ok(self.pool.open_storage(&object).map_err(HostError::from)?);
         }
         let path = self.files.path_to_filesystem(&listed.location)?;
@@ -275,17 +274,6 @@ impl Host {
             return Ok(relation);
         };
         Err(HostError::Relisted { path, what }.into())
-    }
-
-    /// Who reads objects, from the first that is opened on.
-    fn objects(&self) -> Result<Objects> {
-        let mut objects = self.objects.lock();
-        if let Some(objects) = &*objects {
-            return Ok(objects.clone());
-        }
-        let started = Objects::start(ObjectOptions::default())?;
-        *objects = Some(started.clone());
-        Ok(started)
     }
 }
 
@@ -334,7 +322,6 @@ pub fn install_with(
         footers: footers::Footers::default(),
         files: LocalFileSystem::new(),
         runtime: Arc::clone(state.runtime_env()),
-        objects: Mutex::default(),
         unregistered: AtomicU64::new(0),
         out_of_order: AtomicU64::new(0),
         back_in_order: AtomicU64::new(0),

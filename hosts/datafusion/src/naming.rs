@@ -79,10 +79,18 @@ async fn named<T>(
         Ok(Err(error)) => error,
         Err(panic) => DataFusionError::Execution(format!("DataFusion panicked: {panic}")),
     };
-    for url in urls() {
+    // In a store, looking costs requests: there only where bytes may be what is wrong.
+    let everywhere = !is_of_the_statement(&error);
+    for url in urls().into_iter().filter(|url| everywhere || url.scheme() == "file") {
         host.check_all(state, &url).await?;
     }
     Err(error)
+}
+
+/// Whether the error is one of a statement's words, whatever its files hold.
+fn is_of_the_statement(error: &DataFusionError) -> bool {
+    use DataFusionError::{Configuration, NotImplemented, Plan, SQL, SchemaError};
+    matches!(error.find_root(), Configuration(_) | NotImplemented(_) | Plan(_) | SQL(..) | SchemaError(..))
 }
 
 impl Host {
@@ -96,5 +104,16 @@ impl Host {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_wrong_are_told_from_bytes_that_are() {
+        assert!(is_of_the_statement(&DataFusionError::Plan("no such column".to_owned()).context("planning")));
+        assert!(!is_of_the_statement(&DataFusionError::Execution("DataFusion panicked".to_owned())));
     }
 }

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use object_store::ObjectStore;
 use pagecast::PooledStore;
+use pagecast::storage::Objects;
 use parking_lot::Mutex;
 use url::{Position, Url};
 
@@ -46,7 +47,7 @@ impl ObjectStoreRegistry for PooledRegistry {
         if let Some(known) = pooled.get(root).filter(|known| Arc::ptr_eq(known.store(), &store)) {
             return Ok(known.clone());
         }
-        let new = Arc::new(PooledStore::new(host.pool.clone(), host.objects()?, root, store));
+        let new = Arc::new(PooledStore::new(host.pool.clone(), Objects::shared()?, root, store));
         pooled.insert(root.to_owned(), new.clone());
         Ok(new)
     }

@@ -90,7 +90,7 @@ impl Setup {
             store: Arc::new(faults.clone()),
             faults,
             objects: Objects::start(ObjectOptions::default()).unwrap(),
-            pool: Pool::new(PoolOptions::default().memory(64 << 20).page_size(PAGE as u32)).unwrap(),
+            pool: Pool::new(PoolOptions::default().memory(256 << 20).page_size(PAGE as u32)).unwrap(),
             _server: server,
         })
     }
@@ -187,6 +187,7 @@ async fn an_error_names_the_object_and_no_secret() {
     let error = table.read(&[0..10], None).await.unwrap_err().to_string();
     assert!(error.contains("s3://bucket/table"), "{error}");
     assert!(!error.contains("secret") && !error.contains("not-to-be-shown"), "{error}");
+    assert!(error.contains("SignatureDoesNotMatch") && error.lines().count() == 1, "{error}");
     println!("{error}");
     assert!(Path::new(&table.path()).starts_with("s3://bucket"));
 }

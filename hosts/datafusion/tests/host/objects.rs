@@ -77,7 +77,20 @@ async fn tpch_is_answered_from_a_store_as_from_files() {
 async fn what_memory_holds_is_not_asked_for_again() {
     let store = with_tables(&TABLES).await;
     let (ctx, pool) = (tpch_in(&store).await, pool(64 << 20));
+    let before = store.requests();
     let first = all_queries(&ctx, Some((pool.clone(), HostOptions::default()))).await;
+    let cold = since(before, &store);
+
+    // Beside DataFusion alone, that reads everything each time.
+    let alone = with_tables(&TABLES).await;
+    let stock = tpch_in(&alone).await;
+    let before = alone.requests();
+    all_queries(&stock, None).await;
+    let stock = since(before, &alone);
+    println!("22 queries: {cold:?} through a pool, {stock:?} without");
+    // DataFusion alone keeps its listings for as long as the session lives.
+    assert!(cold.gets <= stock.gets && cold.heads <= stock.heads);
+
     let (before, read) = (store.requests(), pool.stats().bytes_read);
     let again = all_queries(&ctx, None).await;
     let asked = since(before, &store);
@@ -217,6 +230,18 @@ async fn an_object_that_is_overwritten_under_a_scan_is_named_and_never_mixed() {
         assert_eq!((pool.scans().len(), pool.unordered_scans().len(), pool.pinned()), (0, 0, 0));
         pool.check();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_object_is_named() {
+    let store = with_tables(&["orders"]).await;
+    let (ctx, pool) = (Session::plain(2).context(), pool(8 << 20));
+    add(&ctx, "mem://tpch", &store);
+    table(&ctx, "orders", "mem://tpch/orders/").await;
+    install(&ctx, pool).unwrap();
+    store.put(&"orders/1.parquet".into(), vec![7; 5000].into()).await.unwrap();
+    let error = ctx.sql("SELECT max(o_comment) FROM orders").await.unwrap().collect().await.unwrap_err().to_string();
+    assert!(error.contains("mem://tpch/orders/1.parquet"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

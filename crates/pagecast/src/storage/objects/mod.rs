@@ -12,17 +12,18 @@ mod faults;
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use object_store::{Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
-use tokio::runtime::{Builder, Runtime};
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Changed, DirectIo, Errand, Errands, Generation, RequestShape, Storage, Transfer};
+use super::{Changed, DirectIo, Errand, Errands, Generation, Request, RequestShape, Storage, Transfer};
 pub use faults::{FaultStore, ObjectFault, StoreRequests};
 
 /// How objects are read. Start from the default and change what matters.
@@ -98,6 +99,22 @@ impl Objects {
         Ok(Self(Arc::new(Inner { runtime: Some(runtime), options })))
     }
 
+    /// The one of this process, with the default options, started when somebody first asks for it.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses threads.
+    pub fn shared() -> io::Result<Self> {
+        static SHARED: Mutex<Option<Objects>> = Mutex::new(None);
+        let mut shared = SHARED.lock();
+        if let Some(objects) = &*shared {
+            return Ok(objects.clone());
+        }
+        let started = Self::start(ObjectOptions::default())?;
+        *shared = Some(started.clone());
+        Ok(started)
+    }
+
     /// The object that `listed` tells of. `url` is that of the store, without the object's path:
     /// `s3://bucket`. Nothing is asked of the store, and the name is the two together.
     ///
@@ -136,9 +153,20 @@ impl Objects {
         })
     }
 
-    fn block_on<F: Future>(&self, future: F) -> io::Result<F::Output> {
-        let runtime = self.0.runtime.as_ref().ok_or_else(|| io::Error::other("the reader of objects has ended"))?;
-        Ok(runtime.handle().block_on(future))
+    fn runtime(&self) -> io::Result<&Handle> {
+        let runtime = self.0.runtime.as_ref().map(Runtime::handle);
+        runtime.ok_or_else(|| io::Error::other("the reader of objects has ended"))
+    }
+
+    /// Waits for an answer, be it on a thread of another runtime, which does not let itself be
+    /// blocked by a second one.
+    fn wait<T: Send>(&self, answer: impl Future<Output = io::Result<T>> + Send) -> io::Result<T> {
+        let runtime = self.runtime()?;
+        if Handle::try_current().is_err() {
+            return runtime.block_on(answer);
+        }
+        let waited = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(answer)).join());
+        waited.unwrap_or_else(|_| Err(io::Error::other("the store's client panicked")))
     }
 }
 
@@ -174,40 +202,55 @@ impl Object {
         tag.filter(|tag| !tag.starts_with("W/")).cloned()
     }
 
-    /// The bytes from `offset` on, at most `len` of them.
-    async fn get(&self, offset: u64, len: usize) -> io::Result<Vec<Bytes>> {
+    /// Hands the bytes from `offset` on to `sink`, at most `len` of them, as they come: from which
+    /// of them on, and what. How many there were.
+    async fn get(&self, offset: u64, len: usize, sink: impl FnMut(usize, &[u8])) -> io::Result<usize> {
         let end = self.listed.size.min(offset.saturating_add(len as u64));
         if offset >= end {
-            return Ok(Vec::new());
+            return Ok(0);
         }
-        let options = GetOptions {
-            range: Some(GetRange::Bounded(offset..end)),
-            if_match: self.condition(),
-            ..GetOptions::default()
-        };
         let deadline = self.objects.0.options.deadline;
-        let answer = tokio::time::timeout(deadline, self.answer(offset..end, options)).await;
+        let answer = tokio::time::timeout(deadline, self.answer(offset..end, sink)).await;
         answer.unwrap_or_else(|_| {
             let what = format!("no answer within {} s", deadline.as_secs_f64());
             Err(io::Error::new(io::ErrorKind::TimedOut, what))
         })
     }
 
-    async fn answer(&self, wanted: std::ops::Range<u64>, options: GetOptions) -> io::Result<Vec<Bytes>> {
+    async fn answer(&self, wanted: Range<u64>, mut sink: impl FnMut(usize, &[u8])) -> io::Result<usize> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(wanted.clone())),
+            if_match: self.condition(),
+            ..GetOptions::default()
+        };
         let answer = self.store.get_opts(&self.listed.location, options).await.map_err(of_store)?;
         self.compare(&answer.meta)?;
         if answer.range != wanted {
             return Err(unasked(format!("bytes {:?} came for {wanted:?}", answer.range)));
         }
-        let (mut body, mut chunks, mut left) = (answer.into_stream(), Vec::new(), (wanted.end - wanted.start) as usize);
+        let (mut body, mut came, len) = (answer.into_stream(), 0, (wanted.end - wanted.start) as usize);
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(of_store)?;
-            left =
-                left.checked_sub(chunk.len()).ok_or_else(|| unasked(format!("more than the bytes {wanted:?} came")))?;
-            chunks.push(chunk);
+            if chunk.len() > len - came {
+                return Err(unasked(format!("more than the bytes {wanted:?} came")));
+            }
+            sink(came, &chunk);
+            came += chunk.len();
         }
         // A body that ends too early is a short read, and the rest is asked for again.
-        Ok(chunks)
+        Ok(came)
+    }
+
+    /// Makes the request of an errand, and puts what comes where it wants it.
+    async fn make<'e>(&self, begun: Begun<'e>) -> (Box<dyn Errand + 'e>, io::Result<usize>) {
+        let Begun { mut errand, offset, len } = begun;
+        let into = |at: usize, chunk: &[u8]| {
+            if let Some(Request { transfer: Transfer::Read(mut bufs), .. }) = errand.request() {
+                fill(&mut bufs, at, chunk);
+            }
+        };
+        let answer = self.get(offset, len, into).await;
+        (errand, answer)
     }
 }
 
@@ -251,7 +294,16 @@ fn of_store(error: Error) -> io::Error {
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, error)
+    io::Error::new(kind, brief(&error.to_string()))
+}
+
+/// What a store says, without the document that it answers with: that has many lines, and repeats
+/// the request with its signature.
+fn brief(error: &str) -> String {
+    let of = |tag: &str| error.split_once(&format!("<{tag}>"))?.1.split('<').next();
+    let head = error.split(['<', '\n']).next().unwrap_or_default().trim_end_matches([' ', ':']);
+    let says: Vec<&str> = [of("Code"), of("Message")].into_iter().flatten().collect();
+    if says.is_empty() { head.to_owned() } else { format!("{head}: {}", says.join(": ")) }
 }
 
 impl Storage for Object {
@@ -273,7 +325,7 @@ impl Storage for Object {
             })?;
             Ok::<_, io::Error>(now.meta)
         };
-        let now = self.objects.block_on(head)??;
+        let now = self.objects.wait(head)?;
         // A listing and an answer write the same time differently.
         Ok(match self.compare(&now) {
             Ok(()) => self.generation,
@@ -283,7 +335,7 @@ impl Storage for Object {
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let len = bufs.iter().map(|buf| buf.len()).sum();
-        Ok(copy(&self.objects.block_on(self.get(offset, len))??, bufs))
+        self.objects.wait(self.get(offset, len, |at, chunk| fill(bufs, at, chunk)))
     }
 
     fn request_shape(&self) -> RequestShape {
@@ -291,7 +343,9 @@ impl Storage for Object {
     }
 
     fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
-        let served = self.objects.block_on(async {
+        // Without a runtime, errands that nobody took are the caller's still.
+        let Ok(runtime) = self.objects.runtime() else { return };
+        runtime.block_on(async {
             let mut under_way = FuturesUnordered::new();
             loop {
                 while under_way.len() < self.objects.0.options.outstanding
@@ -300,12 +354,10 @@ impl Storage for Object {
                     under_way.extend(begin(errand).map(|begun| self.make(begun)));
                 }
                 let Some((mut errand, answer)) = under_way.next().await else { return };
-                hand_over(errand.as_mut(), answer);
+                errand.answer(answer);
                 under_way.extend(begin(errand).map(|begun| self.make(begun)));
             }
         });
-        // Without a runtime, errands that nobody took are the caller's still.
-        _ = served;
     }
 
     fn compares_reads(&self) -> bool {
@@ -344,46 +396,29 @@ fn begin<'e>(mut errand: Box<dyn Errand + 'e>) -> Option<Begun<'e>> {
     }
 }
 
-impl Object {
-    async fn make<'e>(&self, begun: Begun<'e>) -> (Box<dyn Errand + 'e>, io::Result<Vec<Bytes>>) {
-        let Begun { errand, offset, len } = begun;
-        (errand, self.get(offset, len).await)
+/// Writes `chunk` into `bufs`, from their byte `at` on.
+fn fill(bufs: &mut [IoSliceMut<'_>], mut at: usize, mut chunk: &[u8]) {
+    for buf in bufs {
+        let begin = at.min(buf.len());
+        at -= begin;
+        let part = chunk.len().min(buf.len() - begin);
+        buf[begin..begin + part].copy_from_slice(&chunk[..part]);
+        chunk = &chunk[part..];
     }
-}
-
-/// Puts what came where the errand wants it, and says so.
-fn hand_over(errand: &mut (dyn Errand + '_), answer: io::Result<Vec<Bytes>>) {
-    let answer = answer.map(|chunks| match errand.request().map(|request| request.transfer) {
-        Some(Transfer::Read(mut bufs)) => copy(&chunks, &mut bufs),
-        _ => 0,
-    });
-    errand.answer(answer);
-}
-
-/// Fills `bufs` with what came, in order, and says how many bytes that were.
-fn copy(chunks: &[Bytes], bufs: &mut [IoSliceMut<'_>]) -> usize {
-    let mut copied = 0;
-    let mut bufs = bufs.iter_mut().map(|buf| &mut **buf);
-    let mut room: &mut [u8] = &mut [];
-    for mut chunk in chunks.iter().map(|chunk| &chunk[..]) {
-        while !chunk.is_empty() {
-            if room.is_empty() {
-                let Some(next) = bufs.next() else { return copied };
-                room = next;
-            }
-            let part = chunk.len().min(room.len());
-            let (filled, rest) = std::mem::take(&mut room).split_at_mut(part);
-            filled.copy_from_slice(&chunk[..part]);
-            (room, chunk) = (rest, &chunk[part..]);
-            copied += part;
-        }
-    }
-    copied
 }
 
 #[cfg(all(test, not(pagecast_shuttle)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_one_line_without_the_request() {
+        let document =
+            "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>No.</Message><Key>secret</Key>";
+        let error = brief(&format!("GET http://host/a: 403 Forbidden: {document}"));
+        assert_eq!(error, "GET http://host/a: 403 Forbidden: AccessDenied: No.");
+        assert_eq!(brief("503 Service Unavailable: SlowDown"), "503 Service Unavailable: SlowDown");
+    }
 
     #[test]
     fn a_name_has_no_secret() {
@@ -396,13 +431,12 @@ mod tests {
     fn chunks_of_any_length_fill_buffers_of_any_length() {
         let bytes: Vec<u8> = (0..100).collect();
         for (cut, split) in [(1, 7), (7, 1), (30, 100), (100, 33), (13, 13)] {
-            let chunks: Vec<_> = bytes.chunks(cut).map(Bytes::copy_from_slice).collect();
             let mut memory = [0; 90];
             let mut bufs: Vec<_> = memory.chunks_mut(split).map(IoSliceMut::new).collect();
-            assert_eq!(copy(&chunks, &mut bufs), 90);
+            for (number, chunk) in bytes.chunks(cut).enumerate() {
+                fill(&mut bufs, number * cut, chunk);
+            }
             assert_eq!(memory[..], bytes[..90]);
         }
-        let mut memory = [0; 9];
-        assert_eq!(copy(&[Bytes::from_static(b"abc")], &mut [IoSliceMut::new(&mut memory)]), 3);
     }
 }
