@@ -12,7 +12,6 @@ use super::slab::{Part, Parts, Slab};
 use super::{TupleBuffer, among, hash};
 use crate::cache::load::Load;
 use crate::cache::{Cache, Loading};
-use crate::layout::TupleLayout;
 use crate::sync::atomic::Ordering;
 use crate::token::Owned;
 
@@ -121,9 +120,6 @@ impl Cache {
     /// Copies the changed items of a page whose load the caller has.
     fn changes(&self, page: PageId) -> Option<Changes> {
         let tuples = self.tuples.as_ref()?;
-        if tuples.changed.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
         let mut slabs = tuples.sets[self.set_of(tuples, page) as usize].slabs.lock();
         let words = self.memory.read_owned(slab_of(&mut slabs, page)?);
         let mini = find(words, tuples.shape, page, hash(page)).filter(|mini| mini.since(words) < HELD)?;
@@ -251,15 +247,20 @@ impl Drop for Updating {
 impl Loading {
     /// Puts the changes of its mini-page into the page, whose first `len` bytes are there (T5). The
     /// page is dirty then. Fails with the item for which the layout knows no place.
+    #[inline]
     pub(crate) fn apply_changes(&mut self, len: u32) -> Result<(), u32> {
-        let (cache, page) = (self.cache().clone(), self.access().page);
-        let Some(changes) = cache.changes(page) else { return Ok(()) };
-        let layout = cache.tuples.as_ref().and_then(|tuples| tuples.layout(page.relation()));
+        if self.cache().changed_mini_pages() > 0 { self.apply_changes_of_page(len) } else { Ok(()) }
+    }
+
+    fn apply_changes_of_page(&mut self, len: u32) -> Result<(), u32> {
+        let Some(changes) = self.cache().changes(self.access().page) else { return Ok(()) };
+        let relation = self.access().page.relation();
+        let layout = self.cache().tuples.as_ref().and_then(|tuples| tuples.layout(relation));
         let bytes = &mut self.bytes()[..len as usize];
         for (name, item) in &changes.items {
-            let store = |layout: Arc<dyn TupleLayout>, bytes: &mut [u8]| layout.store(bytes, *name, item);
-            let stored = layout.clone().and_then(|layout| catch_unwind(AssertUnwindSafe(|| store(layout, bytes))).ok());
-            if stored != Some(true) {
+            // The layout is the host's: a panic in it is as if the item were not there.
+            let store = || layout.as_ref().is_some_and(|layout| layout.store(bytes, *name, item));
+            if !catch_unwind(AssertUnwindSafe(store)).unwrap_or(false) {
                 return Err(*name);
             }
         }

@@ -127,8 +127,14 @@ impl Cache {
 
     /// The page of a load is about to be resident in `frame`: its mini-page goes, and its visits go
     /// on in the page, and so do its hits (T1, T3). The caller holds the lock of the page's shard.
+    #[inline]
     pub(in crate::cache) fn merge(&self, page: PageId, frame: u32) {
-        let Some(tuples) = &self.tuples else { return };
+        if let Some(tuples) = &self.tuples {
+            self.merge_mini_page(tuples, page, frame);
+        }
+    }
+
+    fn merge_mini_page(&self, tuples: &TupleBuffer, page: PageId, frame: u32) {
         let (set, hash, visits) = (self.set_of(tuples, page), hash(page), tuples.visits(frame));
         visits.clear();
         // Relaxed, as the visits: who claims the page next does so under the same lock.
