@@ -206,13 +206,48 @@ fn announce(engine: &Engine, spec: &UnorderedSpec<'_>, positions: Option<&[u32]>
         runs(stroke, position(positions, number), &mut parts[part].1);
     }
     for (_, runs) in &mut parts {
-        runs.sort_unstable_by_key(|run| (run.first, run.blocks, run.position));
+        sort(runs);
+        // Joined strokes may need a page in the middle of what another reads.
+        if !runs.is_sorted_by_key(end) {
+            *runs = divided(runs);
+        }
     }
     let parts: Vec<_> =
         parts.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
     let length = spec.strokes.len().checked_sub(1).map_or(0, |last| position(positions, last) + 1);
     let spec = ScanSpec { kind: spec.kind, length, parts: &parts };
     engine.registry.lock().register_unordered(&spec, engine.now())
+}
+
+fn sort(runs: &mut [Run]) {
+    runs.sort_unstable_by_key(|run| (run.first, run.blocks, run.position));
+}
+
+fn end(run: &Run) -> u64 {
+    u64::from(run.first) + u64::from(run.blocks)
+}
+
+/// The same runs, divided where others begin or end: then none lies inside another.
+fn divided(runs: &[Run]) -> Vec<Run> {
+    let mut borders: Vec<u64> = runs.iter().flat_map(|run| [u64::from(run.first), end(run)]).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    let pieces = |run: &Run| {
+        let inside = borders.partition_point(|&border| border <= u64::from(run.first))
+            ..=borders.partition_point(|&border| border < end(run));
+        let mut run = *run;
+        borders[inside]
+            .iter()
+            .map(move |&border| {
+                let piece = Run { blocks: (border - u64::from(run.first)) as u32, ..run };
+                run.first = border as u32;
+                piece
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut divided: Vec<Run> = runs.iter().flat_map(pieces).collect();
+    sort(&mut divided);
+    divided
 }
 
 /// The neighbouring blocks that a stroke needs, as runs.

@@ -520,6 +520,27 @@ fn a_scan_that_finds_no_room_is_refused_and_leaves_nothing() {
     nothing_stays(&pool);
 }
 
+/// A stroke may need pages in the middle of what another reads: the keys of a border, say.
+#[test]
+fn a_stroke_inside_another_is_read_as_well() {
+    let (pool, table) = open(4 * UNIT, 8 * UNIT);
+    let unit = unit_at(&table, 0, 8 * UNIT, 64);
+    let needs: [&[u64]; 4] = [&[0xffff], &[0b0110], &[0xff00], &[0x10_0ff0]];
+    let strokes: Vec<_> = needs.iter().map(|need| Stroke { unit, need, joined: false }).collect();
+    let scan = pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).unwrap();
+    let mut taken: Vec<u32> = std::iter::from_fn(|| {
+        let lease = scan.take_blocking()?;
+        let stroke = lease.stroke();
+        lease.consumed();
+        Some(stroke)
+    })
+    .collect();
+    taken.sort_unstable();
+    assert_eq!(taken, [0, 1, 2, 3]);
+    drop(scan);
+    nothing_stays(&pool);
+}
+
 /// Strokes with pages of two tables: each is read once, and a table's own scan beside them takes
 /// what they bring.
 #[test]
