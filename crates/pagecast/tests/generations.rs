@@ -153,7 +153,7 @@ fn what_compares_its_answers_is_not_looked_at() {
         let error = error.to_string();
         assert!(error.contains("store://table") && error.contains("its tag is another one"), "{error}");
     }
-    assert!(table.read_blocking(&[200_000..300_000], None).is_err());
+    assert!(table.read_blocking(std::slice::from_ref(&(200_000..300_000)), None).is_err());
     assert_eq!(pool.open_storage(&store.listed(6)).unwrap().pin(3, None).unwrap()[0], 2);
     assert_eq!(store.looked.load(Relaxed), 0);
 }

@@ -1,6 +1,7 @@
 //! Objects under the pool: what is read is one generation, whatever the store does meanwhile.
 #![cfg(all(feature = "object-store", not(pagecast_shuttle)))]
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::single_range_in_vec_init)] // Reads take several ranges; here mostly one.
 
 use std::io;
 use std::sync::Arc;

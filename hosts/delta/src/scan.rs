@@ -73,7 +73,7 @@ impl View<'_> {
         }
         let rows = self.in_memory(positions)?;
         if !rows.is_empty() {
-            branches.push(self.from_memory(rows, projection, positions)?);
+            branches.push(self.memory_source(rows, projection, positions)?);
         }
         match branches.len() {
             0 => {
@@ -178,7 +178,7 @@ impl View<'_> {
         Ok(slices)
     }
 
-    fn from_memory(
+    fn memory_source(
         &self,
         rows: Vec<RecordBatch>,
         projection: &[usize],

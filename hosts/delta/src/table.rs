@@ -164,7 +164,7 @@ impl Table {
             every.filter(|&every: &u64| every > 0).unwrap_or(10)
         };
         if let Ok(snapshot) = self.at(version)
-            && version % every(&snapshot.state) == 0
+            && version.is_multiple_of(every(&snapshot.state))
         {
             let _ = log::write_checkpoint(&self.root, &self.options, &snapshot.state);
         }

@@ -142,7 +142,7 @@ fn encode(bytes: &[u8]) -> String {
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 5 != 0 {
+    if !text.len().is_multiple_of(5) {
         return None;
     }
     let mut bytes = Vec::new();

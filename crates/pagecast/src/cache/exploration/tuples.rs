@@ -19,7 +19,8 @@ fn cache_with_slab(frames: u32, is_last: bool) -> Arc<Cache> {
     let policy = PolicySpec::parse("clock(max=1,init=0)").unwrap().build(frames, 1).unwrap().into_concurrent(QUEUE);
     let cooperation = Cooperation::new(CooperationConfig::EMPTY).unwrap();
     let config = TupleConfig { max_share: 0.4, shares: None, seed: 1 };
-    let cache = Cache::new(FrameMemory::new(frames, 4096).unwrap(), (frames, frames), policy, cooperation, Some(config));
+    let cache =
+        Cache::new(FrameMemory::new(frames, 4096).unwrap(), (frames, frames), policy, cooperation, Some(config));
     let layout: Arc<dyn TupleLayout> = Arc::new(FixedRows { first: 0, row: 4 });
     assert!(cache.set_layout(RELATION, &layout));
     let others: Vec<_> = (1..frames).filter(|_| is_last).filter_map(|_| cache.free.take()).collect();

@@ -3,6 +3,7 @@
 //!
 //! They cannot agree page by page. The pool's victims are of one slab, which some have more pages
 //! to compete for than others; the simulator's are a sample of all mini-pages.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
