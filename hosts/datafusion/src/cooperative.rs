@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::metrics::{Count, MetricBuilder, MetricCategory, MetricType};
 use pagecast::{Lease, PageId, Relation, ScanId, Stroke, UnorderedScan, UnorderedSpec};
 use parking_lot::Mutex;
@@ -18,8 +17,7 @@ use crate::inspect::ScanPlace;
 use crate::metrics::{BYTES_READ, BackInOrder, ScanMetrics};
 use crate::narrowing::Narrowing;
 use crate::progress::Ticket;
-use crate::read_plan::{PlannedFile, ReadPlan};
-use crate::units::{self, UnitRead};
+use crate::units::Work;
 
 /// Cooperating Parquet scans are of one kind: a position is a stroke.
 const UNORDERED_PARQUET_SCAN: pagecast::predictor::ScanKind = pagecast::predictor::ScanKind(1);
@@ -34,8 +32,7 @@ pub(crate) struct Cooperative(Arc<Shared>);
 /// * (C2) `registered` is present only while a stream may still read.
 struct Shared {
     host: Arc<Host>,
-    files: Vec<PlannedFile>,
-    strokes: Vec<UnitRead>,
+    work: Work,
     partitions: u32,
     narrowing: Option<Narrowing>,
     metrics: Counts,
@@ -67,7 +64,7 @@ enum Stand {
 /// A registration with the pool of the strokes that were not done.
 struct Registered {
     scan: UnorderedScan,
-    /// The number here of each stroke of the registration.
+    /// The number here of each stroke of the registration, once for each of its reads.
     numbers: Vec<usize>,
 }
 
@@ -81,43 +78,38 @@ struct Counts {
 }
 
 impl Cooperative {
-    /// Registers what `plan` reads. The plan comes back, with the reason, if its strokes are too
-    /// few or too large for the pool, or if the pool has no room to coordinate them.
+    /// Registers `work` for so many partitions. It comes back, with the reason, if its strokes are
+    /// too few or too large for the pool, or if the pool has no room to coordinate them.
     pub(crate) fn new(
         host: &Arc<Host>,
-        config: &FileScanConfig,
-        mut plan: ReadPlan,
+        work: Work,
+        partitions: usize,
+        narrowing: Option<Narrowing>,
         metrics: &ScanMetrics,
-    ) -> Result<Self, (ReadPlan, BackInOrder)> {
-        let strokes = units::cut(&mut plan, host.pool.page_size().into());
+    ) -> Result<Self, (Work, BackInOrder)> {
         // A pool that holds hardly a stroke of each scan has thrown away what it brought before it
         // is read.
-        let pages: u64 = strokes.iter().flat_map(|stroke| &stroke.need).map(|need| u64::from(need.count_ones())).sum();
-        let least = host.options.least_strokes.max(1);
-        let room = u64::from(host.pool.frames()) * strokes.len() as u64 >= pages * least as u64;
-        if strokes.len() < least || !room {
-            let few = strokes.len() < least;
-            let why = if few { BackInOrder::FewStrokes(least) } else { BackInOrder::SmallPool(least) };
-            return Err((put_back(plan, strokes), why));
+        let pages: u64 = work.reads.iter().flat_map(|read| &read.need).map(|need| u64::from(need.count_ones())).sum();
+        let (least, strokes) = (host.options.least_strokes.max(1), work.strokes.len());
+        let room = u64::from(host.pool.frames()) * strokes as u64 >= pages * least as u64;
+        if strokes < least || !room {
+            let few = strokes < least;
+            return Err((work, if few { BackInOrder::FewStrokes(least) } else { BackInOrder::SmallPool(least) }));
         }
         let shared = Shared {
             host: Arc::clone(host),
-            files: plan.files,
-            partitions: config.file_groups.len() as u32,
-            narrowing: Narrowing::of(config),
+            work,
+            partitions: partitions as u32,
+            narrowing,
             metrics: Counts::new(metrics),
             state: Mutex::new(State {
-                strokes: vec![Stand::Wanted; strokes.len()],
+                strokes: vec![Stand::Wanted; strokes],
                 registered: None,
                 counted: 0,
                 last: None,
             }),
-            strokes,
         };
-        if shared.register() {
-            return Ok(Self(Arc::new(shared)));
-        }
-        Err((put_back(ReadPlan { files: shared.files }, shared.strokes), BackInOrder::NoRoom))
+        if shared.register() { Ok(Self(Arc::new(shared))) } else { Err((shared.work, BackInOrder::NoRoom)) }
     }
 
     pub(crate) fn register(&self) {
@@ -133,8 +125,8 @@ impl Cooperative {
         drop(registered);
     }
 
-    /// The next stroke that the pool hands out.
-    pub(crate) async fn next(&self) -> Option<(PartitionedFile, Arc<Taken>)> {
+    /// The number of the next stroke that the pool hands out, and its files.
+    pub(crate) async fn next(&self) -> Option<(usize, Vec<PartitionedFile>, Arc<Taken>)> {
         loop {
             self.0.narrow();
             let registered = self.0.state.lock().registered.clone();
@@ -171,9 +163,9 @@ impl Cooperative {
     pub(crate) fn place(&self) -> Option<ScanPlace> {
         let state = self.0.state.lock();
         let scan = state.registered.as_ref()?.scan.id();
-        let stroke = &self.0.strokes[state.last?];
-        let file: &Relation = &self.0.files[stroke.file].relation;
-        let offset = u64::from(stroke.unit.first) * u64::from(self.0.host.pool.page_size());
+        let read = self.0.work.stroke(state.last?).first()?;
+        let file: &Relation = &self.0.work.files[read.file].relation;
+        let offset = u64::from(read.unit.first) * u64::from(self.0.host.pool.page_size());
         Some(ScanPlace { scan, path: file.path().into(), offset, file_bytes: file.len() })
     }
 
@@ -183,23 +175,14 @@ impl Cooperative {
             return;
         }
         let unasked = |stand: &Stand| matches!(stand, Stand::Wanted | Stand::Handed);
-        let wanted = self.0.strokes.iter().zip(&state.strokes).filter(|(_, stand)| unasked(stand));
-        for (stroke, _) in wanted {
-            for block in
-                (0..stroke.unit.blocks).filter(|block| stroke.need[*block as usize / 64] >> (block % 64) & 1 == 1)
+        let wanted = (0..state.strokes.len()).filter(|&number| unasked(&state.strokes[number]));
+        for read in wanted.flat_map(|number| self.0.work.stroke(number)) {
+            for block in (0..read.unit.blocks).filter(|block| read.need[*block as usize / 64] >> (block % 64) & 1 == 1)
             {
-                visit(PageId::new(stroke.unit.relation, stroke.unit.first + block));
+                visit(PageId::new(read.unit.relation, read.unit.first + block));
             }
         }
     }
-}
-
-/// The plan as it was before it was cut.
-fn put_back(mut plan: ReadPlan, strokes: Vec<UnitRead>) -> ReadPlan {
-    for stroke in strokes {
-        plan.files[stroke.file].row_groups.extend(stroke.row_groups);
-    }
-    plan
 }
 
 impl Shared {
@@ -210,13 +193,16 @@ impl Shared {
         if state.registered.is_some() {
             return true;
         }
-        let numbers: Vec<_> = (0..self.strokes.len()).filter(|&number| state.strokes[number] != Stand::Done).collect();
+        let (mut numbers, mut strokes) = (Vec::new(), Vec::new());
+        for number in (0..state.strokes.len()).filter(|&number| state.strokes[number] != Stand::Done) {
+            for (at, read) in self.work.stroke(number).iter().enumerate() {
+                numbers.push(number);
+                strokes.push(Stroke { unit: read.unit, need: &read.need, joined: at > 0 });
+            }
+        }
         if numbers.is_empty() {
             return true;
         }
-        let strokes = numbers.iter().map(|&number| &self.strokes[number]);
-        let strokes: Vec<_> =
-            strokes.map(|stroke| Stroke { unit: stroke.unit, need: &stroke.need, joined: false }).collect();
         let spec = UnorderedSpec { kind: UNORDERED_PARQUET_SCAN, workers: self.partitions, strokes: &strokes };
         let scan = self.host.pool.register_unordered(&spec).ok();
         // Of a partition that nobody fetches from the others must not wait for: who reads them may
@@ -238,14 +224,18 @@ impl Shared {
         number: usize,
         lease: Option<Lease>,
         scan: Option<ScanId>,
-    ) -> (PartitionedFile, Arc<Taken>) {
+    ) -> (usize, Vec<PartitionedFile>, Arc<Taken>) {
         self.metrics.strokes.add(1);
         self.metrics.shared.add(lease.as_ref().is_some_and(Lease::was_shared).into());
         let taken =
             Taken { of: Arc::clone(self), number, lease: Mutex::new(lease), scan, delivered: AtomicBool::default() };
-        let (taken, stroke) = (Arc::new(taken), &self.strokes[number]);
-        let file = self.files[stroke.file].with(&stroke.row_groups);
-        (file.with_extension(Ticket::of_lease(&taken, &stroke.row_groups)), taken)
+        let taken = Arc::new(taken);
+        let asked = Arc::new(Asked(Arc::clone(&taken)));
+        let files = self.work.stroke(number).iter().map(|read| {
+            let ticket = Ticket::of_lease(&asked, &read.row_groups);
+            self.work.files[read.file].with(&read.row_groups).with_extension(ticket)
+        });
+        (number, files.collect(), taken)
     }
 
     /// Takes out of the pool's plan what the filter, which may have become narrower since, no
@@ -253,13 +243,14 @@ impl Shared {
     fn narrow(&self) {
         let Some(narrowing) = self.narrowing.as_ref().filter(|narrowing| narrowing.has_changed()) else { return };
         let wanted = self.state.lock().strokes.iter().map(|stand| *stand == Stand::Wanted).collect::<Vec<_>>();
-        let strokes: Vec<_> = self.strokes.iter().enumerate().filter(|(number, _)| wanted[*number]).collect();
-        for of_file in strokes.chunk_by(|(_, a), (_, b)| a.file == b.file) {
-            let row_groups = of_file.iter().flat_map(|(_, stroke)| &stroke.row_groups);
-            let file = &self.files[of_file[0].1.file];
+        // Strokes of several reads come with no filter that narrows.
+        let reads: Vec<_> = self.work.reads.iter().enumerate().filter(|(number, _)| wanted[*number]).collect();
+        for of_file in reads.chunk_by(|(_, a), (_, b)| a.file == b.file) {
+            let row_groups = of_file.iter().flat_map(|(_, read)| &read.row_groups);
+            let file = &self.work.files[of_file[0].1.file];
             let Some(left) = narrowing.left(file, row_groups.map(|planned| planned.number)) else { continue };
-            for (number, stroke) in of_file {
-                if !stroke.row_groups.iter().any(|planned| left.should_scan(planned.number)) {
+            for (number, read) in of_file {
+                if !read.row_groups.iter().any(|planned| left.should_scan(planned.number)) {
                     self.leave_out(*number);
                 }
             }
@@ -272,9 +263,11 @@ impl Shared {
             return;
         }
         state.strokes[number] = Stand::Done;
-        self.metrics.row_groups_left_out.add(self.strokes[number].row_groups.len());
+        let row_groups = self.work.stroke(number).iter().map(|read| read.row_groups.len()).sum();
+        self.metrics.row_groups_left_out.add(row_groups);
         let Some(registered) = &state.registered else { return };
-        if let Ok(place) = registered.numbers.binary_search(&number) {
+        let place = registered.numbers.partition_point(|&registered| registered < number);
+        if registered.numbers.get(place) == Some(&number) {
             registered.scan.remove(place as u32);
         }
     }
@@ -303,13 +296,23 @@ pub(crate) struct Taken {
     delivered: AtomicBool,
 }
 
+/// What the readers of a stroke share until each has asked for all of its part. The last one to let
+/// go tells.
+pub(crate) struct Asked(pub(crate) Arc<Taken>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.asked();
+    }
+}
+
 impl Taken {
     pub(crate) fn scan(&self) -> Option<ScanId> {
         self.scan
     }
 
     /// All bytes of the stroke have been asked for.
-    pub(crate) fn asked(&self) {
+    fn asked(&self) {
         self.stands(Stand::Asked);
         if let Some(lease) = &*self.lease.lock() {
             lease.asked();

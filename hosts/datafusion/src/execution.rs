@@ -1,5 +1,6 @@
 //! One execution of a scan: the strokes that its partitions share, and who is still reading.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::common::{DataFusionError, Result};
@@ -14,28 +15,24 @@ use crate::metrics::ScanMetrics;
 use crate::strokes::Strokes;
 use crate::{Delivery, Host};
 
-/// What the partitions of one plan node share: the execution that is under way.
-///
-/// DataFusion makes this once per plan and again after `reset_state`. A plan that is executed again
-/// without that opens a partition for the second time, which starts a new execution here too.
+/// What the partitions of one scan share.
 pub(crate) struct Siblings {
     config: FileScanConfig,
     host: Arc<Host>,
     metrics: Arc<ScanMetrics>,
     delivery: Delivery,
-    current: Mutex<(Arc<Execution>, Vec<bool>)>,
+    executions: Executions<Arc<Strokes>>,
 }
 
 impl Siblings {
     /// `delivery` is out of order or in order.
     pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, metrics: Arc<ScanMetrics>, delivery: Delivery) -> Self {
-        let unopened = vec![false; config.file_groups.len()];
-        Self { config, host, metrics, delivery, current: Mutex::new((Arc::default(), unopened)) }
+        let executions = Executions::new(config.file_groups.len());
+        Self { config, host, metrics, delivery, executions }
     }
 
     pub(crate) fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let execution = self.join(partition);
-        let attendance = Attendance::new(execution);
+        let attendance = self.executions.join(partition);
         let (config, host, metrics) = (self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics));
         let (schema, delivery) = (config.projected_schema()?, self.delivery);
         let opened = stream::once(async move {
@@ -43,41 +40,77 @@ impl Siblings {
                 let (config, context) = (config.clone(), Arc::clone(&context));
                 async move { Strokes::plan(&config, &host, &context, &metrics, delivery).await }
             };
-            let strokes = attendance.0.strokes(plan).await?;
+            let strokes = attendance.strokes(plan).await?;
             let batches = crate::stream::open(&config, partition, &context, strokes)?;
             // The stream carries its attendance to its end or its drop, whichever comes first.
             Ok::<_, DataFusionError>(batches.inspect(move |_| _ = &attendance))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, opened.try_flatten())))
     }
+}
 
-    fn join(&self, partition: usize) -> Arc<Execution> {
-        let (execution, opened) = &mut *self.current.lock();
+/// The execution that is under way of one plan node.
+///
+/// DataFusion makes this once per plan and again after `reset_state`. A plan that is executed again
+/// without that opens a partition for the second time, which starts a new execution here too.
+pub(crate) struct Executions<S>(Mutex<(Arc<Execution<S>>, Vec<bool>)>);
+
+impl<S> Executions<S> {
+    pub(crate) fn new(partitions: usize) -> Self {
+        Self(Mutex::new((Arc::default(), vec![false; partitions])))
+    }
+
+    /// The stream of this partition takes part.
+    pub(crate) fn join(&self, partition: usize) -> Attendance<S>
+    where
+        S: AsRef<Strokes> + Clone,
+    {
+        let (execution, opened) = &mut *self.0.lock();
         if opened[partition] {
             *execution = Arc::default();
             opened.fill(false);
         }
         opened[partition] = true;
-        Arc::clone(execution)
+        Attendance::new(Arc::clone(execution))
+    }
+}
+
+impl<S> fmt::Debug for Executions<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executions").finish_non_exhaustive()
     }
 }
 
 /// The strokes as they are planned, by whichever partition is polled, and the number of streams
 /// that may still take one.
-#[derive(Default)]
-struct Execution {
-    strokes: OnceLock<Shared<BoxFuture<'static, Planned>>>,
+struct Execution<S> {
+    strokes: OnceLock<Shared<BoxFuture<'static, Planned<S>>>>,
     streams: Mutex<usize>,
 }
 
-type Planned = Result<Arc<Strokes>, Arc<DataFusionError>>;
+type Planned<S> = Result<S, Arc<DataFusionError>>;
 
-impl Execution {
+impl<S> Default for Execution<S> {
+    fn default() -> Self {
+        Self { strokes: OnceLock::new(), streams: Mutex::new(0) }
+    }
+}
+
+/// A stream's membership in its execution. The scan is finished when the last member goes, for
+/// whatever reason: the end, an error, a limit that was reached, a query that was cancelled.
+pub(crate) struct Attendance<S: AsRef<Strokes> + Clone>(Arc<Execution<S>>);
+
+impl<S: AsRef<Strokes> + Clone> Attendance<S> {
+    fn new(execution: Arc<Execution<S>>) -> Self {
+        *execution.streams.lock() += 1;
+        Self(execution)
+    }
+
     /// The first to ask brings the plan. All who wait for it drive it, so that none depends on one
     /// who has stopped fetching.
-    async fn strokes(&self, plan: impl Future<Output = Result<Arc<Strokes>>> + Send + 'static) -> Result<Arc<Strokes>> {
+    pub(crate) async fn strokes(&self, plan: impl Future<Output = Result<S>> + Send + 'static) -> Result<S> {
         let mut planned = false;
-        let planning = self.strokes.get_or_init(|| {
+        let planning = self.0.strokes.get_or_init(|| {
             planned = true;
             async { plan.await.map_err(Arc::new) }.boxed().shared()
         });
@@ -85,8 +118,8 @@ impl Execution {
         {
             // Under the lock, so that the last stream of a group that just left cannot end what
             // this one registers.
-            let _streams = self.streams.lock();
-            strokes.register();
+            let _streams = self.0.streams.lock();
+            strokes.as_ref().register();
         }
         if planned {
             // Partitions that waited for the plan were woken onto this thread, and no other thread
@@ -97,25 +130,14 @@ impl Execution {
     }
 }
 
-/// A stream's membership in its execution. The scan is finished when the last member goes, for
-/// whatever reason: the end, an error, a limit that was reached, a query that was cancelled.
-struct Attendance(Arc<Execution>);
-
-impl Attendance {
-    fn new(execution: Arc<Execution>) -> Self {
-        *execution.streams.lock() += 1;
-        Self(execution)
-    }
-}
-
-impl Drop for Attendance {
+impl<S: AsRef<Strokes> + Clone> Drop for Attendance<S> {
     fn drop(&mut self) {
         let mut streams = self.0.streams.lock();
         *streams -= 1;
         if *streams == 0
             && let Some(Ok(strokes)) = self.0.strokes.get().and_then(Shared::peek)
         {
-            strokes.finish();
+            strokes.as_ref().finish();
         }
     }
 }

@@ -49,6 +49,21 @@ impl Footers {
         slot.get_or_try_init(load).await.cloned()
     }
 
+    /// [`load`](Self::load) for who plans, and may wait.
+    pub(crate) fn load_blocking(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
+        let slot = self.slot(relation);
+        if let Some(footer) = slot.get() {
+            return Ok(Arc::clone(footer));
+        }
+        let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
+        let (footer, bytes) = catch(|| decode(relation)).map_err(stopped)??;
+        self.bytes_read.fetch_add(bytes, Relaxed);
+        let footer = Arc::new(footer);
+        // Somebody else may load it now, too.
+        _ = slot.set(Arc::clone(&footer));
+        Ok(footer)
+    }
+
     fn slot(&self, relation: &Relation) -> Slot {
         let mut by_path = self.by_path.lock();
         match by_path.get(relation.path()) {

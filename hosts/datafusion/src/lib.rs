@@ -39,6 +39,7 @@
 //!   stream ended or was dropped.
 //! * `cooperative`, `units`, `narrowing`: an execution out of order. Files are cut into units, the
 //!   pool says which comes next, and filters that became narrower take strokes out of its plan.
+//! * `merge_join`: joins of two clustered tables, whose strokes have pages of both.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from
 //!   memory beside it.
 //! * `guard`, `naming`: broken files end their query, by name.
@@ -62,6 +63,7 @@ mod execution;
 mod footers;
 mod guard;
 mod inspect;
+mod merge_join;
 mod metrics;
 mod naming;
 mod narrowing;
@@ -145,11 +147,26 @@ pub struct HostOptions {
     /// formats, footers and statistics, and scans that their owner does not let be exchanged. Local
     /// files are not part of it. Default: yes.
     pub stores: bool,
+    /// Whether joins of tables that are clustered by the join's key are joined stroke by stroke,
+    /// where that is right: sort-merge joins, and hash joins that read less so or whose table would
+    /// be large. Only with delivery out of order. Default: yes.
+    pub join_in_strokes: bool,
+    /// How many bytes the table of a hash join takes that is joined in strokes to save them.
+    /// Default: 64 MiB.
+    pub hash_join_memory: u64,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { delivery: Delivery::default(), register: true, keep_order: true, least_strokes: 4, stores: true }
+        Self {
+            delivery: Delivery::default(),
+            register: true,
+            keep_order: true,
+            least_strokes: 4,
+            join_in_strokes: true,
+            hash_join_memory: 64 << 20,
+            stores: true,
+        }
     }
 }
 
@@ -182,6 +199,18 @@ impl HostOptions {
     #[must_use]
     pub fn stores(self, stores: bool) -> Self {
         Self { stores, ..self }
+    }
+
+    /// Sets [`HostOptions::join_in_strokes`].
+    #[must_use]
+    pub fn join_in_strokes(self, join_in_strokes: bool) -> Self {
+        Self { join_in_strokes, ..self }
+    }
+
+    /// Sets [`HostOptions::hash_join_memory`].
+    #[must_use]
+    pub fn hash_join_memory(self, hash_join_memory: u64) -> Self {
+        Self { hash_join_memory, ..self }
     }
 }
 

@@ -7,6 +7,7 @@
 //! be kept for it. Were a row group's pages held until its read has ended, the row groups in flight
 //! could fill a small pool with pages that nobody will look at again.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +17,7 @@ use pagecast::{PageId, Relation, RelationId, Scan, ScanId};
 use parking_lot::Mutex;
 
 use crate::Host;
-use crate::cooperative::Taken;
+use crate::cooperative::{Asked, Taken};
 use crate::inspect::ScanPlace;
 use crate::read_plan::{PlannedRowGroup, ReadPlan, total};
 
@@ -157,8 +158,8 @@ pub(crate) struct Ticket {
 enum Place {
     /// The axis, on which the first row group of the stroke has this number.
     Axis(Arc<Progress>, usize),
-    /// The lease, once all of the stroke was asked for.
-    Lease(Arc<Taken>),
+    /// The stroke that was taken, and who tells it once all of it was asked for.
+    Lease(Arc<Taken>, Mutex<Option<Arc<Asked>>>),
 }
 
 /// Where a stroke is. Its row groups come in their order, and some may be left out.
@@ -176,9 +177,10 @@ impl Ticket {
         Self::new(Place::Axis(Arc::clone(progress), first), row_groups)
     }
 
-    /// For the row groups of a stroke that comes out of order.
-    pub(crate) fn of_lease(taken: &Arc<Taken>, row_groups: &[PlannedRowGroup]) -> Self {
-        Self::new(Place::Lease(Arc::clone(taken)), row_groups)
+    /// For row groups of a stroke that comes out of order.
+    pub(crate) fn of_lease(asked: &Arc<Asked>, row_groups: &[PlannedRowGroup]) -> Self {
+        let place = Place::Lease(Arc::clone(&asked.0), Mutex::new(Some(Arc::clone(asked))));
+        Self::new(place, row_groups)
     }
 
     fn new(place: Place, row_groups: &[PlannedRowGroup]) -> Self {
@@ -191,7 +193,7 @@ impl Ticket {
     pub(crate) fn scan(&self) -> Option<ScanId> {
         match &self.place {
             Place::Axis(progress, _) => progress.scan(),
-            Place::Lease(taken) => taken.scan(),
+            Place::Lease(taken, _) => taken.scan(),
         }
     }
 
@@ -218,8 +220,8 @@ impl Place {
     fn asked(&self, row_groups: usize, all: bool) {
         match self {
             Self::Axis(progress, first) => progress.done(*first..*first + row_groups),
-            Self::Lease(taken) if all => taken.asked(),
-            Self::Lease(_) => {}
+            Self::Lease(_, asked) if all => drop(asked.lock().take()),
+            Self::Lease(..) => {}
         }
     }
 }
@@ -257,11 +259,14 @@ fn runs(ranges: &[Range<u64>], page_size: u64, position: u64) -> Vec<Run> {
 /// stretched to the other's end, so that everything that will be read stays registered.
 fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
     let mut relations: Vec<(RelationId, Vec<Run>)> = Vec::new();
+    // Strokes of a join name files by turns.
+    let mut places = HashMap::new();
     for (relation, runs) in expected {
-        match relations.last_mut() {
-            Some((last, all)) if last == relation => all.extend(runs),
-            _ => relations.push((*relation, runs.clone())),
+        let place = *places.entry(*relation).or_insert(relations.len());
+        if place == relations.len() {
+            relations.push((*relation, Vec::new()));
         }
+        relations[place].1.extend(runs);
     }
     for (_, runs) in &mut relations {
         runs.sort_by_key(|run| (run.first, run.blocks));

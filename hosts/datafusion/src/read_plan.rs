@@ -158,6 +158,17 @@ pub(crate) fn left_now(
     Pruner::new(config, source, &ExecutionPlanMetricsSet::new()).left_by_statistics(&file.file, &file.footer, wanted)
 }
 
+/// The row groups of `file` that the scan names, and its filter leaves by their statistics.
+pub(crate) fn row_groups_left(
+    config: &FileScanConfig,
+    file: &mut PartitionedFile,
+    footer: &Arc<ParquetMetaData>,
+) -> Result<ParquetAccessPlan> {
+    let access = wanted(file, footer)?;
+    let Some(source) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(access) };
+    Pruner::new(config, source, &ExecutionPlanMetricsSet::new()).left_by_statistics(file, footer, access)
+}
+
 /// Finds the generation of `file` that was listed, and its footer.
 async fn open(
     host: &Host,

@@ -21,6 +21,7 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
 };
 
+use crate::merge_join::choice::{Kept, choose};
 use crate::reader::PoolReaderFactory;
 use crate::source::{PoolScan, Streams};
 use crate::{Delivery, Host};
@@ -48,14 +49,14 @@ pub(crate) struct PoolUnderParquet {
 /// What the plan above a node needs of the order of its rows. Several parents need what any of them
 /// needs.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Needs {
+pub(crate) struct Needs {
     /// The declared order, where it gets through.
-    declared: bool,
+    pub(crate) declared: bool,
     /// That of the files, whatever is between: nobody promised it, but it shows.
-    files: bool,
+    pub(crate) files: bool,
     /// Row groups one after the other, to whichever partition asks: a limit takes the first rows,
     /// or a sink writes rows as they come.
-    sequence: bool,
+    pub(crate) sequence: bool,
 }
 
 impl Needs {
@@ -78,9 +79,9 @@ impl Needs {
 }
 
 /// A node of a plan, told apart by where it is.
-type Node = *const ();
+pub(crate) type Node = *const ();
 
-fn node(plan: &Arc<dyn ExecutionPlan>) -> Node {
+pub(crate) fn node(plan: &Arc<dyn ExecutionPlan>) -> Node {
     Arc::as_ptr(plan).cast()
 }
 
@@ -117,6 +118,7 @@ impl PoolUnderParquet {
         plan: &Arc<dyn ExecutionPlan>,
         needed: &Needed,
         small: u64,
+        kept: &HashMap<Node, Kept>,
         done: &mut Rewritten,
     ) -> Arc<dyn ExecutionPlan> {
         if let Some(rewritten) = done.get(&node(plan)) {
@@ -124,10 +126,11 @@ impl PoolUnderParquet {
         }
         let rewritten = if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
             let needs = needed.get(&node(plan)).copied().unwrap_or_default();
-            self.scan(scan, needs, small).map_or_else(|| Arc::clone(plan), |scan| Arc::new(scan) as _)
+            let join_kept = kept.get(&node(plan)).cloned();
+            self.scan(scan, needs, small, join_kept).map_or_else(|| Arc::clone(plan), |scan| Arc::new(scan) as _)
         } else {
             let children = plan.children().into_iter();
-            let rewritten = children.map(|child| self.rewrite(child, needed, small, done)).collect();
+            let rewritten = children.map(|child| self.rewrite(child, needed, small, kept, done)).collect();
             self.with_children(plan, rewritten)
         };
         done.insert(node(plan), Arc::clone(&rewritten));
@@ -149,7 +152,7 @@ impl PoolUnderParquet {
         })
     }
 
-    fn scan(&self, scan: &DataSourceExec, needs: Needs, small: u64) -> Option<DataSourceExec> {
+    fn scan(&self, scan: &DataSourceExec, needs: Needs, small: u64, join_kept: Option<Kept>) -> Option<DataSourceExec> {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
         let reading = Arc::default();
         let url = config.object_store_url.clone();
@@ -173,7 +176,7 @@ impl PoolUnderParquet {
             config = unordered.with_preserve_order(false).build();
         }
         let scanned = PoolScan::new(config, Arc::clone(&self.host), streams, reading);
-        Some(scan.clone().with_data_source(Arc::new(scanned)))
+        Some(scan.clone().with_data_source(Arc::new(scanned.with_join_kept(join_kept))))
     }
 }
 
@@ -182,10 +185,18 @@ impl PhysicalOptimizerRule for PoolUnderParquet {
         // The user sees the order of the root's rows, so an order that the root promises is one
         // that it needs.
         let needs = Needs { declared: plan.output_ordering().is_some(), ..Needs::default() };
-        let mut needed = Needed::new();
-        self.annotate(&plan, needs, &mut needed);
+        let annotated = |plan: &_, needs| {
+            let mut needed = Needed::new();
+            self.annotate(plan, needs, &mut needed);
+            needed
+        };
+        // Of a join's order, for which nobody has asked, several partitions show nothing.
+        let is_shown = needs.declared && plan.output_partitioning().partition_count() == 1;
+        let needed = annotated(&plan, Needs { declared: is_shown, ..needs });
+        let of_node = |node| needed.get(&node).copied().unwrap_or_default();
+        let (plan, kept) = choose(&self.host, plan, of_node, config);
         let small = config.optimizer.repartition_file_min_size as u64;
-        Ok(self.rewrite(&plan, &needed, small, &mut Rewritten::new()))
+        Ok(self.rewrite(&plan, &annotated(&plan, needs), small, &kept, &mut Rewritten::new()))
     }
 
     fn name(&self) -> &str {
@@ -239,7 +250,7 @@ fn shows_order(plan: &dyn ExecutionPlan) -> bool {
 }
 
 /// Whether row groups of this scan may be handed to any of its partitions.
-fn may_move_rows(config: &FileScanConfig) -> bool {
+pub(crate) fn may_move_rows(config: &FileScanConfig) -> bool {
     let sorted_limit = config.preserve_order && config.output_ordering.is_empty();
     // The number of a row in its file is counted over all row groups of the file, and a stroke has
     // a few of them.

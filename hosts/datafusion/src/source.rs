@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
+use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::config::ConfigOptions;
-use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
@@ -19,7 +19,9 @@ use datafusion::physical_plan::{DisplayFormatType, EmptyRecordBatchStream};
 
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
+use crate::merge_join::choice::Kept;
 use crate::metrics::ScanMetrics;
+use crate::reader::PoolReaderFactory;
 use crate::{Delivery, Host};
 
 /// The data source that replaces a `FileScanConfig` of Parquet files.
@@ -35,6 +37,8 @@ pub(crate) struct PoolScan {
     streams: Streams,
     reading: Arc<Reading>,
     metrics: Arc<ScanMetrics>,
+    /// Why the join above it stays as it was planned, if it could be one of strokes.
+    join_kept: Option<Kept>,
 }
 
 /// Which partition reads what.
@@ -54,7 +58,25 @@ impl PoolScan {
     /// `config` reads Parquet through the host's readers, who tell `reading`. Unless DataFusion
     /// delivers, it promises no order of rows.
     pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, streams: Streams, reading: Arc<Reading>) -> Self {
-        Self { config, host, streams, reading, metrics: Arc::default() }
+        Self { config, host, streams, reading, metrics: Arc::default(), join_kept: None }
+    }
+
+    /// The same, with the reason why the join above it stays.
+    pub(crate) fn with_join_kept(self, join_kept: Option<Kept>) -> Self {
+        Self { join_kept, ..self }
+    }
+
+    /// The scan of a stroke of it, which `config` describes: one partition, whose rows come in the
+    /// order of its files.
+    pub(crate) fn of_stroke(&self, config: FileScanConfig) -> Result<Self> {
+        let reading: Arc<Reading> = Arc::default();
+        let source = config.file_source().downcast_ref::<ParquetSource>().cloned();
+        let source = source.ok_or_else(|| DataFusionError::Internal("a stroke of no Parquet files".to_owned()))?;
+        let factory =
+            PoolReaderFactory::new(Arc::clone(&self.host), config.object_store_url.clone(), Arc::clone(&reading));
+        let source = source.with_parquet_file_reader_factory(Arc::new(factory));
+        let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
+        Ok(Self::new(config, Arc::clone(&self.host), Streams::Stock, reading))
     }
 
     /// The scan that it wraps.
@@ -101,6 +123,11 @@ impl DataSource for PoolScan {
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         self.config.fmt_as(t, f)?;
+        match (&self.join_kept, t) {
+            (None, _) => {}
+            (Some(why), DisplayFormatType::TreeRender) => writeln!(f, "join=as planned ({why})")?,
+            (Some(why), _) => write!(f, ", join=as planned ({why})")?,
+        }
         let Some(delivery) = self.delivery() else { return Ok(()) };
         let delivery = match (delivery, self.metrics.back_in_order()) {
             (Delivery::OutOfOrder, None) => "out-of-order".to_owned(),

@@ -114,8 +114,10 @@ where
                 }
                 self.current = None;
             }
-            let Some((file, handed)) = self.strokes.next().await else { return Ok(None) };
-            // `handed` is dropped here if the opening fails or is given up.
+            let Some((_, files, handed)) = self.strokes.next().await else { return Ok(None) };
+            // A stroke of one scan is one file. `handed` is dropped here if the opening fails or is
+            // given up.
+            let Some(file) = files.into_iter().next() else { continue };
             let batches = (self.open)(file).await?;
             self.current = Some((batches, handed));
         }

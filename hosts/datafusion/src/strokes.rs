@@ -16,8 +16,10 @@ use parking_lot::Mutex;
 use crate::cooperative::{Cooperative, Taken};
 use crate::inspect::ScanPlace;
 use crate::metrics::{BackInOrder, ScanMetrics};
+use crate::narrowing::Narrowing;
 use crate::progress::{Progress, Ticket};
 use crate::read_plan::{PlannedRowGroup, ReadPlan, plan_reads, total};
+use crate::units::Work;
 use crate::{Delivery, Host};
 
 /// All strokes of one execution.
@@ -38,35 +40,72 @@ impl Strokes {
     ) -> Result<Arc<Self>> {
         let plan = plan_reads(config, host, context, metrics.planned()).await?;
         metrics.add_planned(plan.bytes());
-        let cooperative = match delivery {
-            Delivery::OutOfOrder if !host.options.register => Err((plan, Some(BackInOrder::Unregistered))),
-            Delivery::OutOfOrder => {
-                Cooperative::new(host, config, plan, metrics).map_err(|(plan, why)| (plan, Some(why)))
-            }
-            Delivery::InOrder | Delivery::Stock => Err((plan, None)),
-        };
-        metrics.set_back_in_order(cooperative.as_ref().err().and_then(|(_, why)| *why));
+        let partitions = config.file_groups.len();
+        if delivery != Delivery::OutOfOrder {
+            metrics.set_back_in_order(None);
+            return Ok(Self::InOrder(Queue::new(host, &plan, partitions)).watched(host));
+        }
+        let work = Work::of_units(plan, host.pool.page_size().into());
+        let cooperative = Self::cooperate(host, work, partitions, Narrowing::of(config), metrics);
         let strokes = match cooperative {
-            Ok(cooperative) => {
-                host.out_of_order.fetch_add(1, Relaxed);
-                Self::OutOfOrder(cooperative)
-            }
-            Err((plan, why)) => {
-                host.back_in_order.fetch_add(why.is_some().into(), Relaxed);
-                Self::InOrder(Queue::new(host, &plan, config.file_groups.len()))
-            }
+            Ok(cooperative) => Self::OutOfOrder(cooperative),
+            Err(work) => Self::InOrder(Queue::new(host, &work.put_back(), partitions)),
         };
-        let strokes = Arc::new(strokes);
-        host.watch(&strokes);
-        Ok(strokes)
+        Ok(strokes.watched(host))
     }
 
-    /// The next stroke, as a file of its own; none if nothing is left to be read. Waits for what is
-    /// on its way.
-    pub(crate) async fn next(&self) -> Option<(PartitionedFile, Handed)> {
+    /// Hands out the strokes of `work`: out of order if that is the `delivery` and it can be, else
+    /// one after the other.
+    pub(crate) fn of(
+        host: &Arc<Host>,
+        work: Work,
+        partitions: usize,
+        metrics: &ScanMetrics,
+        delivery: Delivery,
+    ) -> Arc<Self> {
+        let cooperative = match delivery {
+            Delivery::OutOfOrder => Self::cooperate(host, work, partitions, None, metrics),
+            Delivery::InOrder | Delivery::Stock => Err(work),
+        };
+        let strokes = cooperative.map_or_else(|work| Self::InOrder(Queue::of(host, work)), Self::OutOfOrder);
+        strokes.watched(host)
+    }
+
+    /// Out of order; `work` comes back if it cannot be.
+    fn cooperate(
+        host: &Arc<Host>,
+        work: Work,
+        partitions: usize,
+        narrowing: Option<Narrowing>,
+        metrics: &ScanMetrics,
+    ) -> Result<Cooperative, Work> {
+        let cooperative = if host.options.register {
+            Cooperative::new(host, work, partitions, narrowing, metrics)
+        } else {
+            Err((work, BackInOrder::Unregistered))
+        };
+        let count = if cooperative.is_ok() { &host.out_of_order } else { &host.back_in_order };
+        count.fetch_add(1, Relaxed);
+        metrics.set_back_in_order(cooperative.as_ref().err().map(|(_, why)| *why));
+        cooperative.map_err(|(work, _)| work)
+    }
+
+    fn watched(self, host: &Host) -> Arc<Self> {
+        let strokes = Arc::new(self);
+        host.watch(&strokes);
+        strokes
+    }
+
+    /// The number of the next stroke, and a file for each part of it; none if nothing is left to be
+    /// read. Waits for what is on its way.
+    pub(crate) async fn next(&self) -> Option<(usize, Vec<PartitionedFile>, Handed)> {
         match self {
-            Self::InOrder(queue) => queue.files.lock().pop_front().map(|file| (file, Handed(None))),
-            Self::OutOfOrder(scan) => scan.next().await.map(|(file, taken)| (file, Handed(Some(taken)))),
+            Self::InOrder(queue) => {
+                queue.strokes.lock().pop_front().map(|(number, files)| (number, files, Handed(None)))
+            }
+            Self::OutOfOrder(scan) => {
+                scan.next().await.map(|(number, files, taken)| (number, files, Handed(Some(taken))))
+            }
         }
     }
 
@@ -117,21 +156,44 @@ impl Handed {
 
 /// Strokes in file order.
 pub(crate) struct Queue {
-    files: Mutex<VecDeque<PartitionedFile>>,
+    strokes: Mutex<VecDeque<(usize, Vec<PartitionedFile>)>>,
     progress: Arc<Progress>,
 }
 
 impl Queue {
     fn new(host: &Arc<Host>, plan: &ReadPlan, partitions: usize) -> Self {
         let progress = Arc::new(Progress::new(host, plan));
-        let (enough, mut first, mut files) = (stroke_work(plan, partitions), 0, VecDeque::new());
+        let (enough, mut first, mut queue) = (stroke_work(plan, partitions), 0, VecDeque::new());
         for file in &plan.files {
             for stroke in strokes(&file.row_groups, enough) {
-                files.push_back(file.with(stroke).with_extension(Ticket::on_axis(&progress, first, stroke)));
+                let ticket = Ticket::on_axis(&progress, first, stroke);
+                queue.push_back((queue.len(), vec![file.with(stroke).with_extension(ticket)]));
                 first += stroke.len();
             }
         }
-        Self { files: Mutex::new(files), progress }
+        Self { strokes: Mutex::new(queue), progress }
+    }
+
+    /// The strokes of `work` in their order.
+    fn of(host: &Arc<Host>, work: Work) -> Self {
+        let reads: Vec<_> = work.reads.iter().map(|read| (read.file, read.row_groups.len())).collect();
+        let (ranges, plan) = (work.strokes.clone(), work.put_back());
+        let progress = Arc::new(Progress::new(host, &plan));
+        // Of each file the row groups that are not in the queue yet, and how many are in all.
+        let mut rest: Vec<&[PlannedRowGroup]> = plan.files.iter().map(|file| &file.row_groups[..]).collect();
+        let (mut first, mut queue) = (0, VecDeque::new());
+        for (number, range) in ranges.into_iter().enumerate() {
+            let mut files = Vec::new();
+            for &(file, count) in &reads[range] {
+                let (stroke, left) = rest[file].split_at(count);
+                rest[file] = left;
+                let ticket = Ticket::on_axis(&progress, first, stroke);
+                files.push(plan.files[file].with(stroke).with_extension(ticket));
+                first += count;
+            }
+            queue.push_back((number, files));
+        }
+        Self { strokes: Mutex::new(queue), progress }
     }
 }
 

@@ -11,6 +11,53 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use crate::read_plan::{PlannedFile, PlannedRowGroup, ReadPlan};
 
+/// What an execution reads, stroke by stroke.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) files: Vec<PlannedFile>,
+    /// In the order of strokes.
+    pub(crate) reads: Vec<UnitRead>,
+    /// Which of the reads each stroke consists of.
+    pub(crate) strokes: Vec<Range<usize>>,
+}
+
+impl Work {
+    /// A stroke for each unit of the plan.
+    pub(crate) fn of_units(mut plan: ReadPlan, page_size: u64) -> Self {
+        let reads = cut(&mut plan, page_size);
+        let strokes = (0..reads.len()).map(|number| number..number + 1).collect();
+        Self { files: plan.files, reads, strokes }
+    }
+
+    /// Adds a stroke that reads all of these plans; how many reads the first one comes to.
+    pub(crate) fn add_stroke(&mut self, plans: Vec<ReadPlan>, page_size: u64) -> usize {
+        let begin = self.reads.len();
+        let mut first = None;
+        for mut plan in plans {
+            let mut reads = cut(&mut plan, page_size);
+            reads.iter_mut().for_each(|read| read.file += self.files.len());
+            first.get_or_insert(reads.len());
+            self.reads.append(&mut reads);
+            self.files.append(&mut plan.files);
+        }
+        self.strokes.push(begin..self.reads.len());
+        first.unwrap_or(0)
+    }
+
+    /// What a stroke reads.
+    pub(crate) fn stroke(&self, number: usize) -> &[UnitRead] {
+        &self.reads[self.strokes[number].clone()]
+    }
+
+    /// The plan as it was before it was cut.
+    pub(crate) fn put_back(mut self) -> ReadPlan {
+        for read in self.reads {
+            self.files[read.file].row_groups.extend(read.row_groups);
+        }
+        ReadPlan { files: self.files }
+    }
+}
+
 /// A unit takes row groups until it has as many pages as these, all columns together: 1 MiB with
 /// pages of 64 KiB.
 const LEAST_PAGES: u64 = 16;
@@ -28,7 +75,7 @@ pub(crate) struct UnitRead {
 }
 
 /// What `plan` reads, unit by unit.
-pub(crate) fn cut(plan: &mut ReadPlan, page_size: u64) -> Vec<UnitRead> {
+fn cut(plan: &mut ReadPlan, page_size: u64) -> Vec<UnitRead> {
     let mut reads: Vec<UnitRead> = Vec::new();
     for number in 0..plan.files.len() {
         let (before, rest) = plan.files.split_at_mut(number);

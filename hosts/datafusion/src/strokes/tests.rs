@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 use super::*;
 use crate::row_groups::RowGroups;
 use crate::source::PoolScan;
-use crate::units::{UnitRead, cut};
+use crate::units::UnitRead;
 use crate::{HostOptions, install_with};
 
 const PAGE: u64 = 4096;
@@ -64,8 +64,8 @@ impl Scene {
 
     async fn cut(&self, sql: &str) -> Vec<UnitRead> {
         let (config, context) = (self.scan(sql).await, self.ctx.task_ctx());
-        let mut plan = plan_reads(&config, &self.host, &context, &ExecutionPlanMetricsSet::new()).await.unwrap();
-        cut(&mut plan, PAGE)
+        let plan = plan_reads(&config, &self.host, &context, &ExecutionPlanMetricsSet::new()).await.unwrap();
+        Work::of_units(plan, PAGE).reads
     }
 
     async fn strokes(&self, sql: &str) -> Arc<Strokes> {
@@ -125,8 +125,8 @@ async fn a_stroke_that_was_not_read_is_handed_out_again_and_no_other_is() {
     let mut rows = Vec::new();
     // The first is given back, the second was read in part, and when the third is given back,
     // nobody reads for a while.
-    let (unread, handed) = strokes.next().await.unwrap();
-    let given_back = numbers(&unread);
+    let (_, unread, handed) = strokes.next().await.unwrap();
+    let given_back = numbers(&unread[0]);
     drop((unread, handed));
     for turn in 0.. {
         if turn == 2 {
@@ -135,12 +135,12 @@ async fn a_stroke_that_was_not_read_is_handed_out_again_and_no_other_is() {
             assert_eq!(scene.host.sharing(), [0; 5]);
             strokes.register();
         }
-        let Some((file, handed)) = strokes.next().await else { break };
+        let Some((_, files, handed)) = strokes.next().await else { break };
         let wanted: u64 = scene.host.sharing()[0];
         assert!(wanted > 0 && scene.host.sharing()[1..] == [0; 4]);
         if turn != 1 {
             handed.delivered();
-            rows.extend(numbers(&file));
+            rows.extend(files.iter().flat_map(numbers));
         }
     }
     assert!(rows.iter().any(|number| given_back.contains(number)));

@@ -68,11 +68,16 @@ fn generate() -> TempDir {
 
 /// Writes one file, with pages of about 500 rows and their index.
 pub(crate) fn write(path: &Path, rows: &RecordBatch, row_group: usize) {
+    write_pages(path, rows, row_group, 500);
+}
+
+/// The same with pages of about `page` rows.
+pub(crate) fn write_pages(path: &Path, rows: &RecordBatch, row_group: usize, page: usize) {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(row_group))
-        .set_data_page_row_count_limit(500)
-        .set_write_batch_size(250)
+        .set_data_page_row_count_limit(page)
+        .set_write_batch_size(page / 2)
         .build();
     let file = File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();

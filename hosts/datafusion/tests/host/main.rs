@@ -5,6 +5,7 @@ mod data;
 mod delivery;
 mod faults;
 mod lifecycle;
+mod merge_join;
 mod objects;
 mod order;
 mod refusing;

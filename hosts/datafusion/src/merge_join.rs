@@ -1,0 +1,203 @@
+//! Cooperative Merge Join: two tables that are clustered by their key are joined stroke by stroke,
+//! in whatever order suits all scans.
+//!
+//! Source: Świtakowski 2011, chapter 5. There two chunks with the same keys are loaded together,
+//! and a merge join is restarted for each pair. Here a stroke is what both tables have between two
+//! cuts ([`cuts`]); it is one registration with the pool, and a fresh join runs over it.
+//!
+//! Deviations, and why:
+//! * The join of a stroke is DataFusion's hash join. Its left side is a stroke and no more, rows
+//!   need no order inside a stroke, and all kinds of joins are right. So nothing relies on a
+//!   declared order: cuts come of statistics, and rows beside them are filtered away.
+//! * `PartitionSplit`, `PartitionRestart` and the synchronization of two scans are not needed: one
+//!   stroke has both sides.
+//! * A plan of two merge joins in a row is cut at the lower one.
+//!
+//! Cost: beside the joins, for each stroke two openings without I/O when it is planned, and two
+//! when it is read. Memory: for each partition the left side of a stroke, which the hash join
+//! reserves.
+
+pub(crate) mod choice;
+mod cuts;
+mod key;
+mod side;
+mod strokes;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use self::cuts::{Alone, Both, Joint};
+use self::key::Key;
+use self::side::Side;
+use self::strokes::JointStrokes;
+use crate::execution::Executions;
+use crate::metrics::ScanMetrics;
+use crate::strokes::Handed;
+use crate::{Delivery, Host};
+
+/// Joins two scans stroke by stroke. Each partition takes strokes until there are no more.
+#[derive(Debug)]
+pub(crate) struct CooperativeMergeJoinExec {
+    parts: Parts,
+    properties: Arc<PlanProperties>,
+    metrics: Arc<ScanMetrics>,
+    executions: Executions<JointStrokes>,
+}
+
+/// What a join of strokes is made of.
+#[derive(Clone, Debug)]
+struct Parts {
+    host: Arc<Host>,
+    /// The join of a stroke. Its children are the sides, down to the scans.
+    join: Arc<HashJoinExec>,
+    sides: Arc<Both<Side>>,
+    joints: Arc<[Joint<Key>]>,
+    alone: Alone,
+    delivery: Delivery,
+    partitions: usize,
+}
+
+impl CooperativeMergeJoinExec {
+    fn new(parts: Parts) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(parts.join.schema()),
+            Partitioning::UnknownPartitioning(parts.partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let executions = Executions::new(parts.partitions);
+        Self { parts, properties: Arc::new(properties), metrics: Arc::default(), executions }
+    }
+}
+
+impl DisplayAs for CooperativeMergeJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let Parts { join, sides, joints, delivery, .. } = &self.parts;
+        let delivery = match (delivery, self.metrics.back_in_order()) {
+            (Delivery::OutOfOrder, None) => "out-of-order".to_owned(),
+            (Delivery::OutOfOrder, Some(why)) => format!("in-order ({why})"),
+            _ => "in-order".to_owned(),
+        };
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "strokes={}", joints.len())?;
+            return writeln!(f, "delivery={delivery}");
+        }
+        let on: Vec<String> = join.on().iter().map(|(left, right)| format!("({left}, {right})")).collect();
+        let (on, kind) = (on.join(", "), join.join_type());
+        let [left, right] = &**sides;
+        write!(f, "CooperativeMergeJoinExec: join_type={kind:?}, on=[{on}]")?;
+        if let Some(filter) = join.filter() {
+            write!(f, ", filter={}", filter.expression())?;
+        }
+        write!(f, ", cut=({}, {}), strokes={}, delivery={delivery}", left.key, right.key, joints.len())
+    }
+}
+
+impl ExecutionPlan for CooperativeMergeJoinExec {
+    fn name(&self) -> &'static str {
+        "CooperativeMergeJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.parts.join.children()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false; 2]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; 2]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let join = &self.parts.join;
+        let keys = join.on().iter().flat_map(|(left, right)| [Arc::clone(left), Arc::clone(right)]);
+        let filter = join.filter().map(|filter| Arc::clone(filter.expression()));
+        apply_expression_roots(keys.chain(filter), f)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = self.parts.join.builder().reset_state().with_new_children(children)?.build()?;
+        Ok(Arc::new(Self::new(Parts { join: Arc::new(join), ..self.parts.clone() })))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::new(self.parts.clone())))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let attendance = self.executions.join(partition);
+        let (parts, metrics, schema) = (self.parts.clone(), Arc::clone(&self.metrics), self.schema());
+        let baseline = BaselineMetrics::new(metrics.planned(), partition);
+        let joined = stream::once(async move {
+            let plan = {
+                let (parts, context) = (parts.clone(), Arc::clone(&context));
+                async move { JointStrokes::plan(&parts, &context, &metrics).await }
+            };
+            let strokes = attendance.strokes(plan).await?;
+            let state = State { parts, strokes, context, current: None };
+            let batches = stream::try_unfold(state, async |mut state| {
+                let batch = state.next().await?;
+                Ok::<_, DataFusionError>(batch.map(|batch| (batch, state)))
+            });
+            // The stream carries its attendance to its end or its drop, whichever comes first.
+            Ok::<_, DataFusionError>(batches.inspect(move |batch| {
+                _ = &attendance;
+                if let Ok(batch) = batch {
+                    baseline.record_output(batch.num_rows());
+                }
+            }))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, joined.try_flatten())))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.with(&ExecutionPlanMetricsSet::new()).clone_inner())
+    }
+}
+
+/// Where a partition's loop over strokes is. Dropped with the stream, which gives back a stroke of
+/// which nothing was delivered.
+struct State {
+    parts: Parts,
+    strokes: JointStrokes,
+    context: Arc<TaskContext>,
+    current: Option<(SendableRecordBatchStream, Handed)>,
+}
+
+impl State {
+    async fn next(&mut self) -> Result<Option<datafusion::arrow::record_batch::RecordBatch>> {
+        loop {
+            if let Some((batches, handed)) = &mut self.current {
+                let batch = batches.try_next().await?;
+                handed.delivered();
+                if batch.is_some() {
+                    return Ok(batch);
+                }
+                self.current = None;
+            }
+            let Some((number, files, handed)) = self.strokes.next().await else { return Ok(None) };
+            let batches = self.strokes.open(number, files, &self.parts, &self.context)?;
+            self.current = Some((batches, handed));
+        }
+    }
+}

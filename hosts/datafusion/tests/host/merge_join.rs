@@ -1,0 +1,426 @@
+//! Joins in strokes against DataFusion's own: the same rows for every kind of join, and plans that
+//! keep theirs say why.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
+use pagecast::{CooperationConfig, Pool, PoolOptions, PredictorConfig};
+use pagecast_core::random::Random;
+use pagecast_datafusion::{Delivery, Host, HostOptions, bytes_read, install_with};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use crate::data::{register, write_pages};
+use crate::rows::{Row, rows, run, same_rows};
+use crate::tpch::pool;
+
+/// How a table is laid out.
+#[derive(Clone, Copy)]
+enum Layout {
+    Ascending,
+    Descending,
+    /// The rows without a key at the end.
+    NullsLast,
+    Scattered,
+}
+
+/// A table of `rows` rows: `k`, which repeats and may be NULL, `l`, a second part of the key, `d`
+/// and `s`, the same keys as dates and texts, `v`, which tells rows apart, and `w`, which is wide.
+fn table(random: &mut Random, rows: u32, keys: u32, nulls: u32, layout: Layout) -> RecordBatch {
+    let key = |random: &mut Random| (random.below(100) >= nulls).then(|| i64::from(random.below(keys)));
+    let mut all: Vec<Option<i64>> = (0..rows).map(|_| key(random)).collect();
+    match layout {
+        Layout::Ascending => all.sort_unstable(),
+        Layout::Descending => all.sort_unstable_by(|a, b| b.cmp(a)),
+        Layout::NullsLast => all.sort_unstable_by_key(|key| key.unwrap_or(i64::MAX)),
+        Layout::Scattered => {}
+    }
+    let second: Vec<Option<i64>> = (0..rows).map(|_| Some(i64::from(random.below(3)))).collect();
+    // What the text says first makes it long: statistics have its beginning alone.
+    let texts = all.iter().map(|key| key.map(|key| format!("{}{key:08}", "x".repeat(80))));
+    let wide: Vec<String> = (0..rows).map(|_| (0..5).map(|_| format!("{:x}", random.next())).collect()).collect();
+    RecordBatch::try_from_iter_with_nullable([
+        ("k", Arc::new(Int64Array::from(all.clone())) as ArrayRef, true),
+        ("l", Arc::new(Int64Array::from(second)) as _, true),
+        ("d", Arc::new(Date32Array::from_iter(all.iter().map(|key| key.map(|key| key as i32)))) as _, true),
+        ("s", Arc::new(StringArray::from_iter(texts)) as _, true),
+        ("v", Arc::new(Int64Array::from_iter_values(0..i64::from(rows))) as _, true),
+        ("w", Arc::new(StringArray::from_iter_values(wide)) as _, true),
+    ])
+    .unwrap()
+}
+
+/// Two tables `a` and `b` on disk, in several files.
+struct Tables(TempDir);
+
+impl Tables {
+    fn new(of: [&RecordBatch; 2], row_groups: [usize; 2], files: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, name) in ["a", "b"].into_iter().enumerate() {
+            let (table, dir) = (of[number], folder.path().join(name));
+            std::fs::create_dir(&dir).unwrap();
+            let share = table.num_rows().div_ceil(files).max(1);
+            for (file, from) in (0..table.num_rows()).step_by(share).enumerate() {
+                let rows = table.slice(from, share.min(table.num_rows() - from));
+                write_pages(&dir.join(format!("{file}.parquet")), &rows, row_groups[number], 10);
+            }
+        }
+        Self(folder)
+    }
+
+    fn clustered(rows: u32, layout: Layout) -> Self {
+        let mut random = Random::new(7);
+        let (a, b) = (table(&mut random, rows, rows / 4, 0, layout), table(&mut random, rows / 4, rows / 4, 0, layout));
+        Self::new([&a, &b], [rows as usize / 40, rows as usize / 40], 2)
+    }
+
+    async fn session(&self, config: SessionConfig) -> SessionContext {
+        let ctx = SessionContext::new_with_config(config);
+        self.register(&ctx).await;
+        ctx
+    }
+
+    async fn pooled(&self, options: HostOptions, pool: Pool) -> SessionContext {
+        let ctx = self.session(config(true, 2)).await;
+        install_with(&ctx, pool, options).unwrap();
+        ctx
+    }
+
+    async fn register(&self, ctx: &SessionContext) {
+        for name in ["a", "b"] {
+            register(ctx, name, &self.0.path().join(name)).await;
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// Sessions that prefer merge joins, or do not.
+fn config(merge: bool, partitions: usize) -> SessionConfig {
+    let mut config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(1000);
+    let options = config.options_mut();
+    options.optimizer.prefer_hash_join = !merge;
+    options.optimizer.repartition_file_min_size = 1 << 10;
+    options.execution.parquet.enable_page_index = true;
+    config
+}
+
+/// Options in which every hash join is worth the strokes.
+fn always() -> HostOptions {
+    HostOptions::default().hash_join_memory(0).least_strokes(2)
+}
+
+async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+}
+
+fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
+const STROKES: &str = "CooperativeMergeJoinExec";
+
+/// One join of each kind, by the columns `on`.
+fn joins(on: &str) -> Vec<String> {
+    let mut joins: Vec<String> = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+        .into_iter()
+        .map(|kind| format!("SELECT a.k, a.v, a.w, b.k, b.v FROM a {kind} b ON {on}"))
+        .collect();
+    joins.extend(["LEFT SEMI JOIN", "RIGHT SEMI JOIN", "LEFT ANTI JOIN", "RIGHT ANTI JOIN"].map(|kind| {
+        let side = if kind.starts_with("LEFT") { "a" } else { "b" };
+        format!("SELECT {side}.k, {side}.v, {side}.w FROM a {kind} b ON {on}")
+    }));
+    joins.push(format!("SELECT k, v, w FROM a WHERE v % 7 = 0 OR EXISTS (SELECT 1 FROM b WHERE {on})"));
+    // What decides beside the key, and what is computed above and below the join.
+    joins.push(format!("SELECT a.v + b.v AS sum, a.k, a.w FROM a LEFT JOIN b ON {on} AND a.v % 3 < b.v % 5"));
+    // A table with itself.
+    joins.push("SELECT x.v, y.v, x.w FROM a x JOIN a y ON x.k = y.k AND x.v < y.v".to_owned());
+    joins.push(format!("SELECT count(*), sum(b.v), max(a.w) FROM (SELECT * FROM a WHERE v % 2 = 0) a JOIN b ON {on}"));
+    joins
+}
+
+#[tokio::test]
+async fn every_kind_of_join_gives_the_rows_of_datafusion() {
+    let fresh = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = std::env::var("PAGECAST_SEED").map_or(fresh, |seed| seed.parse().unwrap());
+    println!("PAGECAST_SEED={seed}");
+    let mut random = Random::new(seed);
+    let layouts = [Layout::Ascending, Layout::Descending, Layout::NullsLast, Layout::Scattered];
+    let (mut in_strokes, mut kept) = (0, BTreeMap::<String, usize>::new());
+    for round in 0..8 {
+        let layout = layouts[round % 4];
+        let merge = round < 4;
+        let (keys, rows) = (500 + random.below(3000), if merge { 4000 } else { 8000 });
+        let a = table(&mut random, rows, keys, random_nulls(round), layout);
+        let b = table(&mut random, rows / 3, 1 + keys / (1 + round as u32 % 3), random_nulls(round), layout);
+        let tables =
+            Tables::new([&a, &b], [70 + random.below(300) as usize, 50 + random.below(200) as usize], 1 + round % 3);
+        let on = ["a.k = b.k", "a.d = b.d AND a.l = b.l", "(a.k IS NOT DISTINCT FROM b.k)"][round % 3];
+        // With one partition a merge join's order would be that of the result.
+        let partitions = 2 + round % 2;
+        let stock = tables.session(config(merge, partitions)).await;
+        let delivery = [Delivery::OutOfOrder, Delivery::InOrder, Delivery::Stock];
+        for delivery in if round == 0 { &delivery[..] } else { &delivery[..1] } {
+            let ctx = tables.session(config(merge, partitions)).await;
+            let pool = pool(1 << 20);
+            install_with(&ctx, pool.clone(), always().delivery(*delivery)).unwrap();
+            for sql in joins(on) {
+                let shown = shown(&plan(&ctx, &sql).await);
+                let is_in_strokes = shown.contains(STROKES);
+                assert!(!is_in_strokes || *delivery == Delivery::OutOfOrder);
+                match shown.split_once("join=as planned (") {
+                    _ if is_in_strokes => in_strokes += 1,
+                    Some((_, why)) => *kept.entry(why.split(')').next().unwrap().to_owned()).or_insert(0) += 1,
+                    None => {}
+                }
+                let (expected, found) = (run(&stock, &sql).await, run(&ctx, &sql).await);
+                assert!(same_rows(&expected, &found), "{} and {}: {sql}\n{shown}", expected.len(), found.len());
+            }
+            assert_quiet(&pool);
+        }
+    }
+    println!("{in_strokes} joins in strokes; as they were: {kept:#?}");
+    assert!(in_strokes >= 30, "{in_strokes} joins in strokes");
+}
+
+fn random_nulls(round: usize) -> u32 {
+    [0, 5, 20, 0, 60][round % 5]
+}
+
+/// Nothing of any scan is left in the pool.
+fn assert_quiet(pool: &Pool) {
+    assert_eq!((pool.scans().len(), pool.unordered_scans().len(), pool.pinned()), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
+    let tables = Tables::clustered(40_000, Layout::Ascending);
+    let scattered = Tables::clustered(40_000, Layout::Scattered);
+    let merge = tables.session(config(true, 2)).await;
+    let hash = tables.session(config(false, 2)).await;
+    let any_hash = tables.session(config(false, 2)).await;
+    let other = scattered.session(config(true, 2)).await;
+    for (ctx, options) in [
+        (&merge, HostOptions::default()),
+        (&hash, HostOptions::default()),
+        (&any_hash, always()),
+        (&other, HostOptions::default()),
+    ] {
+        install_with(ctx, pool(1 << 20), options).unwrap();
+    }
+    let ordered = format!(
+        "CREATE EXTERNAL TABLE ordered STORED AS PARQUET WITH ORDER (k) LOCATION '{}'",
+        tables.path().join("a").display()
+    );
+    merge.sql(&ordered).await.unwrap();
+    let cases: &[(&SessionContext, &str, Option<&str>)] = &[
+        (&merge, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", None),
+        (&merge, "SELECT a.v % 5, count(*) FROM a JOIN b ON a.k = b.k GROUP BY a.v % 5", None),
+        (&merge, "SELECT a.k, count(*) FROM a JOIN b ON a.k = b.k GROUP BY a.k", Some("relies on its order")),
+        (&merge, "SELECT a.v FROM a JOIN b ON a.k = b.k ORDER BY a.v", None),
+        (&merge, "SELECT a.v FROM a JOIN b ON a.k = b.k LIMIT 10", Some("relies on its order")),
+        (&any_hash, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k WHERE a.v + b.v > 9 LIMIT 10", None),
+        (&merge, "SELECT x.v FROM (SELECT k + 0 AS k, v FROM a) x JOIN b ON x.k = b.k", Some("computed")),
+        (&merge, "SELECT a.v FROM a JOIN b ON a.s = b.s", Some("truncated")),
+        (&merge, "SELECT array_agg(a.v) FROM a JOIN b ON a.k = b.k", Some("in which order rows came")),
+        (&merge, "SELECT a.v FROM a JOIN b ON a.k = b.k WHERE a.k < 100", Some("strokes")),
+        (&merge, "SELECT k, o.v FROM ordered o JOIN b USING (k) ORDER BY k", None),
+        (&other, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
+        (&hash, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("the hash table takes")),
+        (&hash, "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b)", Some("a NULL of one side decides")),
+    ];
+    for (ctx, sql, why) in cases {
+        let shown = shown(&plan(ctx, sql).await);
+        match why {
+            None => assert!(shown.contains(STROKES) && shown.contains("delivery="), "{sql}\n{shown}"),
+            Some(why) => {
+                let says = shown.contains("join=as planned") && shown.contains(why);
+                assert!(!shown.contains(STROKES) && says, "{why}: {sql}\n{shown}");
+            }
+        }
+    }
+    // What the user sees.
+    let explained = rows(&merge.sql(&format!("EXPLAIN {}", cases[0].1)).await.unwrap().collect().await.unwrap());
+    assert!(format!("{explained:?}").contains("CooperativeMergeJoin"), "{explained:?}");
+}
+
+#[tokio::test]
+async fn a_hash_join_reads_less_in_strokes_where_few_keys_meet() {
+    let mut random = Random::new(3);
+    let a = table(&mut random, 40_000, 10_000, 0, Layout::Ascending);
+    let b = table(&mut random, 400, 3000, 0, Layout::Ascending);
+    let tables = Tables::new([&a, &b], [1000, 20], 1);
+    let sql = "SELECT a.v, a.s, b.v FROM a JOIN b ON a.k = b.k";
+    let stock = tables.session(config(false, 2)).await;
+    let mut bytes = Vec::new();
+    for join_in_strokes in [false, true] {
+        let ctx = tables.session(config(false, 2)).await;
+        let mut state = ctx.state();
+        // What DataFusion's own filters of a running join leave out is not the point here.
+        state.config_mut().options_mut().optimizer.enable_join_dynamic_filter_pushdown = false;
+        let ctx = SessionContext::new_with_state(state);
+        install_with(&ctx, pool(8 << 20), HostOptions::default().least_strokes(2).join_in_strokes(join_in_strokes))
+            .unwrap();
+        let plan = plan(&ctx, sql).await;
+        assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
+        let found = rows(&collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap());
+        assert!(same_rows(&run(&stock, sql).await, &found));
+        bytes.push(bytes_read(&plan));
+    }
+    assert!(bytes[1] * 2 < bytes[0], "{bytes:?}");
+}
+
+/// Counts what is reserved at most.
+#[derive(Debug, Default)]
+struct Peak {
+    inner: UnboundedMemoryPool,
+    most: Mutex<usize>,
+}
+
+impl fmt::Display for Peak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "peak")
+    }
+}
+
+impl MemoryPool for Peak {
+    fn name(&self) -> &str {
+        "peak"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.inner.register(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.inner.grow(reservation, additional);
+        let mut most = self.most.lock();
+        *most = (*most).max(self.inner.reserved());
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.inner.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> datafusion::common::Result<()> {
+        self.grow(reservation, additional);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.inner.reserved()
+    }
+}
+
+#[tokio::test]
+async fn a_join_in_strokes_takes_a_tenth_of_a_hash_join_s_memory() {
+    let tables = Tables::clustered(300_000, Layout::Ascending);
+    let mut peaks = Vec::new();
+    for join_in_strokes in [false, true] {
+        let memory = Arc::new(Peak::default());
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&memory) as _).build_arc().unwrap();
+        let ctx = SessionContext::new_with_config_rt(config(false, 1), runtime);
+        tables.register(&ctx).await;
+        let options = always().join_in_strokes(join_in_strokes);
+        install_with(&ctx, pool(8 << 20), options).unwrap();
+        let plan = plan(&ctx, "SELECT count(*), max(a.v), max(b.v) FROM a JOIN b ON a.k = b.k").await;
+        assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
+        collect(plan, ctx.task_ctx()).await.unwrap();
+        assert_eq!(memory.reserved(), 0, "nothing stays reserved");
+        peaks.push(*memory.most.lock());
+    }
+    println!("at most {peaks:?} bytes");
+    assert!(peaks[1] * 10 <= peaks[0], "{peaks:?}");
+}
+
+#[tokio::test]
+async fn who_goes_early_leaves_nothing_behind() {
+    let tables = Tables::clustered(40_000, Layout::Ascending);
+    let ctx = tables.session(config(true, 3)).await;
+    let pool = pool(4 << 20);
+    let host: Arc<Host> = install_with(&ctx, pool.clone(), HostOptions::default()).unwrap();
+    // A limit.
+    assert_eq!(run(&ctx, "SELECT a.v FROM a JOIN b ON a.k = b.k LIMIT 10").await.len(), 10);
+    assert_quiet(&pool);
+    // A stream that is dropped after its first rows, beside one that is never asked.
+    let joined = plan(&ctx, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await;
+    assert!(shown(&joined).contains(STROKES), "{}", shown(&joined));
+    let mut first = joined.execute(0, ctx.task_ctx()).unwrap();
+    let second = joined.execute(1, ctx.task_ctx()).unwrap();
+    assert!(first.next().await.unwrap().unwrap().num_rows() > 0);
+    assert_eq!(pool.unordered_scans().len(), 1, "one scan of both tables");
+    assert!(host.scans().iter().all(|place| place.path.starts_with(tables.path())));
+    drop((first, second));
+    assert_quiet(&pool);
+    // The same plan once more, and again.
+    let whole: Vec<Row> = rows(&collect(Arc::clone(&joined), ctx.task_ctx()).await.unwrap());
+    let again: Vec<Row> = rows(&collect(joined, ctx.task_ctx()).await.unwrap());
+    assert!(same_rows(&whole, &again));
+    let stock = tables.session(config(true, 3)).await;
+    assert!(same_rows(&whole, &run(&stock, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await));
+    assert_quiet(&pool);
+}
+
+#[tokio::test]
+async fn a_file_that_changes_ends_the_join_by_its_name() {
+    let tables = Tables::clustered(40_000, Layout::Ascending);
+    let ctx = tables.session(config(true, 2)).await;
+    let pool = pool(4 << 20);
+    install_with(&ctx, pool.clone(), HostOptions::default()).unwrap();
+    let joined = plan(&ctx, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await;
+    assert!(shown(&joined).contains(STROKES));
+    let path = tables.path().join("b/1.parquet");
+    let mut random = Random::new(1);
+    write_pages(&path, &table(&mut random, 100, 10, 0, Layout::Ascending), 50, 10);
+    let error = collect(joined, ctx.task_ctx()).await.unwrap_err().to_string();
+    assert!(error.contains("b/1.parquet"), "{error}");
+    assert_quiet(&pool);
+}
+
+/// Several at once, in a pool that holds a part of what they read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_in_strokes_share_what_is_loaded() {
+    let tables = Tables::clustered(60_000, Layout::Ascending);
+    let stock = tables.session(config(true, 2)).await;
+    let sql = "SELECT count(*), sum(a.v + b.v), max(a.w), max(b.w) FROM a JOIN b ON a.k = b.k";
+    let expected = run(&stock, sql).await;
+    let mut read = Vec::new();
+    for join_in_strokes in [false, true] {
+        let delivery = if join_in_strokes { Delivery::OutOfOrder } else { Delivery::InOrder };
+        let options = PoolOptions::default().memory(8 << 20).page_size(4096);
+        let options = options.cooperation(CooperationConfig::default()).predictor(PredictorConfig::default());
+        let pool = Pool::new(options).unwrap();
+        let ctx = tables.pooled(HostOptions::default().delivery(delivery), pool.clone()).await;
+        let runs = (0..8).map(|_| {
+            let ctx = ctx.clone();
+            tokio::spawn(async move {
+                let joined = plan(&ctx, sql).await;
+                let found = rows(&collect(Arc::clone(&joined), ctx.task_ctx()).await.unwrap());
+                (found, shown(&joined))
+            })
+        });
+        let found = futures::future::join_all(runs).await;
+        for (found, shown) in found.into_iter().map(Result::unwrap) {
+            assert!(same_rows(&expected, &found));
+            let in_order = shown.contains(STROKES) && shown.contains("delivery=in-order");
+            assert!(shown.contains(STROKES) == join_in_strokes && !in_order, "{shown}");
+        }
+        assert_quiet(&pool);
+        let stats = pool.stats();
+        read.push((stats.bytes_read, stats.strokes, stats.strokes_shared));
+    }
+    println!("{read:?} bytes, strokes, shared strokes");
+    // Which reads less depends on who runs when; that is measured in closed loops.
+    assert!(read[1].1 > 0 && read[1].2 > 0, "{read:?}");
+}
