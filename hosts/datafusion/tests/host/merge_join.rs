@@ -118,7 +118,7 @@ fn config(merge: bool, partitions: usize) -> SessionConfig {
 
 /// Options in which every hash join is worth the strokes.
 fn always() -> HostOptions {
-    HostOptions::default().hash_join_memory(0).least_strokes(2)
+    HostOptions::default().join_in_strokes(true).hash_join_memory(0).least_strokes(2)
 }
 
 async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
@@ -212,10 +212,10 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
     let any_hash = tables.session(config(false, 2)).await;
     let other = scattered.session(config(true, 2)).await;
     for (ctx, options) in [
-        (&merge, HostOptions::default()),
-        (&hash, HostOptions::default()),
+        (&merge, HostOptions::default().join_in_strokes(true)),
+        (&hash, HostOptions::default().join_in_strokes(true)),
         (&any_hash, always()),
-        (&other, HostOptions::default()),
+        (&other, HostOptions::default().join_in_strokes(true)),
     ] {
         install_with(ctx, pool(1 << 20), options).unwrap();
     }
@@ -270,8 +270,12 @@ async fn a_hash_join_reads_less_in_strokes_where_few_keys_meet() {
         // What DataFusion's own filters of a running join leave out is not the point here.
         state.config_mut().options_mut().optimizer.enable_join_dynamic_filter_pushdown = false;
         let ctx = SessionContext::new_with_state(state);
-        install_with(&ctx, pool(8 << 20), HostOptions::default().least_strokes(2).join_in_strokes(join_in_strokes))
-            .unwrap();
+        install_with(
+            &ctx,
+            pool(8 << 20),
+            HostOptions::default().join_in_strokes(true).least_strokes(2).join_in_strokes(join_in_strokes),
+        )
+        .unwrap();
         let plan = plan(&ctx, sql).await;
         assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
         let found = rows(&collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap());
@@ -349,7 +353,7 @@ async fn who_goes_early_leaves_nothing_behind() {
     let tables = Tables::clustered(40_000, Layout::Ascending);
     let ctx = tables.session(config(true, 3)).await;
     let pool = pool(4 << 20);
-    let host: Arc<Host> = install_with(&ctx, pool.clone(), HostOptions::default()).unwrap();
+    let host: Arc<Host> = install_with(&ctx, pool.clone(), HostOptions::default().join_in_strokes(true)).unwrap();
     // A limit.
     assert_eq!(run(&ctx, "SELECT a.v FROM a JOIN b ON a.k = b.k LIMIT 10").await.len(), 10);
     assert_quiet(&pool);
@@ -377,7 +381,7 @@ async fn a_file_that_changes_ends_the_join_by_its_name() {
     let tables = Tables::clustered(40_000, Layout::Ascending);
     let ctx = tables.session(config(true, 2)).await;
     let pool = pool(4 << 20);
-    install_with(&ctx, pool.clone(), HostOptions::default()).unwrap();
+    install_with(&ctx, pool.clone(), HostOptions::default().join_in_strokes(true)).unwrap();
     let joined = plan(&ctx, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await;
     assert!(shown(&joined).contains(STROKES));
     let path = tables.path().join("b/1.parquet");
@@ -401,7 +405,7 @@ async fn joins_in_strokes_share_what_is_loaded() {
         let options = PoolOptions::default().memory(8 << 20).page_size(4096);
         let options = options.cooperation(CooperationConfig::default()).predictor(PredictorConfig::default());
         let pool = Pool::new(options).unwrap();
-        let ctx = tables.pooled(HostOptions::default().delivery(delivery), pool.clone()).await;
+        let ctx = tables.pooled(HostOptions::default().join_in_strokes(true).delivery(delivery), pool.clone()).await;
         let runs = (0..8).map(|_| {
             let ctx = ctx.clone();
             tokio::spawn(async move {
