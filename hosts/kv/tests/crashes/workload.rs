@@ -49,9 +49,8 @@ fn options_on(disk: impl Opener + 'static, tuples: bool) -> Options {
     // One thread that reads; the model costs nothing else.
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
     let device = Device::new(disk, Some(model));
-    let memory = if tuples { 590_000 } else { 560_000 };
     Options::default()
-        .memory(memory)
+        .memory(250_000)
         .tuples(tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))
         .log_size(48 << 10)
         .sync_commits(false)
