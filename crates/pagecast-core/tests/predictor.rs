@@ -51,8 +51,8 @@ fn the_memory_is_what_the_documentation_says() {
         change(&mut config);
         config.bytes() - base.bytes()
     };
-    assert_eq!(base.bytes(), 256 + 64 * 192 + 128 * (64 + 16) + 1000 * 24 + 10 * 72 + 16 * 64);
-    assert_eq!(bytes(|c| c.scans += 1), 192);
+    assert_eq!(base.bytes(), 256 + 64 * 128 + 128 * (64 + 16) + 1000 * 24 + 10 * 72 + 16 * 64);
+    assert_eq!(bytes(|c| c.scans += 1), 128);
     assert_eq!(bytes(|c| c.runs += 1), 24);
     assert_eq!(bytes(|c| c.bitset_words += 8), 72);
     // One part more than a power of two doubles the buckets; the next ones are without.

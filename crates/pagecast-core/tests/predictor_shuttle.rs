@@ -245,47 +245,6 @@ fn marks_are_whole() {
     }
 }
 
-/// Two almost sequential scans leave their visits in one set while a reader looks: it expects a
-/// third one at a page where somebody came to that page.
-fn visits_are_of_their_page() {
-    let config = PredictorConfig { scans: 3, parts: 3, runs: 6, marks: 4, ..PredictorConfig::EMPTY };
-    let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
-    let mut registry = Registry::format(memory, config).unwrap();
-    let predictor = registry.predictor();
-    let run = Run { first: 0, blocks: 400, position: 0, span: 400 };
-    let parts = [Part { relation: TABLE, pages: Pages::Correlated { run, scatter: 30, descending: false } }];
-    let spec = ScanSpec { kind: ScanKind(0), length: 400, parts: &parts };
-    let [one, other, behind] = [0; 3].map(|now| registry.register(&spec, now).unwrap());
-    let left = [(one, 200, [195, 210]), (other, 201, [190, 205])];
-    let from = 180;
-    predictor.report(behind, from, from);
-    // Visits are left from the first report after one on.
-    for scan in [one, other] {
-        predictor.visit(scan, PageId::new(TABLE, 0), 0);
-    }
-    let scans = left.map(|(scan, block, places)| {
-        let predictor = predictor.clone();
-        thread::spawn(move || {
-            for place in places {
-                predictor.report(scan, place, place);
-                predictor.visit(scan, PageId::new(TABLE, block), place);
-            }
-        })
-    });
-    for (_, block, places) in left {
-        let found = predictor
-            .next_access(Question { last_use: Some(1), ..Question::new(PageId::new(TABLE, block), from) })
-            .unwrap();
-        // At once where nothing is left yet, half a window on past what is; else from the place of
-        // any of the three.
-        let comes = |at: u64| places.iter().any(|&place| place == at + found);
-        assert!(found == 0 || found == 30 || [from, 190, 195, 205].into_iter().any(comes), "{block}: {found}");
-    }
-    for scan in scans {
-        scan.join().unwrap();
-    }
-}
-
 /// Room for one scan of one run with `runs` words of strokes and more.
 fn for_one(runs: u32) -> (Registry<Memory>, Predictor<Memory>) {
     let config = PredictorConfig { scans: 1, parts: 1, runs, cells: 2, ..PredictorConfig::EMPTY };
@@ -450,6 +409,4 @@ fn strokes_need_no_lock() {
 fn marks_need_no_version() {
     explore(marks_are_whole, None);
     explore(marks_are_whole, Some(Mistake::UnmixedMark));
-    explore_times(OF_A_LONG_ONE, visits_are_of_their_page, None);
-    explore(visits_are_of_their_page, Some(Mistake::UnmixedMark));
 }

@@ -78,15 +78,6 @@ impl Scan {
         self.engine.predictor.mark(page, entry);
     }
 
-    /// Says that this scan, which reads a table nearly in its order (registered as
-    /// [`Pages::Correlated`](crate::predictor::Pages::Correlated)), has come to `page`: scans
-    /// behind it are then expected to come to the page at the same place. Any thread, no lock;
-    /// mostly a read, and up to eight stores. Without room for
-    /// [`marks`](crate::PredictorConfig::marks) nothing happens.
-    pub fn visit(&self, page: PageId) {
-        self.engine.predictor.visit(self.id, page, self.engine.now());
-    }
-
     /// Bounds the resident pages that this scan had loaded to `frames`, at least 1, or lifts the
     /// bound: a scan that reads everything once then leaves the rest of the pool alone, whatever
     /// the policy. When it has as many, each further load takes the frame of its oldest page that
@@ -190,32 +181,6 @@ mod tests {
             // The follower passes the entry.
             follower.report(51);
             assert!(!wanted(77), "{marks} marks");
-        }
-    }
-    /// What a leader's visit tells of a follower: that it comes later than at once, as it may to
-    /// any page of the window.
-    #[test]
-    fn a_visited_page_is_wanted_where_it_was_read() {
-        for (marks, known) in [(64, true), (0, false)] {
-            let pool = pool(marks);
-            let table = pool.open("table".as_ref()).unwrap();
-            let run = Run { first: 0, blocks: 100, position: 0, span: 100 };
-            let pages = Pages::Correlated { run, scatter: 20, descending: false };
-            let parts = [Part { relation: table.id(), pages }];
-            let spec = ScanSpec { kind: ScanKind(0), length: 100, parts: &parts };
-            let (leader, follower) = (pool.register(&spec).unwrap(), pool.register(&spec).unwrap());
-            leader.visit(table.page(3));
-            // Until the clock has moved, so that there is a pace.
-            let begun = leader.engine.now();
-            while leader.engine.now() < begun + 1_000 {}
-            leader.report(60);
-            leader.visit(table.page(50));
-            drop(leader);
-            follower.report(35);
-            let predictor = &follower.engine.predictor;
-            let later = predictor
-                .next_access(Question { last_use: Some(1), ..Question::new(table.page(50), follower.engine.now()) });
-            assert_eq!(later.is_some_and(|ticks| ticks > 0), known, "{marks} marks: {later:?}");
         }
     }
 }

@@ -2,8 +2,8 @@
  * Index scans, and those index-only scans that must look at the table.
  *
  * Source: Khalaji et al. 2025, section 4.4.3. A scan nearly in the table's order (index_order.c) is
- * left to the server. Registered, with visits or without, it gains with two streams and loses with
- * eight and more, and in the paper the clock is ahead with many.
+ * left to the server. Registered, it gains with two streams and loses with eight and more, and in
+ * the paper the clock is ahead with many.
  *
  * Of others it registers the entries that it will go through, and marks each page with the entry
  * that led to it: whoever comes through the same entries later, a trailing scan, is then expected

@@ -5,7 +5,7 @@
 //! buckets  2 each     by hash of the relation: version and first part of a chain, how often scans came to it
 //! cells    8 each     by hash of the page: who comes there first, see cell.rs
 //! marks    8 for 4    by hash of the page: which entries of an index led there, see marks.rs
-//! scans    24 each    see scan.rs
+//! scans    16 each    see scan.rs
 //! parts    8 each     see registry.rs
 //! arena    the rest   runs and bitsets, see pages.rs and arena.rs
 //! ```
@@ -21,9 +21,9 @@ use crate::{PageId, RelationId};
 
 /// How much a predictor can hold. All of its memory is taken at the start and never grows.
 ///
-/// Bytes: 256, and for each scan 192, for each part 64 and one or two buckets of 16 (their number
+/// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 16 (their number
 /// is a power of two), for each run 24, for each eight words of a bitset (512 blocks) 72, for each
-/// cell 64, for each mark 16. A scan of one relation with `r` runs thus takes at most `288 + 24 r`
+/// cell 64, for each mark 16. A scan of one relation with `r` runs thus takes at most `224 + 24 r`
 /// bytes, however many blocks the runs have. Runs, bitsets and the strokes of scans without order,
 /// 8 bytes for each 32 of them, share one space, in which each part and the strokes of each scan
 /// need one free stretch: of `runs` and `bitset_words` only the sum counts.

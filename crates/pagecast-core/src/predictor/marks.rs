@@ -21,21 +21,18 @@
 //!   set the mark goes that was left longest ago.
 //!
 //! Suits index scans that follow each other through the same keys, in no order of the table. A page
-//! that no scan has come to yet has no mark, and is known to nobody. The visits of almost
-//! sequential scans ([`super::visits`]) have their places here, too.
+//! that no scan has come to yet has no mark, and is known to nobody.
 //!
 //! Cost: a mark is at most eight loads and stores in one cache line; an estimate looks at one more
 //! line, and for each mark of the page, mostly none or one to three, asks for the entry as for a
 //! page. 16 bytes a mark; nothing per frame.
 //!
-//! Invariant (M1): of a mark the first word is the page, mixed with the second (of visits, that
-//! with every bit turned). Who reads while somebody writes may meet words of two marks; they make,
-//! but for a chance of about one in 2^64, a page that is nobody's, and no mark is found. Were one
-//! found, an entry too many would be asked for. So there is no version, nobody waits, and of two
-//! marks left at once one may be lost.
+//! Invariant (M1): of a mark the first word is the page, mixed with the second. Who reads while
+//! somebody writes may meet words of two marks; they make, but for a chance of about one in 2^64, a
+//! page that is nobody's, and no mark is found. Were one found, an entry too many would be asked
+//! for. So there is no version, nobody waits, and of two marks left at once one may be lost.
 
 use super::records::{MARK_WORDS, MARKS_OF_A_SET, SET_WORDS};
-use super::visits::Visits;
 use super::words::Words;
 use crate::PageId;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -75,23 +72,6 @@ impl<'a> Set<'a> {
                 break;
             }
             held = found;
-        }
-    }
-
-    /// The visits of `page`, and which way has them: a mark whose first word is that of none.
-    #[inline]
-    pub(super) fn visits(self, page: PageId) -> Option<(usize, Visits)> {
-        let mut ways = (0..MARKS_OF_A_SET).map(|way| (way, self.mark(way)));
-        let found = ways.find(|&(_, (first, visits))| visits != 0 && first == !mixed(page, visits));
-        found.map(|(way, (_, visits))| (way, Visits(visits)))
-    }
-
-    /// Puts the visits of `page` where they were, or in front.
-    pub(super) fn put_visits(self, page: PageId, way: Option<usize>, Visits(visits): Visits) {
-        let mark = (!mixed(page, visits), visits);
-        match way {
-            Some(way) => self.put(way, mark),
-            None => self.put_in_front(mark),
         }
     }
 }

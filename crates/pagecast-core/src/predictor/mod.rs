@@ -67,9 +67,8 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, records, error, layout, pages, cell, scan, strokes, visits,
-// marks, reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the
-// pool).
+// From the bottom up: correlation, records, error, layout, pages, cell, scan, strokes, marks,
+// reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the pool).
 mod cell;
 mod correlation;
 mod error;
@@ -83,7 +82,6 @@ mod records;
 mod registry;
 mod scan;
 mod strokes;
-mod visits;
 
 pub use correlation::scatter;
 pub use error::{FormatError, PagesFault, RegisterError};

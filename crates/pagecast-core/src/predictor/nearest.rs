@@ -21,14 +21,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// can be nearer or it is not beyond `bound`.
     #[inline]
     fn ask(&self, queue: &impl Arrivals, bound: Tick, asked: Asked) -> (Option<Tick>, bool) {
-        let Asked { page, used, now, visits } = asked;
+        let Asked { page, used, now } = asked;
         let mut nearest: Option<Tick> = None;
         for arrival in queue.arrivals() {
             if nearest.is_some_and(|nearest| nearest <= bound || queue.come_later(&arrival, nearest, now)) {
                 return (nearest, true);
             }
             let part = self.layout().part(arrival.part);
-            let estimate = part.and_then(|at| self.estimate(at, Blocks::of(page), used, now, visits));
+            let estimate = part.and_then(|at| self.estimate(at, Blocks::of(page), used, now));
             nearest = sooner(nearest, estimate);
         }
         (nearest, !queue.leaves_out() || nearest.is_some_and(|nearest| nearest <= bound))
@@ -50,7 +50,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             u32::MAX,
             || Queue::new(now),
             |queue, part, at| {
-                if let Some(ticks) = self.estimate(at, blocks, 0, now, None) {
+                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -67,7 +67,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             || queue.clone(),
             |queue, part, at| {
                 queue.remove(part);
-                if let Some(ticks) = self.estimate(at, blocks, 0, now, None) {
+                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -86,12 +86,12 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let cell = Cell { words: self.words(), at };
         let arrived = Arrived { bucket, count: self.arrived(bucket) };
         let known = match cell.read(key, arrived.count) {
-            Some((lying, 0)) => self.recall(&lying, bound, asked, arrived).filter(|_| lying.is_whole()),
+            Some((lying, 0)) => self.recall(&lying, bound, asked).filter(|_| lying.is_whole()),
             Some((lying, since)) => {
                 let queue = lying.queue().and_then(|queue| self.catch_up((&queue, since), arrived, page, now));
                 queue.and_then(|queue| {
                     cell.write(key, arrived.count, &queue);
-                    self.recall(&queue, bound, asked, arrived)
+                    self.recall(&queue, bound, asked)
                 })
             }
             None => None,
@@ -101,15 +101,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// What can be told from a `queue` that was built some time ago, if anything.
     #[inline]
-    fn recall(&self, queue: &impl Arrivals, bound: Tick, asked: Asked, arrived: Arrived) -> Option<Option<Tick>> {
+    fn recall(&self, queue: &impl Arrivals, bound: Tick, asked: Asked) -> Option<Option<Tick>> {
         match self.ask(queue, bound, asked) {
             (Some(nearest), true) if nearest <= bound || queue.is_fresh(nearest, asked.now) => Some(Some(nearest)),
             // Only a new scan can want what none of all the scans wants any more.
             (None, true) => Some(None),
-            // Windows begin long before the visits that matter, so that many scans may be first.
-            _ if asked.visits.is_some() && queue.is_fresh(bound, asked.now) => {
-                Some(self.nearest_of_all(arrived.bucket, bound, asked))
-            }
             _ => None,
         }
     }
@@ -128,10 +124,10 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     }
 
     /// The least estimate over all scans of the bucket.
-    fn nearest_of_all(&self, bucket: usize, bound: Tick, Asked { page, used, now, visits }: Asked) -> Option<Tick> {
+    fn nearest_of_all(&self, bucket: usize, bound: Tick, Asked { page, used, now }: Asked) -> Option<Tick> {
         let visit = |nearest: &mut Option<Tick>, _, at| {
             if nearest.is_none_or(|nearest| nearest > bound) {
-                *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), used, now, visits));
+                *nearest = sooner(*nearest, self.estimate(at, Blocks::of(page), used, now));
             }
         };
         self.follow(bucket, u32::MAX, || None, visit).0

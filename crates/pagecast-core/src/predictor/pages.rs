@@ -96,22 +96,11 @@ pub(super) fn space(form: u32, count: u32) -> u32 {
     }
 }
 
-/// The positions between which a scan that only keeps roughly to the order of blocks may read some
-/// of them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    pub(super) begin: u64,
-    pub(super) end: u64,
-    /// The place that the first of them to be read would have in perfect order.
-    pub(super) place: u64,
-    /// How far in front of its place and behind it a block may be read.
-    pub(super) scatter: u64,
-    pub(super) descending: bool,
-}
-
-/// The window of `blocks` in an almost sequential scan whose pages are at `at`.
+/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only
+/// keeps roughly to the order of blocks. A block may be wanted from `scatter` positions in front of
+/// its place to as many behind it, and while the scan is there it may be wanted at any moment.
 #[inline]
-pub(super) fn window(words: Words<'_>, at: u32, blocks: Blocks) -> Option<Window> {
+pub(super) fn find_correlated(words: Words<'_>, at: u32, blocks: Blocks, from: u64) -> Option<u64> {
     let record = words.record::<{ RUN_WORDS + 1 }>(at as usize)?;
     let (run, count) = split(record[0].load(Relaxed));
     let (position, span) = (record[1].load(Relaxed), record[2].load(Relaxed));
@@ -125,18 +114,8 @@ pub(super) fn window(words: Words<'_>, at: u32, blocks: Blocks) -> Option<Window
     }
     let (nearest, furthest) = if descending { (last - high, last - low) } else { (low - run, high - run) };
     let place_of = |offset: u32| position.saturating_add(share(span, offset, count));
-    let place = place_of(nearest);
     let end = place_of(furthest).saturating_add(scatter);
-    Some(Window { begin: place.saturating_sub(scatter), end, place, scatter, descending })
-}
-
-/// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only
-/// keeps roughly to the order of blocks. A block may be wanted from `scatter` positions in front of
-/// its place to as many behind it, and while the scan is there it may be wanted at any moment.
-#[inline]
-pub(super) fn find_correlated(words: Words<'_>, at: u32, blocks: Blocks, from: u64) -> Option<u64> {
-    let window = window(words, at, blocks)?;
-    (window.end >= from).then(|| window.begin.max(from))
+    (end >= from).then(|| place_of(nearest).saturating_sub(scatter).max(from))
 }
 
 /// Neighbouring blocks of one relation: one page that is asked for, or a cell of them.

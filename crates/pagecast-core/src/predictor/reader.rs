@@ -5,7 +5,6 @@ use super::layout::Layout;
 use super::pages::{self, Blocks, Stretch, sooner};
 use super::records::{BITSET, CORRELATED, PART_WORDS, STROKES, bucket, header, part};
 use super::scan::Scan;
-use super::visits::Visits;
 use super::words::{Words, split};
 use super::{FormatError, PredictorConfig, ScanView};
 use crate::oracle::{Oracle, Question};
@@ -21,10 +20,10 @@ const TRIES: u32 = 8;
 
 /// Where a part keeps its pages, and how they are searched.
 #[derive(Clone, Copy)]
-pub(super) struct PartPages {
-    pub(super) form: u32,
-    pub(super) stretch: Stretch,
-    pub(super) origin: (u32, u64),
+struct PartPages {
+    form: u32,
+    stretch: Stretch,
+    origin: (u32, u64),
 }
 
 /// A page that is asked about.
@@ -34,9 +33,6 @@ pub(super) struct Asked {
     /// Its last use; 0 if that is not known.
     pub(super) used: Tick,
     pub(super) now: Tick,
-    /// Where in their windows almost sequential scans have come to it, if that is known and
-    /// matters.
-    pub(super) visits: Option<Visits>,
 }
 
 /// Answers when a page will be wanted next. Cheap to clone if the memory's handle is.
@@ -163,12 +159,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     }
 
     /// The first answer of `find` for the parts of the scan that are of the relation of `blocks`.
-    pub(super) fn first_part<T>(
-        &self,
-        scan: &Scan<'_>,
-        blocks: Blocks,
-        find: impl Fn(PartPages) -> Option<T>,
-    ) -> Option<T> {
+    fn first_part<T>(&self, scan: &Scan<'_>, blocks: Blocks, find: impl Fn(PartPages) -> Option<T>) -> Option<T> {
         let mut part = scan.first_part();
         for _ in 0..scan.parts().min(self.layout.config.parts) {
             let at = self.layout.part(part)?;
@@ -244,14 +235,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// block and never too many for several; `None` if it does not, or has ended, or has probably
     /// made the use of the block that was at `used`.
     #[inline]
-    pub(super) fn estimate(
-        &self,
-        at: usize,
-        blocks: Blocks,
-        used: Tick,
-        now: Tick,
-        visits: Option<Visits>,
-    ) -> Option<Tick> {
+    pub(super) fn estimate(&self, at: usize, blocks: Blocks, used: Tick, now: Tick) -> Option<Tick> {
         let words = self.words();
         let record = words.record::<PART_WORDS>(at)?;
         let load = |field: usize| record[field].load(Relaxed);
@@ -267,9 +251,8 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let place = self.place_in(record, blocks)?;
         // A block that is wanted as long as a scan is near may be wanted again.
         let used = if place.form == CORRELATED { 0 } else { used };
-        let ticks = match visits {
-            Some(visits) if place.form == CORRELATED => self.next_visit(place.stretch.at, blocks, visits, &scan)?,
-            _ if place.form == STROKES => scan.next_stroke(place.stretch, place.origin, blocks, now)?,
+        let ticks = match place.form {
+            STROKES => scan.next_stroke(place.stretch, place.origin, blocks, now)?,
             _ => {
                 let target = self.find(place, blocks, scan.position())?;
                 let ticks = scan.ticks_until(target, now);
@@ -282,7 +265,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// Where the pages of the part at `at` are kept, if they are of the relation of `blocks`. True
     /// as long as the part's scan is unchanged since before the call.
     #[inline]
-    pub(super) fn place(&self, at: usize, blocks: Blocks) -> Option<PartPages> {
+    fn place(&self, at: usize, blocks: Blocks) -> Option<PartPages> {
         self.place_in(self.words().record(at)?, blocks)
     }
 
@@ -298,12 +281,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
 
     /// The lowest position, not below `from`, of one of `blocks`.
     #[inline]
-    pub(super) fn find(
-        &self,
-        PartPages { form, stretch, origin }: PartPages,
-        blocks: Blocks,
-        from: u64,
-    ) -> Option<u64> {
+    fn find(&self, PartPages { form, stretch, origin }: PartPages, blocks: Blocks, from: u64) -> Option<u64> {
         match form {
             BITSET => pages::find_in_bitset(self.words(), stretch, origin, blocks, from),
             CORRELATED => pages::find_correlated(self.words(), stretch.at, blocks, from),
@@ -335,13 +313,11 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     ///
     /// A [`last_use`](Question::last_use) leaves out the scans that have probably made it: it was
     /// after their last report, and they should be past the page by now. With seldom reports and
-    /// small pools most pages are such. Almost sequential scans are expected by the visits that
-    /// others have made ([`visit`](Self::visit)).
+    /// small pools most pages are such.
     #[inline]
     fn next_access(&self, Question { page, now, last_use, above }: Question) -> Option<Tick> {
         let (used, bound) = (last_use.unwrap_or(0), above.unwrap_or(0));
-        let visits = if used > 0 && self.layout.has_marks() { self.visits(page) } else { None };
-        let asked = Asked { page, used, now, visits };
+        let asked = Asked { page, used, now };
         let nearest = self.nearest(bound, asked);
         if self.layout.has_marks() { self.nearest_by_marks(nearest, bound, asked) } else { nearest }
     }

@@ -4,7 +4,7 @@
 //! `cell.rs`).
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x07");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x08");
 
 /// How many kinds of scans there are, each with a running estimate of pace.
 pub const KINDS: u8 = 16;
@@ -18,7 +18,7 @@ pub(super) const VALUE_BITS: u32 = 52;
 
 pub(super) const HEADER_WORDS: usize = 32;
 pub(super) const BUCKET_WORDS: usize = 2;
-pub(super) const SCAN_WORDS: usize = 24;
+pub(super) const SCAN_WORDS: usize = 16;
 pub(super) const PART_WORDS: usize = 8;
 pub(super) const CELL_WORDS: usize = 8;
 /// Marks of a set, which fill a cache line.

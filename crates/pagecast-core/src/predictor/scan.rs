@@ -34,7 +34,7 @@ const TRIES: u32 = 4;
 /// several workers.
 const KEEP: f64 = 0.875;
 
-// Words of a record; that from 23 on only fills it up to three cache lines.
+// Words of a record; the last one only fills it up to two cache lines.
 const VERSION: usize = 0;
 const STARTED: usize = 1;
 const LENGTH: usize = 2;
@@ -49,19 +49,10 @@ const PACE: usize = 10;
 const WEIGHT: usize = 11;
 /// The next free slot while the scan is not live; only the writer reads it.
 const LINK: usize = 12;
-/// Of a scan that leaves visits (visits.rs): how many since its last report.
-pub(super) const VISITED: usize = 16;
-/// Where it was at the first of these, a position, and when, in ticks after its start.
-pub(super) const VISITED_FROM: usize = 17;
-pub(super) const VISITED_SINCE: usize = 18;
-/// Positions per visit, and ticks per position; 0 before the first measurement.
-pub(super) const VISIT_STRIDE: usize = 19;
-pub(super) const VISIT_PACE: usize = 20;
-
 /// Up to where it has reported; a position.
-const REPORTED: usize = 21;
+const REPORTED: usize = 13;
 /// Where its strokes are, and their tag (strokes.rs).
-pub(super) const STROKES: usize = 22;
+pub(super) const STROKES: usize = 14;
 
 /// Beside the kind: see [`Order::at_strokes`] and [`Order::page_by_page`].
 const AT_STROKES: u32 = 1 << 8;
@@ -287,9 +278,7 @@ impl<'a> Scan<'a> {
     /// without order stands nowhere.
     pub(super) fn report(&self, position: u64, now: Tick) {
         if !self.is_unordered() && self.advance(position.min(self.length())) {
-            let elapsed = self.elapsed(now);
-            self.measure(elapsed, Told::Reported);
-            self.measure_visits(elapsed);
+            self.measure(self.elapsed(now), Told::Reported);
         }
     }
 
@@ -394,7 +383,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Stores what is measured, unless the word belongs to another registration (I2).
-    pub(super) fn set(&self, field: usize, new: u64) {
+    fn set(&self, field: usize, new: u64) {
         let found = self.get(field);
         if self.is_ours(found) {
             self.exchange(field, found, self.tagged(new), Relaxed);
@@ -418,17 +407,17 @@ const fn tag(generation: u32) -> u64 {
     (generation as u64) << VALUE_BITS
 }
 
-pub(super) const fn value(word: u64) -> u64 {
+const fn value(word: u64) -> u64 {
     word & MAX_LENGTH
 }
 
 /// A number in 52 bits: an `f64` without the last 12 bits of its fraction, right to one part in
 /// 2^40.
-pub(super) const fn bits(number: f64) -> u64 {
+const fn bits(number: f64) -> u64 {
     number.to_bits() >> (64 - VALUE_BITS)
 }
 
-pub(super) const fn real(word: u64) -> f64 {
+const fn real(word: u64) -> f64 {
     f64::from_bits(value(word) << (64 - VALUE_BITS))
 }
 
@@ -477,8 +466,7 @@ impl Slot<'_> {
         store(KIND_PART, join(u32::from(scan.kind.0) | order, first_part));
         store(STROKES, strokes.unwrap_or(0));
         store(PARTS, u64::from(parts));
-        let of_visits = [VISITED, VISITED_FROM, VISITED_SINCE, VISIT_STRIDE, VISIT_PACE];
-        for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT].into_iter().chain(of_visits) {
+        for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT] {
             store(field, tag(generation));
         }
         store(PACE, tag(generation) | bits(pace));

@@ -70,7 +70,7 @@ impl Iterator for Fixed<'_> {
 /// Request `at` of the trace, made at `now`.
 fn access(trace: &Trace, scans: &Scans, at: usize, now: Tick) -> Option<Access> {
     let page: PageId = trace.pages()[*trace.requests().get(at)? as usize];
-    let scan = trace.scan(at).and_then(|scan| scans.request(scan, page, now));
+    let scan = trace.scan(at).and_then(|scan| scans.request(scan, page));
     Some(Access { page, scan, write: trace.is_write(at), at: now })
 }
 
@@ -224,7 +224,7 @@ impl Iterator for Logical<'_> {
                     self.last = Some((now, stream));
                     self.order.push(step.page());
                     let page = self.trace.pages()[step.page() as usize];
-                    let scan = step.scan().and_then(|scan| self.scans.borrow().request(scan, page, now));
+                    let scan = step.scan().and_then(|scan| self.scans.borrow().request(scan, page));
                     return Some(Access { page, scan, write: step.writes(), at: now });
                 }
                 Err(Some(later)) => waiting = Some((later, stream)),

@@ -17,8 +17,6 @@ struct Running {
     /// goes along an index, and its position names the entry that leads to the page.
     entries: Option<(RelationId, Run)>,
     position: u64,
-    /// Whether it goes almost in the order of its blocks.
-    correlated: bool,
 }
 
 /// The predictor, and which of its scans is which of the trace's.
@@ -48,18 +46,15 @@ impl Scans {
         self.predictor.clone()
     }
 
-    /// A scan of the trace asks for `page`: the predictor's name for the scan. An index scan leaves
-    /// a mark or a visit for those behind it.
-    pub(super) fn request(&self, scan: ScanNumber, page: PageId, now: Tick) -> Option<ScanId> {
+    /// A scan of the trace asks for `page`: the predictor's name for the scan. One that goes along
+    /// an index leaves a mark for those behind it.
+    pub(super) fn request(&self, scan: ScanNumber, page: PageId) -> Option<ScanId> {
         let running = self.running.get(scan as usize)?.as_ref()?;
         if let Some((index, run)) = running.entries
             && index != page.relation()
             && let Some(entry) = entry_at(&run, running.position)
         {
             self.predictor.mark(page, PageId::new(index, entry));
-        }
-        if running.correlated {
-            self.predictor.visit(running.id, page, now);
         }
         Some(running.id)
     }
@@ -100,8 +95,7 @@ impl Scans {
             Ok(id) => {
                 let number = registration.scan as usize;
                 self.running.resize(self.running.len().max(number + 1), None);
-                let (entries, correlated) = (entries(registration), is_correlated(registration));
-                self.running[number] = Some(Running { id, entries, position: 0, correlated });
+                self.running[number] = Some(Running { id, entries: entries(registration), position: 0 });
                 true
             }
             Err(error) => {
@@ -175,11 +169,6 @@ fn pages(extent: &Extent) -> Pages<'_> {
     }
 }
 
-/// Whether it is a scan that goes almost in the order of its blocks.
-fn is_correlated(registration: &Registration) -> bool {
-    registration.parts.iter().any(|(_, extent)| matches!(extent, Extent::Correlated { .. }))
-}
-
 /// What a scan goes through, if that is one run of one relation.
 fn entries(registration: &Registration) -> Option<(RelationId, Run)> {
     match &registration.parts[..] {
@@ -198,13 +187,12 @@ fn entry_at(run: &Run, position: u64) -> Option<u32> {
     (offset < run.blocks).then(|| run.first + offset)
 }
 
-/// Marks for four times the pages where scans were led to some by an index, or come almost in
-/// order; none where there are no such scans.
+/// Marks for four times the pages where scans were led to some by an index; none where there are no
+/// such scans.
 fn marks_for(trace: &Trace) -> u32 {
-    let (mut relations, mut visits) = (Vec::new(), false);
+    let mut relations = Vec::new();
     for event in trace.events() {
         if let LoadedEvent::Register(registration) = &event.event {
-            visits |= is_correlated(registration);
             let at = registration.scan as usize;
             relations.resize(relations.len().max(at + 1), None);
             relations[at] = entries(registration).map(|(relation, _)| relation);
@@ -214,7 +202,7 @@ fn marks_for(trace: &Trace) -> u32 {
         let index = trace.scan(*at).and_then(|scan| relations.get(scan as usize).copied().flatten());
         index.is_some_and(|index| index != trace.pages()[trace.requests()[*at] as usize].relation())
     };
-    let index_scans = visits || (0..trace.requests().len()).any(|at| led(&at));
+    let index_scans = (0..trace.requests().len()).any(|at| led(&at));
     if index_scans { trace.unique().saturating_mul(4).min(MOST_MARKS) } else { 0 }
 }
 

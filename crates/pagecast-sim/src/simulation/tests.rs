@@ -110,23 +110,6 @@ fn index_scans_follow_the_marks_of_those_in_front() {
     assert!(pbm * 100 < random.min(lru) * 95);
 }
 
-/// Index scans almost in the order of the table, in a pool that is smaller than their windows:
-/// where scans behind will come to a page is known from those in front, and worth more than what
-/// any policy without it can have.
-#[test]
-fn almost_sequential_scans_come_where_those_in_front_came() {
-    let mut source = generate("sequential-index(streams=16,queries=6,pages=1000,rows=4,stray=24)", 3).unwrap();
-    let trace = Trace::load("almost sequential", &mut source).unwrap();
-    for interleaving in [Interleaving::Fixed, Interleaving::Logical { latency: 10 }] {
-        let misses =
-            |policy: &str| simulate(&trace, &policy.parse().unwrap(), 300, 1, interleaving).unwrap().counts.misses;
-        let (paper, pbm) = (misses("pbm-paper"), misses("pbm"));
-        let others = ["w-tinylfu", "s3-fifo", "lru", "clock-pro"].map(misses);
-        println!("{interleaving:?}: pbm {pbm}, pbm-paper {paper}, others {others:?}");
-        assert!(others.iter().all(|&misses| pbm * 100 < misses * 80) && pbm * 100 < paper * 60);
-    }
-}
-
 #[test]
 fn a_refused_registration_is_named() {
     let mut records = scan(0, 0, 4);
