@@ -11,7 +11,7 @@ use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{
     FixedRows, Format, Lsn, Pool, PoolError, PoolOptions, Relation, Session, TupleId, TupleLayout, TupleOptions,
-    TupleStats, Tuples, WriteOptions, WriterOptions, policy,
+    Tuples, WriteOptions, policy,
 };
 use pagecast_core::random::Random;
 
@@ -431,42 +431,6 @@ fn items_are_changed_without_their_pages_and_reach_the_file() {
     let late = tuples.update(TupleId { block: 0, item: 0 }, &[0; ROW], || unreachable!());
     assert!(matches!(late, Err(PoolError::Closed)), "{late:?}");
     check_file(&files, &expected);
-    pool.check();
-}
-
-#[test]
-fn changes_without_pages_do_not_wait_for_a_checkpoint() {
-    const PAGES: u32 = 1000;
-    let files = MemoryFiles::new();
-    // Rounds are made by this test alone.
-    let writer = WriterOptions::default().interval(std::time::Duration::from_secs(86_400));
-    let pool = Pool::new(options(200, 0.8).writer(writer).device(Device::new(files.clone(), None))).unwrap();
-    let tuples = sealed(&pool, PAGES);
-    let mut session = pool.session();
-    for block in (0..6).flat_map(|_| 0..PAGES) {
-        read(&mut session, &tuples, block, 3, 1);
-    }
-    for block in 0..PAGES {
-        tuples.update(TupleId { block, item: 3 }, &row(block, 3, 2), || Lsn(u64::from(block) + 1)).unwrap();
-    }
-    let before = pool.tuple_stats().unwrap();
-    assert!(before.changed > before.mini_pages / 8, "{before:?}");
-    // Loads that a round begins end when they do.
-    let is_clean = |stats: TupleStats| stats.changed <= stats.mini_pages / 10;
-    for _ in 0..10_000 {
-        pool.write_back(64 << 20).unwrap();
-        if is_clean(pool.tuple_stats().unwrap()) {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    let after = pool.tuple_stats().unwrap();
-    assert!(is_clean(after) && after.changed > 0, "{before:?} to {after:?}");
-    for block in 0..PAGES {
-        read(&mut session, &tuples, block, 3, 2);
-    }
-    drop(session);
-    pool.close().unwrap();
     pool.check();
 }
 

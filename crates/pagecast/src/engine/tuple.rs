@@ -8,15 +8,14 @@ use pagecast_core::tuples::Tuple;
 use super::Engine;
 use crate::PoolError;
 use crate::blocking::block_on;
-use crate::cache::{Anyone, Client, ItemRoom, Loading, Request, Waiter};
+use crate::cache::{Anyone, Client, ItemRoom, Loading, Request};
 use crate::io::Batch;
 use crate::layout::{TupleLayout, within};
 use crate::paged_file::PagedFile;
 use crate::seal::Lsn;
-use crate::write::Written;
 
-/// Most pages that are brought at once to be written.
-const MOST_BROUGHT_AT_ONCE: usize = 64;
+/// Pages that are brought at once to be written.
+const BROUGHT_AT_ONCE: usize = 64;
 
 impl Engine {
     /// Copies an item, and says how long it is. `None` if its page has no such item.
@@ -113,76 +112,43 @@ impl Engine {
     pub(crate) fn bring_changes(self: &Arc<Self>, upto: Option<Lsn>) -> Result<(), PoolError> {
         self.cache.learn_checkpoint();
         let pages = self.cache.changed_pages(upto.map(|lsn| lsn.0));
-        self.bring_pages(&pages, |engine, relation, coming, mut left| {
-            for (page, waiter) in coming {
-                match block_on(waiter)? {
-                    Some(held) => engine.cache.unpin(held),
-                    None => left.push(page),
-                }
-            }
-            for page in left {
-                let held = block_on(engine.hold(&mut Anyone, relation, page.block(), None, false))?;
-                engine.cache.unpin(held);
-            }
-            Ok(())
-        })
-    }
-
-    /// A round of the background writer: writes what the writer does, and begins to load the
-    /// pages of items that were changed longest ago, where more mini-pages than the part
-    /// `dirty_share` hold changes. They are written by a later round. Does not wait for them: a
-    /// load may wait for the background writer. Few, since each takes a frame that others want.
-    pub(crate) fn round(self: &Arc<Self>, bytes: u64, dirty_share: f64) -> Result<Written, PoolError> {
-        let budget = (bytes / u64::from(self.options.page_size)) as usize;
-        let pages = self.cache.changed_longest(dirty_share, budget.min(self.brought_at_once()));
-        self.bring_pages(&pages, |_, _, _, _| Ok(()))?;
-        self.writer.round(bytes, dirty_share)
-    }
-
-    /// How many pages are brought at once.
-    fn brought_at_once(&self) -> usize {
-        (self.cache.page_frames() as usize / 8).clamp(1, MOST_BROUGHT_AT_ONCE)
-    }
-
-    /// Begins to load pages, some at once. `then` is told which of one relation are on their way,
-    /// and for which there is no load.
-    fn bring_pages(
-        self: &Arc<Self>,
-        pages: &[PageId],
-        then: impl Fn(&Arc<Self>, &Arc<PagedFile>, Vec<(PageId, Waiter)>, Vec<PageId>) -> Result<(), PoolError>,
-    ) -> Result<(), PoolError> {
-        let window = self.brought_at_once();
+        let window = (self.cache.page_frames() as usize / 8).clamp(1, BROUGHT_AT_ONCE);
         for pages in pages.chunk_by(|a, b| a.relation() == b.relation()) {
             // A file that was replaced takes its changes with it.
             let Some(relation) = self.relation(pages[0].relation()) else { continue };
             for pages in pages.chunks(window) {
-                let (coming, left) = self.begin_all(&relation, pages);
-                then(self, &relation, coming, left)?;
+                self.bring_all(&relation, pages)?;
             }
         }
         Ok(())
     }
 
-    /// Begins to load pages of one relation, neighbours in one request.
-    fn begin_all(
-        self: &Arc<Self>,
-        relation: &Arc<PagedFile>,
-        pages: &[PageId],
-    ) -> (Vec<(PageId, Waiter)>, Vec<PageId>) {
+    /// Loads pages of one relation, neighbours in one request, and waits for them.
+    fn bring_all(self: &Arc<Self>, relation: &Arc<PagedFile>, pages: &[PageId]) -> Result<(), PoolError> {
         let mut batch = Batch::new(&self.threads, relation, self.due(None));
-        let (mut coming, mut left) = (Vec::new(), Vec::new());
-        for &page in pages {
+        let (mut waiters, mut left) = (Vec::new(), Vec::new());
+        for page in pages {
             match self.load(&mut Anyone, relation, page.block(), None, false) {
                 Request::Hit(held) => self.cache.unpin(held),
-                Request::Joined { waiter, .. } => coming.push((page, waiter)),
+                Request::Joined { waiter, .. } => waiters.push((page, waiter)),
                 Request::Started(loading, waiter) => {
                     self.start(loading, &mut batch);
-                    coming.push((page, waiter));
+                    waiters.push((page, waiter));
                 }
                 Request::Full => left.push(page),
             }
         }
         batch.submit();
-        (coming, left)
+        for (page, waiter) in waiters {
+            match block_on(waiter)? {
+                Some(held) => self.cache.unpin(held),
+                None => left.push(page),
+            }
+        }
+        for page in left {
+            let held = block_on(self.hold(&mut Anyone, relation, page.block(), None, false))?;
+            self.cache.unpin(held);
+        }
+        Ok(())
     }
 }

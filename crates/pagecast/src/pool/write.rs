@@ -1,7 +1,6 @@
 //! The pool as those who write see it.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::Pool;
 use crate::PoolError;
@@ -41,10 +40,7 @@ impl Pool {
         let engine = self.engine();
         engine.writer.latch.may_change()?;
         engine.writer.accepts(path)?;
-        let weak = Arc::downgrade(engine);
-        let round =
-            move |bytes, share| weak.upgrade().map_or(Ok(Written::default()), |engine| engine.round(bytes, share));
-        engine.background.start(&engine.writer, self.options().writer, round)?;
+        engine.background.start(&engine.writer, self.options().writer)?;
         let file = engine.open(path, Some(options))?;
         engine.writer.add(&file);
         Ok(Relation::new(engine.clone(), file))
@@ -81,14 +77,12 @@ impl Pool {
 
     /// Does now what the background writer does in a round: writes up to `bytes` bytes of pages
     /// that evictions have met dirty, or that are dirty longest and more than the allowed share.
-    /// Pages of items that were changed without them are brought by the same rule, and written by a
-    /// later round.
     ///
     /// # Errors
     ///
     /// A write or the log failed, or the pool is read-only.
     pub fn write_back(&self, bytes: u64) -> Result<Written, PoolError> {
-        self.engine().round(bytes, self.options().writer.dirty_share)
+        self.engine().writer.round(bytes, self.options().writer.dirty_share)
     }
 
     /// Lets nobody change a page any more, waits for those who do, writes all of it and makes it

@@ -99,14 +99,8 @@ impl Background {
         Self(Arc::new(Queue { state: Mutex::new(State::default()), arrived: Condvar::new() }))
     }
 
-    /// Starts the thread if it does not run: a pool that only reads has none. Its rounds are
-    /// `round`, of bytes and a share of dirty ones.
-    pub(crate) fn start(
-        &self,
-        writer: &Arc<Writer>,
-        options: WriterOptions,
-        round: impl Fn(u64, f64) -> Result<Written, PoolError> + Send + 'static,
-    ) -> Result<(), PoolError> {
+    /// Starts the thread if it does not run: a pool that only reads has none.
+    pub(crate) fn start(&self, writer: &Arc<Writer>, options: WriterOptions) -> Result<(), PoolError> {
         let mut state = self.0.lock();
         if state.is_started {
             return Ok(());
@@ -114,7 +108,7 @@ impl Background {
         let (queue, writer) = (self.0.clone(), writer.clone());
         std::thread::Builder::new()
             .name("pagecast-writer".to_owned())
-            .spawn(move || queue.work(&writer, options, round))
+            .spawn(move || queue.work(&writer, options))
             .map_err(|error| PoolError::setup("starting a thread that writes", error))?;
         state.is_started = true;
         Ok(())
@@ -139,7 +133,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, writer: &Writer, options: WriterOptions, round: impl Fn(u64, f64) -> Result<Written, PoolError>) {
+    fn work(&self, writer: &Writer, options: WriterOptions) {
         // A day at most, so that the sum is a moment.
         let interval = options.interval.min(Duration::from_secs(86_400));
         let mut next_round = Instant::now() + interval;
@@ -149,7 +143,7 @@ impl Queue {
             let _ = catch_unwind(AssertUnwindSafe(|| make_room(writer, rooms)));
             if Instant::now() >= next_round {
                 let budget = (options.rate as f64 * interval.as_secs_f64()) as u64;
-                let _ = catch_unwind(AssertUnwindSafe(|| round(budget, options.dirty_share)));
+                let _ = catch_unwind(AssertUnwindSafe(|| writer.round(budget, options.dirty_share)));
                 next_round = Instant::now() + interval;
             }
         }

@@ -138,46 +138,19 @@ impl Cache {
         if crate::sync::mistake::made(crate::sync::mistake::CHANGES_FORGOTTEN) {
             return Vec::new();
         }
-        let mut changed = self.changed();
-        changed.retain(|&(since, _)| since == HELD || upto.is_none_or(|upto| since < upto));
-        in_order(changed)
-    }
-
-    /// Of the mini-pages that hold changes, those beyond the part `share` of all: the pages of at
-    /// most `most` that have been changed longest, in order.
-    pub(crate) fn changed_longest(&self, share: f64, most: usize) -> Vec<PageId> {
-        let Some(tuples) = self.tuples.as_ref() else { return Vec::new() };
-        let allowed = (f64::from(tuples.mini_pages.load(Ordering::Relaxed)) * share) as usize;
-        let surplus = (self.changed_mini_pages() as usize).saturating_sub(allowed).min(most);
-        if surplus == 0 {
-            return Vec::new();
-        }
-        let mut changed = self.changed();
-        changed.sort_unstable();
-        changed.truncate(surplus);
-        in_order(changed)
-    }
-
-    /// Since when which pages have changes in mini-pages.
-    fn changed(&self) -> Vec<(u64, PageId)> {
-        let mut changed = Vec::new();
-        let Some(tuples) = self.tuples.as_ref().filter(|_| self.changed_mini_pages() > 0) else { return changed };
+        let mut pages = Vec::new();
+        let Some(tuples) = self.tuples.as_ref().filter(|_| self.changed_mini_pages() > 0) else { return pages };
+        let is_due = |since: u64| since == HELD || since < HELD && upto.is_none_or(|upto| since < upto);
         for set in &tuples.sets {
             for owned in set.slabs.lock().iter() {
                 let words = self.memory.read_owned(owned);
-                let all = minis(words, tuples.shape).map(|mini| (mini.since(words), mini.page(words)));
-                changed.extend(all.filter(|&(since, _)| since != NEVER));
+                let due = minis(words, tuples.shape).filter(|mini| is_due(mini.since(words)));
+                pages.extend(due.map(|mini| mini.page(words)));
             }
         }
-        changed
+        pages.sort_unstable();
+        pages
     }
-}
-
-/// The pages, in order.
-fn in_order(changed: Vec<(u64, PageId)>) -> Vec<PageId> {
-    let mut pages: Vec<_> = changed.into_iter().map(|(_, page)| page).collect();
-    pages.sort_unstable();
-    pages
 }
 
 /// The slab that has the mini-page of a page, if the page has one.
