@@ -93,8 +93,8 @@ pub(crate) fn cut<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64, alone: Al
             Joint { interval, pieces: Default::default() }
         })
         .collect();
-    for side in 0..2 {
-        for (number, piece) in pieces[side].iter().enumerate() {
+    for (side, of_side) in pieces.iter().enumerate() {
+        for (number, piece) in of_side.iter().enumerate() {
             joints[spread(piece, &cuts)].iter_mut().for_each(|joint| joint.pieces[side].push(number));
         }
     }
@@ -188,8 +188,8 @@ fn place_nulls<K>(joints: &mut [Joint<K>], pieces: Both<&[Piece<K>]>, alone: Alo
     };
     let Some(most) = (0..joints.len()).max_by_key(|&number| (bytes(&joints[number]), Reverse(number))) else { return };
     let joint = &mut joints[most];
-    for side in 0..2 {
-        let with_nulls: Vec<usize> = (0..pieces[side].len()).filter(|number| has_nulls(side, number)).collect();
+    for (side, of_side) in pieces.iter().enumerate() {
+        let with_nulls: Vec<usize> = (0..of_side.len()).filter(|number| has_nulls(side, number)).collect();
         joint.interval.nulls[side] = !with_nulls.is_empty();
         joint.pieces[side].extend(with_nulls);
         joint.pieces[side].sort_unstable();

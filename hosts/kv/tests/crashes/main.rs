@@ -66,7 +66,7 @@ fn power_cuts_that_tear_pages_lose_nothing() {
         assert!(cuts > 250 && history.checkpoints > 3, "{cuts} cuts, {} checkpoints", history.checkpoints);
         let (evictions, without_leaf) = (history.evictions, history.without_leaf);
         println!("{evictions} evictions, {without_leaf} updates changed an entry without its leaf");
-        assert!(evictions > 100 && (seed % 2 == 0 || without_leaf > 30), "{evictions}, {without_leaf}");
+        assert!(evictions > 100 && (seed % 2 == 0 || without_leaf > 10), "{evictions}, {without_leaf}");
     }
 }
 

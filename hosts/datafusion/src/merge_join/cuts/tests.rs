@@ -152,8 +152,8 @@ fn strokes_give_what_the_tables_give() {
 
 /// (J1) No row is in two strokes.
 fn belongs_to_one(joints: &[Joint<i64>], tables: Both<&Table>) {
-    for side in 0..2 {
-        for row in tables[side].rows() {
+    for (side, table) in tables.iter().enumerate() {
+        for row in table.rows() {
             let strokes = joints.iter().filter(|joint| contains(&joint.interval, side, row.0)).count();
             assert!(strokes <= 1, "{row:?} is in {strokes} strokes");
         }
