@@ -1,5 +1,6 @@
 //! The pool's own threads, which read so that a read outlives whoever asked for it.
 
+mod batch;
 mod line;
 
 use std::cell::RefCell;
@@ -20,6 +21,7 @@ use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, Reading, Request, read_full};
 use crate::sync::{Condvar, Mutex};
+pub(crate) use batch::Batch;
 use line::Line;
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
@@ -444,87 +446,6 @@ impl Future for Awaited {
                 Some(answer) => Poll::Ready(answer),
                 None => Poll::Pending,
             },
-        }
-    }
-}
-
-/// Collects loads and hands them over, as few requests as their storage wants: neighbouring pages
-/// as one, and pages with a gap between them that is cheaper read over than asked around.
-#[must_use = "loads that are not submitted fail"]
-pub(crate) struct Batch<'a> {
-    threads: &'a IoThreads,
-    relation: &'a Arc<PagedFile>,
-    /// The request that is being put together: without holes, and as yet without an end.
-    run: Run,
-    /// The block that follows it.
-    next: u64,
-    is_ahead: bool,
-    /// Ignored of pages ahead, which go in the order in which they come.
-    due: Tick,
-}
-
-impl<'a> Batch<'a> {
-    /// Of pages that somebody waits for, to be read when they are `due`.
-    pub(crate) fn new(threads: &'a IoThreads, relation: &'a Arc<PagedFile>, due: Tick) -> Self {
-        Self { threads, relation, run: Vec::new(), next: 0, is_ahead: false, due }
-    }
-
-    /// Of pages that nobody waits for.
-    pub(crate) fn ahead(threads: &'a IoThreads, relation: &'a Arc<PagedFile>) -> Self {
-        Self { is_ahead: true, ..Self::new(threads, relation, 0) }
-    }
-
-    /// Whose pages it loads.
-    pub(crate) fn relation(&self) -> &Arc<PagedFile> {
-        self.relation
-    }
-
-    /// Adds a load that has its frame.
-    pub(crate) fn add(&mut self, loading: Loading) {
-        let block = u64::from(loading.access().page.block());
-        if !self.run.is_empty() {
-            match block.checked_sub(self.next).map(|gap| gap as usize) {
-                Some(gap) if self.joins(gap) => self.read_over(&loading),
-                _ => self.flush(),
-            }
-        }
-        self.run.push(Part::Page(loading));
-        self.next = block + 1;
-    }
-
-    /// Whether a page behind a gap of so many others goes into the same request.
-    fn joins(&self, gap: usize) -> bool {
-        gap <= self.relation.pages_of_a_gap() && self.run.len() + gap < self.relation.pages_of_a_request()
-    }
-
-    /// Adds the pages before `loading`, for which they come along. They are kept if there are
-    /// frames for nothing.
-    fn read_over(&mut self, loading: &Loading) {
-        let page_size = self.relation.page_size() as usize;
-        for block in self.next as u32..loading.access().page.block() {
-            self.run.push(match loading.along(self.relation.page(block)) {
-                Some(along) => Part::Page(along),
-                None => {
-                    self.threads.0.gap_bytes.fetch_add(page_size as u64, Relaxed);
-                    Part::Gap(vec![0; page_size])
-                }
-            });
-        }
-    }
-
-    /// Hands over what is left.
-    pub(crate) fn submit(mut self) {
-        self.flush();
-    }
-
-    fn flush(&mut self) {
-        if self.run.is_empty() {
-            return;
-        }
-        let job = Job::Load(self.relation.clone(), std::mem::take(&mut self.run));
-        match self.is_ahead {
-            true => self.threads.submit_ahead(job),
-            false => self.threads.submit(job, self.due),
         }
     }
 }
