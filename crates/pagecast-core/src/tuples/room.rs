@@ -74,7 +74,8 @@ impl Room {
     }
 
     /// All classes, the widest slots first.
-    pub fn classes(self) -> impl Iterator<Item = Slot> {
+    #[cfg(test)]
+    fn classes(self) -> impl Iterator<Item = Slot> {
         let narrowest = move |slot: &Slot| rounded(self.slab / slot.bytes) == slot.per_slab;
         (2..=self.slab / LEAST_SLOT).map(move |per_slab| self.class(per_slab)).filter(narrowest)
     }
