@@ -43,6 +43,7 @@ use self::side::Side;
 use self::strokes::JointStrokes;
 use crate::execution::Executions;
 use crate::metrics::ScanMetrics;
+use crate::stream::{Batches, Opened, rows};
 use crate::strokes::Handed;
 use crate::{Delivery, Host};
 
@@ -154,11 +155,7 @@ impl ExecutionPlan for CooperativeMergeJoinExec {
                 async move { JointStrokes::plan(&parts, &context, &metrics).await }
             };
             let strokes = attendance.strokes(plan).await?;
-            let state = State { parts, strokes, context, current: None };
-            let batches = stream::try_unfold(state, async |mut state| {
-                let batch = state.next().await?;
-                Ok::<_, DataFusionError>(batch.map(|batch| (batch, state)))
-            });
+            let batches = rows(Joins { parts, strokes, context });
             // The stream carries its attendance to its end or its drop, whichever comes first.
             Ok::<_, DataFusionError>(batches.inspect(move |batch| {
                 _ = &attendance;
@@ -175,29 +172,17 @@ impl ExecutionPlan for CooperativeMergeJoinExec {
     }
 }
 
-/// Where a partition's loop over strokes is. Dropped with the stream, which gives back a stroke of
-/// which nothing was delivered.
-struct State {
+/// The strokes of a join, each joined by itself.
+struct Joins {
     parts: Parts,
     strokes: JointStrokes,
     context: Arc<TaskContext>,
-    current: Option<(SendableRecordBatchStream, Handed)>,
 }
 
-impl State {
-    async fn next(&mut self) -> Result<Option<datafusion::arrow::record_batch::RecordBatch>> {
-        loop {
-            if let Some((batches, handed)) = &mut self.current {
-                let batch = batches.try_next().await?;
-                handed.delivered();
-                if batch.is_some() {
-                    return Ok(batch);
-                }
-                self.current = None;
-            }
-            let Some((number, files, handed)) = self.strokes.next().await else { return Ok(None) };
-            let batches = self.strokes.open(number, files, &self.parts, &self.context)?;
-            self.current = Some((batches, handed));
-        }
+impl Opened for Joins {
+    async fn next(&mut self) -> Result<Option<(Batches, Handed)>> {
+        let Some((number, files, handed)) = self.strokes.next().await else { return Ok(None) };
+        let batches = self.strokes.open(number, files, &self.parts, &self.context)?;
+        Ok(Some((batches.boxed(), handed)))
     }
 }

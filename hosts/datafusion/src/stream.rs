@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
@@ -19,12 +20,13 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::cooperative;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
 use crate::strokes::{Handed, Strokes};
 
-type Batches = BoxStream<'static, Result<datafusion::arrow::record_batch::RecordBatch>>;
+/// The rows of a stroke.
+pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// The stream of one partition of `config`, which reads what `strokes` hands out.
 pub(crate) fn open(
@@ -77,12 +79,8 @@ impl FileOpener for Loop {
             }
             .boxed()
         };
-        let state = State { open, strokes: Arc::clone(&self.strokes), current: None };
-        let batches = stream::try_unfold(state, |mut state| async move {
-            let next = state.next().await?;
-            Ok(next.map(|batch| (batch, state)))
-        });
-        Ok(futures::future::ready(Ok(batches.boxed())).boxed())
+        let batches = rows(Files { open, strokes: Arc::clone(&self.strokes) }).boxed();
+        Ok(futures::future::ready(Ok(batches)).boxed())
     }
 }
 
@@ -92,19 +90,50 @@ impl fmt::Debug for Loop {
     }
 }
 
-/// Where the loop is. Dropped with the stream, which gives back a stroke of which nothing was
-/// delivered.
-struct State<F> {
+/// The strokes of one scan, opened by `open`.
+struct Files<F> {
     open: F,
     strokes: Arc<Strokes>,
+}
+
+impl<F> Opened for Files<F>
+where
+    F: Fn(PartitionedFile) -> BoxFuture<'static, Result<Batches>> + Send + 'static,
+{
+    async fn next(&mut self) -> Result<Option<(Batches, Handed)>> {
+        loop {
+            let Some((_, files, handed)) = self.strokes.next().await else { return Ok(None) };
+            // A stroke of one scan is one file. `handed` is dropped here if the opening fails or is
+            // given up.
+            let Some(file) = files.into_iter().next() else { continue };
+            return Ok(Some(((self.open)(file).await?, handed)));
+        }
+    }
+}
+
+/// What takes strokes and opens them, one after the other.
+pub(crate) trait Opened: Send + 'static {
+    /// The rows of the next stroke, and the stroke itself; `None` if there is no other.
+    fn next(&mut self) -> impl Future<Output = Result<Option<(Batches, Handed)>>> + Send;
+}
+
+/// The rows of all strokes that a partition takes.
+pub(crate) fn rows(strokes: impl Opened) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    stream::try_unfold(Rows { strokes, current: None }, |mut rows| async move {
+        let next = rows.next().await?;
+        Ok(next.map(|batch| (batch, rows)))
+    })
+}
+
+/// Where the loop is. Dropped with the stream, which gives back a stroke of which nothing was
+/// delivered.
+struct Rows<S> {
+    strokes: S,
     current: Option<(Batches, Handed)>,
 }
 
-impl<F> State<F>
-where
-    F: Fn(PartitionedFile) -> BoxFuture<'static, Result<Batches>>,
-{
-    async fn next(&mut self) -> Result<Option<datafusion::arrow::record_batch::RecordBatch>> {
+impl<S: Opened> Rows<S> {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some((batches, handed)) = &mut self.current {
                 let batch = batches.try_next().await?;
@@ -114,12 +143,10 @@ where
                 }
                 self.current = None;
             }
-            let Some((_, files, handed)) = self.strokes.next().await else { return Ok(None) };
-            // A stroke of one scan is one file. `handed` is dropped here if the opening fails or is
-            // given up.
-            let Some(file) = files.into_iter().next() else { continue };
-            let batches = (self.open)(file).await?;
-            self.current = Some((batches, handed));
+            self.current = self.strokes.next().await?;
+            if self.current.is_none() {
+                return Ok(None);
+            }
         }
     }
 }
