@@ -393,6 +393,19 @@ impl Header {
         None
     }
 
+    /// The page's changes are not wanted on storage any more, unless they are being written. The
+    /// caller holds a pin. Not by a write that begins and ends: no batch would end for those who
+    /// see it and wait for one.
+    pub(super) fn forget_changes(&self, _held: &Held) {
+        let mut state = self.state.load(Relaxed);
+        while state & (DIRTY | WRITING) == DIRTY {
+            match self.state.compare_exchange_weak(state, state & !DIRTY, AcqRel, Relaxed) {
+                Ok(_) => return self.dirty_since.store(NEVER, Relaxed),
+                Err(now) => state = now,
+            }
+        }
+    }
+
     /// The write has ended. If it `failed`, the page is as dirty as it was, since that log record.
     pub(super) fn end_write(&self, failed: Option<u64>) {
         if let Some(since) = failed {

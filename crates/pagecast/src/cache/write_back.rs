@@ -115,8 +115,8 @@ impl Cache {
     pub(super) fn abandon(&self, index: u32, page: PageId) {
         let header = &self.headers[index as usize];
         let Some(held) = header.pin(index) else { return };
-        if header.is_tagged(page) && header.begin_write(&held).is_some() {
-            header.end_write(None);
+        if header.is_tagged(page) {
+            header.forget_changes(&held);
         }
         self.unpin(held);
     }

@@ -12,8 +12,8 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Barrier, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,9 @@ use pagecast::{
     WriteOptions,
 };
 use pagecast_core::random::Random;
+
+mod outcome;
+use outcome::{OVER, after, counter, resident_bytes, settle, watch};
 
 const SESSIONS: u64 = 64;
 const PAGE: u64 = 4096;
@@ -37,10 +40,8 @@ const COUNTING_ITEM: u32 = 16;
 const ITEMS: FixedRows = FixedRows { first: 0, row: ITEM as u32 };
 const MIN_MEMORY: u64 = 1000 << 10;
 const MAX_MEMORY: u64 = 6 << 20;
-/// What this process may grow by between the first tenth of the run and its end: allocators keep
-/// some.
+/// What this process may grow by in the second half of the run: allocators keep some.
 const MAX_GROWTH: u64 = 24 << 20;
-
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a whole number"))
 }
@@ -93,6 +94,8 @@ struct Soak {
     over: AtomicBool,
     requests: AtomicU64,
     refused: AtomicU64,
+    /// What each session does, as the number that it drew; the last one is who disturbs.
+    doing: Arc<Vec<AtomicU32>>,
 }
 
 impl Soak {
@@ -153,14 +156,16 @@ impl Soak {
     }
 
     /// One session's life: a few requests of one kind after another, until the run is over.
-    fn live(&self, mut random: Random) {
+    fn live(&self, number: usize, mut random: Random) {
         let mut open: Vec<_> = (0..FILES).map(|file| self.open(file)).collect();
         let mut session = self.pool.session();
         while !self.over.load(Relaxed) {
             let file = random.below(FILES);
             let items = &mut open[file as usize];
             let relation = items.relation();
-            let done = match random.below(12) {
+            let kind = random.below(12);
+            self.doing[number].store(kind, Relaxed);
+            let done = match kind {
                 0 => self.hold_several(&mut session, relation, file, &mut random),
                 1 => self.scan(&mut session, relation, file, &mut random),
                 2 => self.cancel(relation, &mut random),
@@ -177,6 +182,7 @@ impl Soak {
                 drop(std::mem::replace(&mut session, self.pool.session()));
             }
         }
+        self.doing[number].store(OVER, Relaxed);
     }
 
     fn pin_some(
@@ -291,7 +297,9 @@ impl Soak {
     fn disturb(&self, mut random: Random) {
         let mut generation = 0u8;
         while !self.over.load(Relaxed) {
-            match random.below(13) {
+            let kind = random.below(13);
+            self.doing[SESSIONS as usize].store(kind, Relaxed);
+            match kind {
                 10 => {
                     let done = self.pool.flush();
                     assert!(done.as_ref().map_or_else(expected, |_| true), "{done:?}");
@@ -326,24 +334,13 @@ impl Soak {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        self.doing[SESSIONS as usize].store(OVER, Relaxed);
     }
 
     fn resize(&self, memory: u64) {
         let resized = self.pool.resize(memory).unwrap();
         assert!(resized.frames == self.pool.frames() && self.pool.memory().total <= memory);
     }
-}
-
-#[cfg(target_os = "linux")]
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn resident_bytes() -> Option<u64> {
-    None
 }
 
 fn run(policy: &str, length: Duration, seed: u64) {
@@ -370,8 +367,22 @@ fn run(policy: &str, length: Duration, seed: u64) {
     let item_counts = (0..COUNTERS).map(|_| Mutex::new(0)).collect();
     let counter_items = pool.tuples(&counters, ITEMS).unwrap();
     let items = Mutex::default();
-    let soak =
-        Soak { pool, files, faults, counters, counts, item_counts, counter_items, items, over, requests, refused };
+    let doing: Arc<Vec<AtomicU32>> = Arc::new((0..=SESSIONS).map(|_| AtomicU32::new(0)).collect());
+    let _watched = watch(pool.clone(), doing.clone(), length);
+    let soak = Soak {
+        pool,
+        files,
+        faults,
+        counters,
+        counts,
+        item_counts,
+        counter_items,
+        items,
+        over,
+        requests,
+        refused,
+        doing,
+    };
     let started = Instant::now();
     let ready = Barrier::new(SESSIONS as usize + 2);
     let grown = std::thread::scope(|scope| {
@@ -379,7 +390,7 @@ fn run(policy: &str, length: Duration, seed: u64) {
         for session in 0..SESSIONS {
             scope.spawn(move || {
                 ready.wait();
-                soak.live(Random::new(seed.wrapping_add(session * 7919 + 1)));
+                soak.live(session as usize, Random::new(seed.wrapping_add(session * 7919 + 1)));
             });
         }
         scope.spawn(move || {
@@ -387,9 +398,9 @@ fn run(policy: &str, length: Duration, seed: u64) {
             soak.disturb(Random::new(seed));
         });
         ready.wait();
-        std::thread::sleep(length / 10);
+        std::thread::sleep(length / 2);
         let early = resident_bytes();
-        std::thread::sleep(length - length / 10);
+        std::thread::sleep(length - length / 2);
         let late = resident_bytes();
         soak.over.store(true, Relaxed);
         early.zip(late).map(|(early, late)| late.saturating_sub(early))
@@ -418,50 +429,6 @@ fn run(policy: &str, length: Duration, seed: u64) {
     }
     assert!(grown.is_none_or(|bytes| bytes <= MAX_GROWTH), "{grown:?} bytes more than at the beginning");
     after(&soak);
-}
-
-/// The number that a page counts, in both of its places.
-fn counter(page: &[u8]) -> u64 {
-    assert_eq!(page[..8], page[2048..2056], "a page is half changed");
-    u64::from_le_bytes(page[..8].try_into().unwrap())
-}
-
-/// Waits for the loads of those who went away.
-fn settle(pool: &Pool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while pool.snapshot().frames.loading > 0 {
-        assert!(Instant::now() < until, "loads are left that nobody ends: {:?}", pool.snapshot().frames);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// The pool is as good as new: no pin, nothing lost, and every page of every file can be read.
-fn after(soak: &Soak) {
-    let pool = &soak.pool;
-    assert_eq!(pool.pinned(), 0, "a pin has leaked");
-    for memory in [MAX_MEMORY, MIN_MEMORY, MAX_MEMORY] {
-        assert_eq!(pool.resize(memory).unwrap().held, 0, "a frame out of use is held by nobody");
-        pool.check();
-        for file in 0..FILES {
-            let relation = soak.open(file).relation().clone();
-            for block in 0..PAGES {
-                verify(&relation.pin(block, None).unwrap(), file, block);
-            }
-        }
-        settle(pool);
-        pool.check();
-    }
-    assert!(pool.scans().is_empty(), "a scan is left");
-    pool.close().unwrap();
-    assert_eq!(pool.dirty(), 0);
-    let file = soak.files.read(Path::new("counters")).unwrap();
-    for (page, count) in file.chunks(PAGE as usize).zip(&soak.counts) {
-        assert_eq!(counter(page), count.load(Relaxed), "a change did not reach the file");
-    }
-    for (page, count) in file.chunks(PAGE as usize).zip(&soak.item_counts) {
-        let item = &page[COUNTING_ITEM as usize * ITEM..][..ITEM];
-        assert_eq!(*item, count.lock().unwrap().to_le_bytes().repeat(ITEM / 8), "a change did not reach the file");
-    }
 }
 
 #[test]
