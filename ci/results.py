@@ -179,10 +179,8 @@ def beside_reporting(document: Document, files: list[Kept]) -> None:
 
 
 def read_together(document: Document, files: list[Kept]) -> None:
-    """A line for each server and setting, with a column for each number of streams."""
+    """A line for each server, setting and opponent, with a column for each number of streams."""
     streams = sorted({row["streams"] for file in files for row in file.rows})
-    over = (("ratio", "device_bytes", "device bytes"), ("ratio", "mean_latency_s", "mean latency"),
-            ("ratio_best", "device_bytes", "device bytes, best stock"))
     groups: dict[tuple, dict[int, Row]] = {}
     for file in files:
         for row in file.rows:
@@ -190,19 +188,25 @@ def read_together(document: Document, files: list[Kept]) -> None:
             groups.setdefault(key, {})[row["streams"]] = row
     rows = []
     for (server, parallel, read_ahead, kind), of in sorted(groups.items()):
-        for peer, figure, name in over:
-            told = ["{:.2f} ({:.2f} to {:.2f}; {})".format(*of[count][peer][figure],
-                                                           of[count][f"pairs_{peer}"])
-                    if count in of and peer in of[count] else "" for count in streams]
+        for peer, name in (("ratio", "stock"), ("ratio_best", "best stock")):
+            told = [of_streams(of[count], peer) if count in of and peer in of[count] else ""
+                    for count in streams]
             if any(told):
                 rows.append((files, [server, parallel, f"{read_ahead >> 10} KiB", kind, name, *told]))
     document.table(
         "PostgreSQL: sequential scans read together", "Streams of three queries of different speed "
-        "over a table of 3.3 times `shared_buffers`, over stock; medians of pairs, with least, "
-        "most and their number. *Best stock* gives the same memory to a smaller pool and a larger "
-        "page cache.",
-        ["server", "parallel", "read-ahead", "queries", "over stock",
+        "over a table of 3.3 times `shared_buffers`: device bytes and mean latency over those of a "
+        "stock server; medians of pairs, with least, most and their number. *Best stock* gives the "
+        "same memory to a smaller pool and a larger page cache.",
+        ["server", "parallel", "read-ahead", "queries", "over",
          *(f"{count} streams" for count in streams)], rows)
+
+
+def of_streams(row: Row, peer: str) -> str:
+    """Device bytes and mean latency of one number of streams."""
+    told = ["{:.2f} ({:.2f} to {:.2f})".format(*row[peer][figure])
+            for figure in ("device_bytes", "mean_latency_s")]
+    return f"{', '.join(told)}; {row[f'pairs_{peer}']}"
 
 
 OURS, OPTIMUM, COLUMNS = "pbm", "opt", ("clock", "pbm-pq", "pbm-paper")
