@@ -1,13 +1,12 @@
-//! What verbs write: result files, aligned tables, text that no terminal obeys; and the flags of
-//! every measuring verb.
+//! What verbs write: result files; and the flags of every measuring verb.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+pub(crate) use pagecast_sim::report::text::{Table, printable};
 use tempfile::NamedTempFile;
 
 use crate::failure::usage;
@@ -208,69 +207,10 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// `text` without what a terminal would obey: control characters other than line ends, and marks
-/// that turn the direction of what follows, are shown by their codes.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let obeyed =
-        |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) || !text.contains(obeyed) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if obeyed(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    Cow::Owned(shown)
-}
-
-/// A text table: columns as wide as their widest cell, text to the left and figures to the right.
-pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
-    left: usize,
-}
-
-impl Table {
-    /// A table with these column heads, of which the first `left` are text.
-    pub(crate) fn new(heads: &[&str], left: usize) -> Self {
-        Self { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()], left }
-    }
-
-    /// Adds a row; it has as many cells as the heads.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        debug_assert_eq!(cells.len(), self.rows[0].len());
-        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.rows[0].len();
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<_> = (0..columns).map(width).collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                line += &if column < self.left { format!("{cell:<width$}  ") } else { format!("{cell:>width$}  ") };
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn columns_align() {
-        let mut table = Table::new(&["policy", "read"], 1);
-        table.row(vec!["pbm".into(), "1.5 MiB".into()]);
-        table.row(vec!["random".into(), "900 B".into()]);
-        assert_eq!(table.to_string(), "policy     read\npbm     1.5 MiB\nrandom    900 B\n");
-    }
 
     #[test]
     fn a_result_replaces_the_old_one_whole() {
@@ -280,11 +220,6 @@ mod tests {
         write_whole(&path, b"new").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-    #[test]
-    fn what_a_terminal_would_obey_is_shown_by_its_code() {
-        assert_eq!(printable("a\u{1b}[31m\tb\r\u{9b}\u{202e}c\nä"), "a\\u{1b}[31m\\tb\\r\\u{9b}\\u{202e}c\nä");
-        assert!(matches!(printable("plain →"), Cow::Borrowed(_)));
     }
 
     #[cfg(unix)]

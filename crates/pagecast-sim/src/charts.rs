@@ -143,6 +143,11 @@ const PICTURE: (usize, usize) = (360, 180);
 /// At most so many point reads are drawn, evenly chosen: all of them would cover everything else.
 const POINTS: usize = 8_000;
 
+/// What the picture of [`accesses`] shows, for people.
+pub const ACCESSES: &str = "Which pages are asked for over time. A dot stands for all requests of a small stretch of time \
+                            to neighbouring pages, and of many point reads an even choice is drawn; pages are in the \
+                            order of their ids.";
+
 /// Which pages are asked for over time: point reads red, scans blue on top, one dot for all
 /// requests that fall in a cell.
 ///

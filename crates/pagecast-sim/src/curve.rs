@@ -27,9 +27,11 @@ mod opt;
 
 pub use opt::OptCurve;
 
-use crate::simulation::{Interleaving, SimulationError, simulate};
+use crate::simulation::{Contender, Interleaving, Options, SimulationError, simulate_watched};
 use crate::trace::Trace;
+use crate::watch::Watch;
 use pagecast_core::policy::PolicySpec;
+use std::sync::Arc;
 
 /// LRU's misses at every pool size.
 ///
@@ -176,11 +178,27 @@ pub fn curve(
     sizes: &[u32],
     seed: u64,
 ) -> Result<Curve, SimulationError> {
+    curve_watched(trace, sample, &Contender::Known(spec.clone()), sizes, seed, &Arc::new(Watch::default()))
+}
+
+/// As [`curve`], of any policy, and to be watched: [`requests_of_curve`] are made.
+///
+/// # Errors
+///
+/// Those of the replays; and if it was stopped.
+pub fn curve_watched(
+    trace: &Trace,
+    sample: &Trace,
+    contender: &Contender,
+    sizes: &[u32],
+    seed: u64,
+    watch: &Arc<Watch>,
+) -> Result<Curve, SimulationError> {
     let rate = f64::from(sample.unique()) / f64::from(trace.unique());
     let requests = trace.requests().len() as f64;
     let frames: Vec<u32> = sizes.iter().map(|&size| ((f64::from(size) * rate).round() as u32).max(1)).collect();
     let mut points = Vec::with_capacity(sizes.len());
-    for (&size, misses) in sizes.iter().zip(misses(sample, spec, &frames, seed)?) {
+    for (&size, misses) in sizes.iter().zip(misses(sample, contender, &frames, seed, watch)?) {
         // Against the requests that the sample should have: those by which it falls short are of
         // hot pages, and hit.
         let ratio = misses as f64 / (requests * rate);
@@ -189,23 +207,40 @@ pub fn curve(
     Ok(Curve { points, rate })
 }
 
-/// The misses of the policy of `spec` on `trace` at each pool size: in one pass if it is a stack
-/// policy.
-fn misses(trace: &Trace, spec: &PolicySpec, sizes: &[u32], seed: u64) -> Result<Vec<u64>, SimulationError> {
-    match spec.algorithm() {
-        "lru" => {
-            let curve = LruCurve::of(trace.requests(), trace.unique());
-            Ok(sizes.iter().map(|&frames| curve.misses(frames)).collect())
-        }
-        "opt" => {
-            let curve = OptCurve::of(trace.requests(), trace.unique(), sizes);
-            Ok(sizes.iter().filter_map(|&frames| curve.misses(frames)).collect())
-        }
-        _ => {
-            let replay = |&frames| simulate(trace, spec, frames, seed, Interleaving::Fixed);
-            sizes.iter().map(|frames| Ok(replay(frames)?.counts.misses)).collect()
-        }
+/// How many requests a curve of so many sizes makes on `sample`.
+pub fn requests_of_curve(sample: &Trace, contender: &Contender, sizes: usize) -> u64 {
+    let passes = if has_one_pass(contender) { 1 } else { sizes };
+    sample.requests().len() as u64 * passes as u64
+}
+
+/// Whether it is a stack policy.
+fn has_one_pass(contender: &Contender) -> bool {
+    matches!(contender.algorithm(), Some("lru" | "opt"))
+}
+
+/// The misses on `trace` at each pool size: in one pass if it is a stack policy.
+fn misses(
+    trace: &Trace,
+    contender: &Contender,
+    sizes: &[u32],
+    seed: u64,
+    watch: &Arc<Watch>,
+) -> Result<Vec<u64>, SimulationError> {
+    if !has_one_pass(contender) {
+        let options = Options::of(Interleaving::Fixed);
+        let replay = |&frames| simulate_watched(trace, contender, frames, seed, &options, watch);
+        return sizes.iter().map(|frames| Ok(replay(frames)?.counts.misses)).collect();
     }
+    let (requests, unique) = (trace.requests(), trace.unique());
+    let misses = if contender.needs_trace() {
+        let curve = OptCurve::of(requests, unique, sizes);
+        sizes.iter().filter_map(|&frames| curve.misses(frames)).collect()
+    } else {
+        let curve = LruCurve::of(requests, unique);
+        sizes.iter().map(|&frames| curve.misses(frames)).collect()
+    };
+    watch.add_done(requests.len() as u64);
+    Ok(misses)
 }
 
 #[cfg(test)]
@@ -213,6 +248,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::generate::generate;
+    use crate::simulation::simulate;
     use proptest::prelude::*;
 
     proptest! {

@@ -12,5 +12,8 @@ mod repeatable;
 pub mod replay;
 pub mod report;
 pub mod simulation;
+pub mod size;
+pub mod study;
 pub mod trace;
 pub mod tuples;
+pub mod watch;

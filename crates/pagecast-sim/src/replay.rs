@@ -92,6 +92,25 @@ pub fn belady(
     Ok(Replay { requests, ids, frames, oracle: &NoScans, on_miss }.sequential(Belady::new(frames, next)))
 }
 
+/// As [`replay`], through a policy that is not in the catalog, built for `frames` frames.
+///
+/// # Errors
+///
+/// [`PolicyError::NoFrames`] for no frames.
+pub fn replay_own(
+    requests: impl IntoIterator<Item = Access>,
+    ids: PageIds,
+    policy: Box<dyn SequentialPolicy>,
+    frames: u32,
+    oracle: &dyn Oracle,
+    on_miss: impl FnMut(&Access),
+) -> Result<Counts, PolicyError> {
+    if frames == 0 {
+        return Err(PolicyError::NoFrames);
+    }
+    Ok(Replay { requests, ids, frames, oracle, on_miss }.sequential(policy))
+}
+
 /// The misses of Belady's MIN on `pages`, the fewest that any policy can have; `on_miss` sees each.
 ///
 /// # Errors

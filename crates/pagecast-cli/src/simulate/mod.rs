@@ -1,24 +1,24 @@
 //! `pagecast simulate`: replays traces through policies at several pool sizes.
 
-mod page;
 mod rows;
-mod work;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
 use pagecast_core::policy::PolicySpec;
-use pagecast_sim::simulation::Interleaving;
+use pagecast_sim::simulation::{Contender, Interleaving};
+use pagecast_sim::study::{Cell, Input, Results, Study, StudyError, Work, error_table, render, table, time_text};
 use pagecast_sim::trace::{Format, Rows};
 use pagecast_sim::tuples::TupleSpec;
+use pagecast_sim::watch::Watch;
 
 use crate::failure::{last_of, usage};
-use crate::interrupt::Interrupted;
+use crate::interrupt::{Interrupted, on_threads};
 use crate::output::{OutputArgs, check_writable, write_whole};
 use crate::units::{Size, share, split_list};
-use rows::Results;
 
 /// What to replay.
 #[derive(clap::Args, Debug)]
@@ -86,39 +86,13 @@ enum Time {
     Logical,
 }
 
-/// What every replay of one command shares.
-pub(crate) struct Plan {
-    traces: Vec<PathBuf>,
-    format: Format,
-    policies: Vec<PolicySpec>,
-    sizes: Vec<Size>,
-    page_size: u64,
-    /// What is replayed at each size.
-    cells: Vec<Cell>,
-    /// With tuples: how they lie where the trace does not say, what is not counted, and the
-    /// requests between checkpoints.
-    rows: Rows,
-    warm_up: f64,
-    checkpoint: Option<u32>,
-    curve: Option<u32>,
-    /// The part of the pages that curves are made from.
-    sample: f64,
-    /// Whether the report wants pictures of the accesses.
-    pictures: bool,
-    interleaving: Interleaving,
-    seed: u64,
-}
-
-/// A policy, and the buffer of tuples over it.
-pub(crate) struct Cell {
-    policy: PolicySpec,
-    tuples: Option<TupleSpec>,
-}
-
 /// Each policy, with each of the buffers. Those that have no use for the policy come once.
 fn cells(policies: &[PolicySpec], tuples: Option<&str>) -> anyhow::Result<Vec<Cell>> {
     let Some(tuples) = tuples else {
-        return Ok(policies.iter().map(|policy| Cell { policy: policy.clone(), tuples: None }).collect());
+        return Ok(policies
+            .iter()
+            .map(|policy| Cell { policy: Contender::Known(policy.clone()), tuples: None })
+            .collect());
     };
     if let Some(opt) = policies.iter().find(|policy| policy.needs_trace()) {
         return Err(usage(format!("--policies: `{opt}` knows pages only; with --tuples there is the buffer `bound`")));
@@ -128,7 +102,7 @@ fn cells(policies: &[PolicySpec], tuples: Option<&str>) -> anyhow::Result<Vec<Ce
     let mut cells = Vec::new();
     for (number, policy) in policies.iter().enumerate() {
         let of = tuples.iter().filter(|spec| number == 0 || spec.uses_policy());
-        cells.extend(of.map(|&spec| Cell { policy: policy.clone(), tuples: Some(spec) }));
+        cells.extend(of.map(|&spec| Cell { policy: Contender::Known(policy.clone()), tuples: Some(spec) }));
     }
     Ok(cells)
 }
@@ -137,16 +111,16 @@ fn cells(policies: &[PolicySpec], tuples: Option<&str>) -> anyhow::Result<Vec<Ce
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
     check_writable("--csv", args.csv.as_deref())?;
-    let plan = Arc::new(plan(&args)?);
+    let study = Arc::new(study(&args)?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (mut results, mut errors) = work::replay_all(&plan, args.jobs.map_or(cores, usize::from))?;
-    results.measure_errors();
+    let (results, errors) = replay_all(&study, args.jobs.map_or(cores, usize::from))?;
+    let mut errors: Vec<_> = errors.into_iter().map(anyhow::Error::new).collect();
     // All that could be computed is written and shown, whatever of it fails; then every fault has
     // its line, and the exit status says so. The files come first: a reader of the table may be
     // gone.
     let missing: Vec<_> = errors.iter().map(|error| format!("{error:#}")).collect();
-    errors.extend(write_results(&args, &plan, &results, &missing));
-    if let Err(error) = show(&plan, &results) {
+    errors.extend(write_results(&args, &study, &results, &missing));
+    if let Err(error) = show(&study, &results) {
         // First, since a closed pipe is no failure and the last error makes the exit status.
         errors.insert(0, error);
     }
@@ -156,17 +130,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     last_of(errors)
 }
 
-fn show(plan: &Plan, results: &Results) -> anyhow::Result<()> {
+/// All results in the order of the command line, and what went wrong. Ctrl-C ends the work; what is
+/// done until then is kept.
+fn replay_all(study: &Arc<Study>, jobs: usize) -> anyhow::Result<(Results, Vec<StudyError>)> {
+    let bar = ProgressBar::no_length();
+    let watch = Arc::new(Watch::default());
+    let steps = bar.clone();
+    let work = Arc::new(Work::new(Arc::clone(study), Arc::clone(&watch), move |jobs| steps.inc(jobs as u64)));
+    let all = work.jobs();
+    bar.set_length(all as u64);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} replays, {eta} left {wide_msg}");
+    bar.set_style(style.expect("the template is well-formed"));
+    if !on_threads(&work, jobs.min(all.max(1)), Work::run)? {
+        watch.stop();
+    }
+    bar.finish_and_clear();
+    Ok(work.finish())
+}
+
+fn show(study: &Study, results: &Results) -> anyhow::Result<()> {
     if results.rows.is_empty() {
         return Ok(());
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{}{}", rows::table(&results.rows), rows::error_table(&results.curves))?;
-    writeln!(out, "seed {}, {}", plan.seed, rows::time_text(plan.interleaving))?;
+    write!(out, "{}{}", table(&results.rows), error_table(&results.curves))?;
+    writeln!(out, "seed {}, {}", study.seed, time_text(study.interleaving))?;
     Ok(())
 }
 
-fn plan(args: &Args) -> anyhow::Result<Plan> {
+fn study(args: &Args) -> anyhow::Result<Study> {
     let policies = PolicySpec::parse_list(&args.policies).map_err(|error| usage(format!("--policies: {error}")))?;
     let interleaving = match args.time {
         Time::Fixed => Interleaving::Fixed,
@@ -191,14 +183,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         }
         _ => {}
     }
-    let size = |text: &str| match text.parse() {
-        Ok(Size::Plain(0) | Size::Bytes(0)) => Err(usage("--sizes: a pool of 0 pages holds nothing")),
-        Ok(Size::Plain(pages)) if pages > u64::from(u32::MAX) => {
-            Err(usage(format!("--sizes: {pages} pages are more than the 2^32 - 1 that a pool can have")))
-        }
-        Ok(size) => Ok(size),
-        Err(error) => Err(usage(format!("--sizes: {error}"))),
-    };
+    let size = |text: &str| Size::of_pool(text).map_err(|error| usage(format!("--sizes: {error}")));
     let page_size = match args.page_size {
         Size::Bytes(bytes) | Size::Plain(bytes) if bytes > 0 => bytes,
         other => return Err(usage(format!("--page-size: `{other}` is no number of bytes"))),
@@ -213,14 +198,13 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         _ if args.tuples.is_some() => return Err(usage("--page-size: above 1 GiB there are no tuples")),
         _ => Rows { page: 1, count: 1, bytes: 1 },
     };
-    Ok(Plan {
+    Ok(Study {
+        inputs: args.traces.iter().map(|path| Input::File(path.clone(), args.format.clone())).collect(),
         cells: cells(&policies, args.tuples.as_deref())?,
         rows,
         warm_up: args.warm_up.unwrap_or(0.0),
         checkpoint: args.checkpoint,
-        traces: args.traces.clone(),
-        format: args.format.clone(),
-        policies,
+        policies: policies.into_iter().map(Contender::Known).collect(),
         sizes: split_list(&args.sizes).into_iter().map(size).collect::<Result<_, _>>()?,
         page_size,
         curve: args.curve,
@@ -233,9 +217,9 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
 
 /// Writes each file that was asked for; `missing` says why results are not in them. Returns what
 /// went wrong here.
-fn write_results(args: &Args, plan: &Plan, results: &Results, missing: &[String]) -> Vec<anyhow::Error> {
+fn write_results(args: &Args, study: &Study, results: &Results, missing: &[String]) -> Vec<anyhow::Error> {
     let json = || -> anyhow::Result<Vec<u8>> {
-        let mut json = serde_json::to_vec_pretty(&rows::json(plan, results, missing))
+        let mut json = serde_json::to_vec_pretty(&rows::json(study, results, missing))
             .context("cannot make JSON of the results")?;
         json.push(b'\n');
         Ok(json)
@@ -243,7 +227,7 @@ fn write_results(args: &Args, plan: &Plan, results: &Results, missing: &[String]
     let written = [
         args.output.json.as_ref().map(|path| write_whole(path, &json()?)),
         args.csv.as_ref().map(|path| write_whole(path, rows::csv(&results.rows).as_bytes())),
-        args.output.html.as_ref().map(|path| write_whole(path, page::render(plan, results).as_bytes())),
+        args.output.html.as_ref().map(|path| write_whole(path, render(study, results).as_bytes())),
     ];
     written.into_iter().flatten().filter_map(Result::err).collect()
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use pagecast_sim::trace::{Format, LoadedEvent, Trace};
+use pagecast_sim::trace::{Format, Trace};
 use serde::Serialize;
 
 use crate::output::{Table, check_writable, write_whole};
@@ -49,7 +49,6 @@ impl Info {
         let mut relations: Vec<u32> = trace.pages().iter().map(|page| page.relation().0).collect();
         relations.sort_unstable();
         relations.dedup();
-        let registered = trace.events().iter().filter(|event| matches!(event.event, LoadedEvent::Register(_)));
         Self {
             trace: trace.name.clone(),
             requests: trace.requests().len() as u64,
@@ -60,7 +59,7 @@ impl Info {
             hottest_ten: counts.iter().take(10).sum(),
             relations: relations.len() as u64,
             streams: u64::from(trace.stream_count()),
-            scans: registered.count() as u64,
+            scans: trace.scan_count() as u64,
             scan_requests: (0..trace.requests().len()).filter(|&at| trace.scan(at).is_some()).count() as u64,
         }
     }

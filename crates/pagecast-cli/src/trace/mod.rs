@@ -219,9 +219,7 @@ fn plot(args: &PlotArgs) -> anyhow::Result<()> {
     let Some(html) = &args.output.html else {
         return Err(usage("trace plot draws into a page; give --html FILE"));
     };
-    let lead = "Which pages are asked for over time. A dot stands for all requests of a small stretch of time to \
-                neighbouring pages, and of many point reads an even choice is drawn; pages are in the order of their ids.";
-    let mut page = Page::new("Page accesses", lead);
+    let mut page = Page::new("Page accesses", charts::ACCESSES);
     for path in &args.traces {
         let trace = load(path, &args.format)?;
         let note = format!("{} requests for {} different pages.", trace.requests().len(), trace.unique());

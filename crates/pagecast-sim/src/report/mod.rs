@@ -7,6 +7,8 @@
 //! `"=KiB"`, `"=MiB"`, `"=GiB"` and `"=TiB"` bytes in that unit, for an axis. ECharts' own `media`
 //! key adapts a chart to narrow screens.
 
+pub mod text;
+
 use std::fmt::{self, Write};
 
 use serde_json::Value;

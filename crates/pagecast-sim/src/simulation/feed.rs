@@ -4,6 +4,7 @@
 use super::scans::Scans;
 use super::{LogicalOutcome, numbered};
 use crate::trace::{LoadedEvent, ScanNumber, StreamNumber, Trace};
+use crate::watch::Watch;
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, Tick};
 use std::cell::{Cell, RefCell};
@@ -13,12 +14,13 @@ use std::collections::BinaryHeap;
 /// Requests of numbered pages, outside scans.
 pub(super) struct Plain<'a> {
     trace: &'a Trace,
+    watch: &'a Watch,
     requests: std::iter::Enumerate<std::slice::Iter<'a, u32>>,
 }
 
 impl<'a> Plain<'a> {
-    pub(super) fn new(trace: &'a Trace) -> Self {
-        Self { trace, requests: trace.requests().iter().enumerate() }
+    pub(super) fn new(trace: &'a Trace, watch: &'a Watch) -> Self {
+        Self { trace, watch, requests: trace.requests().iter().enumerate() }
     }
 }
 
@@ -28,6 +30,9 @@ impl Iterator for Plain<'_> {
     #[inline]
     fn next(&mut self) -> Option<Access> {
         let (at, &page) = self.requests.next()?;
+        if !self.watch.goes_on(at) {
+            return None;
+        }
         Some(dense_access(page, self.trace.is_write(at), at as Tick))
     }
 }
@@ -40,13 +45,14 @@ pub(super) fn dense_access(page: u32, write: bool, at: Tick) -> Access {
 pub(super) struct Fixed<'a> {
     trace: &'a Trace,
     scans: &'a RefCell<Scans>,
+    watch: &'a Watch,
     at: usize,
     event: usize,
 }
 
 impl<'a> Fixed<'a> {
-    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>) -> Self {
-        Self { trace, scans, at: 0, event: 0 }
+    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>, watch: &'a Watch) -> Self {
+        Self { trace, scans, watch, at: 0, event: 0 }
     }
 }
 
@@ -54,6 +60,9 @@ impl Iterator for Fixed<'_> {
     type Item = Access;
 
     fn next(&mut self) -> Option<Access> {
+        if !self.watch.goes_on(self.at) {
+            return None;
+        }
         let mut scans = self.scans.borrow_mut();
         while let Some(event) = self.trace.events().get(self.event).filter(|event| event.before as usize <= self.at) {
             self.event += 1;
@@ -136,6 +145,7 @@ pub(super) struct Logical<'a> {
     trace: &'a Trace,
     scans: &'a RefCell<Scans>,
     missed: &'a Cell<bool>,
+    watch: &'a Watch,
     latency: u32,
     streams: Vec<Stream>,
     ready: BinaryHeap<Reverse<(Tick, StreamNumber)>>,
@@ -148,11 +158,17 @@ pub(super) struct Logical<'a> {
 impl<'a> Logical<'a> {
     /// `missed` is set by the replay when a request misses, and read here before the next one is
     /// made.
-    pub(super) fn new(trace: &'a Trace, scans: &'a RefCell<Scans>, missed: &'a Cell<bool>, latency: u32) -> Self {
+    pub(super) fn new(
+        trace: &'a Trace,
+        scans: &'a RefCell<Scans>,
+        missed: &'a Cell<bool>,
+        latency: u32,
+        watch: &'a Watch,
+    ) -> Self {
         let streams = streams_of(trace);
         let ready = (0..streams.len() as StreamNumber).map(|stream| Reverse((0, stream))).collect();
         let outcome = LogicalOutcome::default();
-        Self { trace, scans, missed, latency, streams, ready, last: None, outcome, order: Vec::new() }
+        Self { trace, scans, missed, watch, latency, streams, ready, last: None, outcome, order: Vec::new() }
     }
 
     /// The times that were counted, and the pages' numbers in the order of the requests.
@@ -218,6 +234,9 @@ impl Iterator for Logical<'_> {
 
     fn next(&mut self) -> Option<Access> {
         let mut waiting = self.settle();
+        if !self.watch.goes_on(self.order.len()) {
+            return None;
+        }
         while let Some((now, stream)) = self.earliest(waiting.take()) {
             match self.advance(stream, now) {
                 Ok(step) => {

@@ -8,15 +8,18 @@
 //! policies see different orders. Scans register with the predictor that the pool uses, and report
 //! to it as the trace says.
 
+mod contender;
 mod feed;
 mod foresight;
 mod options;
 mod scans;
 
+pub use contender::{Contender, OwnPolicy};
 pub use options::Options;
 
 use crate::replay::{Counts, PageIds, belady, replay};
 use crate::trace::Trace;
+use crate::watch::Watch;
 use feed::{Fixed, Logical, Plain};
 use foresight::Foresight;
 use pagecast_core::oracle::{NoScans, Oracle};
@@ -26,6 +29,7 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, Tick};
 use scans::Scans;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Which request comes next when several streams have one.
@@ -85,6 +89,9 @@ pub enum SimulationError {
         "policy `opt` has no order of requests to look ahead in when time is logical; see opt_misses of the other rows"
     )]
     OptInLogicalTime,
+    /// Its [`Watch`] was asked to stop it.
+    #[error("stopped before the end")]
+    Stopped,
 }
 
 /// Replays `trace` through the policy of `spec` in a pool of `frames` frames. `seed` decides what
@@ -128,21 +135,46 @@ pub fn simulate_with(
     seed: u64,
     options: &Options,
 ) -> Result<Outcome, SimulationError> {
+    let contender = Contender::Known(spec.clone());
+    simulate_watched(trace, &contender, frames, seed, options, &Arc::new(Watch::default()))
+}
+
+/// As [`simulate_with`], of any policy, and to be watched.
+///
+/// # Errors
+///
+/// As [`simulate`]; and if it was stopped.
+pub fn simulate_watched(
+    trace: &Trace,
+    contender: &Contender,
+    frames: u32,
+    seed: u64,
+    options: &Options,
+    watch: &Arc<Watch>,
+) -> Result<Outcome, SimulationError> {
     // A pool with a frame for every page never evicts; more frames would only cost memory.
     let frames = frames.min(trace.unique());
     let started = Instant::now();
+    let opt = contender.needs_trace();
     let mut outcome = match options.interleaving {
-        Interleaving::Fixed if spec.needs_trace() => opt(trace, frames)?,
-        Interleaving::Fixed if trace.has_scans() || spec.needs_page_ids() => fixed(trace, spec, frames, seed, options)?,
+        Interleaving::Fixed if opt => min(trace, frames, watch)?,
+        Interleaving::Fixed if trace.has_scans() || contender.needs_page_ids() => {
+            fixed(trace, contender, frames, seed, options, watch)?
+        }
         Interleaving::Fixed => {
             // Numbers stand for pages here, which makes the page table an array.
             let dense = PageIds::Dense(trace.unique());
-            of(replay(Plain::new(trace), dense, spec, frames, seed, &NoScans, |_| ())?)
+            of(contender.replay(Plain::new(trace, watch), dense, frames, seed, &NoScans, |_| (), watch)?)
         }
-        Interleaving::Logical { .. } if spec.needs_trace() => return Err(SimulationError::OptInLogicalTime),
-        Interleaving::Logical { latency } => return logical(trace, spec, frames, seed, latency, options),
+        Interleaving::Logical { .. } if opt => return Err(SimulationError::OptInLogicalTime),
+        Interleaving::Logical { latency } => logical(trace, contender, frames, seed, latency, options, watch)?,
     };
-    outcome.wall = started.elapsed();
+    if watch.is_stopped() {
+        return Err(SimulationError::Stopped);
+    }
+    if outcome.logical.is_none() {
+        outcome.wall = started.elapsed();
+    }
     Ok(outcome)
 }
 
@@ -150,22 +182,24 @@ fn of(counts: Counts) -> Outcome {
     Outcome { counts, ..Outcome::default() }
 }
 
-fn opt(trace: &Trace, frames: u32) -> Result<Outcome, SimulationError> {
+fn min(trace: &Trace, frames: u32, watch: &Watch) -> Result<Outcome, SimulationError> {
     let next = NextUses::of_dense(trace.requests(), trace.unique());
-    Ok(of(belady(Plain::new(trace), next, PageIds::Dense(trace.unique()), frames, |_: &Access| ())?))
+    Ok(of(belady(Plain::new(trace, watch), next, PageIds::Dense(trace.unique()), frames, |_: &Access| ())?))
 }
 
 fn fixed(
     trace: &Trace,
-    spec: &PolicySpec,
+    contender: &Contender,
     frames: u32,
     seed: u64,
     options: &Options,
+    watch: &Arc<Watch>,
 ) -> Result<Outcome, SimulationError> {
     let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
     let missed = |access: &Access| tell_of_miss(&oracle, access);
-    let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, missed)?;
+    let requests = Fixed::new(trace, &scans, watch);
+    let counts = contender.replay(requests, PageIds::Sparse, frames, seed, &oracle, missed, watch)?;
     scans.into_inner().fault()?;
     Ok(of(counts))
 }
@@ -183,7 +217,8 @@ pub(crate) fn in_order(
 ) -> Result<(), SimulationError> {
     let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
-    for (at, access) in Fixed::new(trace, &scans).enumerate() {
+    let watch = Watch::default();
+    for (at, access) in Fixed::new(trace, &scans, &watch).enumerate() {
         request(at, access, &oracle);
     }
     scans.into_inner().fault()
@@ -202,31 +237,37 @@ pub fn simulate_foretold(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u6
     let frames = frames.min(trace.unique());
     let scans = RefCell::new(Scans::of(trace, &Options::of(Interleaving::Fixed)));
     let oracle = Foresight::of(trace);
-    let counts = replay(Fixed::new(trace, &scans), PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
+    let watch = Watch::default();
+    let requests = Fixed::new(trace, &scans, &watch);
+    let counts = replay(requests, PageIds::Sparse, spec, frames, seed, &oracle, |_| ())?;
     scans.into_inner().fault()?;
     Ok(Outcome { wall: started.elapsed(), ..of(counts) })
 }
 
 fn logical(
     trace: &Trace,
-    spec: &PolicySpec,
+    contender: &Contender,
     frames: u32,
     seed: u64,
     latency: u32,
     options: &Options,
+    watch: &Arc<Watch>,
 ) -> Result<Outcome, SimulationError> {
     let started = Instant::now();
     let scans = RefCell::new(Scans::of(trace, options));
     let oracle = scans.borrow().oracle();
     let missed = Cell::new(false);
-    let mut feed = Logical::new(trace, &scans, &missed, latency);
+    let mut feed = Logical::new(trace, &scans, &missed, latency, watch);
     let on_miss = |access: &Access| {
         missed.set(true);
         tell_of_miss(&oracle, access);
     };
-    let counts = replay(&mut feed, PageIds::Sparse, spec, frames, seed, &oracle, on_miss)?;
+    let counts = contender.replay(&mut feed, PageIds::Sparse, frames, seed, &oracle, on_miss, watch)?;
     let wall = started.elapsed();
     let (mut logical, order) = feed.finish();
+    if watch.is_stopped() {
+        return Err(SimulationError::Stopped);
+    }
     scans.into_inner().fault()?;
     let next = NextUses::of_dense(&order, trace.unique());
     let requests = order.iter().zip(0..).map(|(&page, at)| feed::dense_access(page, false, at));

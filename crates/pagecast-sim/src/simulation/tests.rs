@@ -146,7 +146,8 @@ fn logical_time_makes_the_same_requests() {
     let options = Options::of(Interleaving::Logical { latency: 7 });
     let scans = RefCell::new(Scans::of(&trace, &options));
     let missed = Cell::new(true);
-    let mut feed = Logical::new(&trace, &scans, &missed, 7);
+    let watch = Watch::default();
+    let mut feed = Logical::new(&trace, &scans, &missed, 7, &watch);
     let made: Vec<Access> = feed.by_ref().collect();
     let count = |accesses: &mut dyn Iterator<Item = (u64, bool, bool)>| {
         let mut all: Vec<_> = accesses.collect();

@@ -249,6 +249,11 @@ impl Trace {
         self.events.iter().any(|event| matches!(event.event, LoadedEvent::Register(_)))
     }
 
+    /// How many scans register.
+    pub fn scan_count(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event.event, LoadedEvent::Register(_))).count()
+    }
+
     /// The number of streams, empty ones included.
     pub fn stream_count(&self) -> u32 {
         let of_events = self.events.iter().map(|event| event.stream).max().unwrap_or(0);

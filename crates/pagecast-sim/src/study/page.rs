@@ -1,37 +1,38 @@
-//! The HTML report of `pagecast simulate`.
+//! The HTML report of a study.
 
-use pagecast_sim::charts::{CellMap, Line, by_trace, miss_ratios};
-use pagecast_sim::report::{Page, Table};
-
-use super::Plan;
+use super::Study;
 use super::rows::{Curve, Results, Row, Tuples, time_text};
+use crate::charts::{CellMap, Line, by_trace, miss_ratios};
+use crate::report::{Page, Table};
 
 /// The page.
-pub(super) fn render(plan: &Plan, results: &Results) -> String {
+pub fn render(study: &Study, results: &Results) -> String {
     let lead = "Page traces replayed through the replacement policies that the pool itself runs. Every run starts with an \
                 empty pool; a miss is a page that had to be read.";
     let mut page = Page::new("Simulated pools", lead);
-    page.fact("Traces", distinct(results.rows.iter().map(|row| row.trace.as_str())).len().to_string());
-    page.fact("Order", time_text(plan.interleaving));
-    page.fact("Seed", plan.seed.to_string());
+    page.fact("Traces", traces(results).len().to_string());
+    page.fact("Order", time_text(study.interleaving));
+    page.fact("Seed", study.seed.to_string());
     page.fact("pagecast", env!("CARGO_PKG_VERSION"));
     if results.partial {
         page.fact("Interrupted", "the results are partial".to_owned());
     }
-    add_traces(&mut page, plan, results);
+    add_traces(&mut page, study, results);
     // With one size there is no curve, and traces beside each other say more.
-    if plan.sizes.len() > 1 || results.rows.iter().all(|row| row.tuples.is_none()) {
+    if study.sizes.len() > 1 || results.rows.iter().all(|row| row.tuples.is_none()) {
         add_curves(&mut page, results);
     }
     add_errors(&mut page, results);
-    add_differences(&mut page, plan, results);
+    add_differences(&mut page, study, results);
     add_distances(&mut page, results);
     for (trace, picture) in &results.pictures {
         let note = "Pages over time. A dot stands for all requests of a small stretch of time to neighbouring pages; of many \
                     point reads an even choice is drawn.";
         page.chart(format!("Accesses of {}", label(trace, results)), note, 340, picture.clone());
     }
-    page.table("All figures", figures(results));
+    if !results.rows.is_empty() {
+        page.table("All figures", figures(results));
+    }
     page.to_string()
 }
 
@@ -63,11 +64,20 @@ fn distinct<'a, T: PartialEq>(values: impl Iterator<Item = T> + 'a) -> Vec<T> {
     seen
 }
 
+/// The traces of rows, and of curves without rows.
+fn traces(results: &Results) -> Vec<&str> {
+    let rows = results.rows.iter().map(|row| row.trace.as_str());
+    distinct(rows.chain(results.curves.iter().map(|curve| curve.trace.as_str())))
+}
+
 fn add_curves(page: &mut Page, results: &Results) {
-    for trace in distinct(results.rows.iter().map(|row| row.trace.as_str())) {
+    for trace in traces(results) {
         let rows: Vec<&Row> = results.rows.iter().filter(|row| row.trace == trace).collect();
-        let unique = f64::from(rows[0].unique);
         let curves: Vec<_> = results.curves.iter().filter(|curve| curve.trace == trace).collect();
+        let of_curves = || curves.first().map(|curve| (curve.requests, curve.unique));
+        let (requests, pages) =
+            rows.first().map(|row| (row.requests, row.unique)).or_else(of_curves).unwrap_or_default();
+        let unique = f64::from(pages);
         let lines: Vec<Line> = if curves.is_empty() {
             let policies = distinct(rows.iter().map(|row| row.label()));
             let line = |name: String| {
@@ -95,17 +105,16 @@ fn add_curves(page: &mut Page, results: &Results) {
         let made = sampled.map_or(String::new(), |rate| {
             format!(" Lines are estimated from {:.2} % of the pages, diamonds are exact.", rate * 100.0)
         });
-        let note =
-            format!("{} requests for {} different pages. Lower is better.{made}", rows[0].requests, rows[0].unique);
+        let note = format!("{requests} requests for {pages} different pages. Lower is better.{made}");
         page.chart(format!("Miss ratio of {}", label(trace, results)), note, 380, miss_ratios(&lines));
     }
 }
 
 /// The policy that the others are compared with: a predictive one if it ran, else the first.
-fn ours(plan: &Plan, results: &Results) -> String {
+fn ours(study: &Study, results: &Results) -> String {
     let learned = results.rows.iter().find(|row| row.tuples.as_ref().is_some_and(|of| of.tuples == "learn"));
-    let of = |name: &str| plan.policies.iter().find(|policy| policy.algorithm() == name);
-    let policy = || of("pbm").or(of("pbm-paper")).unwrap_or(&plan.policies[0]).name().to_owned();
+    let of = |name: &str| study.policies.iter().find(|policy| policy.algorithm() == Some(name));
+    let policy = || of("pbm").or(of("pbm-paper")).unwrap_or(&study.policies[0]).name().to_owned();
     learned.or(results.rows.first().filter(|row| row.tuples.is_some())).map_or_else(policy, Row::label)
 }
 
@@ -137,8 +146,8 @@ fn map(columns: Vec<String>, results: &Results, value: impl Fn(&Row) -> Option<f
     map
 }
 
-fn add_differences(page: &mut Page, plan: &Plan, results: &Results) {
-    let ours = ours(plan, results);
+fn add_differences(page: &mut Page, study: &Study, results: &Results) {
+    let ours = ours(study, results);
     let ours = ours.as_str();
     let columns = distinct(results.rows.iter().map(Row::label).filter(|name| *name != ours));
     let map = map(columns, results, |other| {
@@ -183,14 +192,14 @@ fn add_errors(page: &mut Page, results: &Results) {
 
 /// Hit rates from trace to trace, where tuples are buffered: how they change with how the hot ones
 /// lie.
-fn add_traces(page: &mut Page, plan: &Plan, results: &Results) {
+fn add_traces(page: &mut Page, study: &Study, results: &Results) {
     let rows: Vec<&Row> = results.rows.iter().filter(|row| row.tuples.is_some()).collect();
     let traces = distinct(rows.iter().map(|row| row.trace.as_str()));
     if traces.len() < 2 {
         return;
     }
     let names: Vec<String> = traces.iter().map(|trace| label(trace, results).to_owned()).collect();
-    for (size, asked) in plan.sizes.iter().enumerate() {
+    for (size, asked) in study.sizes.iter().enumerate() {
         let line = |name: String| {
             let of = |trace: &&str| rows.iter().filter(|row| row.trace == **trace && row.label() == name).nth(size);
             let rates = traces.iter().map(|trace| of(trace).map(|row| 1.0 - row.miss_ratio())).collect();
