@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,7 +19,7 @@ demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/de
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-postgres fuzz ## every test
+test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-python test-postgres fuzz ## every test
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
@@ -63,6 +63,12 @@ test-host: ## DataFusion host, Delta tables and command, and what else needs Par
 
 test-objects: ## the pool over an S3 server on loopback, which Go builds once
 	bash ci/servers.sh
+
+wheel: ## the Python package, as a wheel in target/wheels
+	bash ci/python.sh wheel
+
+test-python: ## the wheel in a fresh virtual environment, and its tests there
+	bash ci/python.sh test
 
 fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
 	bash ci/fuzz.sh
@@ -111,6 +117,9 @@ demo-postgres: ## the same from nothing, small; target/demo-postgres.{json,html}
 bench-sim: ## the simulator's throughput against libcachesim; writes target/bench/sim.json
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/bench-sim.sh $(PAGECAST)
+
+bench-python: ## the simulator from numpy beside the command and libcachesim; target/bench/python.json
+	bash ci/python.sh bench
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')
 	cargo build --release --locked -p pagecast-cli --no-default-features

@@ -212,6 +212,7 @@ fn parts_never_do_what_architecture_says() {
         "hosts/delta",
         "hosts/capi",
         "hosts/kv",
+        "hosts/python",
     ] {
         assert!(!of(part).contains("pagecast-cli") && !of(part).contains("pagecast-bench"), "{part}");
     }
@@ -221,6 +222,14 @@ fn parts_never_do_what_architecture_says() {
     // Knows the pool, or a host.
     let delta = of("hosts/delta");
     assert!(!delta.contains("pagecast") && !delta.contains("pagecast-datafusion"));
+    // Holds replay logic; unsafe outside of `array`.
+    never("hosts/python/src", &["belady", "NextUses", "ConcurrentPolicy", "Predictor"]);
+    let python = of("hosts/python");
+    assert!(python.contains("pagecast-sim") && !python.contains("pagecast"), "the wheel needs no pool");
+    for file in sources(&workspace().join("hosts/python/src"), "rs") {
+        let unsafe_code = words(&code(&file)).contains("unsafe");
+        assert!(!unsafe_code || file.ends_with("array.rs"), "{}", file.display());
+    }
     // Holds policy or prediction logic.
     for host in ["hosts/datafusion/src", "hosts/capi/src", "hosts/kv/src", "hosts/postgres/predictor/src"] {
         never(host, &["ConcurrentPolicy", "SequentialPolicy", "Frames", "NextUses"]);

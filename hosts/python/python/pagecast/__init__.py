@@ -4,7 +4,7 @@
 >>> trace = pagecast.generate("sequential(streams=8,queries=4,pages=2000)")
 >>> result = pagecast.simulate(trace, ["lru", "pbm", "opt"], sizes=["10%", "30%"])
 >>> [(row["policy"], row["size_pages"], row["misses"]) for row in result.rows()][:2]
-[('lru', 193, 6265), ('lru', 579, 5448)]
+[('lru', 162, 6093), ('lru', 486, 5080)]
 
 `simulate` replays, `curve` makes miss-ratio curves, `Trace` holds requests from an array or a file,
 `generate` makes them by rule. A policy may be a class of yours: see `Policy`.

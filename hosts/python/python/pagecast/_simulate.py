@@ -88,7 +88,7 @@ def curve(
     >>> trace = pagecast.generate("ycsb(operations=20000,pages=1000)")
     >>> result = pagecast.curve(trace, "lru,opt", 5)
     >>> [row["size_pages"] for row in result.rows() if row["policy"] == "lru"]
-    [1, 6, 31, 177, 993]
+    [1, 6, 31, 177, 995]
 
     Args:
         points: From 2 to 1000.

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# The Python package: `wheel` builds target/wheels, `test` installs it into a fresh virtual
+# environment and runs its tests there, `bench` measures it. Tools come from PyPI. Says `skipped`
+# where Python, its venv module or PyPI is not there.
+set -euo pipefail
+what=$1
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+MOST_BYTES=$((5 << 20))
+MOST_SECONDS=60
+skip() { echo "skipped: $1"; exit 0; }
+
+python="${PYTHON:-python3}"
+"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    skip "no Python from 3.11 on with venv"
+
+# A virtual environment of the user's cache folder that has the packages named, or skips.
+tools() {
+    local venv="$cache/venv-python-$1" wanted
+    shift
+    wanted="$*"
+    if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
+        rm -rf "$venv"
+        "$python" -m venv "$venv"
+        "$venv/bin/pip" install --quiet "$@" || skip "PyPI has no $wanted for us"
+        echo "$wanted" > "$venv/wanted"
+    fi
+    venv_of_tools=$venv
+}
+
+build() {
+    tools build 'maturin>=1.16,<2'
+    # What the licences demand stands in the wheel; the files must lie beside its manifest.
+    mkdir -p hosts/python/licenses
+    cp LICENSE-MIT LICENSE-APACHE hosts/python/licenses/
+    cp crates/pagecast-sim/assets/echarts/LICENSE hosts/python/licenses/LICENSE-echarts
+    cp crates/pagecast-sim/assets/echarts/NOTICE hosts/python/licenses/NOTICE-echarts
+    rm -rf target/wheels
+    "$venv_of_tools/bin/maturin" build --quiet --release --locked --manifest-path hosts/python/Cargo.toml \
+        --interpreter "$python" --out target/wheels
+    wheel=$(echo target/wheels/*.whl)
+    bytes=$(wc -c < "$wheel")
+    echo "built $wheel, $bytes bytes of at most $MOST_BYTES"
+    [ "$bytes" -le "$MOST_BYTES" ]
+}
+
+# The wheel alone into a fresh environment, and five lines that need nothing else.
+install_fresh() {
+    venv=$1
+    local began=$SECONDS
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet --no-index "$wheel"
+    "$venv/bin/python" - <<'LINES'
+import array, pagecast
+ids = array.array("Q", [1, 2, 3, 1, 4, 1, 2])
+result = pagecast.simulate(ids, "lru,opt", sizes=[2, 3])
+assert [row["misses"] for row in result.rows()] == [6, 5, 5, 4]
+print("pagecast", pagecast.__version__, "replays")
+LINES
+    local took=$((SECONDS - began))
+    echo "installed and run in $took s of at most $MOST_SECONDS"
+    [ "$took" -le "$MOST_SECONDS" ]
+}
+
+case $what in
+wheel) build ;;
+test)
+    build
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    install_fresh "$scratch/venv"
+    "$scratch/venv/bin/pip" install --quiet pytest numpy pyarrow polars 'pandas>=3' tqdm ||
+        skip "PyPI has no pytest, numpy, pyarrow, polars, pandas, tqdm for us"
+    export PAGECAST_ROOT=$PWD
+    "$scratch/venv/bin/python" -m pytest --rootdir hosts/python -c hosts/python/pyproject.toml hosts/python/tests
+    ;;
+bench)
+    build
+    cargo build --release --locked -p pagecast-cli --no-default-features
+    tools bench numpy libcachesim==0.3.5
+    "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall "$wheel"
+    mkdir -p target/bench
+    "$venv_of_tools/bin/python" hosts/python/bench/speed.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
+        --runs "${BENCH_PYTHON_RUNS:-5}" --json target/bench/python.json
+    ;;
+*) echo "usage: $0 wheel|test|bench" >&2; exit 2 ;;
+esac
