@@ -118,7 +118,7 @@ bench-sim: ## the simulator's throughput against libcachesim; writes target/benc
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/bench-sim.sh $(PAGECAST)
 
-bench-python: ## the simulator from numpy beside the command and libcachesim; target/bench/python.json
+bench-python: ## the simulator in Python against libcachesim; target/bench/python.json
 	bash ci/python.sh bench
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')

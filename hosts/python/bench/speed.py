@@ -14,10 +14,12 @@ import json
 import os
 import platform
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -144,6 +146,25 @@ def measure(options: argparse.Namespace) -> list[dict]:
     return rows
 
 
+def interrupted() -> float:
+    """Seconds from Ctrl-C to the exception, in the middle of long replays."""
+    frames, ids = 100_000, np.arange(4_000_000, dtype=np.uint64) * np.uint64(48_271) % np.uint64(1_999_993)
+    pressed = 0.0
+
+    def press() -> None:
+        nonlocal pressed
+        time.sleep(1)
+        pressed = time.perf_counter()
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    try:
+        pagecast.simulate(ids, "lru-k,hyperbolic,lirs", [frames] * 1000)
+    except KeyboardInterrupt:
+        return time.perf_counter() - pressed
+    raise AssertionError("nobody pressed Ctrl-C")
+
+
 def row(policy: str, ways: dict, runs: dict) -> dict:
     rate = {way: requests / statistics.median(run[0] for run in runs[way]) / 1e6 for way, (requests, _) in ways.items()}
     busy = {way: requests / statistics.median(run[1] for run in runs[way]) / 1e6 for way, (requests, _) in ways.items()}
@@ -175,6 +196,8 @@ def main() -> None:
     parser.add_argument("--json", required=True, help="where to write the results")
     options = parser.parse_args()
     rows = measure(options)
+    ctrl_c = [interrupted() for _ in range(options.runs)]
+    print(f"Ctrl-C ends replays within {max(ctrl_c):.2f} s")
     machine = {
         "system": platform.platform(),
         "cpus": os.cpu_count(),
@@ -183,7 +206,7 @@ def main() -> None:
         **{name: version(name) for name in ("pagecast", "libcachesim", "numpy")},
     }
     config = {"requests": options.requests, "part": options.part, "pages": options.pages, "runs": options.runs}
-    Path(options.json).write_text(json.dumps({"config": config, "machine": machine, "rows": rows}, indent=2) + "\n")
+    Path(options.json).write_text(json.dumps({"config": config, "machine": machine, "rows": rows, "ctrl_c_s": ctrl_c}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,17 +40,15 @@ impl Numbers {
         fn typed<T: Element>(object: &Bound<'_, PyAny>, make: fn(PyBuffer<T>) -> Numbers) -> Option<Numbers> {
             PyBuffer::get(object).ok().map(make)
         }
-        let kinds: [fn(&Bound<'_, PyAny>) -> Option<Self>; 8] = [
-            |object| typed(object, Self::U64),
-            |object| typed(object, Self::I64),
-            |object| typed(object, Self::U32),
-            |object| typed(object, Self::I32),
-            |object| typed(object, Self::U16),
-            |object| typed(object, Self::I16),
-            |object| typed(object, Self::U8),
-            |object| typed(object, Self::I8),
-        ];
-        kinds.iter().find_map(|kind| kind(object)).ok_or_else(|| {
+        let kind = typed(object, Self::U64)
+            .or_else(|| typed(object, Self::I64))
+            .or_else(|| typed(object, Self::U32))
+            .or_else(|| typed(object, Self::I32))
+            .or_else(|| typed(object, Self::U16))
+            .or_else(|| typed(object, Self::I16))
+            .or_else(|| typed(object, Self::U8))
+            .or_else(|| typed(object, Self::I8));
+        kind.ok_or_else(|| {
             let cause = "whole numbers are wanted (uint64, int64, uint32 ...), not items of the buffer format";
             PyTypeError::new_err(format!("{what}: {cause} `{format}`"))
         })
@@ -105,7 +103,7 @@ fn item<T: Element + Default>(buffer: &PyBuffer<T>, at: usize) -> T {
     // SAFETY: the buffer has one dimension and no gaps (`Numbers::of`), is as long as its count
     // says, and stays where it is until it is released. It may lie at any address, hence
     // `unaligned`; any bits are a number.
-    unsafe { first.add(at).read_unaligned() }
+    unsafe { first.wrapping_add(at).read_unaligned() }
 }
 
 /// A bool as what it lies in memory as: who made the array may have put other bits there.
@@ -116,5 +114,5 @@ fn byte(buffer: &PyUntypedBuffer, at: usize) -> u8 {
         return 0;
     }
     // SAFETY: as in `item`, of items that are a byte each.
-    unsafe { first.add(at).read() }
+    unsafe { first.wrapping_add(at).read() }
 }

@@ -19,13 +19,13 @@ use std::sync::Arc;
 ///
 /// `pages` has a 64-bit id per request: the block within a relation in its lower half, the relation
 /// above. Any array of whole numbers will do that lends its memory (numpy, memoryview,
-/// `array.array`); it is read once, in place. The others are optional and have an entry per request:
+/// `array.array`); it is read once, in place. The others are optional, with an entry per request:
 ///
 /// - `writes`: whether the page will be written.
 /// - `streams`: who asks, from 0; what runs side by side when time is logical.
-/// - `scans`: which scan asks; below 0 none. A scan registers at its first request, for the pages of
-///   all its requests in their order, says where it is every `report` requests, and ends with its
-///   last. Predictive policies (`pbm`) then know what it reads next.
+/// - `scans`: which scan asks; below 0 none. A scan registers at its first request, for the pages
+///   of all its requests in their order, says where it is every `report` requests, and ends with
+///   its last. Predictive policies (`pbm`) then know what it reads next.
 ///
 /// >>> import array, pagecast
 /// >>> trace = pagecast.Trace(array.array("Q", [1, 2, 3, 1, 4, 1, 2]), name="seven")
@@ -194,7 +194,7 @@ fn table(trace: &Loaded) -> PyResult<RecordBatch> {
 ///
 /// >>> import pagecast
 /// >>> pagecast.generate("loop(pages=100,rounds=3)")
-/// <pagecast.Trace loop(pages=100,rounds=3): 300 requests for 100 pages>
+/// <pagecast.Trace loop(pages=100,rounds=3): 300 requests for 100 pages, 3 scans>
 #[pyfunction]
 #[pyo3(signature = (workload, seed=1))]
 pub(crate) fn generate(py: Python<'_>, workload: String, seed: u64) -> PyResult<Trace> {

@@ -1,5 +1,5 @@
-"""What the documents show runs: docstrings, docs/python.md, the README's lines. Stubs name what there
-is."""
+"""What the documents show runs: docstrings, docs/python.md, the README's lines. Stubs name what
+there is."""
 
 import ast
 import doctest

@@ -60,7 +60,7 @@ def test_more_threads_change_nothing() -> None:
 
 
 def scans_of(readers: int, pages: int, apart: int) -> tuple[np.ndarray, np.ndarray]:
-    """Readers of one table, each so many steps behind the one in front: page ids and scan numbers."""
+    """Readers of one table, each so many steps behind the one in front: pages and scan numbers."""
     ids, scans = [], []
     for step in range(pages + apart * (readers - 1)):
         for reader in range(readers):
