@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// What `simulate` and `curve` give: a table, a row for each trace, policy and size.
 ///
 /// polars and pyarrow take it by the Arrow stream interface, without a copy:
-/// `polars.DataFrame(result)`, `pyarrow.table(result)`. `pandas.DataFrame.from_arrow(result)` takes
-/// it, too, and copies numbers into blocks of its own. `rows()` needs none of them. In a notebook it
-/// shows the page that `pagecast simulate --html` writes.
+/// `polars.DataFrame(result)`, `pyarrow.table(result)`. `pandas.DataFrame.from_arrow(result)`
+/// takes it, too, and copies numbers into blocks of its own. `rows()` needs none of them. In a
+/// notebook it shows the page that `pagecast simulate --html` writes.
 #[pyclass(frozen, module = "pagecast", name = "Result")]
 pub(crate) struct Result {
     study: Study,
