@@ -44,6 +44,20 @@ pub enum Error {
         /// The newest format that is known here.
         known: u32,
     },
+    /// A store of an earlier version, which wrote another format.
+    #[error(
+        "{}: is of format {found}, and this version reads {known}; copy its entries to a new store with the version \
+         that wrote it",
+        path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file.
+        found: u32,
+        /// The oldest format that is known here.
+        known: u32,
+    },
     /// A page is whole and does not say what it should.
     #[error("{}: page {block} is damaged: {what}; restore the store from a backup", path.display())]
     Damaged {

@@ -22,8 +22,9 @@ use crate::{Error, Result};
 /// Bytes before the first record. Requests to the device are multiples of it.
 pub(crate) const BLOCK: usize = 4096;
 const MAGIC: [u8; 8] = *b"pgckvlog";
-/// The format of pages and log.
-pub(crate) const FORMAT: u32 = 1;
+/// The format of pages and log: it grows whenever bytes of either mean something else. Of format 1,
+/// a changed entry was named by its place in the page, not by its key.
+pub(crate) const FORMAT: u32 = 2;
 /// Bytes of a record before its kind.
 const PREFIX: usize = 8;
 
@@ -78,6 +79,9 @@ impl Header {
         let found = short(block, 8);
         if found > FORMAT {
             return Err(Error::Newer { path: path(), found, known: FORMAT });
+        }
+        if found < FORMAT {
+            return Err(Error::Older { path: path(), found, known: FORMAT });
         }
         if short(block, FIELDS) != crc32fast::hash(&block[..FIELDS]) {
             return Err(Error::DamagedLog { path: path(), offset: 0, what: "the header's checksum is wrong" });
@@ -236,12 +240,15 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_a_newer_and_a_damaged_file_are_told_apart() {
+    fn a_foreign_a_newer_an_older_and_a_damaged_file_are_told_apart() {
         assert!(content(Vec::new()).unwrap().is_none() && content(vec![0; 9000]).unwrap().is_none());
         assert!(matches!(content(b"a letter to somebody".to_vec()), Err(Error::Foreign { .. })));
         let mut newer = log();
-        newer[8] = 2;
-        assert!(matches!(content(newer), Err(Error::Newer { found: 2, known: 1, .. })));
+        newer[8] = 3;
+        assert!(matches!(content(newer), Err(Error::Newer { found: 3, known: 2, .. })));
+        let mut older = log();
+        older[8] = 1;
+        assert!(matches!(content(older), Err(Error::Older { found: 1, known: 2, .. })));
         let mut damaged = log();
         damaged[25] ^= 1;
         assert!(matches!(content(damaged), Err(Error::DamagedLog { offset: 0, .. })));

@@ -72,7 +72,8 @@ impl Store {
     /// # Errors
     ///
     /// Another process has it open ([`Error::Locked`]), its files are not a store's
-    /// ([`Error::Foreign`]) or of a later version ([`Error::Newer`]), or cannot be read.
+    /// ([`Error::Foreign`]), or of a later or an earlier format ([`Error::Newer`],
+    /// [`Error::Older`]), or cannot be read.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         crate::open::open(path.as_ref(), &options)
     }

@@ -134,7 +134,7 @@ fn a_store_is_opened_by_one_only() {
 }
 
 #[test]
-fn a_foreign_file_and_a_newer_store_are_refused_by_name() {
+fn foreign_files_and_stores_of_other_formats_are_refused_by_name() {
     for (name, bytes) in
         [("data", vec![7; 5000]), ("data", vec![7; 8192]), ("log.0", b"text".to_vec()), ("log.1", vec![1; 9000])]
     {
@@ -147,8 +147,15 @@ fn a_foreign_file_and_a_newer_store_are_refused_by_name() {
     Store::open(folder.path(), Options::default()).unwrap().close().unwrap();
     let path = folder.path().join("log.0");
     let mut log = std::fs::read(&path).unwrap();
-    log[8] = 9;
-    std::fs::write(&path, log).unwrap();
-    let error = Store::open(folder.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 9, known: 1, .. }), "{error}");
+    let mut open_as = |format: u8| {
+        log[8] = format;
+        std::fs::write(&path, &log).unwrap();
+        Store::open(folder.path(), Options::default())
+    };
+    let error = open_as(9).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 9, known: 2, .. }) && error.to_string().contains("log.0"), "{error}");
+    let error = open_as(1).unwrap_err();
+    assert!(matches!(error, Error::Older { found: 1, known: 2, .. }) && error.to_string().contains("log.0"), "{error}");
+    // Nothing of the store was touched.
+    open_as(2).unwrap().close().unwrap();
 }
