@@ -171,8 +171,10 @@ for figure in $figures; do
         ;;
     # Figures 6.7 a to c, and d to f: joins along the clustering, without scans beside and with.
     2011-6.7)
-        closed 2011-6.7-abc 16 "ordered,$thesis,unordered" pbm 20%,40%,60% joins
-        closed 2011-6.7-def 16 "ordered,$thesis,unordered" pbm 20%,40%,60% 'joins(mix=CMJ1+CMJ2+L1+O1)'
+        pools=20%,40%,60%,80%,100%
+        closed 2011-6.7-abc 16 "ordered,$thesis,unordered" lru,pbm $pools joins
+        closed 2011-6.7-def 16 "ordered,$thesis,unordered" lru,pbm $pools 'joins(mix=CMJ1+CMJ2+L1+O1)'
+        closed 2011-6.7-f 16 "ordered,$thesis" pbm 40% 'joins(mix=CMJ1+CMJ2+L1+O1)'
         closed 2011-6.7-hash 16 ordered,unordered pbm 20%,40%,60% 'joins(by=hash)' 'joins(mix=CMJ1+CMJ2+L1+O1,by=hash)'
         ;;
     # Figure 7.3 in its main point: little is shared where ten streams read ten tables.
