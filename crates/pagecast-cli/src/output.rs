@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-pub(crate) use pagecast_sim::report::text::{Table, printable};
+pub(crate) use pagecast_sim::report::text::{Table, harmless, printable};
 use tempfile::NamedTempFile;
 
 use crate::failure::usage;

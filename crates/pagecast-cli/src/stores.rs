@@ -29,18 +29,13 @@ pub(crate) struct Source {
 /// The place that `data` names, if it is a URL. `endpoint` is where the store is, if it is not
 /// where its provider has it.
 pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Option<Source>> {
-    let Some(text) = data.to_str().filter(|text| text.contains("://")) else {
-        return match endpoint {
-            Some(_) => Err(usage("--endpoint: --data names a folder of this machine, and no store")),
-            None => Ok(None),
-        };
-    };
-    let url = Url::parse(text).map_err(|error| usage(format!("--data: no URL: {error}")))?;
+    let Some(text) = data.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
+    let url = Url::parse(text).map_err(|error| usage(format!("no URL: {error}")))?;
     let shown = shown(&url);
     let (scheme, _) = ObjectStoreScheme::parse(&url)
-        .map_err(|_| usage(format!("--data: {shown}: no store begins like this; s3, gs, az, https and file do")))?;
+        .map_err(|_| usage(format!("{shown}: no store begins like this; s3, gs, az, https and file do")))?;
     if let Some(feature) = missing_feature(&scheme) {
-        bail!("--data: {shown}: this pagecast was built without it; build it with `--features {feature}`");
+        bail!("{shown}: this pagecast was built without it; build it with `--features {feature}`");
     }
     let environment = std::env::vars().filter(|(name, _)| VARIABLES.iter().any(|known| name.starts_with(known)));
     let mut options: Vec<(String, String)> = environment.collect();
@@ -48,7 +43,7 @@ pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Opti
         options.push(("endpoint".to_owned(), endpoint.to_owned()));
         options.push(("allow_http".to_owned(), endpoint.starts_with("http://").to_string()));
     }
-    let (store, prefix) = parse_url_opts(&url, options).map_err(|error| anyhow!("--data: {shown}: {error}"))?;
+    let (store, prefix) = parse_url_opts(&url, options).map_err(|error| anyhow!("{shown}: {error}"))?;
     // Of Azure the part before the @ is the container; a password is nobody's.
     let mut root = url;
     let _ = root.set_password(None);
@@ -77,9 +72,12 @@ fn missing_feature(scheme: &ObjectStoreScheme) -> Option<&'static str> {
 }
 
 impl Source {
-    /// Makes the store known to a session.
+    /// Makes the store known to a session, unless it has one for this root.
     pub(crate) fn register(&self, ctx: &SessionContext) -> anyhow::Result<()> {
-        ctx.register_object_store(&Url::parse(&self.root)?, Arc::clone(&self.store));
+        let root = Url::parse(&self.root)?;
+        if ctx.runtime_env().object_store_registry.get_store(&root).is_err() {
+            ctx.register_object_store(&root, Arc::clone(&self.store));
+        }
         Ok(())
     }
 
@@ -109,18 +107,13 @@ impl Source {
             tables.entry(table).or_default().push(meta);
         }
         if tables.is_empty() {
-            bail!("--data: no Parquet file below {}/{}", self.root, self.prefix);
+            bail!("no Parquet file below {}/{}", self.root, self.prefix);
         }
         let mut found = Found::default();
         for (location, files) in tables {
             let table = self.table(&location, &files, files[0].location == location)?;
             if let Some(other) = found.tables.iter().find(|other| other.name == table.name) {
-                bail!(
-                    "--data: {} and {} would both be table {}",
-                    other.path.display(),
-                    table.path.display(),
-                    table.name
-                );
+                bail!("{} and {} would both be table {}", other.path.display(), table.path.display(), table.name);
             }
             found.tables.push(table);
         }
@@ -155,11 +148,11 @@ impl Source {
             ObjectStoreScheme::AmazonS3 => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             ObjectStoreScheme::GoogleCloudStorage => "GOOGLE_SERVICE_ACCOUNT",
             ObjectStoreScheme::MicrosoftAzure => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-            _ => return anyhow!("--data: {place}: {error}"),
+            _ => return anyhow!("{place}: {error}"),
         };
         match error {
-            Error::NotFound { .. } => anyhow!("--data: {place}: there is no such bucket or object: {error}"),
-            _ => anyhow!("--data: {place}: {error}; are {variables} right?"),
+            Error::NotFound { .. } => anyhow!("{place}: there is no such bucket or object: {error}"),
+            _ => anyhow!("{place}: {error}; are {variables} right?"),
         }
     }
 }

@@ -1,45 +1,81 @@
 //! Where SQL is wrong.
 
+use std::fmt;
+
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 
 use crate::tables;
 
-/// How many statements `sql` has; or `line:column: message` of what is no SQL in it.
-pub(crate) fn statements(sql: &str) -> Result<usize, String> {
+/// What is no SQL in a text, and where. Lines and columns are counted from 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+    pub(crate) what: String,
+}
+
+impl Fault {
+    /// The same in a text in which the one that it was found in begins at this place.
+    pub(crate) fn within(self, line: u64, column: u64) -> Self {
+        let column = if self.line == 1 { self.column + column - 1 } else { self.column };
+        Self { line: self.line + line - 1, column, what: self.what }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.what)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// How many statements `sql` has; or what is no SQL in it.
+pub(crate) fn statements(sql: &str) -> Result<usize, Fault> {
     statements_of(sql, &GenericDialect {})
 }
 
 /// [`statements`] of another dialect.
-pub(crate) fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, String> {
+pub(crate) fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, Fault> {
     let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map(|statements| statements.len());
     parsed.map_err(|error| {
         let message = tables::message(&error);
-        match message.rsplit_once(" at Line: ") {
-            Some((what, place)) => format!("{}: {what}", place.replace(", Column: ", ":")),
-            // The parser names no place when it means the end.
-            None => format!("{}: {message}", end_of(sql)),
-        }
+        let place = |place: &str| {
+            let (line, column) = place.split_once(", Column: ")?;
+            Some((line.parse().ok()?, column.trim().parse().ok()?))
+        };
+        let placed = message.rsplit_once(" at Line: ").and_then(|(what, at)| Some((what, place(at)?)));
+        // The parser names no place when it means the end.
+        let (what, (line, column)) = placed.unwrap_or_else(|| (&message, end_of(sql)));
+        Fault { line, column, what: what.to_owned() }
     })
 }
 
 /// Where `text` ends: what the parser means when it names no place.
-fn end_of(text: &str) -> String {
+fn end_of(text: &str) -> (u64, u64) {
     let text = text.trim_end();
     let last = text.lines().last().unwrap_or_default();
-    format!("{}:{}", text.lines().count().max(1), last.chars().count() + 1)
+    (text.lines().count().max(1) as u64, last.chars().count() as u64 + 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::statements;
+    use super::*;
 
     #[test]
     fn a_fault_has_a_place() {
-        let fault = |sql| statements(sql).err().unwrap_or_default();
+        let fault = |sql| statements(sql).err().map(|fault| fault.to_string()).unwrap_or_default();
         assert!(fault("SELECT 1\nFROM (").starts_with("2:7: "));
         assert!(fault("SELECT 1\nFROM x WHERE )\n").starts_with("2:14: "));
         assert!(fault("").is_empty() && fault("SELECT 1; SELECT 2;").is_empty());
         assert_eq!(statements("SELECT 1; SELECT 2;"), Ok(2));
+    }
+
+    #[test]
+    fn a_place_moves_with_its_text() {
+        let fault = Fault { line: 1, column: 4, what: "x".into() };
+        assert_eq!(fault.clone().within(3, 10).to_string(), "3:13: x");
+        assert_eq!(Fault { line: 2, ..fault }.within(3, 10).to_string(), "4:4: x");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
+use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::execution::options::ReadOptions;
@@ -62,10 +63,15 @@ impl Found {
 /// keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is
 /// read, and every log, so that a broken one closes its table here and ends no run in its middle.
 pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
-    let data = data.canonicalize().with_context(|| format!("--data: cannot open {}", data.display()))?;
-    let entries = if data.is_dir() { entries(&data)? } else { Vec::new() };
-    let whole = entries.is_empty() || is_table(&data) || entries.iter().any(|path| key_of(path).is_some());
-    let candidates = if whole { vec![data.clone()] } else { entries };
+    let open = || data.canonicalize().with_context(|| format!("cannot open {}", data.display()));
+    open().and_then(|data| discover_at(&data)).context("--data")
+}
+
+/// [`discover`] at a path without links.
+pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
+    let entries = if data.is_dir() { entries(data)? } else { Vec::new() };
+    let whole = entries.is_empty() || is_table(data) || entries.iter().any(|path| key_of(path).is_some());
+    let candidates = if whole { vec![data.to_owned()] } else { entries };
     let mut found = Found::default();
     let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in candidates {
@@ -83,7 +89,7 @@ pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
             continue;
         }
         if let Some(other) = named.insert(name.clone(), path.clone()) {
-            bail!("--data: {} and {} would both be table {name}", other.display(), path.display());
+            bail!("{} and {} would both be table {name}", other.display(), path.display());
         }
         let table = if delta {
             Table::of_log(name.clone(), path)
@@ -96,10 +102,7 @@ pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
         }
     }
     if named.is_empty() {
-        bail!(
-            "--data: no Parquet file in {}; each *.parquet file, folder of them or Delta table is a table",
-            data.display()
-        );
+        bail!("no Parquet file in {}; each *.parquet file, folder of them or Delta table is a table", data.display());
     }
     Ok(found)
 }
@@ -141,16 +144,19 @@ impl Table {
 
     /// Makes the table known to SQL.
     pub(crate) async fn register(&self, ctx: &SessionContext) -> anyhow::Result<()> {
-        if let Some(table) = &self.delta {
-            let table = Arc::new(DeltaTable::newest(table)?);
-            ctx.register_table(self.reference(), table).map_err(|error| anyhow!(message(&error)))?;
-            return Ok(());
-        }
-        let registered = self.listing(ctx).await;
-        let table = registered.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
-        let table = table.with_context(|| format!("{} is no table", self.path.display()))?;
-        ctx.register_table(self.reference(), Arc::new(table)).map_err(|error| anyhow!(message(&error)))?;
+        let table = self.provider(ctx).await?;
+        ctx.register_table(self.reference(), table).map_err(|error| anyhow!(message(&error)))?;
         Ok(())
+    }
+
+    /// The table for DataFusion.
+    pub(crate) async fn provider(&self, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
+        if let Some(table) = &self.delta {
+            return Ok(Arc::new(DeltaTable::newest(table)?));
+        }
+        let made = self.listing(ctx).await;
+        let table = made.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
+        Ok(Arc::new(table.with_context(|| format!("{} is no table", self.path.display()))?))
     }
 
     fn reference(&self) -> TableReference {
@@ -276,7 +282,7 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
     };
-    let mut paths = read().with_context(|| format!("--data: cannot list folder {}", folder.display()))?;
+    let mut paths = read().with_context(|| format!("cannot list folder {}", folder.display()))?;
     paths.retain(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")));
     paths.sort();
     Ok(paths)

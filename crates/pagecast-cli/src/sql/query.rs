@@ -13,6 +13,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
+use super::summary;
 use crate::tables;
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
@@ -31,7 +32,12 @@ impl Query {
         // Planning may take long without ever waiting for anything.
         let mut planning = JoinSet::new();
         let (ctx, sql) = (ctx.clone(), sql.to_owned());
-        planning.spawn(async move { ctx.sql(&sql).await?.execute_stream().await });
+        planning.spawn(async move {
+            match summary::described(&sql) {
+                Some(described) => summary::of(&ctx, &described).await,
+                None => ctx.sql(&sql).await?.execute_stream().await,
+            }
+        });
         let planned: Option<Result<Result<SendableRecordBatchStream, _>, _>> = planning.join_next().await;
         let planned =
             planned.ok_or_else(|| anyhow!("the statement was not planned"))?.map_err(|stopped| lost(&stopped))?;

@@ -1,8 +1,10 @@
-//! Where results go. Files and pipes get all of them. A terminal gets the first rows, and a pager
-//! where these are more than it has lines.
+//! Standard output. Files and pipes get all of a result. A terminal gets the first rows, and a
+//! pager where these are more than it has lines.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::output::ResultFile;
 
 /// Rows that a terminal gets unless told otherwise.
 const ROWS: usize = 1000;
@@ -14,13 +16,15 @@ pub(super) struct Screen {
     terminal: Option<console::Term>,
     /// The most rows that a terminal gets of a result.
     limit: Option<usize>,
+    /// Whether what is longer than the terminal goes through a pager.
+    pub(super) pages: bool,
 }
 
 impl Screen {
     /// Standard output; `limit` is the user's word on rows, 0 for all.
     pub(super) fn open(limit: Option<usize>) -> Self {
         let terminal = io::stdout().is_terminal().then(console::Term::stdout);
-        let mut screen = Self { terminal, limit: None };
+        let mut screen = Self { terminal, limit: None, pages: true };
         screen.set_limit(limit.unwrap_or(ROWS));
         screen
     }
@@ -34,10 +38,15 @@ impl Screen {
         self.limit
     }
 
+    pub(super) fn is_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
     /// Where one result is written.
-    pub(super) fn sink(&self) -> Sink {
+    pub(super) fn sink(&self) -> Sink<'static> {
         let stdout = BufWriter::with_capacity(1 << 16, io::stdout());
-        match self.terminal.as_ref().and_then(console::Term::size_checked) {
+        let paged = self.terminal.as_ref().filter(|_| self.pages);
+        match paged.and_then(console::Term::size_checked) {
             // A line is left for the figures and one for the prompt.
             Some((lines, _)) => {
                 Sink::Held { text: Vec::new(), lines: 0, room: usize::from(lines).saturating_sub(2), stdout }
@@ -48,7 +57,7 @@ impl Screen {
 }
 
 /// Takes the text of one result.
-pub(super) enum Sink {
+pub(super) enum Sink<'f> {
     Straight(BufWriter<Stdout>),
     /// Held until it ends, and fits the terminal, or does not.
     Held {
@@ -58,9 +67,11 @@ pub(super) enum Sink {
         stdout: BufWriter<Stdout>,
     },
     Paged(Pager),
+    /// The user's file, which may take other results after this one.
+    File(&'f mut BufWriter<ResultFile>),
 }
 
-impl Sink {
+impl Sink<'_> {
     /// Shows all that was written, and waits until the user has left the pager.
     pub(super) fn close(self) -> io::Result<()> {
         match self {
@@ -70,6 +81,7 @@ impl Sink {
                 stdout.flush()
             }
             Self::Paged(pager) => pager.wait(),
+            Self::File(file) => file.flush(),
         }
     }
 
@@ -79,7 +91,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Self::Held { text, lines, room, .. } = self {
             text.extend_from_slice(bytes);
@@ -95,6 +107,7 @@ impl Write for Sink {
         match self {
             Self::Straight(stdout) => stdout.write(bytes),
             Self::Paged(pager) => pager.input.write(bytes),
+            Self::File(file) => file.write(bytes),
             Self::Held { .. } => Ok(bytes.len()),
         }
     }
@@ -103,6 +116,7 @@ impl Write for Sink {
         match self {
             Self::Straight(stdout) => stdout.flush(),
             Self::Paged(pager) => pager.input.flush(),
+            Self::File(file) => file.flush(),
             Self::Held { .. } => Ok(()),
         }
     }

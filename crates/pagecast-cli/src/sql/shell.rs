@@ -1,42 +1,41 @@
 //! The interactive shell.
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Config, Editor};
+use rustyline::{CompletionType, Config, Editor};
 use tokio::runtime::Runtime;
 
-use super::Session;
-use super::statements::Statements;
+use super::commands::Command;
+use super::completion::Words;
+use super::session::Session;
+use super::statements::{Statements, dialect};
 use crate::failure::say;
-use crate::output::printable;
 use crate::tables::cache_folder;
 
-const HELP: &str = "\
-statements end with `;` and may take several lines; Ctrl-C ends the query that runs, or drops what was typed
-  \\d         tables; `DESCRIBE table;` shows its columns
-  \\rows N    show N rows of a result, 0 for all
-  \\q         leave, as does Ctrl-D
-  \\?         this help";
+type Lines = Editor<Words, FileHistory>;
 
 /// Reads statements until the user leaves. A statement that fails says so and ends nothing.
-pub(super) fn run(session: &mut Session, runtime: &Runtime) -> anyhow::Result<()> {
-    let config = Config::builder().max_history_size(10_000)?.auto_add_history(false).build();
-    let mut editor: Editor<(), FileHistory> = Editor::with_config(config).context("cannot edit lines here")?;
+pub(super) fn run(session: &mut Session, runtime: &Runtime, quiet: bool) -> anyhow::Result<()> {
+    let config = Config::builder().max_history_size(10_000)?.auto_add_history(false);
+    let config = config.completion_type(CompletionType::List).build();
+    let mut editor = Lines::with_config(config).context("cannot edit lines here")?;
+    editor.set_helper(Some(runtime.block_on(Words::of(&session.ctx))));
     let history = cache_folder().map(|folder| folder.join("history"));
     if let Ok(path) = &history {
         // None yet, at the first start.
         let _ = editor.load_history(path);
     }
-    println!("{} tables; \\? for help, \\q to leave", session.tables.len());
+    if !quiet {
+        println!("{} tables; .help or \\? for help, \\q to leave", session.table_names().len());
+    }
     converse(session, runtime, &mut editor, history.as_deref().ok())
 }
 
 /// Adds what was typed to the history, at once: a shell may end in many ways.
-fn remember(editor: &mut Editor<(), FileHistory>, history: Option<&Path>, typed: &str) -> anyhow::Result<()> {
+fn remember(editor: &mut Lines, history: Option<&Path>, typed: &str) -> anyhow::Result<()> {
     editor.add_history_entry(typed)?;
     let Some(path) = history else { return Ok(()) };
     let saved = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(ReadlineError::from);
@@ -49,14 +48,17 @@ fn remember(editor: &mut Editor<(), FileHistory>, history: Option<&Path>, typed:
 fn converse(
     session: &mut Session,
     runtime: &Runtime,
-    editor: &mut Editor<(), FileHistory>,
+    editor: &mut Lines,
     history: Option<&Path>,
 ) -> anyhow::Result<()> {
     let mut statements = Statements::default();
     let mut typed = String::new();
     loop {
-        let dialect = session.dialect();
-        let fresh = statements.is_empty(dialect.as_ref());
+        let words = dialect(&session.ctx);
+        let fresh = statements.is_empty(words.as_ref());
+        if let Some(helper) = editor.helper_mut() {
+            helper.before(if fresh { "" } else { &typed });
+        }
         let line = match editor.readline(if fresh { "pagecast> " } else { "       -> " }) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
@@ -67,40 +69,44 @@ fn converse(
             Err(ReadlineError::Eof) => return Ok(()),
             Err(error) => return Err(error).context("cannot read the terminal"),
         };
-        if fresh && line.trim_start().starts_with('\\') {
-            let line = line.trim();
-            match (line, line.strip_prefix("\\rows ").map(|rows| rows.trim().parse())) {
-                ("\\q", _) => return Ok(()),
-                ("\\d", _) => list_tables(session)?,
-                ("\\?" | "\\h", _) => println!("{HELP}"),
-                (_, Some(Ok(rows))) => session.screen.set_limit(rows),
-                (other, _) => println!("no command {}\n{HELP}", printable(other)),
+        if fresh && Command::is_one(&line) {
+            (statements, typed) = Default::default();
+            remember(editor, history, line.trim())?;
+            match runtime.block_on(session.command(&line)) {
+                Ok(flow) if flow.is_break() => return Ok(()),
+                Ok(_) => {}
+                Err(error) => say(&error),
             }
+            refresh(session, runtime, editor);
             continue;
         }
         typed += &line;
-        let complete = statements.push(&line, dialect.as_ref());
+        let complete = statements.push(&line, words.as_ref());
         if complete.is_empty() {
             typed.push('\n');
-        } else {
-            remember(editor, history, typed.trim())?;
-            typed.clear();
+            continue;
         }
+        remember(editor, history, typed.trim())?;
+        typed.clear();
+        let count = complete.len();
         for statement in complete {
-            if let Err(error) = runtime.block_on(session.run(&statement)) {
-                say(&error);
+            if let Err(error) = runtime.block_on(session.run(&statement.text)) {
+                say(&if count > 1 { error.context(statement_start(&statement.text)) } else { error });
             }
         }
+        refresh(session, runtime, editor);
     }
 }
 
-fn list_tables(session: &Session) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    for table in &session.tables {
-        writeln!(out, "{}  ({} files)", printable(&table.name), table.files.len())?;
+/// Gives the completion the tables that are there now.
+fn refresh(session: &Session, runtime: &Runtime, editor: &mut Lines) {
+    if let Some(helper) = editor.helper_mut().filter(|helper| !helper.knows(&session.table_names())) {
+        *helper = runtime.block_on(Words::of(&session.ctx));
     }
-    for closed in &session.closed {
-        writeln!(out, "{}", printable(&format!("{}  (closed: {:#})", closed.name, closed.fault)))?;
-    }
-    Ok(())
+}
+
+/// Which of several statements of a line it was.
+fn statement_start(text: &str) -> String {
+    let start: String = text.chars().take(30).collect();
+    if start.len() < text.len() { format!("{start}...") } else { start }
 }

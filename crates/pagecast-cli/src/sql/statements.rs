@@ -1,19 +1,45 @@
 //! Cuts lines of input into statements, where the SQL dialect's own tokenizer finds their
 //! semicolons.
 
-use datafusion::sql::sqlparser::dialect::Dialect;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
+use crate::syntax::Fault;
+
+/// The words of SQL that a session has been set to.
+pub(super) fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
+    let name = ctx.state_ref().read().config_options().sql_parser.dialect;
+    dialect_from_str(name).unwrap_or_else(|| Box::new(GenericDialect {}))
+}
+
+/// One statement, and where in its input it begins: line and column, from 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Statement {
+    pub(super) text: String,
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
 /// Input that has been read and not yet run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Statements {
     pending: String,
+    /// Where in the input it begins.
+    line: u64,
+    column: u64,
+}
+
+impl Default for Statements {
+    fn default() -> Self {
+        Self { pending: String::new(), line: 1, column: 1 }
+    }
 }
 
 impl Statements {
     /// Takes one line, without its end; gives the statements that it completes, without their
     /// semicolons.
-    pub(super) fn push(&mut self, line: &str, dialect: &dyn Dialect) -> Vec<String> {
+    pub(super) fn push(&mut self, line: &str, dialect: &dyn Dialect) -> Vec<Statement> {
         self.pending += line;
         self.pending.push('\n');
         if !line.contains(';') {
@@ -26,7 +52,7 @@ impl Statements {
             if token == Token::SemiColon {
                 let end = places.byte(span.start);
                 if !empty {
-                    complete.push(self.pending[start..end].trim().to_owned());
+                    complete.push(self.statement(start, end));
                 }
                 (start, empty) = (end + 1, true);
             } else if !matches!(token, Token::Whitespace(_)) {
@@ -35,11 +61,35 @@ impl Statements {
         }
         if fault.is_some_and(|fault| !is_open(&fault)) {
             // Nothing that follows makes it right. Whoever runs it says what is wrong.
-            complete.push(self.pending[start..].trim().to_owned());
+            complete.push(self.statement(start, self.pending.len()));
             start = self.pending.len();
         }
+        (self.line, self.column) = self.place(start);
         self.pending.drain(..start);
         complete
+    }
+
+    /// Leaves a line away that is no SQL.
+    pub(super) fn skip_line(&mut self) {
+        (self.line, self.column) = (self.place(self.pending.len()).0 + 1, 1);
+        self.pending.clear();
+    }
+
+    fn statement(&self, start: usize, end: usize) -> Statement {
+        let text = &self.pending[start..end];
+        let (line, column) = self.place(start + text.len() - text.trim_start().len());
+        Statement { text: text.trim().to_owned(), line, column }
+    }
+
+    /// Where in the input a byte of what is pending stands.
+    fn place(&self, byte: usize) -> (u64, u64) {
+        let before = &self.pending[..byte];
+        match before.rsplit_once('\n') {
+            Some((lines, last)) => {
+                (self.line + 1 + lines.matches('\n').count() as u64, last.chars().count() as u64 + 1)
+            }
+            None => (self.line, self.column + before.chars().count() as u64),
+        }
     }
 
     /// Whether nothing but white space and comments waits for its semicolon.
@@ -49,11 +99,12 @@ impl Statements {
     }
 
     /// The last statement, which needs no semicolon; or what the input must not end inside of.
-    pub(super) fn rest(self, dialect: &dyn Dialect) -> Result<Option<String>, String> {
-        if let Some(fault) = tokens(&self.pending, dialect).1.filter(is_open) {
-            return Err(format!("{}:{}: {}", fault.location.line, fault.location.column, fault.message));
+    pub(super) fn rest(self, dialect: &dyn Dialect) -> Result<Option<Statement>, Fault> {
+        if let Some(TokenizerError { message, location }) = tokens(&self.pending, dialect).1.filter(is_open) {
+            let fault = Fault { line: location.line, column: location.column, what: message };
+            return Err(fault.within(self.line, self.column));
         }
-        Ok((!self.is_empty(dialect)).then(|| self.pending.trim().to_owned()))
+        Ok((!self.is_empty(dialect)).then(|| self.statement(0, self.pending.len())))
     }
 }
 
@@ -106,8 +157,28 @@ mod tests {
 
     fn split(text: &str) -> (Vec<String>, Result<Option<String>, String>) {
         let mut statements = Statements::default();
-        let complete = text.lines().flat_map(|line| statements.push(line, GENERIC)).collect();
-        (complete, statements.rest(GENERIC))
+        let complete = text.lines().flat_map(|line| texts(statements.push(line, GENERIC))).collect();
+        let rest = statements.rest(GENERIC).map(|rest| rest.map(|statement| statement.text));
+        (complete, rest.map_err(|fault| fault.to_string()))
+    }
+
+    fn texts(statements: Vec<Statement>) -> Vec<String> {
+        statements.into_iter().map(|statement| statement.text).collect()
+    }
+
+    #[test]
+    fn statements_know_where_they_begin() {
+        let mut statements = Statements::default();
+        let text = "SELECT 1; SELECT\n 2; -- end\n\n  SELECT 'ä'; /* c */ SELECT 4; SELECT";
+        let pushed = text.lines().flat_map(|line| statements.push(line, GENERIC));
+        let mut places: Vec<_> = pushed.map(|one| (one.line, one.column, one.text.lines().count())).collect();
+        let rest = statements.rest(GENERIC).ok().flatten();
+        places.extend(rest.map(|one| (one.line, one.column, 1)));
+        assert_eq!(places, [(1, 1, 1), (1, 11, 2), (2, 5, 3), (4, 15, 1), (4, 33, 1)]);
+        let mut statements = Statements::default();
+        statements.skip_line();
+        assert!(statements.push("SELECT 1; SELECT 'x", GENERIC)[0].line == 2);
+        assert_eq!(statements.rest(GENERIC).map_err(|fault| (fault.line, fault.column)), Err((2, 18)));
     }
 
     #[test]
@@ -144,8 +215,8 @@ mod tests {
     #[test]
     fn comments_nest_where_the_dialect_nests_them() {
         let nested = "SELECT /* ; /* ; */ 1; */ 2;";
-        assert_eq!(Statements::default().push(nested, GENERIC), ["SELECT /* ; /* ; */ 1; */ 2"]);
-        assert_eq!(Statements::default().push(nested, &SQLiteDialect {}), ["SELECT /* ; /* ; */ 1", "*/ 2"]);
+        assert_eq!(texts(Statements::default().push(nested, GENERIC)), ["SELECT /* ; /* ; */ 1; */ 2"]);
+        assert_eq!(texts(Statements::default().push(nested, &SQLiteDialect {})), ["SELECT /* ; /* ; */ 1", "*/ 2"]);
     }
 
     #[test]

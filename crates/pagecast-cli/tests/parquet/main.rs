@@ -4,6 +4,9 @@
 
 mod bench;
 mod delta;
+mod results;
+mod scripts;
+mod shell;
 mod sql;
 
 use std::path::{Path, PathBuf};

@@ -6,8 +6,17 @@ use std::fmt;
 /// `text` without what a terminal would obey: control characters other than line ends, and marks
 /// that turn the direction of what follows, are shown by their codes.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let obeyed =
-        |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    escaped(text, &['\n'])
+}
+
+/// [`printable`], but for tabulators, which stand between values.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, &['\n', '\t'])
+}
+
+fn escaped<'t>(text: &'t str, kept: &[char]) -> Cow<'t, str> {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let obeyed = |c: char| (c.is_control() && !kept.contains(&c)) || turns(c);
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) || !text.contains(obeyed) {
         return Cow::Borrowed(text);
     }

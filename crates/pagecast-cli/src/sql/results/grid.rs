@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::{Out, Rows, fault};
 use crate::output::printable;
 
 /// Rows that decide the width of the columns.
@@ -15,9 +15,9 @@ const MEASURED_ROWS: usize = 1000;
 /// As many bytes of cells do so, too.
 const MEASURED_BYTES: usize = 4 << 20;
 
-/// Writes rows into `out`.
-pub(super) struct Grid<'a, W: Write> {
-    out: W,
+/// Writes rows as a grid.
+pub(super) struct Grid<'a> {
+    out: Out<'a>,
     options: FormatOptions<'a>,
     heads: Vec<String>,
     /// None until the first rows have been measured; they wait in `waiting`.
@@ -26,42 +26,10 @@ pub(super) struct Grid<'a, W: Write> {
     waiting_bytes: usize,
 }
 
-impl<'a, W: Write> Grid<'a, W> {
-    pub(super) fn new(out: W, schema: &Schema, options: FormatOptions<'a>) -> Self {
+impl<'a> Grid<'a> {
+    pub(super) fn new(out: Out<'a>, schema: &Schema, options: FormatOptions<'a>) -> Self {
         let heads = schema.fields().iter().map(|field| printable(field.name()).into_owned()).collect();
         Self { out, options, heads, widths: None, waiting: Vec::new(), waiting_bytes: 0 }
-    }
-
-    /// Writes the rows of `batch`, or keeps them until there are enough to measure.
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let fault = |error: ArrowError| io::Error::other(error.to_string());
-        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &self.options));
-        let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(fault)?;
-        for row in 0..batch.num_rows() {
-            let cell = |column: &ArrayFormatter<'_>| {
-                column.value(row).try_to_string().map(|text| printable(&text).into_owned())
-            };
-            let cells: Vec<String> = columns.iter().map(cell).collect::<Result<_, _>>().map_err(fault)?;
-            match &self.widths {
-                Some(widths) => write_row(&mut self.out, widths, &cells)?,
-                None => {
-                    self.waiting_bytes += cells.iter().map(String::len).sum::<usize>();
-                    self.waiting.push(cells);
-                    if self.waiting.len() >= MEASURED_ROWS || self.waiting_bytes >= MEASURED_BYTES {
-                        self.begin()?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what waits, and the end.
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        self.begin()?;
-        let widths = self.widths.take().unwrap_or_default();
-        write_line(&mut self.out, &widths)?;
-        self.out.flush()
     }
 
     /// Measures the rows that wait, and writes them under the heads.
@@ -83,8 +51,39 @@ impl<'a, W: Write> Grid<'a, W> {
     }
 }
 
+impl Rows for Grid<'_> {
+    fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &self.options));
+        let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(fault)?;
+        for row in 0..batch.num_rows() {
+            let cell = |column: &ArrayFormatter<'_>| {
+                column.value(row).try_to_string().map(|text| printable(&text).into_owned())
+            };
+            let cells: Vec<String> = columns.iter().map(cell).collect::<Result<_, _>>().map_err(fault)?;
+            match &self.widths {
+                Some(widths) => write_row(&mut self.out, widths, &cells)?,
+                None => {
+                    self.waiting_bytes += cells.iter().map(String::len).sum::<usize>();
+                    self.waiting.push(cells);
+                    if self.waiting.len() >= MEASURED_ROWS || self.waiting_bytes >= MEASURED_BYTES {
+                        self.begin()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.begin()?;
+        let widths = self.widths.take().unwrap_or_default();
+        write_line(&mut self.out, &widths)?;
+        self.out.flush()
+    }
+}
+
 /// How many places `text` takes on a screen.
-fn width(text: &str) -> usize {
+pub(super) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { console::measure_text_width(text) }
 }
 
@@ -128,7 +127,8 @@ mod tests {
 
     fn grid(batches: &[RecordBatch]) -> String {
         let mut out = Vec::new();
-        let mut grid = Grid::new(&mut out, &batches[0].schema(), FormatOptions::default().with_null("NULL"));
+        let options = FormatOptions::default().with_null("NULL");
+        let mut grid = Box::new(Grid::new(Box::new(&mut out), &batches[0].schema(), options));
         batches.iter().for_each(|batch| grid.write(batch).unwrap());
         grid.finish().unwrap();
         String::from_utf8(out).unwrap()
@@ -175,9 +175,9 @@ mod tests {
     fn only_the_first_rows_wait() {
         let few = batch(vec![Some(1); 999], vec![Some("a"); 999]);
         let mut out = Vec::new();
-        let mut grid = Grid::new(&mut out, &few.schema(), FormatOptions::default());
+        let mut grid = Box::new(Grid::new(Box::new(&mut out), &few.schema(), FormatOptions::default()));
         grid.write(&few).unwrap();
-        assert!(grid.out.is_empty() && grid.waiting.len() == 999);
+        assert!(grid.widths.is_none() && grid.waiting.len() == 999);
         for _ in 0..100 {
             grid.write(&few).unwrap();
             assert!(grid.waiting.is_empty());

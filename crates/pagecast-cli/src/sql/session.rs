@@ -1,0 +1,378 @@
+//! Tables, a pool, and SQL over both: what runs statements, from wherever they come.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, bail};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{Stream, StreamExt};
+use pagecast::{Pool, PoolOptions, PoolStats};
+use pagecast_core::policy::PolicySpec;
+use pagecast_datafusion::{Host, HostOptions};
+
+use super::commands::{self, Command};
+use super::destination::Destination;
+use super::query::Query;
+use super::results::{self, Style};
+use super::screen::{Screen, Sink};
+use super::statements::{Statement, Statements, dialect};
+use super::{Args, bytes, files, lines_of, summary};
+use crate::failure::{say, usage};
+use crate::interrupt::{Interrupted, unless_pressed};
+use crate::stores;
+use crate::syntax::{self, Fault};
+use crate::tables::{self, Closed, Found, Table};
+use crate::units::{bytes_text, seconds_text};
+
+/// Files that run files that run files: more are a circle.
+const MOST_FILES_DEEP: usize = 16;
+/// Tables that are named where another was asked for.
+const NAMED_TABLES: usize = 10;
+
+/// Whether there is more to run: `.quit` breaks.
+pub(super) type Flow = ControlFlow<()>;
+
+/// Where statements come from.
+pub(super) struct Source {
+    name: String,
+    /// Whether its one statement needs no number.
+    is_single: bool,
+}
+
+impl Source {
+    /// The value of -c.
+    pub(super) fn of_command(command: &str) -> Self {
+        let mut statements = Statements::default();
+        let generic = datafusion::sql::sqlparser::dialect::GenericDialect {};
+        let complete: usize = command.lines().map(|line| statements.push(line, &generic).len()).sum();
+        let rest = statements.rest(&generic).is_ok_and(|rest| rest.is_some());
+        Self { name: "-c".into(), is_single: complete + usize::from(rest) == 1 }
+    }
+
+    fn of_file(path: &Path) -> Self {
+        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        Self { name, is_single: false }
+    }
+
+    /// `error` with where it came from.
+    fn placed(&self, error: anyhow::Error, number: usize, statement: &Statement) -> anyhow::Error {
+        match error.downcast::<Fault>() {
+            Ok(fault) => anyhow!("{}:{}", self.name, fault.within(statement.line, statement.column)),
+            Err(error) if self.is_single => error,
+            Err(error) => error.context(format!("{}:{}: statement {number}", self.name, statement.line)),
+        }
+    }
+}
+
+/// Tables, a pool, and SQL over both.
+pub(super) struct Session {
+    pub(super) ctx: SessionContext,
+    pub(super) pool: Pool,
+    host: Arc<Host>,
+    pub(super) tables: Vec<Table>,
+    pub(super) closed: Vec<Closed>,
+    /// Whether the tables are in an object store, where requests count.
+    is_store: bool,
+    pub(super) destination: Destination,
+    /// Whether a line of figures follows a statement.
+    pub(super) figures: bool,
+    /// Files that are being run by files.
+    depth: usize,
+}
+
+impl Session {
+    pub(super) async fn open(args: &Args) -> anyhow::Result<Self> {
+        let screen = Screen::open(args.rows);
+        let mut destination = Destination::new(screen, args.format, args.null.clone());
+        destination.send_to(args.output.as_deref())?;
+        let pool = open_pool(args)?;
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(limit) = args.memory {
+            match bytes("--memory", limit)? {
+                0 => return Err(usage("--memory: no query works without memory; leave the flag out for no limit")),
+                limit => runtime = runtime.with_memory_limit(limit as usize, 1.0),
+            }
+        }
+        let config = SessionConfig::new().with_information_schema(true);
+        let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
+        let (found, is_store) = find(args, &ctx).await?;
+        let (tables, mut closed) = register(&ctx, found).await;
+        if tables.is_empty() && !closed.is_empty() {
+            return Err(closed.swap_remove(0).fault);
+        }
+        for closed in &closed {
+            say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
+        }
+        let options = HostOptions::default().delivery(args.delivery.into());
+        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        files::install(&ctx, args.endpoint.as_deref());
+        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
+        let figures = !args.quiet;
+        Ok(Self { ctx, pool, host, tables, closed, is_store, destination, figures, depth: 0 })
+    }
+
+    /// Runs the statements and commands of a file, `-` for standard input.
+    pub(super) async fn run_file(&mut self, path: &Path) -> anyhow::Result<Flow> {
+        if self.depth == MOST_FILES_DEEP {
+            bail!("{} is read by {MOST_FILES_DEEP} files, one by the other", path.display());
+        }
+        self.depth += 1;
+        let ran = match lines_of(path) {
+            Ok(lines) => Box::pin(self.run_all(lines, &Source::of_file(path))).await,
+            Err(error) => Err(error),
+        };
+        self.depth -= 1;
+        ran
+    }
+
+    /// Runs statement after statement out of `lines`, up to the first that fails.
+    pub(super) async fn run_all(
+        &mut self,
+        lines: impl Stream<Item = io::Result<String>>,
+        source: &Source,
+    ) -> anyhow::Result<Flow> {
+        let (mut lines, mut statements, mut number) = (pin!(lines), Statements::default(), 0);
+        while let Some(line) = unless_pressed(lines.next()).await.ok_or(Interrupted)? {
+            let line = line.with_context(|| format!("cannot read {}", source.name))?;
+            if Command::is_one(&line) && statements.is_empty(dialect(&self.ctx).as_ref()) {
+                statements.skip_line();
+                if self.command(&line).await.with_context(|| source.name.clone())?.is_break() {
+                    return Ok(Flow::Break(()));
+                }
+                continue;
+            }
+            let complete = statements.push(&line, dialect(&self.ctx).as_ref());
+            for statement in complete {
+                number += 1;
+                self.run(&statement.text).await.map_err(|error| source.placed(error, number, &statement))?;
+            }
+        }
+        let rest = statements.rest(dialect(&self.ctx).as_ref());
+        if let Some(statement) = rest.map_err(|fault| anyhow!("{}:{fault}", source.name))? {
+            self.run(&statement.text).await.map_err(|error| source.placed(error, number + 1, &statement))?;
+        }
+        Ok(Flow::Continue(()))
+    }
+
+    /// Does what a line says that begins with a dot or a backslash.
+    pub(super) async fn command(&mut self, line: &str) -> anyhow::Result<Flow> {
+        commands::run(self, Command::parse(line)?).await
+    }
+
+    /// Runs one statement and writes its result and what it read. Ctrl-C ends it.
+    pub(super) async fn run(&mut self, sql: &str) -> anyhow::Result<()> {
+        let described = summary::described(sql);
+        let checked = described.as_deref().unwrap_or(sql);
+        syntax::statements_of(checked, dialect(&self.ctx).as_ref())?;
+        self.check_open(checked)?;
+        self.destination.check()?;
+        let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
+        let requests = self.pool.device().stats().requests;
+        let (config, null) = (self.ctx.copied_config(), self.destination.null.clone());
+        let style = Style {
+            format: self.destination.format,
+            null: null.as_deref(),
+            config: config.options(),
+            terminal: self.destination.is_terminal(),
+        };
+        let limit = self.destination.limit();
+        let mut sink = self.destination.sink();
+        let shown = unless_pressed(show(&self.ctx, sql, &mut sink, &style, limit, started)).await;
+        let closed = sink.close();
+        if !shown.as_ref().is_some_and(|shown| shown.as_ref().is_ok_and(|shown| !shown.has_columns)) {
+            self.destination.written(!matches!(shown, Some(Ok(_))) || closed.is_err())?;
+        }
+        let shown = shown.ok_or(Interrupted)?.map_err(|error| self.with_names(error))?;
+        closed?;
+        let in_order = self.host.back_in_order_scans() - in_order;
+        let requests = match self.is_store {
+            true => format!(", {} requests", self.pool.device().stats().requests - requests),
+            false => String::new(),
+        };
+        let figures = figures(&shown, before, self.pool.stats(), in_order) + &requests;
+        self.say_figures(&shown, &figures)?;
+        Ok(())
+    }
+
+    /// Says what a statement read, beside rows that people read, else on stderr.
+    fn say_figures(&self, shown: &Shown, figures: &str) -> io::Result<()> {
+        let mut lines = String::new();
+        if shown.cut {
+            let limit = shown.rows;
+            lines += &format!("the first {limit} rows; --rows or .rows says how many, a file or pipe gets all\n");
+        }
+        if self.figures {
+            lines += figures;
+            lines.push('\n');
+        }
+        match self.destination.is_for_programs() {
+            true => io::stderr().lock().write_all(lines.as_bytes()),
+            false => io::stdout().lock().write_all(lines.as_bytes()),
+        }
+    }
+
+    /// Fails if the statement names a table that is closed.
+    fn check_open(&self, sql: &str) -> anyhow::Result<()> {
+        if self.closed.is_empty() {
+            return Ok(());
+        }
+        let state = self.ctx.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let named = state.sql_to_statement(sql, &dialect).and_then(|parsed| state.resolve_table_references(&parsed));
+        for table in named.unwrap_or_default() {
+            if let Some(closed) = self.closed.iter().find(|closed| closed.name == table.table()) {
+                bail!("table {} is closed: {:#}", closed.name, closed.fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// An error about a table that is not there, with those that are.
+    fn with_names(&self, error: anyhow::Error) -> anyhow::Error {
+        let text = error.to_string();
+        let missing = text.strip_prefix("table '").and_then(|text| text.strip_suffix("' not found"));
+        let Some(missing) = missing else { return error };
+        let missing = missing.strip_prefix("datafusion.public.").unwrap_or(missing);
+        let names = self.table_names();
+        let mut known = names.iter().take(NAMED_TABLES).cloned().collect::<Vec<_>>().join(", ");
+        match names.len() {
+            0 => known = "there are none: --data names a folder of tables".into(),
+            count if count > NAMED_TABLES => known += &format!(" and {} more", count - NAMED_TABLES),
+            _ => {}
+        }
+        anyhow!("no table is called {missing}; tables: {known}; a file stands in quotes, as in FROM 'day.parquet'")
+    }
+
+    /// The tables and views of the default schema, sorted.
+    pub(super) fn table_names(&self) -> Vec<String> {
+        let config = self.ctx.copied_config();
+        let names = &config.options().catalog;
+        let schema = self.ctx.catalog(&names.default_catalog).and_then(|all| all.schema(&names.default_schema));
+        let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
+        names.sort();
+        names
+    }
+}
+
+fn open_pool(args: &Args) -> anyhow::Result<Pool> {
+    let policy = PolicySpec::parse(&args.policy).map_err(|error| usage(format!("--policy: {error}")))?;
+    if policy.needs_trace() {
+        let name = policy.name();
+        return Err(usage(format!("--policy: {name} needs the future and works in `pagecast simulate`")));
+    }
+    let options = PoolOptions::default().memory(bytes("--pool", args.pool)?).policy(policy).seed(args.seed);
+    Pool::new(options).map_err(|error| usage(format!("--pool: {error}")))
+}
+
+/// The tables of --data, and whether they are in a store.
+async fn find(args: &Args, ctx: &SessionContext) -> anyhow::Result<(Found, bool)> {
+    let Some(data) = &args.data else { return Ok((Found::default(), false)) };
+    let source = stores::source(data, args.endpoint.as_deref()).context("--data")?;
+    let Some(source) = source else {
+        if args.endpoint.is_some() {
+            return Err(usage("--endpoint: --data names a folder of this machine, and no store"));
+        }
+        return Ok((tables::discover(data)?, false));
+    };
+    source.register(ctx)?;
+    Ok((source.discover().await.context("--data")?, true))
+}
+
+/// Writes the rows of a statement into `sink` as they come, up to `limit`.
+async fn show(
+    ctx: &SessionContext,
+    sql: &str,
+    sink: &mut Sink<'_>,
+    style: &Style<'_>,
+    limit: Option<usize>,
+    started: Instant,
+) -> anyhow::Result<Shown> {
+    let mut query = Query::start(ctx, sql).await?;
+    let schema = query.schema().clone();
+    let has_columns = !schema.fields().is_empty();
+    let mut rows = has_columns.then(|| results::rows(&mut *sink, &schema, style)).transpose()?;
+    let mut shown = Shown { rows: 0, cut: false, seconds: 0.0, has_columns };
+    let mut written = Ok(());
+    while let Some(batch) = query.next().await? {
+        let room = limit.map_or(usize::MAX, |limit| limit - shown.rows);
+        shown.cut = batch.num_rows() > room;
+        let batch = batch.slice(0, batch.num_rows().min(room));
+        shown.rows += batch.num_rows();
+        if let Some(rows) = &mut rows {
+            written = rows.write(&batch);
+        }
+        if shown.cut || written.is_err() {
+            break;
+        }
+        // Ctrl-C is looked for here, also where rows come faster than they are shown.
+        tokio::task::yield_now().await;
+    }
+    shown.seconds = started.elapsed().as_secs_f64();
+    drop(query);
+    let finished = rows.map_or(Ok(()), |rows| if written.is_ok() { rows.finish() } else { Ok(()) });
+    match written.and(finished) {
+        Err(error) if !sink.is_left(&error) => Err(error.into()),
+        _ => Ok(shown),
+    }
+}
+
+/// What was shown of a result.
+struct Shown {
+    rows: usize,
+    /// Whether there were more.
+    cut: bool,
+    /// The time until the last row came.
+    seconds: f64,
+    has_columns: bool,
+}
+
+/// Makes what was found known to SQL. What DataFusion cannot read is closed, too.
+async fn register(ctx: &SessionContext, found: Found) -> (Vec<Table>, Vec<Closed>) {
+    let Found { mut tables, mut closed } = found;
+    let mut faults = Vec::new();
+    for table in &tables {
+        let (ctx, table) = (ctx.clone(), table.clone());
+        // A task of its own: a decoder that panics over a footer ends that task.
+        let registered = tokio::spawn(async move { table.register(&ctx).await }).await;
+        faults.push(registered.unwrap_or_else(|stopped| Err(anyhow!("its files make no sense: {stopped}"))).err());
+    }
+    let mut faults = faults.into_iter();
+    tables.retain(|table| match faults.next().flatten() {
+        Some(fault) => {
+            closed.push(Closed { name: table.name.clone(), fault });
+            false
+        }
+        None => true,
+    });
+    (tables, closed)
+}
+
+/// The line after a statement.
+fn figures(shown: &Shown, before: PoolStats, after: PoolStats, back_in_order: u64) -> String {
+    let rows = shown.rows;
+    let in_order = match back_in_order {
+        0 => String::new(),
+        1 => ", 1 scan in file order".into(),
+        scans => format!(", {scans} scans in file order"),
+    };
+    let mut during = PoolStats::default();
+    during.requests = after.requests - before.requests;
+    during.hits = after.hits - before.hits;
+    during.prefetch_useful = after.prefetch_useful - before.prefetch_useful;
+    let hit_rate = match during.requests {
+        0 => "-".into(),
+        _ => format!("{:.1} %", during.hit_rate() * 100.0),
+    };
+    format!(
+        "{rows} {} in {}, {} requested, {} read, hit rate {hit_rate}{in_order}",
+        if rows == 1 { "row" } else { "rows" },
+        seconds_text(shown.seconds),
+        bytes_text(after.bytes_requested - before.bytes_requested),
+        bytes_text(after.bytes_read - before.bytes_read),
+    )
+}
