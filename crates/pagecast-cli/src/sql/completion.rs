@@ -150,22 +150,24 @@ impl Words {
             return columns;
         }
         let is_upper = !word.contains(char::is_lowercase);
-        let keywords = KEYWORDS.split_whitespace();
-        let keywords = keywords.map(|keyword| if is_upper { keyword.to_owned() } else { keyword.to_lowercase() });
-        let functions = self.functions.iter().map(|name| format!("{name}("));
-        columns.into_iter().chain(tables).chain(keywords).chain(functions).collect()
+        let keywords = KEYWORDS.split_whitespace().filter(|keyword| begins(keyword, word));
+        let cased = |keyword: &str| if is_upper { keyword.to_owned() } else { keyword.to_lowercase() };
+        let keywords: Vec<_> = keywords.map(|keyword| cased(keyword) + " ").collect();
+        // Who writes words of SQL in capitals does not write functions so.
+        let functions = self.functions.iter().filter(|_| !is_upper || keywords.is_empty());
+        let functions = functions.map(|name| format!("{name}("));
+        columns.into_iter().chain(tables).chain(keywords.clone()).chain(functions).collect()
     }
 
     /// The columns of a table, or of the one that the statement calls so.
     fn columns_of(&self, qualifier: &str, statement: &str) -> Vec<String> {
         let is_it = |table: &&Table| table.name == qualifier;
-        let aliased = || {
-            let words: Vec<&str> = names(statement).collect();
-            let at = words.iter().skip(1).position(|word| *word == qualifier)? + 1;
-            let named =
-                if words[at - 1].eq_ignore_ascii_case("as") { words.get(at.checked_sub(2)?)? } else { words[at - 1] };
-            self.tables.iter().find(|table| table.name == *named)
+        let words: Vec<&str> = names(statement).collect();
+        let called = |at: usize| {
+            let named = if words[at - 1].eq_ignore_ascii_case("as") { at.checked_sub(2)? } else { at - 1 };
+            self.tables.iter().find(|table| table.name == words[named])
         };
+        let aliased = || (1..words.len()).filter(|&at| words[at] == qualifier).find_map(called);
         let table = self.tables.iter().find(is_it).or_else(aliased);
         table.map(|table| table.columns.iter().map(|column| quoted(column)).collect()).unwrap_or_default()
     }
@@ -264,15 +266,16 @@ mod tests {
 
     #[test]
     fn what_may_follow_is_offered() {
-        assert_eq!(offered("SELECT pr|"), ["price", "preceding"]);
-        assert_eq!(offered("SELECT PR|"), ["price", "PRECEDING"]);
+        assert_eq!(offered("SELECT pr|"), ["price", "preceding "]);
+        assert_eq!(offered("SELECT PR|"), ["price", "PRECEDING "]);
         assert_eq!(offered("select m|"), ["max(", "md5("]);
         assert_eq!(offered("SELECT * FROM |"), ["\"Day Book\"", "items"]);
         assert_eq!(offered("SELECT * from d|"), ["\"Day Book\""]);
         assert_eq!(offered("SELECT | FROM items"), ["\"order\"", "id", "price"]);
         assert_eq!(offered("SELECT S| FROM \"Day Book\"")[0], "\"Sum\"");
         assert!(!offered("SELECT p| FROM \"Day Book\"").contains(&"price".to_owned()));
-        assert_eq!(offered("ä SEL|"), ["SELECT"]);
+        assert_eq!(offered("ä SEL|"), ["SELECT "]);
+        assert_eq!(offered("SELECT MA|"), ["max("]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use anyhow::{Context, anyhow, bail};
+use arrow::datatypes::Schema;
 use async_trait::async_trait;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
@@ -107,7 +108,10 @@ impl Files {
         let path = home(name);
         if name.contains('*') && !path.exists() {
             let pattern = path.to_str().context("its name is no text")?;
-            return listing(ctx, pattern, Kind::of_path(name)?, None).await;
+            let files = glob::glob(pattern)?.collect::<std::result::Result<Vec<_>, _>>()?;
+            let urls = files.iter().filter(|file| file.is_file()).map(|file| url_of(file));
+            let urls = urls.collect::<anyhow::Result<Vec<_>>>()?;
+            return listing(ctx, urls, Kind::of_path(name)?, files.first().map(PathBuf::as_path)).await;
         }
         let path = match path.canonicalize() {
             Err(error) if error.kind() == ErrorKind::NotFound => bail!("there is no such file or folder"),
@@ -116,15 +120,14 @@ impl Files {
         if path.is_dir() || has_parquet_name(&path) {
             return one(tables::discover_at(&path)?)?.provider(ctx).await;
         }
-        let url = format!("file://{}", encoded(path.as_os_str().as_encoded_bytes()));
-        listing(ctx, &url, Kind::of_path(name)?, Some(&path)).await
+        listing(ctx, vec![url_of(&path)?], Kind::of_path(name)?, Some(&path)).await
     }
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {
         let source = stores::source(Path::new(url), self.endpoint.as_deref())?.context("it is no URL")?;
         source.register(ctx)?;
         match Kind::of_path(url) {
-            Ok(kind) if kind != Kind::Parquet => listing(ctx, url, kind, None).await,
+            Ok(kind) if kind != Kind::Parquet => listing(ctx, vec![url.to_owned()], kind, None).await,
             _ => one(source.discover().await?)?.provider(ctx).await,
         }
     }
@@ -139,14 +142,20 @@ fn one(found: Found) -> anyhow::Result<tables::Table> {
     }
 }
 
-/// Files that DataFusion reads by itself. Local ones do not go through the pool.
+/// The URL of a file of this machine, in which nothing is a pattern.
+fn url_of(path: &Path) -> anyhow::Result<String> {
+    let path = path.canonicalize()?;
+    Ok(format!("file://{}", encoded(path.as_os_str().as_encoded_bytes())))
+}
+
+/// The files at these places as one table, of which `first` is on this machine. What is not
+/// Parquet DataFusion reads by itself, and not through the pool.
 async fn listing(
     ctx: &SessionContext,
-    url: &str,
+    urls: Vec<String>,
     kind: Kind,
     first: Option<&Path>,
 ) -> anyhow::Result<Arc<dyn TableProvider>> {
-    let url = ListingTableUrl::parse(url)?;
     let options = match kind {
         Kind::Parquet => {
             ParquetReadOptions::default().to_listing_options(&ctx.copied_config(), ctx.copied_table_options())
@@ -156,13 +165,22 @@ async fn listing(
             ListingOptions::new(kind.format(first, ctx))
         }
     };
-    let store = ctx.runtime_env().object_store(&url)?;
-    let state = ctx.state();
-    if url.list_all_files(&state, &store, "").await?.try_next().await?.is_none() {
+    let (options, state) = (options.with_file_extension(""), ctx.state());
+    let urls = urls.iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
+    let mut schemas = Vec::new();
+    for url in &urls {
+        let store = ctx.runtime_env().object_store(url)?;
+        if url.list_all_files(&state, &store, "").await?.try_next().await?.is_none() {
+            bail!("there is no such file");
+        }
+        let schema = options.infer_schema(&state, url).await.map_err(|error| anyhow!(tables::message(&error)))?;
+        schemas.push(schema.as_ref().clone());
+    }
+    if schemas.is_empty() {
         bail!("there is no such file");
     }
-    let config = ListingTableConfig::new(url).with_listing_options(options.with_file_extension(""));
-    let config = config.infer_schema(&state).await.map_err(|error| anyhow!(tables::message(&error)))?;
+    let schema = Arc::new(Schema::try_merge(schemas)?);
+    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 

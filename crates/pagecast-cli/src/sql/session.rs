@@ -180,7 +180,7 @@ impl Session {
             config: config.options(),
             terminal: self.destination.is_terminal(),
         };
-        let limit = self.destination.limit();
+        let (limit, for_programs) = (self.destination.limit(), self.destination.is_for_programs());
         let mut sink = self.destination.sink();
         let shown = unless_pressed(show(&self.ctx, sql, &mut sink, &style, limit, started)).await;
         let closed = sink.close();
@@ -195,12 +195,12 @@ impl Session {
             false => String::new(),
         };
         let figures = figures(&shown, before, self.pool.stats(), in_order) + &requests;
-        self.say_figures(&shown, &figures)?;
+        self.say_figures(&shown, &figures, for_programs)?;
         Ok(())
     }
 
     /// Says what a statement read, beside rows that people read, else on stderr.
-    fn say_figures(&self, shown: &Shown, figures: &str) -> io::Result<()> {
+    fn say_figures(&self, shown: &Shown, figures: &str, for_programs: bool) -> io::Result<()> {
         let mut lines = String::new();
         if shown.cut {
             let limit = shown.rows;
@@ -210,7 +210,7 @@ impl Session {
             lines += figures;
             lines.push('\n');
         }
-        match self.destination.is_for_programs() {
+        match for_programs {
             true => io::stderr().lock().write_all(lines.as_bytes()),
             false => io::stdout().lock().write_all(lines.as_bytes()),
         }

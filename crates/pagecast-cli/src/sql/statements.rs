@@ -2,7 +2,9 @@
 //! semicolons.
 
 use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::{self, SelectFlavor, SelectItem, SetExpr, WildcardAdditionalOptions};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::syntax::Fault;
@@ -11,6 +13,19 @@ use crate::syntax::Fault;
 pub(super) fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
     let name = ctx.state_ref().read().config_options().sql_parser.dialect;
     dialect_from_str(name).unwrap_or_else(|| Box::new(GenericDialect {}))
+}
+
+/// `FROM t` as DuckDB means it: with all columns. `None` for other statements.
+pub(super) fn with_all_columns(sql: &str, dialect: &dyn Dialect) -> Option<String> {
+    let mut parsed = Parser::parse_sql(dialect, sql).ok()?;
+    let [ast::Statement::Query(query)] = &mut parsed[..] else { return None };
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    if select.flavor != SelectFlavor::FromFirstNoSelect {
+        return None;
+    }
+    select.flavor = SelectFlavor::Standard;
+    select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+    Some(query.to_string())
 }
 
 /// One statement, and where in its input it begins: line and column, from 1.
@@ -217,6 +232,15 @@ mod tests {
         let nested = "SELECT /* ; /* ; */ 1; */ 2;";
         assert_eq!(texts(Statements::default().push(nested, GENERIC)), ["SELECT /* ; /* ; */ 1; */ 2"]);
         assert_eq!(texts(Statements::default().push(nested, &SQLiteDialect {})), ["SELECT /* ; /* ; */ 1", "*/ 2"]);
+    }
+
+    #[test]
+    fn a_table_alone_has_all_its_columns() {
+        let all = |sql| with_all_columns(sql, GENERIC);
+        assert_eq!(all("FROM t WHERE a > 1 LIMIT 2").as_deref(), Some("SELECT * FROM t WHERE a > 1 LIMIT 2"));
+        for other in ["FROM t SELECT a", "SELECT 1", "DELETE FROM t", "FROM", "SHOW TABLES"] {
+            assert_eq!(all(other), None, "{other}");
+        }
     }
 
     #[test]

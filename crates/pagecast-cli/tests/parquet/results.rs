@@ -193,7 +193,7 @@ fn a_summary_has_a_row_for_each_column() {
     let odd = ask("SUMMARIZE SELECT [1, 2] AS l, struct(1 AS a) AS s, NULL AS n, true AS b");
     assert_eq!(odd.lines().count(), 5, "{odd}");
     let wrong = |query: &str, words: &[&str]| assert_fails(&sql(&["-c", query]), 1, words);
-    wrong("SUMMARIZE", &["1:10: "]);
+    wrong("SUMMARIZE", &["-c:1:", "Expected: identifier"]);
     wrong("SUMMARIZE SELECT 1 +", &["1:21: "]);
     wrong("SUMMARIZE nowhere", &["no table is called nowhere"]);
 }
