@@ -119,7 +119,7 @@ bench-sim: ## the simulator's throughput against libcachesim; writes target/benc
 	bash ci/bench-sim.sh $(PAGECAST)
 
 bench-python: ## the simulator in Python against libcachesim; target/bench/python.json
-	bash ci/python.sh bench
+	bash ci/python.sh bench $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')
 	cargo build --release --locked -p pagecast-cli --no-default-features

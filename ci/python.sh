@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Python package: `wheel` builds target/wheels, `test` installs it into a fresh virtual
-# environment and runs its tests there, `bench` measures it. Tools come from PyPI. Says `skipped`
-# where Python, its venv module or PyPI is not there.
+# environment and runs its tests there, `bench` measures it, with the flags that follow. Tools come
+# from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
 set -euo pipefail
 what=$1
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
@@ -79,7 +79,7 @@ bench)
     "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall "$wheel"
     mkdir -p target/bench
     "$venv_of_tools/bin/python" hosts/python/bench/speed.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
-        --runs "${BENCH_PYTHON_RUNS:-5}" --json target/bench/python.json
+        --json target/bench/python.json "${@:2}"
     ;;
 *) echo "usage: $0 wheel|test|bench" >&2; exit 2 ;;
 esac
