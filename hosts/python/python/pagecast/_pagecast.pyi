@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, final
-
-from typing_extensions import Buffer
+from typing import Any, TypeAlias, final
 
 from pagecast._simulate import Policies, Sizes, Traces
 
+#: Whatever lends its memory as whole numbers: numpy.ndarray, memoryview, array.array. No type says
+#: that before Python 3.12.
+_Array: TypeAlias = Any
+
+__all__: list[str]
 __version__: str
 
 class TraceError(ValueError): ...
@@ -16,11 +19,11 @@ class TraceError(ValueError): ...
 class Trace:
     def __new__(
         cls,
-        pages: Buffer,
+        pages: _Array,
         *,
-        writes: Buffer | None = None,
-        streams: Buffer | None = None,
-        scans: Buffer | None = None,
+        writes: _Array | None = None,
+        streams: _Array | None = None,
+        scans: _Array | None = None,
         report: int = 16,
         name: str = "array",
     ) -> Trace: ...

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 Progress = bool | Callable[[int, int], object] | None
 
@@ -16,7 +17,7 @@ def shown(progress: Progress) -> Iterator[Callable[[int, int], object] | None]:
         yield progress
     else:
         try:
-            from tqdm.auto import tqdm
+            tqdm = import_module("tqdm.auto").tqdm
         except ImportError:
             yield _line
             print(file=sys.stderr)
