@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pagecast
+import polars
 import pytest
 
 
@@ -82,6 +83,21 @@ def test_scans_are_known_to_pbm() -> None:
     pbm, blind = misses(known, "pbm(samples=all)"), misses(pagecast.Trace(ids), "pbm(samples=all)")
     assert pbm < 0.7 * min(blind, misses(known, "lru"))
     assert pbm >= misses(known, "opt")
+
+
+def test_scans_of_arrays_are_those_of_a_trace() -> None:
+    made = pagecast.generate("sequential(streams=8,queries=4,pages=2000,slow=1)")
+    table = polars.DataFrame(made)
+    scans = table["scan"].cast(polars.Int64).fill_null(-1).to_numpy()
+    again = pagecast.Trace(table["page"].to_numpy(), scans=scans, streams=table["stream"].to_numpy())
+    assert again.scans == made.scans == 32
+    # In logical time the events come at the same moments. In the order of the trace a report comes
+    # right behind its request, and not before the stream's next.
+    own, other = (pagecast.simulate(trace, "pbm,pbm-paper", "10%", latency=10) for trace in (again, made))
+    kept = ("policy", "misses", "ticks", "opt_misses")
+    assert [[row[name] for name in kept] for row in own.rows()] == [
+        [row[name] for name in kept] for row in other.rows()
+    ]
 
 
 def test_scans_in_any_order_and_over_relations_register() -> None:
