@@ -168,6 +168,18 @@ def delivery(given: dict) -> Reduced:
     return Reduced(made("bench-delivery", arguments), rows)
 
 
+def store(given: dict) -> Reduced:
+    kept = ("reads", "writes", "bytes_read", "bytes_written", "per_second")
+    rows = []
+    for engine, parts in given["engines"].items():
+        for part, of in parts.items():
+            for work, row in of.items():
+                if isinstance(row, dict):
+                    rows.append({"engine": engine, "part": part, "work": work,
+                                 **{name: row[name] for name in kept}})
+    return Reduced(made("bench-kv", given["arguments"]), rows)
+
+
 @dataclass
 class Kind:
     """A benchmark: its files in target/bench, how they are reduced, and its command."""
@@ -188,6 +200,7 @@ KINDS = {
     "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
+    "store": Kind("kv.json", store, "make bench-kv"),
 }
 
 

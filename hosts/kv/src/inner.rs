@@ -17,6 +17,11 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.now.load(Relaxed)
+    }
+
     /// A page of one kind becomes one of another.
     pub(crate) fn note(&self, before: Option<Kind>, after: Option<Kind>) {
         let one = |kind| u32::from(kind == Some(Kind::Inner));

@@ -45,6 +45,8 @@ struct State {
     durable: u64,
     /// Records before this place are not needed after a crash.
     checkpointed: u64,
+    /// Where the last batch ends: behind it are checkpoints only.
+    changed: u64,
     /// The bytes of the file from `pending_at` on that are not durable, and those before them that
     /// share their block.
     pending: Vec<u8>,
@@ -121,6 +123,7 @@ impl WriteAheadLog {
             end,
             durable: end,
             checkpointed,
+            changed: end,
             pending: Vec::new(),
             pending_at: BLOCK as u64,
             is_flushing: false,
@@ -200,10 +203,11 @@ impl WriteAheadLog {
         state.end - state.durable
     }
 
-    /// Every change before `upto` is on storage.
+    /// Every change before `upto` is on storage. Checkpoints without a change between them take one
+    /// record: nobody reserves room for theirs.
     pub(crate) fn checkpointed(&self, upto: Lsn) {
         let mut state = self.state.lock();
-        if upto.0 > state.checkpointed {
+        if upto.0.min(state.changed) > state.checkpointed {
             state.checkpointed = upto.0;
             state.append(RecordKind::Checkpoint, &upto.0.to_le_bytes());
         }
@@ -282,6 +286,9 @@ impl State {
         let place = self.end;
         encode(self.life, place, kind, content, &mut self.pending);
         self.end += record_length(content.len());
+        if kind == RecordKind::Batch {
+            self.changed = self.end;
+        }
         Lsn(place)
     }
 }
@@ -300,10 +307,11 @@ fn last_checkpoint(content: &Content) -> Option<u64> {
     checkpoints.filter_map(|record| Some(u64::from_le_bytes(record.content.try_into().ok()?))).last()
 }
 
-/// Gives a file all its bytes now, so that a full disk does not stop a commit later.
+/// Gives a file all its bytes now, so that a full disk does not stop a commit later: those of its
+/// records, and of a checkpoint behind them.
 fn allocate(file: &Arc<dyn Storage>, capacity: u64) -> Result<()> {
     const PIECE: usize = 1 << 20;
-    let (mut memory, length) = (Aligned::default(), (BLOCK as u64 + capacity).next_multiple_of(BLOCK as u64));
+    let (mut memory, length) = (Aligned::default(), (2 * BLOCK as u64 + capacity).next_multiple_of(BLOCK as u64));
     let mut pieces = (0..length).step_by(PIECE);
     let mut zero = |at| write_full(file.as_ref(), at, memory.of_length(PIECE.min((length - at) as usize)));
     pieces.try_for_each(&mut zero).and_then(|()| file.sync()).map_err(|source| open_error(file, source))
@@ -314,4 +322,31 @@ fn open_file(device: &Device, path: &Path) -> Result<Arc<dyn Storage>> {
         io::ErrorKind::ResourceBusy => Error::Locked { path: path.to_owned() },
         _ => Error::Open { path: path.to_owned(), source: Arc::new(source) },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use pagecast::storage::MemoryFiles;
+
+    #[test]
+    fn checkpoints_of_nothing_new_take_no_room() {
+        let device = Device::new(MemoryFiles::new(), None);
+        let (log, found) = WriteAheadLog::open(&device, "s".as_ref(), 4096, 1 << 16).unwrap();
+        assert!(found.is_none());
+        log.begin_anew().unwrap();
+        for _ in 0..2 {
+            assert!(log.reserve(100).unwrap());
+            log.append(b"a change");
+            log.checkpointed(log.end());
+            let end = log.end();
+            (0..3).for_each(|_| log.checkpointed(log.end()));
+            assert_eq!(log.end(), end);
+        }
+        log.flush().unwrap();
+        let (_, found) = WriteAheadLog::open(&device, "s".as_ref(), 4096, 1 << 16).unwrap();
+        assert_eq!(found.unwrap().batches().count(), 0, "a checkpoint was made after the last of them");
+    }
 }

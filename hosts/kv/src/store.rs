@@ -8,7 +8,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use pagecast::{Lsn, Pool};
+use pagecast::{Lsn, PinMut, Pool};
 use parking_lot::Mutex;
 
 use crate::change::{Change, encode_page};
@@ -200,8 +200,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put). Besides, it may change more pages than half the pool, or take more
-    /// of the log than one of its files has: [`Error::BatchTooLarge`].
+    /// As [`put`](Self::put). Besides, it may change more pages than a quarter of the pool (half of
+    /// it without tuples), or take more of the log than one of its files has:
+    /// [`Error::BatchTooLarge`].
     pub fn write(&self, batch: &Batch) -> Result<()> {
         let writes: Vec<_> = batch.writes.iter().map(|(key, value)| (&key[..], value.as_deref())).collect();
         self.commit(&writes).map(drop)
@@ -342,18 +343,7 @@ impl Store {
     fn publish(&self, turn: &mut Turn, pages: &Workspace<'_>) -> Result<Lsn> {
         let record = pages.record();
         self.reserve(&record)?;
-        let (needed_pages, limit) = (pages.changed().len() as u64, u64::from(self.pool.frames() / 2));
-        if needed_pages > limit {
-            return Err(Error::BatchTooLarge {
-                needed: needed_pages,
-                limit,
-                unit: "pages of memory",
-                remedy: "memory",
-            });
-        }
-        // No reader waits for a page while it holds another, so these are all had in the end.
-        let alone = pages.changed().map(|(block, _)| self.pages.relation.pin_mut(block, None));
-        let mut pins = alone.collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut pins = self.pin_all(pages)?;
         if pages.is_structural {
             self.moves.more();
         }
@@ -367,6 +357,35 @@ impl Store {
         self.keep_inner();
         turn.changed += pins.len() as u32;
         Ok(at)
+    }
+
+    /// Pins all pages of a batch, alone. Entries that go on without their leaves give up frames for
+    /// a large one.
+    fn pin_all<'s>(&'s self, pages: &Workspace<'_>) -> Result<Vec<PinMut<'s>>> {
+        let (needed, slabs) = (pages.changed().len() as u32, self.pool.tuple_stats().map(|stats| stats.slabs));
+        // Half of the frames can be had for pages, whatever entries have, and others read meanwhile.
+        let limit = self.pool.frames() / if slabs.is_some() { 4 } else { 2 };
+        if needed > limit {
+            let (needed, limit) = (needed.into(), limit.into());
+            return Err(Error::BatchTooLarge { needed, limit, unit: "pages of memory", remedy: "memory" });
+        }
+        let inner = self.inner.count();
+        let for_leaves = self.pool.frames().saturating_sub(slabs.unwrap_or(0)).saturating_sub(inner);
+        let is_large = needed > for_leaves / 2;
+        if is_large {
+            // Frames with changed entries are not given up.
+            if self.pool.tuple_stats().is_some_and(|stats| stats.changed > 0) {
+                self.checkpoint()?;
+            }
+            self.pool.keep_pages(inner + 2 * needed);
+        }
+        // No reader waits for a page while it holds another, so these are all had in the end.
+        let alone = pages.changed().map(|(block, _)| self.pages.relation.pin_mut(block, None));
+        let pins = alone.collect::<std::result::Result<Vec<_>, _>>();
+        if is_large {
+            self.pool.keep_pages(inner);
+        }
+        Ok(pins?)
     }
 
     /// Makes room for a record in the log. By whoever has the turn.
@@ -384,13 +403,15 @@ impl Store {
     /// Lets nobody change more pages while most of the pool holds what storage does not take, so
     /// that readers find clean ones to give up.
     ///
-    /// Entries that were changed without their leaves are none of them: the pool bounds those.
+    /// Entries that were changed without their leaves are none of them: the pool bounds those. Inner
+    /// pages stay, so that only what is left of the frames can hold dirty leaves: where entries have
+    /// most of the pool that is little, and more dirty ones would drive inner pages out.
     fn look_at_dirty(&self, turn: &mut Turn) -> Result<()> {
         if self.is_stalled.load(Relaxed) {
             return self.checkpoint();
         }
         let tuples = self.pool.tuple_stats().unwrap_or_default();
-        let pages = self.pool.frames().saturating_sub(tuples.slabs);
+        let pages = self.pool.frames().saturating_sub(tuples.slabs).saturating_sub(self.inner.count());
         if turn.changed < pages / 8 {
             return Ok(());
         }

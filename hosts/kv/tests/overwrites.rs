@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use pagecast::TupleOptions;
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast_core::random::Random;
-use pagecast_kv::{Options, Store};
+use pagecast_kv::{Batch, Error, Options, Store};
 
 const KEYS: u32 = 6_000;
 
@@ -99,4 +99,35 @@ fn leaves_that_split_meanwhile_lose_no_value() {
     });
     store.check().unwrap();
     assert!(model.keys().all(|key| store.get(key).unwrap().is_some_and(|value| value.len() == 200)));
+}
+
+/// Entries have 97 % of the frames, and some of them are changed. A batch that changes more leaves
+/// than there are frames left gets them nevertheless.
+#[test]
+fn a_large_batch_gets_frames_that_entries_have() {
+    let tuples = TupleOptions::default().learn(false);
+    let options = Options::default().memory(4 << 20).log_size(1 << 20).sync_commits(false);
+    let store = Store::open("s", options.tuples(tuples).device(Device::new(MemoryFiles::new(), None))).unwrap();
+    let count = 30_000;
+    (0..count).for_each(|number| store.put(&key(number), &[1; 200]).unwrap());
+    let mut random = Random::new(1);
+    for _ in 0..40_000 {
+        let hot = key(random.below(300) * 97);
+        match random.below(4) {
+            0 => store.put(&hot, &[2; 200]).unwrap(),
+            1 => assert!(store.contains_key(&hot).unwrap()),
+            _ => assert!(store.contains_key(&key(random.below(count))).unwrap()),
+        }
+    }
+    let (frames, stats) = (store.pool().frames(), store.pool().tuple_stats().unwrap());
+    assert!(frames - stats.slabs < frames / 8 && stats.changed > 0, "{stats:?} of {frames} frames");
+    let of_leaves = |leaves: u32| {
+        let mut batch = Batch::new();
+        (0..leaves).for_each(|leaf| drop(batch.put(&key(leaf * (count / leaves)), &[3; 150])));
+        store.write(&batch)
+    };
+    of_leaves(frames / 5).unwrap();
+    assert_eq!(store.get(&key(0)).unwrap(), Some(vec![3; 150]));
+    assert!(matches!(of_leaves(frames / 2), Err(Error::BatchTooLarge { .. })));
+    store.check().unwrap();
 }

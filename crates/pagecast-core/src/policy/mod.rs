@@ -125,6 +125,12 @@ pub trait Frames {
     /// still sit in a frame above it.
     fn count(&self) -> u32;
 
+    /// How many of them may hold a page at this moment, 1 at least. The owner may use the others
+    /// for something else: the more of them, the more frames are drawn to find so many pages.
+    fn page_frames(&self) -> u32 {
+        self.count().max(1)
+    }
+
     /// The 8 bytes of the frame's header line that are the policy's own. 0 when a page is admitted.
     fn word(&self, frame: FrameId) -> &AtomicU64;
 

@@ -4,7 +4,9 @@
 //! Source: Waldspurger et al., "Cache modeling and optimization using miniature simulations" (ATC
 //! 2017): a sample of the pages by hash, in a pool smaller in proportion, misses about as often.
 //! Deviations: all models see the same requests, and only where their costs differ counts. A cost
-//! is a request to the device, of any kind. Old ones fade.
+//! is a request to the device, of any kind. Old ones fade. What a share lost while it was behind is
+//! forgotten at once (CUSUM: Page, "Continuous inspection schemes", Biometrika 1954): else it would
+//! have to make that good before it is followed, long after the requests have changed.
 //!
 //! The pool goes over to another share if that is ahead by more than chance explains, and by more
 //! than it costs to settle there. It begins with no tuples.
@@ -63,8 +65,8 @@ impl Sample {
 pub struct Shares {
     sample: Sample,
     models: Vec<Model>,
-    /// By how many requests each costs less than the one that is followed, and the sum of the
-    /// squares.
+    /// By how many requests each has cost less than the one that is followed since it began to, and
+    /// the sum of the squares of all differences.
     ahead: [f32; SHARES.len()],
     varied: [f32; SHARES.len()],
     followed: usize,
@@ -125,6 +127,11 @@ impl Shares {
         SHARES[self.followed]
     }
 
+    /// No more than this part of the frames is lent, whatever serves better: so it is in the models.
+    pub fn bound(&mut self, most: f64) {
+        SHARES.iter().zip(&mut self.models).for_each(|(share, model)| model.set_share(share.min(most)));
+    }
+
     /// A request for a page of the sample.
     pub fn request(&mut self, access: &Access, tuple: Option<Tuple>, oracle: &dyn Oracle) {
         self.compare(|model| _ = model.request(access, tuple, oracle));
@@ -151,7 +158,7 @@ impl Shares {
         });
         for (at, cost) in costs.iter().enumerate() {
             let less = costs[self.followed] - cost;
-            self.ahead[at] += less;
+            self.ahead[at] = (self.ahead[at] + less).max(0.0);
             self.varied[at] += less * less;
         }
     }

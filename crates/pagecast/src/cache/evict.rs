@@ -233,6 +233,10 @@ impl Frames for Search<'_> {
         self.cache.count()
     }
 
+    fn page_frames(&self) -> u32 {
+        self.cache.page_frames()
+    }
+
     fn word(&self, frame: FrameId) -> &AtomicU64 {
         self.cache.word(frame)
     }

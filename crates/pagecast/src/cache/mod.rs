@@ -189,7 +189,11 @@ impl Cache {
     ) -> Arc<Self> {
         let most = memory.frames();
         let (page_size, shards) = (memory.page_size(), Table::shards_for(most));
-        let buffer = |config| Box::new(TupleBuffer::new(most, page_size, shards, config));
+        let buffer = |config| {
+            let tuples = TupleBuffer::new(most, page_size, shards, config);
+            tuples.bound_models(frames);
+            Box::new(tuples)
+        };
         policy.resize(frames);
         Arc::new(Self {
             headers: (0..most).map(|_| Header::new()).collect(),
@@ -469,6 +473,10 @@ impl Cache {
 impl Frames for Cache {
     fn count(&self) -> u32 {
         self.frames()
+    }
+
+    fn page_frames(&self) -> u32 {
+        Self::page_frames(self)
     }
 
     fn word(&self, frame: FrameId) -> &AtomicU64 {

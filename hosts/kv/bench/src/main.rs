@@ -33,6 +33,8 @@ struct Arguments {
     folder: Option<PathBuf>,
     json: Option<PathBuf>,
     parts: Vec<String>,
+    /// As they were given, for whoever wants to repeat it.
+    given: Vec<String>,
 }
 
 fn arguments() -> Arguments {
@@ -45,10 +47,14 @@ fn arguments() -> Arguments {
         folder: None,
         json: None,
         parts: ["lookups", "declared", "ycsb"].map(str::to_owned).to_vec(),
+        given: Vec::new(),
     };
     let list = |text: String| text.split(',').map(str::to_owned).collect();
     let mut words = std::env::args().skip(1);
     while let (Some(flag), Some(value)) = (words.next(), words.next()) {
+        if !matches!(flag.as_str(), "--folder" | "--json") {
+            found.given.extend([flag.clone(), value.clone()]);
+        }
         match flag.as_str() {
             "--records" => found.records = value.parse().expect("a number"),
             "--lookups" => found.lookups = value.parse().expect("a number"),
@@ -203,7 +209,7 @@ fn lookups(engine: &dyn Engine, name: &str, what: &str, records: &Records, times
 /// YCSB's workloads: reads and writes of records by Zipf's law; D reads what came last, E scans.
 fn ycsb(engine: &dyn Engine, name: &str, records: &Records, times: u32) -> Value {
     let mut rows = serde_json::Map::new();
-    for letter in ["A", "B", "C", "D", "E", "F"] {
+    for (letter, seed) in ["A", "B", "C", "D", "E", "F"].into_iter().zip(100..) {
         let step = |random: &mut Random, out: &mut Vec<u8>| {
             let percent = random.below(100);
             match letter {
@@ -221,7 +227,7 @@ fn ycsb(engine: &dyn Engine, name: &str, records: &Records, times: u32) -> Value
             }
         };
         let times = if letter == "E" { times / 10 } else { times };
-        let row = row(times, run(1, times, 100, step));
+        let row = row(times, run(1, times, seed, step));
         say(name, letter, &row);
         rows.insert(letter.to_owned(), row);
     }
@@ -264,7 +270,7 @@ fn main() {
     let report = json!({
         "records": arguments.records, "record_bytes": RECORD, "memory": MEMORY, "zipf": 0.99,
         "lookups": arguments.lookups, "operations": arguments.operations, "policy": arguments.policy,
-        "declared": model.to_string(), "engines": report,
+        "declared": model.to_string(), "arguments": arguments.given.join(" "), "engines": report,
     });
     if let Some(path) = &arguments.json {
         std::fs::write(path, format!("{report:#}\n")).expect("the report");

@@ -24,7 +24,7 @@ mod scan_frequency;
 mod warm_up;
 
 use super::parameters::Memory;
-use super::sampling::{ALL, DRAWS_PER_SAMPLE, MAX_SAMPLES, claim_any, evenly};
+use super::sampling::{ALL, MAX_SAMPLES, claim_any, evenly, most_draws};
 use super::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::oracle::{Oracle, Question};
 use crate::random::{Random, RandomSource};
@@ -168,22 +168,23 @@ impl Predictive {
             let used = |frame: &FrameId| frame.0 < count && learned.history(*frame) != History::Scanned;
             arrivals.filter(used).for_each(|frame| _ = rank(frame));
         }
-        self.draw(samples, count, &mut rank);
+        self.draw(samples, search.frames, &mut rank);
     }
 
-    /// Ranks so many of `count` frames, the next of the even sequence, or all of them.
-    fn draw(&self, samples: u32, count: u32, rank: &mut impl FnMut(FrameId) -> bool) {
+    /// Ranks so many frames, the next of the even sequence, or all of them.
+    fn draw(&self, samples: u32, frames: &dyn Frames, rank: &mut impl FnMut(FrameId) -> bool) {
+        let count = frames.count();
         if samples >= count {
             return (0..count).for_each(|frame| _ = rank(FrameId(frame)));
         }
-        let drawn = self.drawn.fetch_add(samples, Relaxed);
-        let mut ranked = 0;
-        for draw in 0..samples * DRAWS_PER_SAMPLE {
-            if ranked == samples {
-                break;
-            }
-            ranked += u32::from(rank(evenly(drawn.wrapping_add(draw), count)));
+        let first = self.drawn.fetch_add(samples, Relaxed);
+        let (mut drawn, mut ranked) = (0, 0);
+        while ranked < samples && drawn < most_draws(frames, samples) {
+            ranked += u32::from(rank(evenly(first.wrapping_add(drawn), count)));
+            drawn += 1;
         }
+        // Frames without a page do not count, so that the next eviction looks at others.
+        self.drawn.fetch_add(drawn.saturating_sub(samples), Relaxed);
     }
 
     /// Claims the candidate's frame, and remembers the page that was in it.

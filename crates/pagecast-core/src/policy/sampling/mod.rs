@@ -24,8 +24,15 @@ pub const MAX_SAMPLES: u32 = 256;
 /// As a number of samples: every frame.
 pub const ALL: u32 = u32::MAX;
 
-/// Draws, on average, for one sample that nobody holds.
-pub(super) const DRAWS_PER_SAMPLE: u32 = 4;
+/// Draws, on average, for one sample that nobody holds, where all frames hold pages.
+const DRAWS_PER_SAMPLE: u32 = 4;
+
+/// Draws for `samples` pages, at most.
+#[inline]
+pub(super) fn most_draws(frames: &dyn Frames, samples: u32) -> u32 {
+    let others = (frames.count() / frames.page_frames()).max(1);
+    samples.saturating_mul(DRAWS_PER_SAMPLE).saturating_mul(others)
+}
 
 /// The frame of `count` at place `draw` of a sequence that is even in every stretch: multiples of
 /// the golden ratio, of which the part behind the point is taken.
@@ -52,7 +59,7 @@ fn lowest<V: PartialOrd>(
 ) -> Option<(FrameId, PageId, V)> {
     let mut lowest: Option<(FrameId, PageId, V)> = None;
     let mut drawn = 0;
-    for _ in 0..samples * DRAWS_PER_SAMPLE {
+    for _ in 0..most_draws(frames, samples) {
         if drawn == samples {
             break;
         }
@@ -65,4 +72,56 @@ fn lowest<V: PartialOrd>(
         }
     }
     lowest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RelationId;
+    use crate::policy::Refusal;
+    use crate::sync::atomic::AtomicU64;
+    use core::cell::Cell;
+
+    /// Every sixteenth frame holds a page.
+    struct Few {
+        word: AtomicU64,
+        looked_at: Cell<u32>,
+    }
+
+    impl Frames for Few {
+        fn count(&self) -> u32 {
+            1600
+        }
+
+        fn page_frames(&self) -> u32 {
+            100
+        }
+
+        fn word(&self, _frame: FrameId) -> &AtomicU64 {
+            &self.word
+        }
+
+        fn evictable(&self, frame: FrameId) -> Option<PageId> {
+            let page = (frame.0 % 16 == 5).then(|| PageId::new(RelationId(0), frame.0));
+            self.looked_at.set(self.looked_at.get() + u32::from(page.is_some()));
+            page
+        }
+
+        fn page(&self, frame: FrameId) -> Option<PageId> {
+            self.evictable(frame)
+        }
+
+        fn claim(&self, frame: FrameId, _page: PageId) -> Result<Claimed, Refusal> {
+            Ok(Claimed::new(frame))
+        }
+    }
+
+    #[test]
+    fn where_few_frames_hold_pages_as_many_pages_are_looked_at() {
+        let frames = Few { word: AtomicU64::new(0), looked_at: Cell::new(0) };
+        let mut random = Random::new(1);
+        let lowest = lowest(&frames, &mut random, 20, |frame| frame.0);
+        assert!(lowest.is_some_and(|(frame, _, _)| frame.0 < 400), "{lowest:?}");
+        assert_eq!(frames.looked_at.get(), 20);
+    }
 }

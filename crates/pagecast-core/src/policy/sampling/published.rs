@@ -16,7 +16,7 @@
 
 use super::chosen::Chosen;
 use super::intervals::{Frequency, Intervals};
-use super::{DRAWS_PER_SAMPLE, MAX_SAMPLES, claim_any};
+use super::{MAX_SAMPLES, claim_any, most_draws};
 use crate::policy::ranked::{self, Looked};
 use crate::policy::{Access, Claimed, ConcurrentPolicy, Frames, HitNeed};
 use crate::random::{Random, RandomSource};
@@ -162,7 +162,7 @@ impl PublishedSampling {
         let (count, samples) = (look.frames.count(), self.samples.load(Relaxed));
         let all = !self.options.replacement && samples >= count;
         let first_unknown_goes = self.options.bulk == 1 && !self.options.lru_fallback;
-        let (samples, draws) = if all { (count, count) } else { (samples, samples * DRAWS_PER_SAMPLE) };
+        let (samples, draws) = if all { (count, count) } else { (samples, most_draws(look.frames, samples)) };
         let start = random.below(count);
         let mut looked_at = 0;
         for draw in 0..draws {

@@ -25,9 +25,20 @@ impl TupleBuffer {
 
     /// As many frames of `frames` are to be slabs.
     fn wanted(&self, frames: u32) -> u32 {
+        ((f64::from(frames) * self.share()) as u32).min(self.most(frames))
+    }
+
+    /// No more of them are, whatever the share is.
+    fn most(&self, frames: u32) -> u32 {
         let least = LEAST_PAGES.saturating_add(self.kept_pages.load(Relaxed));
-        let most = frames - least.min(frames.div_ceil(2));
-        ((f64::from(frames) * self.share()) as u32).min(most)
+        frames - least.min(frames.div_ceil(2))
+    }
+
+    /// Lets the models that learn the share know how many that is.
+    pub(in crate::cache) fn bound_models(&self, frames: u32) {
+        if let Some(shares) = &self.shares {
+            shares.lock().bound(f64::from(self.most(frames)) / f64::from(frames.max(1)));
+        }
     }
 
     /// The set of the slab `number`, and its place there.
@@ -137,6 +148,7 @@ impl Cache {
         let border = tuples.border.lock();
         self.fit_slabs(tuples);
         drop(border);
+        tuples.bound_models(self.frames());
         self.tell_policy();
     }
 
@@ -200,6 +212,7 @@ impl Cache {
     pub(crate) fn keep_pages(&self, frames: u32) {
         if let Some(tuples) = &self.tuples {
             tuples.kept_pages.store(frames, Relaxed);
+            tuples.bound_models(self.frames());
         }
     }
 
