@@ -170,10 +170,10 @@ fn a_share_that_was_right_for_long_is_given_up_soon() {
             shares.request(&access, tuple, &NoScans);
             shares.current()
         };
-        let mut rows_apart = rows(2, 300, false);
+        let mut rows_apart = rows(2, 3_000, false);
         (0..scattered).for_each(|_| _ = learn(&mut rows_apart));
         assert!(learn(&mut rows_apart) >= 0.5);
-        let mut rows_together = rows(3, 300, true);
+        let mut rows_together = rows(3, 3_000, true);
         (0..60_000).find(|_| learn(&mut rows_together) < 0.5).unwrap()
     };
     let (short, long) = (requests_until_pages_are_kept(10_000), requests_until_pages_are_kept(100_000));

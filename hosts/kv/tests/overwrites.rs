@@ -2,7 +2,7 @@
 //! them, and as any other change for whoever looks.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pagecast::TupleOptions;
 use pagecast::storage::{Device, MemoryFiles};
@@ -10,6 +10,8 @@ use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Options, Store};
 
 const KEYS: u32 = 6_000;
+/// More than fit into any of these pools.
+const MANY: u32 = 30_000;
 
 fn open(files: &MemoryFiles) -> Store {
     let options = Options::default().memory(1 << 20).log_size(128 << 10).sync_commits(false);
@@ -101,33 +103,70 @@ fn leaves_that_split_meanwhile_lose_no_value() {
     assert!(model.keys().all(|key| store.get(key).unwrap().is_some_and(|value| value.len() == 200)));
 }
 
-/// Entries have 97 % of the frames, and some of them are changed. A batch that changes more leaves
-/// than there are frames left gets them nevertheless.
-#[test]
-fn a_large_batch_gets_frames_that_entries_have() {
+/// A store of which entries have 97 % of the frames, and the hot ones that were changed without
+/// their leaves.
+fn mostly_entries(files: &MemoryFiles) -> (Store, BTreeSet<u32>) {
     let tuples = TupleOptions::default().learn(false);
     let options = Options::default().memory(4 << 20).log_size(1 << 20).sync_commits(false);
-    let store = Store::open("s", options.tuples(tuples).device(Device::new(MemoryFiles::new(), None))).unwrap();
-    let count = 30_000;
-    (0..count).for_each(|number| store.put(&key(number), &[1; 200]).unwrap());
-    let mut random = Random::new(1);
-    for _ in 0..40_000 {
-        let hot = key(random.below(300) * 97);
+    let store = Store::open("s", options.tuples(tuples).device(Device::new(files.clone(), None))).unwrap();
+    (0..MANY).for_each(|number| store.put(&key(number), &[1; 200]).unwrap());
+    store.checkpoint().unwrap();
+    let (mut random, mut changed) = (Random::new(1), BTreeSet::new());
+    for step in 0..40_000 {
+        let hot = random.below(300) * 97;
         match random.below(4) {
-            0 => store.put(&hot, &[2; 200]).unwrap(),
-            1 => assert!(store.contains_key(&hot).unwrap()),
-            _ => assert!(store.contains_key(&key(random.below(count))).unwrap()),
+            // The last of them are not in their leaves.
+            0 if step > 36_000 => {
+                store.put(&key(hot), &[2; 200]).unwrap();
+                changed.insert(hot);
+            }
+            0 | 1 => assert!(store.contains_key(&key(hot)).unwrap()),
+            _ => assert!(store.contains_key(&key(random.below(MANY))).unwrap()),
         }
     }
     let (frames, stats) = (store.pool().frames(), store.pool().tuple_stats().unwrap());
-    assert!(frames - stats.slabs < frames / 8 && stats.changed > 0, "{stats:?} of {frames} frames");
+    assert!(frames - stats.slabs < frames / 6 && stats.changed > 20, "{stats:?} of {frames} frames");
+    (store, changed)
+}
+
+fn is_as_left(store: &Store, changed: &BTreeSet<u32>) -> bool {
+    let value = |number: u32| vec![1 + u8::from(changed.contains(&number)); 200];
+    (0..MANY).all(|number| store.get(&key(number)).unwrap() == Some(value(number)))
+}
+
+/// A batch that changes more leaves than there are frames left gets them nevertheless.
+#[test]
+fn a_large_batch_gets_frames_that_entries_have() {
+    let (store, _) = mostly_entries(&MemoryFiles::new());
+    let frames = store.pool().frames();
     let of_leaves = |leaves: u32| {
         let mut batch = Batch::new();
-        (0..leaves).for_each(|leaf| drop(batch.put(&key(leaf * (count / leaves)), &[3; 150])));
+        (0..leaves).for_each(|leaf| _ = batch.put(&key(leaf * (MANY / leaves)), &[3; 150]));
         store.write(&batch)
     };
     of_leaves(frames / 5).unwrap();
     assert_eq!(store.get(&key(0)).unwrap(), Some(vec![3; 150]));
     assert!(matches!(of_leaves(frames / 2), Err(Error::BatchTooLarge { .. })));
     store.check().unwrap();
+}
+
+/// Frames go back to pages though entries in them are changed, and no change is lost.
+#[test]
+fn frames_go_back_to_pages_with_changes_in_them() {
+    let files = MemoryFiles::new();
+    let (store, changed) = mostly_entries(&files);
+    let pool = store.pool();
+    pool.keep_pages(pool.frames() / 2);
+    let mut random = Random::new(2);
+    for _ in 0..8_000 {
+        assert!(store.contains_key(&key(random.below(MANY))).unwrap());
+    }
+    let stats = pool.tuple_stats().unwrap();
+    assert!(stats.slabs <= pool.frames() / 2 && stats.changed > 0, "{stats:?} of {} frames", pool.frames());
+    assert!(is_as_left(&store, &changed));
+    store.flush().unwrap();
+    drop(store);
+    let (tuples, options) = (TupleOptions::default(), Options::default().memory(4 << 20));
+    let store = Store::open("s", options.tuples(tuples).device(Device::new(files, None))).unwrap();
+    assert!(is_as_left(&store, &changed));
 }

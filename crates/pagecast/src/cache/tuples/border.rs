@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::mini_page::{Mini, NEVER};
+use super::mini_page::{Mini, NEVER, minis};
 use super::slab::{Parts, Slab};
 use super::{Cache, LEAST_PAGES, NIL, TupleBuffer, among, hash};
 use crate::sync::atomic::Ordering;
@@ -103,14 +103,17 @@ impl Cache {
         owned
     }
 
-    /// Takes the slab `number`, the last one, away. Not while it holds changes, for which there may
-    /// be no room elsewhere. The caller has the border.
+    /// Takes the slab `number`, the last one, away. Not if its changes and those of the slab that
+    /// gets them do not fit in one. The caller has the border.
     fn close_slab(&self, tuples: &TupleBuffer, number: u32) -> Option<Owned> {
         let (set, place) = tuples.place(number);
         let mut slabs = tuples.sets[set].slabs.lock();
-        let last = slabs.last_mut()?;
-        if self.change(tuples, last, |slab| slab.minis().any(|mini| mini.since(slab.bytes) != NEVER)) {
-            return None;
+        let (changed, bytes) = self.changes_in(tuples, slabs.last()?);
+        if changed > 0 {
+            let (others, more) = self.changes_in(tuples, slabs.get(sibling(place)? as usize)?);
+            if !tuples.shape.holds(changed + others, bytes + more) {
+                return None;
+            }
         }
         let mut owned = slabs.pop()?;
         tuples.slabs.store(number, Ordering::Release);
@@ -124,12 +127,22 @@ impl Cache {
         Some(owned)
     }
 
+    /// How many mini-pages of a slab do not give way, since they hold changes, and their bytes.
+    fn changes_in(&self, tuples: &TupleBuffer, slab: &Owned) -> (u32, u32) {
+        let words = self.memory.read_owned(slab);
+        let changed = minis(words, tuples.shape).filter(|mini| mini.since(words) != NEVER);
+        changed.fold((0, 0), |(count, bytes), mini| (count + 1, bytes + mini.bytes))
+    }
+
     /// Moves the mini-pages whose hash says so, by `goes`, from one slab to another of the set.
+    /// Those that hold changes go first, and find room: the others give way to them.
     fn move_minis(&self, tuples: &TupleBuffer, from: &mut Owned, goes: impl Fn(u64) -> bool, to: &mut Owned) {
         let (age, visits) = (tuples.ages.now(), tuples.visits(from.index()));
         let going: Vec<Mini> = self.change(tuples, from, |slab| {
             slab.note_visits(visits, age);
-            slab.minis().filter(|mini| goes(hash(mini.page(slab.bytes)))).collect()
+            let mut going: Vec<_> = slab.minis().filter(|mini| goes(hash(mini.page(slab.bytes)))).collect();
+            going.sort_by_key(|mini| mini.since(slab.bytes) == NEVER);
+            going
         });
         for mini in &going {
             let bytes = self.memory.read_owned(from);

@@ -89,6 +89,11 @@ impl Shape {
         self.groups * GROUP
     }
 
+    /// Whether a slab has room for so many mini-pages of together `bytes` bytes.
+    pub(super) fn holds(self, number: u32, bytes: u32) -> bool {
+        number <= self.slots() && bytes <= self.page - self.heap
+    }
+
     /// Where a group begins.
     #[inline]
     fn group_at(group: u32) -> u32 {
