@@ -33,6 +33,7 @@
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
 //! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
+//! * `functions`: `delta_compact` in SQL.
 //! * `session`: START TRANSACTION, COMMIT and ROLLBACK.
 //! * `disk`: what of a file system changes need.
 //!
@@ -47,6 +48,7 @@ mod create;
 mod data;
 mod disk;
 mod error;
+mod functions;
 mod log;
 mod protocol;
 mod provider;

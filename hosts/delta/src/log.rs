@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use std::{fs, io};
 
 use datafusion::common::DataFusionError;
@@ -38,6 +39,19 @@ pub(crate) struct State {
     /// Files that were taken out and may still be there.
     pub(crate) removed: BTreeMap<FileKey, Remove>,
     pub(crate) applications: BTreeMap<String, Txn>,
+    pub(crate) made: Made,
+}
+
+/// Which file made a version, by its length and time: a version is written once, and another file
+/// under its name is of a table that was made anew. Nothing if the log has it no longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Made(Option<(u64, SystemTime)>);
+
+impl Made {
+    fn of(root: &Path, version: u64) -> Self {
+        let file = fs::metadata(commit_path(root, version)).ok();
+        Self(file.and_then(|file| Some((file.len(), file.modified().ok()?))))
+    }
 }
 
 impl State {
@@ -146,6 +160,7 @@ pub(crate) fn replay(root: &Path, version: Option<u64>, known: Option<&State>) -
     let checkpoint = listing.checkpoint(to);
     let known =
         known.filter(|state| state.version <= to && checkpoint.as_ref().is_none_or(|(at, _)| *at <= state.version));
+    let known = known.filter(|state| state.made == Made::of(root, state.version));
     let (mut state, next) = match (known, &checkpoint) {
         (Some(known), _) => (known.clone(), known.version + 1),
         (None, Some((at, parts))) => {
@@ -168,6 +183,7 @@ pub(crate) fn replay(root: &Path, version: Option<u64>, known: Option<&State>) -
         read_commit(root, 0)?.into_iter().for_each(|action| state.apply(action));
     }
     state.advance(root, to)?;
+    state.made = Made::of(root, to);
     let first = commit_path(root, state.version);
     if state.protocol == Protocol::default() || state.metadata == Metadata::default() {
         return Err(DeltaError::broken(&first, None, "up to here the log names no protocol or no schema"));

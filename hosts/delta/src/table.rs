@@ -132,12 +132,16 @@ impl Table {
     pub fn newest(&self) -> Result<Arc<Snapshot>> {
         let known = self.newest.lock().clone();
         let state = log::replay(&self.root, None, known.as_ref().map(|known| &*known.state))?;
-        if let Some(known) = known.as_ref().filter(|known| known.version() == state.version) {
+        let is_same = |known: &&Arc<Snapshot>| known.version() == state.version && known.state.made == state.made;
+        if let Some(known) = known.as_ref().filter(is_same) {
             return Ok(Arc::clone(known));
         }
         let snapshot = Arc::new(Snapshot::of(&self.root, state, known.as_deref())?);
         let mut newest = self.newest.lock();
-        if newest.as_ref().is_none_or(|newest| newest.version() < snapshot.version()) {
+        let is_older = |newest: &Arc<Snapshot>| {
+            newest.version() < snapshot.version() || newest.state.metadata.id != snapshot.state.metadata.id
+        };
+        if newest.as_ref().is_none_or(is_older) {
             *newest = Some(Arc::clone(&snapshot));
         }
         Ok(snapshot)
@@ -149,10 +153,11 @@ impl Table {
     /// As [`open`](Self::open), and there was no such version or the log no longer has it.
     pub fn at(&self, version: u64) -> Result<Arc<Snapshot>> {
         let known = self.newest.lock().clone();
-        if let Some(known) = known.as_ref().filter(|known| known.version() == version) {
+        let state = log::replay(&self.root, Some(version), known.as_ref().map(|known| &*known.state))?;
+        if let Some(known) = known.as_ref().filter(|known| known.version() == version && known.state.made == state.made)
+        {
             return Ok(Arc::clone(known));
         }
-        let state = log::replay(&self.root, Some(version), None)?;
         Ok(Arc::new(Snapshot::of(&self.root, state, known.as_deref())?))
     }
 

@@ -10,5 +10,6 @@ mod table {
     mod peers;
     mod scans;
     mod tpch;
+    mod upkeep;
     mod writers;
 }
