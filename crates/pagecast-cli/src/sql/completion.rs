@@ -94,10 +94,7 @@ impl Words {
         let word = &typed[start..];
         let whole = format!("{}{line}", self.before);
         let mut found = match typed[..start].strip_suffix('.') {
-            Some(qualified) => {
-                let qualifier = qualified.rsplit(|c: char| !is_part(c) && c != '"').next().unwrap_or_default();
-                self.columns_of(qualifier.trim_matches('"'), &whole)
-            }
+            Some(qualified) => self.columns_of(last_name(qualified), &whole),
             None => self.of_statement(&statement[..statement.len() - word.len()], word, &whole),
         };
         found.retain(|name| begins(name.trim_start_matches('"'), word));
@@ -170,6 +167,14 @@ impl Words {
         let aliased = || (1..words.len()).filter(|&at| words[at] == qualifier).find_map(called);
         let table = self.tables.iter().find(is_it).or_else(aliased);
         table.map(|table| table.columns.iter().map(|column| quoted(column)).collect()).unwrap_or_default()
+    }
+}
+
+/// The name at the end of a text, without its quotes.
+fn last_name(text: &str) -> &str {
+    match text.strip_suffix('"') {
+        Some(inner) => inner.rsplit('"').next().unwrap_or_default(),
+        None => text.rsplit(|c: char| !is_part(c)).next().unwrap_or_default(),
     }
 }
 

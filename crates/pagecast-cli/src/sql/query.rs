@@ -13,7 +13,6 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::statements::{dialect, with_all_columns};
 use super::summary;
 use crate::tables;
 
@@ -32,8 +31,7 @@ impl Query {
     pub(super) async fn start(ctx: &SessionContext, sql: &str) -> anyhow::Result<Self> {
         // Planning may take long without ever waiting for anything.
         let mut planning = JoinSet::new();
-        let all_columns = with_all_columns(sql, dialect(ctx).as_ref());
-        let (ctx, sql) = (ctx.clone(), all_columns.unwrap_or_else(|| sql.to_owned()));
+        let (ctx, sql) = (ctx.clone(), sql.to_owned());
         planning.spawn(async move {
             match summary::described(&sql) {
                 Some(described) => summary::of(&ctx, &described).await,

@@ -20,7 +20,7 @@ use super::destination::Destination;
 use super::query::Query;
 use super::results::{self, Style};
 use super::screen::{Screen, Sink};
-use super::statements::{Statement, Statements, dialect};
+use super::statements::{ALL_COLUMNS, Statement, Statements, dialect, with_all_columns};
 use super::{Args, bytes, files, lines_of, summary};
 use crate::failure::{say, usage};
 use crate::interrupt::{Interrupted, unless_pressed};
@@ -166,9 +166,12 @@ impl Session {
 
     /// Runs one statement and writes its result and what it read. Ctrl-C ends it.
     pub(super) async fn run(&mut self, sql: &str) -> anyhow::Result<()> {
+        let completed = with_all_columns(sql, dialect(&self.ctx).as_ref());
+        let sql = completed.as_deref().unwrap_or(sql);
         let described = summary::described(sql);
         let checked = described.as_deref().unwrap_or(sql);
-        syntax::statements_of(checked, dialect(&self.ctx).as_ref())?;
+        let added = completed.as_ref().map_or(0, |_| ALL_COLUMNS.len() as u64);
+        syntax::statements_of(checked, dialect(&self.ctx).as_ref()).map_err(|fault| fault.after(added))?;
         self.check_open(checked)?;
         self.destination.check()?;
         let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());

@@ -2,9 +2,8 @@
 //! semicolons.
 
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::{self, SelectFlavor, SelectItem, SetExpr, WildcardAdditionalOptions};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::syntax::Fault;
@@ -15,17 +14,25 @@ pub(super) fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
     dialect_from_str(name).unwrap_or_else(|| Box::new(GenericDialect {}))
 }
 
-/// `FROM t` as DuckDB means it: with all columns. `None` for other statements.
+/// What makes a query of a `FROM` alone.
+pub(super) const ALL_COLUMNS: &str = "SELECT * ";
+
+/// `FROM t` as DuckDB means it: with [`ALL_COLUMNS`] before it. `None` for other statements.
 pub(super) fn with_all_columns(sql: &str, dialect: &dyn Dialect) -> Option<String> {
-    let mut parsed = Parser::parse_sql(dialect, sql).ok()?;
-    let [ast::Statement::Query(query)] = &mut parsed[..] else { return None };
-    let SetExpr::Select(select) = query.body.as_mut() else { return None };
-    if select.flavor != SelectFlavor::FromFirstNoSelect {
-        return None;
-    }
-    select.flavor = SelectFlavor::Standard;
-    select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
-    Some(query.to_string())
+    let (tokens, _) = tokens(sql, dialect);
+    let mut depth = 0;
+    let keywords = tokens.iter().filter_map(|token| {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::Word(word) if depth == 0 => return Some(word.keyword),
+            _ => {}
+        }
+        None
+    });
+    let mut keywords = keywords.collect::<Vec<_>>().into_iter();
+    let is_alone = keywords.next() == Some(Keyword::FROM) && !keywords.any(|word| word == Keyword::SELECT);
+    is_alone.then(|| format!("{ALL_COLUMNS}{sql}"))
 }
 
 /// One statement, and where in its input it begins: line and column, from 1.
@@ -238,7 +245,8 @@ mod tests {
     fn a_table_alone_has_all_its_columns() {
         let all = |sql| with_all_columns(sql, GENERIC);
         assert_eq!(all("FROM t WHERE a > 1 LIMIT 2").as_deref(), Some("SELECT * FROM t WHERE a > 1 LIMIT 2"));
-        for other in ["FROM t SELECT a", "SELECT 1", "DELETE FROM t", "FROM", "SHOW TABLES"] {
+        assert_eq!(all("-- x\nfrom (SELECT 1)").as_deref(), Some("SELECT * -- x\nfrom (SELECT 1)"));
+        for other in ["FROM t SELECT a", "SELECT 1", "DELETE FROM t", "\"FROM\" t", "SHOW TABLES", "(FROM t)"] {
             assert_eq!(all(other), None, "{other}");
         }
     }

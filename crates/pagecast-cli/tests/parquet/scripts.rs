@@ -50,6 +50,7 @@ fn an_error_says_which_statement_it_was() {
     wrong("SELECT 1;\n\n  SELECT 2 AS a,\n nope FROM (VALUES (1)) t;", &["q.sql:3: statement 2: ", "nope"]);
     wrong("SELECT 1;\nSELECT 2; SELECT 3 +;\n", &["q.sql:2:21: "]);
     wrong("SELECT 1;\n\nSELECT\n  2 FROM;", &["q.sql:4:9: "]);
+    wrong("SELECT 1;\nFROM t WHERE );\n", &["q.sql:2:14: "]);
     wrong("SELECT 1;\nSELECT 'x;\n", &["q.sql:2:8: Unterminated"]);
     wrong("SELECT 1;\n.nope\n", &["q.sql", "there is no command .nope; .help"]);
     let folder = script("SELECT 1;\nSELECT nope;");

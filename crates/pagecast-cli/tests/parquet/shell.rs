@@ -4,8 +4,12 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use crate::lineitem;
+
+/// How long a shell may live.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A terminal of 24 lines with the shell in it.
 struct Shell {
@@ -32,6 +36,12 @@ impl Shell {
             started => started.unwrap(),
         };
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        // An answer that never comes ends the test, and not the patience of whoever runs it.
+        let id = child.id().to_string();
+        std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE);
+            let _ = Command::new("kill").arg(id).status();
+        });
         let mut shell = Self { child, input, output };
         shell.until("", "", "pagecast> ");
         Some(shell)
