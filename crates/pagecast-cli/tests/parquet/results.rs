@@ -66,7 +66,7 @@ fn a_result_becomes_a_file_or_leaves_the_one_before() {
     };
     let copied = into("copy.parquet", "parquet", &format!("SELECT * {from}"));
     assert!(stdout(&copied).contains("60175 rows in "), "figures are not in the file");
-    let both = format!("SELECT count(*), sum(l_quantity), min(l_comment), max(l_shipdate) {from}");
+    let both = format!("SELECT count(*) AS n, sum(l_quantity) AS a, min(l_comment) AS b, max(l_shipdate) AS c {from}");
     let of_copy = both.replace(file.to_str().unwrap(), path("copy.parquet").to_str().unwrap());
     let ask = |query: &str| stdout(&sql(&["-q", "--format", "csv", "-c", query]));
     assert_eq!(ask(&both), ask(&of_copy));

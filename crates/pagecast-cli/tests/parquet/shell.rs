@@ -106,19 +106,20 @@ fn a_terminal_gets_a_limit_a_pager_and_ctrl_c() {
 fn the_tab_key_completes() {
     let (data, _) = lineitem();
     let cache = tempfile::tempdir().unwrap();
-    let Some(mut shell) = Shell::open(data.path(), cache.path(), "-q") else { return };
-    let keyed = shell.ask("SELEC\tmin(l_ta\t) AS least FR\tlinei\t;", "least");
-    assert!(keyed.contains("| 0.00 "), "{keyed}");
-    // A statement of two lines knows its table before it is named, and files are completed.
-    let aliased = shell.until("SELECT count(x.l_disc\t)\r", "", "-> ") + &shell.ask("FROM lineitem x;", "count(");
-    assert!(aliased.contains("l_discount") && aliased.contains("| 60175 "), "{aliased}");
-    let file = shell.ask("SELECT count(*) FROM 'line\t';", "count(");
-    assert!(file.contains("lineitem.parquet") && file.contains("| 60175 "), "{file}");
+    let Some(mut shell) = Shell::open(data.path(), cache.path(), "") else { return };
+    let keyed = shell.ask("SELEC\tmin(l_ta\t) AS least FR\tlinei\t;", "1 row in ");
+    assert!(keyed.contains("| least |") && keyed.contains("| 0.00 "), "{keyed}");
+    // A statement of two lines knows what was typed before, and its alias.
+    shell.until("SELECT count(*) FROM lineitem x\r", "", "-> ");
+    let aliased = shell.ask("WHERE x.l_disc\t < 0 OR x.l_disc\t >= 0;", "1 row in ");
+    assert!(aliased.contains("x.l_discount") && aliased.contains("| 60175 "), "{aliased}");
+    let file = shell.ask("SELECT count(*) FROM 'line\t';", "1 row in ");
+    assert!(file.contains("'lineitem.parquet") && file.contains("| 60175 "), "{file}");
     // A table that was made is completed from then on; so are commands and their arguments.
-    shell.ask("CREATE VIEW \"Made Here\" AS SELECT 7 AS seven;", "");
-    let made = shell.ask("SELECT * FROM Mad\t;", "seven");
-    assert!(made.contains("| 7 "), "{made}");
-    shell.ask(".mode nd\t", "");
+    shell.ask("CREATE VIEW \"Made Here\" AS SELECT 7 AS seven;", "0 rows in ");
+    let made = shell.ask("SELECT * FROM Mad\t;", "1 row in ");
+    assert!(made.contains("| seven |") && made.contains("| 7 "), "{made}");
+    shell.ask(".mode nd\t", "\n");
     shell.ask("SELECT 1 AS one;", "{\"one\":1}");
     shell.leave();
 }
