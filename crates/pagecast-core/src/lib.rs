@@ -14,6 +14,8 @@
 //!   usage counts tell. Plain `core`.
 //! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter
 //!   between the traits needs a mutex and with it feature `std`.
+//! * [`tier`]: which of the pages that memory gives up are written to flash, and who makes room
+//!   there. Feature `alloc`.
 //! * [`tuples`]: which items of an evicted page are kept, who of them gives way, and what share of
 //!   the pool they have. Feature `alloc`.
 #![no_std]
@@ -38,6 +40,8 @@ pub mod predictor;
 pub mod random;
 pub mod steering;
 pub mod sync;
+#[cfg(feature = "alloc")]
+pub mod tier;
 #[cfg(feature = "alloc")]
 pub mod tuples;
 mod words;

@@ -3,6 +3,7 @@
 pub mod charts;
 pub mod closed;
 pub mod curve;
+pub mod flash;
 pub mod generate;
 pub mod odds;
 #[cfg(feature = "redset")]

@@ -2,7 +2,7 @@
 //!
 //! One loop, compiled for each policy and each kind of page table, so that a hit costs no virtual
 //! call. The policies are the pool's own. Nothing here takes time or reads a page; what a miss
-//! costs is the caller's affair (`on_miss`).
+//! costs is the caller's affair ([`Observer`]).
 
 mod sessions;
 
@@ -30,6 +30,29 @@ pub struct Counts {
     pub writes: u64,
     /// Evictions of a page that was written since it came in.
     pub write_backs: u64,
+}
+
+/// Is told what a replay's pool does.
+pub trait Observer {
+    /// `access` did not find its page, which has not come in yet.
+    fn missed(&mut self, access: &Access);
+
+    /// The pool gave up `page` for the page of `incoming`. If it is dirty, it was written since it
+    /// came in.
+    fn gave_up(&mut self, page: PageId, is_dirty: bool, incoming: &Access);
+}
+
+/// Who is told of misses alone.
+struct Misses<F>(F);
+
+impl<F: FnMut(&Access)> Observer for Misses<F> {
+    #[inline]
+    fn missed(&mut self, access: &Access) {
+        self.0(access);
+    }
+
+    #[inline]
+    fn gave_up(&mut self, _page: PageId, _is_dirty: bool, _incoming: &Access) {}
 }
 
 /// How a trace numbers its pages, and with it which page table is fastest.
@@ -70,7 +93,24 @@ pub fn replay(
     oracle: &dyn Oracle,
     on_miss: impl FnMut(&Access),
 ) -> Result<Counts, PolicyError> {
-    spec.visit(frames, seed, Replay { requests, ids, frames, oracle, on_miss })
+    replay_observed(requests, ids, spec, frames, seed, oracle, Misses(on_miss))
+}
+
+/// As [`replay`], and `observer` is told of evictions, too.
+///
+/// # Errors
+///
+/// As [`replay`].
+pub fn replay_observed(
+    requests: impl IntoIterator<Item = Access>,
+    ids: PageIds,
+    spec: &PolicySpec,
+    frames: u32,
+    seed: u64,
+    oracle: &dyn Oracle,
+    observer: impl Observer,
+) -> Result<Counts, PolicyError> {
+    spec.visit(frames, seed, Replay { requests, ids, frames, oracle, observer })
 }
 
 /// Replays `requests` through Belady's MIN; `next` was computed from the same requests in the same
@@ -86,10 +126,25 @@ pub fn belady(
     frames: u32,
     on_miss: impl FnMut(&Access),
 ) -> Result<Counts, PolicyError> {
+    belady_observed(requests, next, ids, frames, Misses(on_miss))
+}
+
+/// As [`belady`], and `observer` is told of evictions, too.
+///
+/// # Errors
+///
+/// As [`belady`].
+pub fn belady_observed(
+    requests: impl IntoIterator<Item = Access>,
+    next: NextUses,
+    ids: PageIds,
+    frames: u32,
+    observer: impl Observer,
+) -> Result<Counts, PolicyError> {
     if frames == 0 {
         return Err(PolicyError::NoFrames);
     }
-    Ok(Replay { requests, ids, frames, oracle: &NoScans, on_miss }.sequential(Belady::new(frames, next)))
+    Ok(Replay { requests, ids, frames, oracle: &NoScans, observer }.sequential(Belady::new(frames, next)))
 }
 
 /// As [`replay`], through a policy that is not in the catalog, built for `frames` frames.
@@ -108,7 +163,7 @@ pub fn replay_own(
     if frames == 0 {
         return Err(PolicyError::NoFrames);
     }
-    Ok(Replay { requests, ids, frames, oracle, on_miss }.sequential(policy))
+    Ok(Replay { requests, ids, frames, oracle, observer: Misses(on_miss) }.sequential(policy))
 }
 
 /// The misses of Belady's MIN on `pages`, the fewest that any policy can have; `on_miss` sees each.
@@ -131,23 +186,23 @@ struct Replay<'a, I, F> {
     ids: PageIds,
     frames: u32,
     oracle: &'a dyn Oracle,
-    on_miss: F,
+    observer: F,
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Replay<'_, I, F> {
+impl<I: IntoIterator<Item = Access>, F: Observer> Replay<'_, I, F> {
     fn run(self, driver: impl Driver<MemoryFrames>) -> Counts {
-        let Self { requests, ids, frames, oracle, on_miss } = self;
+        let Self { requests, ids, frames, oracle, observer } = self;
         match ids {
             PageIds::Sparse => {
                 let table: SparseTable = HashMap::with_capacity_and_hasher(frames as usize, FixedState::default());
-                run(requests, table, frames, driver, oracle, on_miss)
+                run(requests, table, frames, driver, oracle, observer)
             }
-            PageIds::Dense(pages) => run(requests, DenseTable::new(pages), frames, driver, oracle, on_miss),
+            PageIds::Dense(pages) => run(requests, DenseTable::new(pages), frames, driver, oracle, observer),
         }
     }
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Visitor for Replay<'_, I, F> {
+impl<I: IntoIterator<Item = Access>, F: Observer> Visitor for Replay<'_, I, F> {
     type Output = Counts;
 
     fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Counts {
@@ -167,7 +222,7 @@ fn run(
     frames: u32,
     mut driver: impl Driver<MemoryFrames>,
     oracle: &dyn Oracle,
-    mut on_miss: impl FnMut(&Access),
+    mut observer: impl Observer,
 ) -> Counts {
     let mut counts = Counts::default();
     let mut pool = MemoryFrames::new(frames);
@@ -179,12 +234,14 @@ fn run(
             frame
         } else {
             counts.misses += 1;
-            on_miss(&access);
+            observer.missed(&access);
             let frame = pool.free_frame().unwrap_or_else(|| {
                 let victim = driver.evict(&pool, &access, oracle);
                 let frame = victim.expect("a policy that is granted every claim finds a victim in a full pool").frame();
+                let was_dirty = dirty.take(frame);
                 table.remove(pool.claimed.get());
-                counts.write_backs += u64::from(dirty.take(frame));
+                counts.write_backs += u64::from(was_dirty);
+                observer.gave_up(pool.claimed.get(), was_dirty, &access);
                 frame
             });
             table.insert(access.page, frame);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use pagecast_core::policy::PolicySpec;
+use pagecast_sim::flash::FlashSpec;
 use pagecast_sim::simulation::{Contender, Interleaving};
 use pagecast_sim::study::{Cell, Input, Results, Study, StudyError, Work, error_table, render, table, time_text};
 use pagecast_sim::trace::{Format, Rows};
@@ -71,6 +72,13 @@ pub(crate) struct Args {
     /// With --tuples: after so many requests all that is changed is written
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint: Option<u32>,
+    /// A tier of this size on flash below each pool: pages, or as --sizes
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    flash: Option<String>,
+    /// With --flash: what fills it and who leaves, separated by commas: predicted(budget=5%),
+    /// second-touch(evict=pbm), tenth, all, blocks(pages=64), opt
+    #[arg(long, value_name = "T,T", allow_hyphen_values = true)]
+    flash_policies: Option<String>,
     /// Write the results as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -91,7 +99,7 @@ fn cells(policies: &[PolicySpec], tuples: Option<&str>) -> anyhow::Result<Vec<Ce
     let Some(tuples) = tuples else {
         return Ok(policies
             .iter()
-            .map(|policy| Cell { policy: Contender::Known(policy.clone()), tuples: None })
+            .map(|policy| Cell { policy: Contender::Known(policy.clone()), tuples: None, flash: None })
             .collect());
     };
     if let Some(opt) = policies.iter().find(|policy| policy.needs_trace()) {
@@ -102,9 +110,26 @@ fn cells(policies: &[PolicySpec], tuples: Option<&str>) -> anyhow::Result<Vec<Ce
     let mut cells = Vec::new();
     for (number, policy) in policies.iter().enumerate() {
         let of = tuples.iter().filter(|spec| number == 0 || spec.uses_policy());
-        cells.extend(of.map(|&spec| Cell { policy: Contender::Known(policy.clone()), tuples: Some(spec) }));
+        cells.extend(of.map(|&spec| Cell {
+            policy: Contender::Known(policy.clone()),
+            tuples: Some(spec),
+            flash: None,
+        }));
     }
     Ok(cells)
+}
+
+/// Each policy, with each of the tiers.
+fn tiered(policies: &[PolicySpec], size: &str, tiers: &str) -> anyhow::Result<Vec<Cell>> {
+    let size = Size::of_pool(size).map_err(|error| usage(format!("--flash: {error}")))?;
+    let parsed = split_list(tiers).into_iter().map(FlashSpec::parse).collect::<Result<Vec<_>, _>>();
+    let tiers = parsed.map_err(|error| usage(format!("--flash-policies: {error}")))?;
+    let cell = |policy: &PolicySpec, flash: &FlashSpec| Cell {
+        policy: Contender::Known(policy.clone()),
+        tuples: None,
+        flash: Some((flash.clone(), size)),
+    };
+    Ok(policies.iter().flat_map(|policy| tiers.iter().map(move |flash| cell(policy, flash))).collect())
 }
 
 /// Runs the verb.
@@ -183,6 +208,15 @@ fn study(args: &Args) -> anyhow::Result<Study> {
         }
         _ => {}
     }
+    match (&args.flash, &args.flash_policies) {
+        (None, Some(_)) => return Err(usage("--flash-policies: means something with --flash only")),
+        (Some(_), _) if args.curve.is_some() || args.time == Time::Logical || args.tuples.is_some() => {
+            return Err(usage(
+                "--flash: replays in the order of the trace, without --curve, --tuples and --time logical",
+            ));
+        }
+        _ => {}
+    }
     let size = |text: &str| Size::of_pool(text).map_err(|error| usage(format!("--sizes: {error}")));
     let page_size = match args.page_size {
         Size::Bytes(bytes) | Size::Plain(bytes) if bytes > 0 => bytes,
@@ -200,7 +234,10 @@ fn study(args: &Args) -> anyhow::Result<Study> {
     };
     Ok(Study {
         inputs: args.traces.iter().map(|path| Input::File(path.clone(), args.format.clone())).collect(),
-        cells: cells(&policies, args.tuples.as_deref())?,
+        cells: match &args.flash {
+            Some(size) => tiered(&policies, size, args.flash_policies.as_deref().unwrap_or(FlashSpec::DEFAULTS))?,
+            None => cells(&policies, args.tuples.as_deref())?,
+        },
         rows,
         warm_up: args.warm_up.unwrap_or(0.0),
         checkpoint: args.checkpoint,

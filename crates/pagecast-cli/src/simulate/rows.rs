@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pagecast_sim::study::{Curve, Results, Row, Study, Tuples, time_text};
+use pagecast_sim::study::{Curve, Flash, Results, Row, Study, Tuples, time_text};
 use serde_json::{Value, json};
 
 /// The whole result; `errors` says what is missing in it.
@@ -46,6 +46,15 @@ fn row(row: &Row) -> Value {
         json["device_requests"] = json!(of.device_requests);
         json["device_bytes"] = json!(of.device_bytes);
     }
+    if let Some(of) = &row.flash {
+        json["flash"] = json!(of.flash);
+        json["flash_pages"] = json!(of.flash_pages);
+        json["flash_hits"] = json!(of.flash_hits);
+        json["flash_written"] = json!(of.flash_written);
+        json["store_reads"] = json!(of.store_reads);
+        json["store_bytes"] = json!(of.store_bytes);
+        json["flash_written_bytes"] = json!(of.flash_written_bytes);
+    }
     json
 }
 
@@ -63,6 +72,9 @@ pub(super) fn csv(rows: &[Row]) -> String {
     let more = ",tuples,memory,frames,share,tuple_hits,cleaning_reads,device_requests,device_bytes";
     let mut text = "trace,policy,params,size_pages,requests,misses,writes,write_backs,seconds".to_owned();
     text += if of_tuples { more } else { "" };
+    if rows.iter().any(|row| row.flash.is_some()) {
+        text += ",flash,flash_pages,flash_hits,flash_written,store_reads,store_bytes,flash_written_bytes";
+    }
     text.push('\n');
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     for row in rows {
@@ -85,6 +97,23 @@ pub(super) fn csv(rows: &[Row]) -> String {
             write!(
                 text,
                 ",{tuples},{memory},{frames},{share},{tuple_hits},{cleaning_reads},{device_requests},{device_bytes}"
+            )
+            .expect("a String takes any text");
+        }
+        if let Some(Flash {
+            flash,
+            flash_pages,
+            flash_hits,
+            flash_written,
+            store_reads,
+            store_bytes,
+            flash_written_bytes,
+        }) = &row.flash
+        {
+            let flash = quoted(flash);
+            write!(
+                text,
+                ",{flash},{flash_pages},{flash_hits},{flash_written},{store_reads},{store_bytes},{flash_written_bytes}"
             )
             .expect("a String takes any text");
         }

@@ -53,6 +53,7 @@ pub(crate) use page_index::PageIndex;
 pub use parameters::PolicyError;
 pub use pbm_pq::{PbmPq, PqOptions, PqVersion};
 pub use predictive::Predictive;
+pub(crate) use predictive::{Ghosts, History, WAYS};
 pub use queues::{S3Fifo, Sieve};
 pub use recency::{Fifo, Lru, LruK, MAX_K, TwoPriorityLru};
 pub use sampling::{

@@ -5,7 +5,7 @@
 //! session's batch has two requests that follow each other. It is the pool's adapter that runs
 //! here, so that what batching costs in hits can be told without threads and to the miss.
 
-use super::{Concurrent, Counts, Driver, MemoryFrames, PageIds, Replay};
+use super::{Concurrent, Counts, Driver, MemoryFrames, Misses, Observer, PageIds, Replay};
 use pagecast_core::FrameId;
 use pagecast_core::oracle::{NoScans, Oracle};
 use pagecast_core::policy::{
@@ -27,7 +27,7 @@ pub fn replay_in_sessions(
     seed: u64,
     (sessions, batching): (u32, Batching),
 ) -> Result<Counts, PolicyError> {
-    let replay = Replay { requests, ids, frames, oracle: &NoScans, on_miss: |_: &Access| () };
+    let replay = Replay { requests, ids, frames, oracle: &NoScans, observer: Misses(|_: &Access| ()) };
     spec.visit(frames, seed, InSessions { replay, sessions, batching })
 }
 
@@ -38,7 +38,7 @@ struct InSessions<'a, I, F> {
     batching: Batching,
 }
 
-impl<I: IntoIterator<Item = Access>, F: FnMut(&Access)> Visitor for InSessions<'_, I, F> {
+impl<I: IntoIterator<Item = Access>, F: Observer> Visitor for InSessions<'_, I, F> {
     type Output = Counts;
 
     /// It has no use for batches.

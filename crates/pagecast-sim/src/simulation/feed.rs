@@ -42,7 +42,7 @@ pub(super) fn dense_access(page: u32, write: bool, at: Tick) -> Access {
 }
 
 /// Requests in the order of the trace; scans register and report in between.
-pub(super) struct Fixed<'a> {
+pub(crate) struct Fixed<'a> {
     trace: &'a Trace,
     scans: &'a RefCell<Scans>,
     watch: &'a Watch,

@@ -204,6 +204,28 @@ fn fixed(
     Ok(of(counts))
 }
 
+/// Hands `run` the requests of `trace` in the trace's order, the oracle that scans inform between
+/// them, and what is to be told of misses.
+///
+/// # Errors
+///
+/// Those of `run`; a registration that the predictor refuses; if it was stopped.
+pub(crate) fn with_scans<T>(
+    trace: &Trace,
+    options: &Options,
+    watch: &Watch,
+    run: impl FnOnce(Fixed<'_>, &dyn Oracle, &dyn Fn(&Access)) -> Result<T, SimulationError>,
+) -> Result<T, SimulationError> {
+    let scans = RefCell::new(Scans::of(trace, options));
+    let oracle = scans.borrow().oracle();
+    let done = run(Fixed::new(trace, &scans, watch), &oracle, &|access| tell_of_miss(&oracle, access))?;
+    if watch.is_stopped() {
+        return Err(SimulationError::Stopped);
+    }
+    scans.into_inner().fault()?;
+    Ok(done)
+}
+
 /// Shows `request` each request of `trace` in the trace's order, with its number. Scans register
 /// and report between them, to the oracle that stands beside. What misses is not told.
 ///

@@ -12,9 +12,10 @@ mod work;
 
 pub use load::load_watched;
 pub use page::render;
-pub use rows::{Curve, Results, Row, Tuples, error_table, table, time_text};
+pub use rows::{Curve, Flash, Results, Row, Tuples, error_table, table, time_text};
 pub use work::Work;
 
+use crate::flash::FlashSpec;
 use crate::simulation::{Contender, Interleaving, SimulationError};
 use crate::size::Size;
 use crate::trace::{Format, Rows, Trace, TraceError};
@@ -31,13 +32,15 @@ pub enum Input {
     Trace(Arc<Trace>),
 }
 
-/// A policy, and the buffer of tuples over it.
+/// A policy, and the buffer of tuples over it or the tier below it.
 #[derive(Clone)]
 pub struct Cell {
     /// The policy.
     pub policy: Contender,
     /// The buffer.
     pub tuples: Option<TupleSpec>,
+    /// The tier on flash, and its size. It has no use beside tuples.
+    pub flash: Option<(FlashSpec, Size)>,
 }
 
 /// What is to be replayed.
@@ -91,6 +94,9 @@ pub enum StudyError {
     /// A buffer of tuples works over policies of the catalog only.
     #[error("policy `{0}` is no policy of the catalog, and has no buffer of tuples")]
     OwnWithTuples(String),
+    /// So does a tier on flash.
+    #[error("policy `{0}` is no policy of the catalog, and has no tier on flash")]
+    OwnWithFlash(String),
 }
 
 impl Study {
@@ -99,7 +105,7 @@ impl Study {
     pub fn of(inputs: Vec<Input>, policies: Vec<Contender>, sizes: Vec<Size>) -> Self {
         Self {
             inputs,
-            cells: policies.iter().map(|policy| Cell { policy: policy.clone(), tuples: None }).collect(),
+            cells: policies.iter().map(|policy| Cell { policy: policy.clone(), tuples: None, flash: None }).collect(),
             policies,
             sizes,
             page_size: 8 << 10,

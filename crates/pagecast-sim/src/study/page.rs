@@ -1,14 +1,14 @@
 //! The HTML report of a study.
 
 use super::Study;
-use super::rows::{Curve, Results, Row, Tuples, time_text};
+use super::rows::{Curve, FLASH_HEADS, Flash, Results, Row, Tuples, time_text};
 use crate::charts::{CellMap, Line, by_trace, miss_ratios};
 use crate::report::{Page, Table};
 
 /// The page.
 pub fn render(study: &Study, results: &Results) -> String {
     let lead = "Page traces replayed through the replacement policies that the pool itself runs. Every run starts with an \
-                empty pool; a miss is a page that had to be read.";
+                empty pool; a miss is a page that had to be read, below a tier on flash one that had to be read from the store.";
     let mut page = Page::new("Simulated pools", lead);
     page.fact("Traces", traces(results).len().to_string());
     page.fact("Order", time_text(study.interleaving));
@@ -115,7 +115,8 @@ fn ours(study: &Study, results: &Results) -> String {
     let learned = results.rows.iter().find(|row| row.tuples.as_ref().is_some_and(|of| of.tuples == "learn"));
     let of = |name: &str| study.policies.iter().find(|policy| policy.algorithm() == Some(name));
     let policy = || of("pbm").or(of("pbm-paper")).unwrap_or(&study.policies[0]).name().to_owned();
-    learned.or(results.rows.first().filter(|row| row.tuples.is_some())).map_or_else(policy, Row::label)
+    let first = results.rows.first().filter(|row| row.tuples.is_some() || row.flash.is_some());
+    learned.or(first).map_or_else(policy, Row::label)
 }
 
 /// What a row is called in a map.
@@ -163,6 +164,10 @@ fn add_differences(page: &mut Page, study: &Study, results: &Results) {
 /// The fewest misses possible where `row` ran, if they are known.
 fn floor(row: &Row, results: &Results) -> Option<u64> {
     let opt = |other: &&Row| other.policy == "opt" && other.trace == row.trace && other.size_pages == row.size_pages;
+    // Below a tier there is none that holds for all pools.
+    if row.flash.is_some() {
+        return None;
+    }
     row.opt_misses.or_else(|| results.rows.iter().find(opt).map(|opt| opt.misses))
 }
 
@@ -221,6 +226,9 @@ fn figures(results: &Results) -> Table {
     if results.rows.iter().any(|row| row.tuples.is_some()) {
         heads.extend(["share", "tuple hits", "cleaning reads", "device requests"]);
     }
+    if results.rows.iter().any(|row| row.flash.is_some()) {
+        heads.extend(FLASH_HEADS);
+    }
     results.rows.iter().fold(Table::new(&heads, 3), |table, row| {
         let mut cells = vec![label(&row.trace, results).to_owned(), row.label(), row.params.clone()];
         cells.extend([row.size_pages, row.requests, row.misses].map(|number| number.to_string()));
@@ -229,6 +237,7 @@ fn figures(results: &Results) -> Table {
             cells.extend([row.opt_misses, row.ticks].map(|number| number.map_or(String::new(), |n| n.to_string())));
         }
         cells.extend(row.tuples.iter().flat_map(Tuples::cells));
+        cells.extend(row.flash.iter().flat_map(Flash::cells));
         table.row(cells)
     })
 }

@@ -34,6 +34,8 @@ pub struct Row {
     pub opt_misses: Option<u64>,
     /// With a buffer of tuples.
     pub tuples: Option<Tuples>,
+    /// With a tier on flash.
+    pub flash: Option<Flash>,
 }
 
 /// What a row with a buffer of tuples has beside.
@@ -55,6 +57,25 @@ pub struct Tuples {
     pub device_requests: u64,
     /// See `device_requests`.
     pub device_bytes: u64,
+}
+
+/// What a row with a tier on flash has beside.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Flash {
+    /// The tier.
+    pub flash: String,
+    /// Its slots.
+    pub flash_pages: u32,
+    /// Misses of memory that found their page there.
+    pub flash_hits: u64,
+    /// Pages that were written to it.
+    pub flash_written: u64,
+    /// The other misses.
+    pub store_reads: u64,
+    /// The same in bytes.
+    pub store_bytes: u64,
+    /// See `flash_written`.
+    pub flash_written_bytes: u64,
 }
 
 /// A policy's miss-ratio curve on a trace.
@@ -111,8 +132,11 @@ impl Results {
 }
 
 impl Row {
-    /// What it is called beside others: the policy, the buffer, or both.
+    /// What it is called beside others: the policy, the buffer, or both; the policy and the tier.
     pub fn label(&self) -> String {
+        if let Some(of) = &self.flash {
+            return format!("{} {}", self.policy, of.flash);
+        }
         match &self.tuples {
             None => self.policy.clone(),
             Some(of) if self.policy.is_empty() => of.tuples.clone(),
@@ -120,9 +144,10 @@ impl Row {
         }
     }
 
-    /// Misses per request.
+    /// Misses per request; with a tier, those that it does not serve.
     pub fn miss_ratio(&self) -> f64 {
-        self.misses as f64 / self.requests as f64
+        let misses = self.flash.as_ref().map_or(self.misses, |of| of.store_reads);
+        misses as f64 / self.requests as f64
     }
 }
 
@@ -142,6 +167,17 @@ impl Tuples {
     }
 }
 
+impl Flash {
+    /// What tables show of it.
+    pub fn cells(&self) -> [String; 4] {
+        let Self { flash_pages, flash_hits, store_reads, flash_written, .. } = self;
+        [flash_pages.to_string(), flash_hits.to_string(), store_reads.to_string(), flash_written.to_string()]
+    }
+}
+
+/// The heads of what [`Flash::cells`] shows.
+pub(super) const FLASH_HEADS: [&str; 4] = ["flash pages", "flash hits", "store reads", "flash written"];
+
 /// The table for people.
 pub fn table(rows: &[Row]) -> Table {
     let logical = rows.iter().any(|row| row.ticks.is_some());
@@ -152,6 +188,9 @@ pub fn table(rows: &[Row]) -> Table {
     let tuples = rows.iter().any(|row| row.tuples.is_some());
     if tuples {
         heads.extend(["share", "tuple hits", "cleaning reads", "device requests"]);
+    }
+    if rows.iter().any(|row| row.flash.is_some()) {
+        heads.extend(FLASH_HEADS);
     }
     let mut table = Table::new(&heads, 2);
     for row in rows {
@@ -169,6 +208,7 @@ pub fn table(rows: &[Row]) -> Table {
             cells.extend([row.opt_misses, row.ticks].map(|number| number.map_or(String::new(), |n| n.to_string())));
         }
         cells.extend(row.tuples.iter().flat_map(Tuples::cells));
+        cells.extend(row.flash.iter().flat_map(Flash::cells));
         table.row(cells);
     }
     table

@@ -1,10 +1,11 @@
 //! All replays of a study: a trace is loaded once and dropped after its last replay.
 
 use super::load::load_watched;
-use super::rows::{Curve, Results, Row, Tuples};
+use super::rows::{Curve, Flash, Results, Row, Tuples};
 use super::{Cell, Input, Study, StudyError};
 use crate::charts;
 use crate::curve::{curve_watched, requests_of_curve, sizes};
+use crate::flash::{FlashSpec, simulate_flash_watched};
 use crate::simulation::{Contender, Options, Outcome, SimulationError, simulate_watched};
 use crate::size::Size;
 use crate::trace::{Trace, open};
@@ -218,8 +219,11 @@ impl Work {
 
     fn row(&self, trace: &Trace, at: usize) -> Result<Row, StudyError> {
         let sizes = self.study.sizes.len();
-        let Cell { policy, tuples } = &self.study.cells[at / sizes % self.study.cells.len()];
+        let Cell { policy, tuples, flash } = &self.study.cells[at / sizes % self.study.cells.len()];
         let size = self.study.sizes[at % sizes];
+        if let Some(flash) = flash {
+            return self.flash_row(trace, policy, size, flash);
+        }
         match (tuples, policy) {
             (None, _) => self.page_row(trace, policy, size),
             (Some(tuples), Contender::Known(_)) => self.tuple_row(trace, policy, *tuples, size),
@@ -247,6 +251,47 @@ impl Work {
             ticks: logical.map(|logical| logical.ticks),
             opt_misses: logical.map(|logical| logical.opt_misses),
             tuples: None,
+            flash: None,
+        })
+    }
+
+    /// A pool of `size` over a tier.
+    fn flash_row(
+        &self,
+        trace: &Trace,
+        policy: &Contender,
+        size: Size,
+        (flash, tier): &(FlashSpec, Size),
+    ) -> Result<Row, StudyError> {
+        let Contender::Known(known) = policy else {
+            return Err(StudyError::OwnWithFlash(policy.name().to_owned()));
+        };
+        let (page_size, seed) = (self.study.page_size, self.study.seed);
+        let of = |size: &Size| u32::try_from(size.pages(trace, page_size)).unwrap_or(u32::MAX);
+        let outcome = simulate_flash_watched(trace, known, of(&size), (flash, of(tier)), seed, &self.watch)?;
+        Ok(Row {
+            trace: trace.name.clone(),
+            policy: known.name().to_owned(),
+            params: known.params(),
+            size_pages: u64::from(of(&size)),
+            requests: outcome.counts.requests,
+            misses: outcome.counts.misses,
+            writes: outcome.counts.writes,
+            write_backs: outcome.counts.write_backs,
+            seconds: outcome.wall.as_secs_f64(),
+            unique: trace.unique(),
+            ticks: None,
+            opt_misses: None,
+            tuples: None,
+            flash: Some(Flash {
+                flash: flash.to_string(),
+                flash_pages: outcome.slots,
+                flash_hits: outcome.flash.hits,
+                flash_written: outcome.flash.written,
+                store_reads: outcome.store_reads(),
+                store_bytes: outcome.store_reads() * page_size,
+                flash_written_bytes: outcome.flash.written * page_size,
+            }),
         })
     }
 
@@ -285,6 +330,7 @@ impl Work {
                 device_requests: counts.device_requests(),
                 device_bytes: counts.device_requests() * page,
             }),
+            flash: None,
         })
     }
 

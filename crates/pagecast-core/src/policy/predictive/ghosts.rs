@@ -1,7 +1,7 @@
 //! The histories of pages that left, by page, in a fixed table of sets of eight places. In a full
 //! set the page makes room whose last use is oldest.
 //!
-//! There are 16 ghosts a frame. They tell which of the many pages that came once will come again.
+//! A pool has 16 ghosts a frame. They tell which of the many pages that came once will come again.
 //! With 4, traces whose pool holds a few per cent of the pages lose up to 2.5 points.
 //!
 //! A ghost takes 8 bytes. A page is known by 15 bits of a hash beside those that choose its set:
@@ -18,7 +18,8 @@ use crate::{PageId, Tick};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-const WAYS: usize = 8;
+/// Places of a set, of 8 bytes each.
+pub(crate) const WAYS: usize = 8;
 const SETS_PER_FRAME: u32 = 2;
 /// What the ghosts of a frame take.
 pub(super) const BYTES_PER_FRAME: u32 = SETS_PER_FRAME * size_of::<[AtomicU64; WAYS]>() as u32;
@@ -45,7 +46,7 @@ fn history(ghost: u64) -> History {
 /// Invariant (I1): `in_use` is at least 1 and at most the number of sets; ghosts are sought in the
 /// first so many.
 #[derive(Debug)]
-pub(super) struct Ghosts {
+pub(crate) struct Ghosts {
     sets: Vec<[AtomicU64; WAYS]>,
     in_use: AtomicU32,
     /// Times are in units of `2^this` ticks.
@@ -54,8 +55,13 @@ pub(super) struct Ghosts {
 
 impl Ghosts {
     /// For a pool of `frames` frames.
-    pub(super) fn new(frames: u32) -> Self {
-        let sets = frames.max(1) * SETS_PER_FRAME;
+    pub(super) fn for_frames(frames: u32) -> Self {
+        Self::new(frames.max(1) * SETS_PER_FRAME)
+    }
+
+    /// With so many sets of [`WAYS`] places.
+    pub(crate) fn new(sets: u32) -> Self {
+        let sets = sets.max(1);
         let set = |_| core::array::from_fn(|_| AtomicU64::new(EMPTY));
         Self { sets: (0..sets).map(set).collect(), in_use: AtomicU32::new(sets), shift: AtomicU32::new(0) }
     }
@@ -92,7 +98,7 @@ impl Ghosts {
     }
 
     /// Remembers a page that left.
-    pub(super) fn insert(&self, page: PageId, history: History, last: Tick) {
+    pub(crate) fn insert(&self, page: PageId, history: History, last: Tick) {
         let (set, tag) = self.place(page);
         let time_now = last >> self.unit_for(last);
         let age = |ghost: u64| if ghost == EMPTY { 0 } else { 1 + time(ghost) };
@@ -103,7 +109,7 @@ impl Ghosts {
     }
 
     /// Takes out what is remembered of `page`, and when it was used last.
-    pub(super) fn take(&self, page: PageId) -> Option<(History, Tick)> {
+    pub(crate) fn take(&self, page: PageId) -> Option<(History, Tick)> {
         let (set, tag) = self.place(page);
         let ghost = set.iter().find(|ghost| ghost.load(Relaxed) >> TAG_AT == tag)?;
         let known = ghost.swap(EMPTY, Relaxed);
@@ -124,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_longest_unused_make_room() {
-        let ghosts = Ghosts::new(4);
+        let ghosts = Ghosts::for_frames(4);
         assert_eq!(ghosts.room(), 64);
         for page in 0..1000 {
             ghosts.insert(PageId::from_raw(page), History::Once, page + 1);
@@ -138,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_was_used_when_time_began_is_not_taken_for_an_empty_place() {
-        let ghosts = Ghosts::new(1);
+        let ghosts = Ghosts::for_frames(1);
         for page in 0..8 {
             ghosts.insert(PageId::from_raw(page), History::Once, 0);
         }
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn times_get_coarser_as_they_grow() {
-        let (ghosts, long) = (Ghosts::new(100), History::Once.used_after(1 << 50));
+        let (ghosts, long) = (Ghosts::for_frames(100), History::Once.used_after(1 << 50));
         let at = |page: u64| (1 << 20) * page;
         for page in 1..40 {
             ghosts.insert(PageId::from_raw(page), long, at(page));

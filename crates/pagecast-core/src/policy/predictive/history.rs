@@ -26,7 +26,7 @@ const MEAN: u32 = 0x3fff;
 
 /// The intervals between a page's uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum History {
+pub(crate) enum History {
     /// Nobody but registered scans has used the page; the time kept with this is when it came in.
     Scanned,
     /// One use, or none before it that is remembered.

@@ -78,7 +78,7 @@ impl Learned {
     pub(super) fn new(frames: u32) -> Self {
         Self {
             histories: (0..frames).map(|_| AtomicU32::new(History::Scanned.pack())).collect(),
-            ghosts: Ghosts::new(frames),
+            ghosts: Ghosts::for_frames(frames),
             hazards: HazardTable::new(frames),
             scans: ScanFrequency::new(frames),
             warm_up: WarmUp::new(frames),

@@ -31,7 +31,8 @@ use crate::random::{Random, RandomSource};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{FrameId, PageId, Tick};
 use candidates::{Candidate, Kept, NEVER, RANKED, Ranked};
-use history::History;
+pub(crate) use ghosts::{Ghosts, WAYS};
+pub(crate) use history::History;
 use learned::{Learned, View};
 use order::Order;
 
