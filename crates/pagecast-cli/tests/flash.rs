@@ -57,7 +57,7 @@ fn what_makes_no_sense_with_a_tier_is_refused_in_one_line() {
     let trace = round(folder.path());
     let base = ["simulate", &trace, "--policies", "lru", "--sizes", "10"];
     for (more, said) in [
-        (&["--flash", "0"][..], "--flash: a tier of 0 pages"),
+        (&["--flash", "0"][..], "--flash: a pool of 0 pages"),
         (&["--flash", "many"], "--flash"),
         (&["--flash-policies", "all"], "means something with --flash only"),
         (&["--flash", "10%", "--flash-policies", "al"], "no tier `al`; there are predicted"),
