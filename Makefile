@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,9 @@ bench-sql: build ## the main job, 8 and 32 streams; target/bench/sql-*.json (ARG
 
 bench-delivery: build ## out of order beside in order; target/bench/delivery.json (ARGS='--seeds 1')
 	python3 ci/delivery.py $(PAGECAST) $(ARGS)
+
+bench-objects: build ## an object store beside files; target/bench/objects.json (ARGS='--sf 0.1')
+	python3 ci/objects.py $(PAGECAST) $(ARGS)
 
 results: ## docs/results.md from what the benchmarks wrote to target/bench, and before
 	python3 ci/results.py

@@ -180,6 +180,18 @@ def store(given: dict) -> Reduced:
     return Reduced(made("bench-kv", given["arguments"]), rows)
 
 
+def objects(given: dict) -> Reduced:
+    kept = ("where", "delivery", "policy", "bytes_read", "gap_bytes", "requests", "gets", "heads",
+            "lists", "cost_usd", "wall_s")
+    rows = [{name: row[name] for name in kept} for row in given["rows"]]
+    if not given["optimized"]:
+        rows = [{**row, "wall_s": None} for row in rows]
+    arguments = " ".join(f"--{name} {value}" for name, value in given["arguments"].items()
+                         if value is not None)
+    under = "" if given["optimized"] else "a debug build, so without times"
+    return Reduced(made("bench-objects", arguments), rows, under=under)
+
+
 @dataclass
 class Kind:
     """A benchmark: its files in target/bench, how they are reduced, and its command."""
@@ -190,6 +202,7 @@ class Kind:
 
 KINDS = {
     "delivery": Kind("delivery.json", delivery, "make bench-delivery"),
+    "objects": Kind("objects.json", objects, "make bench-objects"),
     "sql": Kind("sql*.json", sql, "make bench-sql"),
     "cooperative": Kind("postgres-cooperative*.json", cooperative,
                         "make bench-postgres ARGS='--workloads cooperative'"),

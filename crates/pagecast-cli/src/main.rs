@@ -4,6 +4,8 @@
 mod bench;
 mod closed_loop;
 mod failure;
+#[cfg(feature = "sql")]
+mod formats;
 mod interrupt;
 mod output;
 mod simulate;

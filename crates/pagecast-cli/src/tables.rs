@@ -1,4 +1,4 @@
-//! Parquet files and Delta tables, and where the command keeps its own files.
+//! Files of tables, and Delta tables, and where the command keeps its own files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,14 +12,15 @@ use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
-use datafusion::execution::options::ReadOptions;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::SessionContext;
 use pagecast_datafusion::check_footer;
 use pagecast_delta::{DeltaTable, is_table};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-/// A table: a Parquet file, a folder of them, or a Delta table.
+use crate::formats::Format;
+
+/// A table: a file, a folder of files of one format, or a Delta table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// The file's name without its ending, or the folder's name.
@@ -28,7 +29,9 @@ pub(crate) struct Table {
     /// The same for DataFusion, in which nothing is a pattern.
     url: String,
     is_file: bool,
-    /// Its Parquet files, sorted by name.
+    /// Of its files.
+    pub(crate) format: Format,
+    /// Its files, sorted by name.
     pub(crate) files: Vec<PathBuf>,
     /// The keys of its folders, `year` of `year=2024`, and the type of their values.
     keys: Vec<(String, DataType)>,
@@ -58,10 +61,12 @@ impl Found {
     }
 }
 
-/// The tables in `data`, which is a Parquet file, a Delta table or a folder: of a folder each
-/// Parquet file, and each subfolder that is a Delta table or holds some files, be it in folders of
-/// keys (`year=2024`); or only the folder itself, if it holds folders of keys. Every footer is
-/// read, and every log, so that a broken one closes its table here and ends no run in its middle.
+/// The tables in `data`, which is a file, a Delta table or a folder: of a folder each file whose
+/// ending is that of a format, and each subfolder that is a Delta table or holds such files, be it
+/// in folders of keys (`year=2024`); or only the folder itself, if it holds folders of keys. Where
+/// a Parquet table and one of another format would have one name, there is the Parquet table. Every
+/// footer is read, and every log, so that a broken one closes its table here and ends no run in its
+/// middle.
 pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
     let open = || data.canonicalize().with_context(|| format!("cannot open {}", data.display()));
     open().and_then(|data| discover_at(&data)).context("--data")
@@ -71,47 +76,82 @@ pub(crate) fn discover(data: &Path) -> anyhow::Result<Found> {
 pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
     let entries = if data.is_dir() { entries(data)? } else { Vec::new() };
     let whole = entries.is_empty() || is_table(data) || entries.iter().any(|path| key_of(path).is_some());
-    let candidates = if whole { vec![data.to_owned()] } else { entries };
+    let mut named: BTreeMap<String, Candidate> = BTreeMap::new();
+    for path in if whole { vec![data.to_owned()] } else { entries } {
+        let Some(new) = Candidate::at(path, data) else { continue };
+        match named.get(&new.name) {
+            Some(other) if other.rank() == new.rank() => {
+                let (other, new, name) = (other.path.display(), new.path.display(), &new.name);
+                bail!("{other} and {new} would both be table {name}");
+            }
+            Some(other) if other.rank() < new.rank() => {}
+            _ => _ = named.insert(new.name.clone(), new),
+        }
+    }
+    if named.is_empty() {
+        bail!(
+            "no Parquet file in {}; each *.parquet, *.csv, *.json or *.arrow file, folder of them or Delta table is a \
+             table",
+            data.display()
+        );
+    }
     let mut found = Found::default();
-    let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for path in candidates {
-        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
-        let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let delta = is_table(&path);
-        let files = if delta {
-            Ok(Vec::new())
-        } else if path == data && path.is_file() {
-            Ok(vec![path.clone()])
-        } else {
-            files_of(&path)
-        };
-        if !delta && files.as_ref().is_ok_and(Vec::is_empty) {
-            continue;
-        }
-        if let Some(other) = named.insert(name.clone(), path.clone()) {
-            bail!("{} and {} would both be table {name}", other.display(), path.display());
-        }
-        let table = if delta {
-            Table::of_log(name.clone(), path)
-        } else {
-            files.and_then(|files| Table::of(name.clone(), path, files))
-        };
-        match table {
+    for (name, candidate) in named {
+        match candidate.table() {
             Ok(table) => found.tables.push(table),
             Err(fault) => found.closed.push(Closed { name, fault }),
         }
     }
-    if named.is_empty() {
-        bail!("no Parquet file in {}; each *.parquet file, folder of them or Delta table is a table", data.display());
-    }
     Ok(found)
 }
 
+/// What may be a table.
+struct Candidate {
+    name: String,
+    path: PathBuf,
+    /// Its files, if it is no Delta table.
+    files: Option<anyhow::Result<(Format, Vec<PathBuf>)>>,
+}
+
+impl Candidate {
+    /// What is at `path`; none if that is no table. `data` itself is one whatever its ending is.
+    fn at(path: PathBuf, data: &Path) -> Option<Self> {
+        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let files = if is_table(&path) {
+            None
+        } else if path == data && path.is_file() {
+            Some(Ok((Format::of(&path).unwrap_or(Format::Parquet), vec![path.clone()])))
+        } else {
+            Some(Format::first_of(files_of(&path)).transpose()?)
+        };
+        Some(Self { name, path, files })
+    }
+
+    /// Of two with one name, the one of the lower rank is the table.
+    fn rank(&self) -> Format {
+        match &self.files {
+            Some(Ok((format, _))) => *format,
+            _ => Format::Parquet,
+        }
+    }
+
+    fn table(self) -> anyhow::Result<Table> {
+        let Self { name, path, files } = self;
+        match files {
+            None => Table::of_log(name, path),
+            Some(files) => files.and_then(|(format, files)| Table::of(name, path, format, files)),
+        }
+    }
+}
+
 impl Table {
-    fn of(name: String, path: PathBuf, files: Vec<PathBuf>) -> anyhow::Result<Self> {
-        files.iter().try_for_each(|file| footer(file).map(drop))?;
+    fn of(name: String, path: PathBuf, format: Format, files: Vec<PathBuf>) -> anyhow::Result<Self> {
+        if format == Format::Parquet {
+            files.iter().try_for_each(|file| footer(file).map(drop))?;
+        }
         let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
-        Ok(Self { name, path, url, is_file, files, keys, delta: None })
+        Ok(Self { name, path, url, is_file, format, files, keys, delta: None })
     }
 
     /// A table in an object store. Nothing of it is read here.
@@ -119,26 +159,27 @@ impl Table {
         name: String,
         path: PathBuf,
         url: String,
-        files: Vec<PathBuf>,
+        (format, files): (Format, Vec<PathBuf>),
         is_file: bool,
     ) -> anyhow::Result<Self> {
         let keys = keys(&path, &files)?;
-        Ok(Self { name, path, url, is_file, files, keys, delta: None })
+        Ok(Self { name, path, url, is_file, format, files, keys, delta: None })
     }
 
     /// The Delta table in this folder.
     fn of_log(name: String, path: PathBuf) -> anyhow::Result<Self> {
         let table = pagecast_delta::Table::open(&path)?;
         let files = table.newest()?.files().map(Path::to_owned).collect();
-        Ok(Self { name, url: url(&path), path, is_file: false, files, keys: Vec::new(), delta: Some(table) })
+        let (url, format, keys) = (url(&path), Format::Parquet, Vec::new());
+        Ok(Self { name, url, path, is_file: false, format, files, keys, delta: Some(table) })
     }
 
-    /// Its Parquet files as they are now.
+    /// Its files as they are now.
     pub(crate) fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
         match &self.delta {
             Some(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
             None if self.is_file => Ok(self.files.clone()),
-            None => files_of(&self.path),
+            None => Ok(self.format.among(files_of(&self.path)?)),
         }
     }
 
@@ -164,10 +205,9 @@ impl Table {
     }
 
     async fn listing(&self, ctx: &SessionContext) -> Result<ListingTable, DataFusionError> {
-        let options = ParquetReadOptions::default().table_partition_cols(self.keys.clone());
-        let options = options.to_listing_options(&ctx.copied_config(), ctx.copied_table_options());
         // The endings decide what is listed.
-        let options = options.with_file_extension("");
+        let first = self.files.first().map(PathBuf::as_path).filter(|file| file.is_file());
+        let options = self.format.options(ctx, self.keys.clone(), first)?.with_file_extension("");
         let urls = self.urls()?;
         let state = ctx.state();
         let mut schemas = Vec::new();
@@ -201,6 +241,9 @@ impl Table {
 
     /// The first file whose columns do not fit those of the files before it.
     fn other_schema(&self) -> Option<anyhow::Error> {
+        if self.format != Format::Parquet {
+            return None;
+        }
         let mut types: BTreeMap<String, (DataType, &Path)> = BTreeMap::new();
         for file in &self.files {
             let footer = footer(file).ok()?;
@@ -288,31 +331,22 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The Parquet files of the table at `path`, also those in its folders of keys, sorted by name;
-/// none if it is no table.
+/// The files of some format of the table at `path`, also those in its folders of keys, sorted by
+/// name; none if it is no table.
 fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let is_ours = |path: &Path| Format::of(path).is_some() && path.is_file();
     if !path.is_dir() {
-        return Ok(if is_parquet(path) { vec![path.to_owned()] } else { Vec::new() });
+        return Ok(if is_ours(path) { vec![path.to_owned()] } else { Vec::new() });
     }
     let mut files = Vec::new();
     for path in entries(path)? {
         if key_of(&path).is_some() {
             files.extend(files_of(&path)?);
-        } else if is_parquet(&path) {
+        } else if is_ours(&path) {
             files.push(path);
         }
     }
     Ok(files)
-}
-
-fn is_parquet(path: &Path) -> bool {
-    has_parquet_name(path) && path.is_file()
-}
-
-/// Whether it ends as files of Parquet do.
-pub(crate) fn has_parquet_name(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    ["parquet", "parq", "pq"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
 /// The key and value of a folder `year=2024`.

@@ -2,11 +2,12 @@
 
 mod batch;
 mod line;
+mod load;
+mod past;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, IoSliceMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use pagecast_core::{PageId, Tick};
 use crate::PoolError;
 use crate::cache::Loading;
 use crate::paged_file::PagedFile;
-use crate::stats::Counter;
-use crate::storage::{Buffers, Errand, Reading, Request, read_full};
+use crate::storage::Buffers;
 use crate::sync::{Condvar, Mutex};
 pub(crate) use batch::Batch;
 use line::Line;
+use load::{LoadErrand, Read, end_all, end_alone};
+use past::PastErrand;
 
 /// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
 pub(crate) const ALIGNMENT: usize = 4096;
@@ -94,6 +96,11 @@ impl IoThreads {
         self.0.gap_bytes.load(Relaxed)
     }
 
+    /// Counts bytes that lie between wanted ones.
+    pub(crate) fn read_over(&self, bytes: u64) {
+        self.0.gap_bytes.fetch_add(bytes, Relaxed);
+    }
+
     fn submit_ahead(&self, job: Job) {
         self.0.jobs.lock().ahead.push_back(job);
         self.0.arrived.notify_one();
@@ -121,7 +128,7 @@ impl Drop for IoThreads {
 }
 
 impl Queue {
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
         while let Some((job, is_ahead)) = self.next() {
             // A panic (of the storage, say) ends this work: its loads fail as they are dropped, the
             // thread goes on.
@@ -165,22 +172,41 @@ impl Queue {
         job.and_then(Job::run)
     }
 
-    fn run(&self, job: Job, is_ahead: bool) {
+    fn run(self: &Arc<Self>, job: Job, is_ahead: bool) {
         match job {
+            Job::Past(read, answer) if read.relation.starts_errands() => {
+                Arc::clone(read.relation.storage()).start(Box::new(PastErrand::new(read, answer)));
+            }
             Job::Past(read, answer) => answer.set(read.run()),
+            Job::Load(relation, run) if relation.starts_errands() && !is_ahead => self.start(relation, run),
             Job::Load(relation, run) => self.load(&relation, run, is_ahead),
         }
+    }
+
+    /// Begins to read pages of one relation, as one request that keeps no thread.
+    fn start(self: &Arc<Self>, relation: Arc<PagedFile>, run: Run) {
+        let (queue, file) = (Arc::clone(self), Arc::clone(&relation));
+        let end = move |read| {
+            for wanted in end_alone(&file, read) {
+                queue.jobs.lock().waiting.push(Job::Load(Arc::clone(&file), vec![Part::Page(wanted)]), 0);
+                queue.arrived.notify_one();
+            }
+        };
+        let storage = Arc::clone(relation.storage());
+        storage.start(Box::new(LoadErrand::new(relation, run, true, end)));
     }
 
     /// Reads pages of one relation, each of the lists in a request of its own, and those that come
     /// in meanwhile with them, as many at once as the storage takes.
     fn load(&self, relation: &Arc<PagedFile>, first: Run, is_ahead: bool) {
-        let (mut first, read) = (Some(first), RefCell::new(Vec::new()));
+        let ended = RefCell::new(Vec::<Read>::new());
+        let (mut first, read) = (Some(first), &ended);
         relation.storage().serve(&mut || {
             // Those that have ended since the storage asked last share one look at the file.
             end_all(relation, read.take());
             let run = first.take().or_else(|| self.more(relation, is_ahead))?;
-            Some(Box::new(LoadErrand::new(relation, run, &read)))
+            let end = move |ended| read.borrow_mut().push(ended);
+            Some(Box::new(LoadErrand::new(Arc::clone(relation), run, false, end)))
         });
         end_all(relation, read.take());
     }
@@ -243,145 +269,6 @@ fn pages(run: Run) -> impl Iterator<Item = Loading> {
         Part::Page(loading) => Some(loading),
         Part::Gap(_) => None,
     })
-}
-
-/// Pages on their way into their frames.
-struct LoadErrand<'r> {
-    relation: &'r PagedFile,
-    extent: Extent,
-    /// Gone when it has ended.
-    reading: Option<Reading<'r, Run>>,
-    /// Where it ends.
-    read: &'r RefCell<Vec<Read>>,
-}
-
-/// Loads whose storage has answered.
-struct Read {
-    run: Run,
-    extent: Extent,
-    answer: io::Result<usize>,
-}
-
-/// What is read of a file.
-#[derive(Clone, Copy)]
-struct Extent {
-    offset: u64,
-    /// Bytes that there are, as far as the file goes.
-    bytes: u64,
-}
-
-impl Extent {
-    fn new(relation: &PagedFile, offset: u64, bytes: usize) -> Self {
-        Self { offset, bytes: (bytes as u64).min(relation.len().saturating_sub(offset)) }
-    }
-
-    /// Whether all of it was read.
-    fn check(self, relation: &PagedFile, answer: io::Result<usize>) -> Result<(), PoolError> {
-        let source = match answer {
-            Ok(read) if read as u64 == self.bytes => return Ok(()),
-            Ok(read) => io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}")),
-            Err(error) => error,
-        };
-        Err(relation.read_error(self.offset, self.bytes, source))
-    }
-}
-
-impl<'r> LoadErrand<'r> {
-    fn new(relation: &'r PagedFile, mut run: Run, read: &'r RefCell<Vec<Read>>) -> Self {
-        let first = run.iter().find_map(Part::page).map_or(0, |loading| loading.access().page.block());
-        let offset = u64::from(first) * u64::from(relation.page_size());
-        let extent = Extent::new(relation, offset, run.pieces().iter().map(|piece| piece.len()).sum());
-        let reading = Some(Reading::new(relation.storage().as_ref(), offset, run));
-        Self { relation, extent, reading, read }
-    }
-}
-
-impl Errand for LoadErrand<'_> {
-    fn request(&mut self) -> Option<Request<'_>> {
-        // A file that is known to have changed is not asked any more.
-        self.relation.check_known().ok()?;
-        self.reading.as_mut()?.request()
-    }
-
-    fn answer(&mut self, answer: io::Result<usize>) {
-        if let Some(reading) = &mut self.reading {
-            reading.answer(answer);
-        }
-    }
-
-    fn end(mut self: Box<Self>) {
-        if let Some((answer, run)) = self.reading.take().map(Reading::outcome) {
-            self.read.borrow_mut().push(Read { run, extent: self.extent, answer });
-        }
-    }
-}
-
-impl Drop for LoadErrand<'_> {
-    fn drop(&mut self) {
-        if let Some((_, run)) = self.reading.take().map(Reading::outcome) {
-            let answer = Err(io::Error::other("the storage panicked"));
-            let outcome = self.extent.check(self.relation, answer);
-            pages(run).for_each(|loading| end(self.relation, loading, &outcome));
-        }
-    }
-}
-
-/// Ends loads whose storage has answered: with bytes of the relation's own generation, or with what
-/// is wrong.
-fn end_all(relation: &PagedFile, read: Vec<Read>) {
-    if read.is_empty() {
-        return;
-    }
-    // After the reads, so that a change before their last byte is seen; and first of all, since a
-    // change explains the rest.
-    let unchanged = relation.verify_read();
-    for Read { run, extent, answer } in read {
-        let outcome = unchanged.clone().and_then(|()| extent.check(relation, answer));
-        // A panic (of a policy, say) fails what it meets, by its drop, and not the others.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            pages(run).for_each(|loading| end(relation, loading, &outcome));
-        }));
-    }
-}
-
-fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolError>) {
-    let block = loading.access().page.block();
-    let verified = outcome.clone().and_then(|()| relation.verify_page(block, loading.bytes()));
-    // Before anybody sees the page.
-    let merged = verified.and_then(|page| match loading.apply_changes(page.len) {
-        Ok(()) => Ok(page),
-        Err(item) => Err(PoolError::Displaced { path: relation.path().to_owned(), block, item }),
-    });
-    match merged {
-        Ok(page) => {
-            loading.count(Counter::Loads, 1);
-            loading.count(Counter::BytesRead, u64::from(relation.page_len(block)));
-            loading.publish(page.len, page.lsn.0);
-        }
-        Err(error) => {
-            loading.count(Counter::FailedLoads, 1);
-            loading.fail(error);
-        }
-    }
-}
-
-impl PastRead {
-    pub(crate) fn run(self) -> Result<Buffer, PoolError> {
-        let mut buffer = Buffer::new(self.len.next_multiple_of(ALIGNMENT));
-        let (relation, bytes) = (self.relation.as_ref(), buffer.bytes_mut());
-        relation.check_known()?;
-        let extent = Extent::new(relation, self.offset, bytes.len());
-        // Not while a page of it is written: what is read past the pool has no frame that would
-        // keep it whole.
-        let _whole = relation.shared_on_storage();
-        let storage = relation.storage().as_ref();
-        let read = AssertUnwindSafe(|| read_full(storage, self.offset, &mut [IoSliceMut::new(bytes)]));
-        let answer = catch_unwind(read).unwrap_or_else(|_| Err(io::Error::other("the storage panicked")));
-        // After the read, and first of all: a change explains the rest.
-        relation.verify_read()?;
-        extent.check(relation, answer)?;
-        Ok(buffer)
-    }
 }
 
 /// Bytes that begin at a multiple of [`ALIGNMENT`].

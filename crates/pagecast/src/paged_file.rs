@@ -110,6 +110,12 @@ impl PagedFile {
         self.len().div_ceil(u64::from(self.page_size)) as u32
     }
 
+    /// Whether its storage keeps no thread for a read. Of a file that is written, a read holds
+    /// locks of its thread.
+    pub(crate) fn starts_errands(&self) -> bool {
+        self.storage.starts_errands() && !self.is_writable()
+    }
+
     /// The page that holds byte `offset`, as policies and predictor know it.
     pub(crate) fn page(&self, block: u32) -> PageId {
         PageId::new(self.id, block)

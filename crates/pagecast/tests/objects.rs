@@ -244,6 +244,27 @@ fn what_comes_along_displaces_nothing() {
 }
 
 #[test]
+fn what_finds_no_frame_is_read_over_gaps_too() {
+    let mut setup = Setup::new(ObjectOptions::default());
+    setup.pool = Pool::new(PoolOptions::default().memory(1 << 20)).unwrap();
+    let bytes = content(40);
+    let table = setup.open(&setup.put(bytes.clone()));
+    let pins: Vec<_> = (0..setup.pool.frames()).map(|block| table.pin(block, None).unwrap()).collect();
+    let first = pins.len() as u64;
+    assert!(first < 20, "{first} frames");
+    let page = |block: u64| block * PAGE + 5..block * PAGE + 9;
+    let wanted = [page(first), page(first + 1), page(first + 4), page(first + 9), page(39)];
+    // Two pages of ten that lie together are followed by gaps of two and four, and one page is far.
+    let gaps = if 39 - (first + 10) <= 16 { 39 - (first + 10) } else { 0 };
+    let gets = if gaps > 0 { 1 } else { 2 };
+    assert_eq!(gets_for(&setup, &table, &bytes, &wanted), gets);
+    let stats = setup.pool.stats();
+    assert_eq!((stats.bypassed_bytes, stats.gap_bytes), (5 * PAGE - 100, (2 + 4 + gaps) * PAGE));
+    drop(pins);
+    setup.pool.check();
+}
+
+#[test]
 fn a_body_that_is_cut_within_a_gap_is_asked_for_again() {
     let setup = Setup::new(ObjectOptions::default());
     let bytes = content(40);
@@ -251,6 +272,72 @@ fn a_body_that_is_cut_within_a_gap_is_asked_for_again() {
     drop(table.pin(3, None).unwrap());
     setup.faults.plan([ObjectFault::Cut(3 * PAGE as usize + 5)]);
     assert_eq!(gets_for(&setup, &table, &bytes, &[2 * PAGE..3 * PAGE, 4 * PAGE..6 * PAGE]), 2);
+    setup.pool.check();
+}
+
+/// Small objects in number, each open.
+fn many(setup: &Setup, count: usize) -> Vec<Relation> {
+    let listed = setup.runtime.block_on(async {
+        for number in 0..count {
+            setup.store.put(&format!("many/{number}").into(), vec![7; 100].into()).await.unwrap();
+        }
+        setup.store.list_with_delimiter(Some(&"many".into())).await.unwrap().objects
+    });
+    listed.iter().map(|meta| setup.open(meta)).collect()
+}
+
+/// Waits until the store has been asked for bytes `gets` times.
+fn until_asked(setup: &Setup, gets: u64) {
+    let begin = std::time::Instant::now();
+    while setup.faults.requests().gets < gets {
+        assert!(begin.elapsed() < Duration::from_secs(120), "{:?}", setup.faults.requests());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Begins to read the whole of each.
+fn begin(tables: &[Relation]) -> Vec<impl Future<Output = Result<pagecast::ReadResult, PoolError>>> {
+    let mut readings: Vec<_> = tables.iter().map(|table| Box::pin(table.read(&[0..table.len()], None))).collect();
+    for reading in &mut readings {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(reading.as_mut().poll(&mut context).is_pending());
+    }
+    readings
+}
+
+#[test]
+fn many_objects_are_asked_for_at_once_without_a_thread_each() {
+    let setup = Setup::new(ObjectOptions::default().outstanding(100).deadline(Duration::from_secs(3)));
+    let tables = many(&setup, 150);
+    setup.faults.plan(std::iter::repeat_n(ObjectFault::Silent, 100));
+    let readings = begin(&tables);
+    until_asked(&setup, 100);
+    println!("{} threads, 100 GETs under way", setup.pool.device().threads());
+    assert!(setup.pool.device().threads() < 100);
+    // Nobody is answered before the deadline, and nobody else is asked.
+    assert_eq!(setup.faults.requests().gets, 100);
+    let ended = setup.runtime.block_on(futures::future::join_all(readings));
+    assert_eq!(ended.iter().filter(|ended| ended.is_err()).count(), 100);
+    setup.pool.check();
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_asked_for() {
+    let setup = Setup::new(ObjectOptions::default().outstanding(1).deadline(Duration::from_secs(1)));
+    let tables = many(&setup, 60);
+    setup.faults.plan([ObjectFault::Silent]);
+    let first = begin(&tables[..1]);
+    until_asked(&setup, 1);
+    // A query that is given up while its requests wait for their turn.
+    drop(begin(&tables[1..50]));
+    let last = begin(&tables[50..]);
+    assert!(setup.runtime.block_on(futures::future::join_all(first)).remove(0).is_err());
+    let read = setup.runtime.block_on(futures::future::join_all(last));
+    assert!(read.into_iter().all(|read| read.unwrap().data == [vec![7; 100]]));
+    assert_eq!(setup.faults.requests().gets, 1 + 10);
+    // They are there for whoever asks again.
+    assert_eq!(tables[1].read_blocking(&[0..100], None).unwrap().data, [vec![7; 100]]);
+    assert_eq!((setup.faults.requests().gets, setup.pool.pinned()), (12, 0));
     setup.pool.check();
 }
 

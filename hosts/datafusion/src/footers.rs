@@ -1,7 +1,8 @@
 //! Footers and page indexes: loaded once per generation of a file and kept outside the pool.
 //!
 //! Every execution of every query needs them before it can say what it will read. In the pool they
-//! would be the first pages to be pushed out by the scans they describe.
+//! would be the first pages to be pushed out by the scans they describe. Those of objects come
+//! through it all the same: DataFusion reads them, too, and the second of the two asks for nothing.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -88,7 +89,8 @@ impl Footers {
     }
 }
 
-/// Reads and decodes a file's footer and page index, and says how many bytes that took. Blocks.
+/// Reads and decodes a file's footer and page index, and says how many bytes that took beside the
+/// pool. Blocks.
 fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
     let not_parquet =
         |error: ParquetError| HostError::Footer { path: relation.path().to_owned(), source: Arc::new(error) };
@@ -104,8 +106,12 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
                 let what = format!("its footer names bytes {range:?} of {}", relation.len());
                 return Err(not_parquet(ParquetError::General(what)));
             }
-            let data = relation.read_uncached_blocking(range.clone())?;
-            bytes += range.end - range.start;
+            let data = if relation.storage().compares_reads() {
+                relation.read_blocking(std::slice::from_ref(&range), None)?.data.concat()
+            } else {
+                bytes += range.end - range.start;
+                relation.read_uncached_blocking(range.clone())?
+            };
             decoder.push_range(range, data.into()).map_err(not_parquet)?;
         }
         match decoder.try_decode().map_err(not_parquet)? {

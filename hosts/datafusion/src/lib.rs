@@ -245,8 +245,8 @@ impl Host {
         self.footers.memory()
     }
 
-    /// Bytes that were read from the device to load footers and page indexes. Not part of the
-    /// pool's own count.
+    /// Bytes that were read from the device to load footers and page indexes of files. Not part of
+    /// the pool's own count, to which those of objects belong.
     pub fn footer_bytes_read(&self) -> u64 {
         self.footers.bytes_read()
     }

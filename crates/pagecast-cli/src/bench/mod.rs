@@ -12,12 +12,13 @@ mod timeline;
 mod touched;
 mod workload;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use pagecast::storage::{DeclaredModel, MAX_REQUEST};
+use pagecast::storage::{DeclaredModel, MAX_REQUEST, ObjectOptions, StoreModel};
 use pagecast::{PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
@@ -25,7 +26,8 @@ use pagecast_datafusion::Delivery;
 use crate::failure::usage;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::output::{OutputArgs, write_whole};
-use crate::tables::{self, Table};
+use crate::stores::{self, Source, StoreArgs};
+use crate::tables::{self, Found, Table};
 use crate::units::{self, Size};
 use fingerprint::Fingerprint;
 use results::{Config, Results, StorageConfig};
@@ -40,10 +42,12 @@ use workload::{Domain, Template};
 /// --delivery chooses rows.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Folder of Parquet files; each file or subfolder is a table named by its stem. Default: TPC-H
-    /// lineitem, generated
+    /// Folder of Parquet files, or its URL (s3://bucket/folder, gs, az, https, file); each file or
+    /// subfolder is a table named by its stem. Default: TPC-H lineitem, generated
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
     /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}`
     /// the stream's number. Repeatable; each execution draws one. Default: queries like TPC-H Q1
     /// and Q6
@@ -80,12 +84,17 @@ pub(crate) struct Args {
     /// Share of the pool for pages that in-order scans read ahead, 0 to 0.5
     #[arg(long, value_name = "F", default_value = "0", value_parser = read_ahead)]
     read_ahead: f64,
-    /// Bandwidth of the declared storage, shared by all; `local` for the disk as it is
-    #[arg(long, value_name = "RATE", default_value = "40MB/s", value_parser = bandwidth)]
-    bandwidth: Bandwidth,
-    /// Latency of a request to the declared storage; up to 16 overlap
-    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::time)]
-    latency: Duration,
+    /// Bandwidth of the declared storage, shared by all; `local` for the disk as it is [default:
+    /// 40MB/s, and of a URL the store as it is]
+    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
+    bandwidth: Option<Bandwidth>,
+    /// Latency of a request to the declared storage; up to 16 overlap, of a store up to 256
+    /// [default: 5ms, and of a declared store 30ms]
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    latency: Option<Duration>,
+    /// Share of the requests that a declared store refuses at first (503)
+    #[arg(long, value_name = "F", value_parser = units::share)]
+    refused: Option<f64>,
     /// Scale factor of the generated lineitem; needs about 1.6 GB of memory for each 1.0 while it
     /// is generated
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = scale, conflicts_with = "data")]
@@ -134,16 +143,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     } else {
         args.query.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?
     };
-    if args.data.as_ref().is_some_and(|data| data.to_string_lossy().contains("://")) {
-        return Err(usage("--data: bench reads a folder of this machine; `pagecast sql` reads stores"));
-    }
     let data = match &args.data {
         Some(folder) => folder.clone(),
         None => lineitem::folder(args.sf)?,
     };
-    let tables = tables::discover(&data)?.all()?;
+    let model = args.store_model();
+    let source = args.store.source(&data)?.map(|source| Arc::new(source.over_network(model)));
+    if source.is_none() && args.refused.is_some() {
+        return Err(usage("--refused: files are not refused; --data is a URL then, file:// for a folder"));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let bench = Bench { args, rows, templates, data, tables, page_bytes };
+    let found: anyhow::Result<Found> = match &source {
+        None => tables::discover(&data),
+        Some(source) => runtime.block_on(source.discover()),
+    };
+    let tables = found?.all()?;
+    let bench = Bench { args, rows, templates, data, source, tables, page_bytes };
     let results = runtime.block_on(bench.measure())?;
     bench.write(&results)?;
     if results.partial { Err(Interrupted.into()) } else { Ok(()) }
@@ -177,12 +192,37 @@ fn page_bytes(size: Option<Size>) -> anyhow::Result<u32> {
     }
 }
 
+impl Args {
+    /// The declared speed of files.
+    fn model(&self) -> Option<DeclaredModel> {
+        let latency = self.latency.unwrap_or(Duration::from_millis(5));
+        let bandwidth = self.bandwidth.unwrap_or(Some(40_000_000));
+        bandwidth.map(|bandwidth| DeclaredModel { bandwidth, latency, outstanding: DeclaredModel::OUTSTANDING })
+    }
+
+    /// The declared speed of a store; none where nothing is said of it.
+    fn store_model(&self) -> Option<StoreModel> {
+        let bandwidth = match self.bandwidth {
+            Some(None) => return None,
+            Some(bandwidth) => bandwidth,
+            None if self.latency.is_none() && self.refused.is_none() => return None,
+            None => None,
+        };
+        let mut model = StoreModel::default().refused(self.refused.unwrap_or(0.0), self.output.seed);
+        model.bandwidth = bandwidth.unwrap_or(model.bandwidth);
+        model.latency = self.latency.unwrap_or(model.latency);
+        Some(model)
+    }
+}
+
 /// A bench whose arguments have been understood.
 struct Bench {
     args: Args,
     rows: Vec<Reading>,
     templates: Vec<Template>,
     data: PathBuf,
+    /// Where the tables are, if that is an object store.
+    source: Option<Arc<Source>>,
     tables: Vec<Table>,
     page_bytes: u32,
 }
@@ -192,13 +232,13 @@ impl Bench {
     /// pressed.
     async fn measure(&self) -> anyhow::Result<Results> {
         let interrupted = || anyhow::Error::from(Interrupted);
-        let data = Fingerprint::of(&self.tables)?;
+        let data = Fingerprint::of(&self.tables, self.source.clone()).await?;
         let setting = unless_pressed(self.setting()).await.ok_or_else(interrupted)?;
         // Before any error of their own: plain DataFusion sees in a file that changed whatever it
         // takes it for.
-        data.check(&self.tables)?;
+        data.check(&self.tables).await?;
         let setting = setting?;
-        let config = self.config(&setting);
+        let config = self.config(&setting, data.bytes());
         let repeat = config.repeat;
         let mut results = Results { schema: 1, config, partial: false, runs: Vec::new(), rows: self.rows.len() };
         let bar = self.bar(&setting);
@@ -208,7 +248,7 @@ impl Bench {
                 results.partial = true;
                 break;
             };
-            data.check(&self.tables)?;
+            data.check(&self.tables).await?;
             results.runs.push(run.with_context(|| format!("row {reading}"))?);
         }
         bar.finish_and_clear();
@@ -233,14 +273,16 @@ impl Bench {
             tables: self.tables.clone(),
             list: workload::query_list(&self.templates, &args.range, &args.selectivity, size, args.output.seed),
             target_partitions: args.partitions as usize,
-            model: self.model(),
+            source: self.source.clone(),
+            model: args.model(),
+            prices: args.store.price,
             pool_bytes: 0,
             page_bytes: self.page_bytes,
             read_ahead: args.read_ahead,
             touched_bytes: 0,
             seed: args.output.seed,
         };
-        let ctx = setting.session().await?;
+        let (ctx, _) = setting.session().await?;
         for template in &self.templates {
             template.check(&ctx, &args.range).await?;
         }
@@ -263,22 +305,43 @@ impl Bench {
         Ok(setting)
     }
 
-    fn model(&self) -> Option<DeclaredModel> {
-        let latency = self.args.latency;
-        self.args.bandwidth.map(|bandwidth| DeclaredModel {
-            bandwidth,
-            latency,
-            outstanding: DeclaredModel::OUTSTANDING,
+    /// What stands behind the reader.
+    fn storage(&self, setting: &Setting) -> StorageConfig {
+        let of_store = self.source.as_ref().map(|source| {
+            let (model, shape) = (self.args.store_model(), ObjectOptions::default().shape);
+            StorageConfig {
+                label: source.describe(),
+                declared: model.is_some(),
+                bandwidth_bytes_s: model.map(|model| model.bandwidth),
+                latency_s: model.map(|model| model.latency.as_secs_f64()),
+                outstanding: model.map(|model| model.outstanding),
+                refused: model.map(|model| model.refused),
+                max_request_bytes: shape.max_bytes as u64,
+                prices: Some(self.args.store.price.to_string()),
+            }
+        });
+        of_store.unwrap_or_else(|| {
+            let model = self.args.model();
+            StorageConfig {
+                label: setting.device().describe(),
+                declared: model.is_some(),
+                bandwidth_bytes_s: model.map(|model| model.bandwidth),
+                latency_s: model.map(|model| model.latency.as_secs_f64()),
+                outstanding: model.map(|model| model.outstanding),
+                refused: None,
+                max_request_bytes: MAX_REQUEST as u64,
+                prices: None,
+            }
         })
     }
 
-    fn config(&self, setting: &Setting) -> Config {
-        let (args, model) = (&self.args, self.model());
+    fn config(&self, setting: &Setting, data_bytes: u64) -> Config {
+        let args = &self.args;
         Config {
             version: env!("CARGO_PKG_VERSION"),
             machine: machine::Machine::current(),
             data: self.data.clone(),
-            data_bytes: self.files().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum(),
+            data_bytes,
             sf: args.data.is_none().then_some(args.sf),
             templates: self.templates.iter().map(|template| template.name.clone()).collect(),
             streams: args.streams as usize,
@@ -288,24 +351,13 @@ impl Bench {
             range: args.range.to_string(),
             seed: args.output.seed,
             target_partitions: setting.target_partitions,
-            storage: StorageConfig {
-                label: setting.device().describe(),
-                declared: model.is_some(),
-                bandwidth_bytes_s: model.map(|model| model.bandwidth),
-                latency_s: model.map(|model| model.latency.as_secs_f64()),
-                outstanding: model.map(|model| model.outstanding),
-                max_request_bytes: MAX_REQUEST as u64,
-            },
+            storage: self.storage(setting),
             pool: args.pool.to_string(),
             pool_bytes: setting.pool_bytes,
             page_bytes: setting.page_bytes,
             read_ahead: setting.read_ahead,
             touched_bytes: setting.touched_bytes,
         }
-    }
-
-    fn files(&self) -> impl Iterator<Item = &Path> {
-        self.tables.iter().flat_map(|table| &table.files).map(PathBuf::as_path)
     }
 
     /// Writes the files that were asked for, then the table, whatever became of the files.

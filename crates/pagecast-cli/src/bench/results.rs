@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use crate::output::Table;
+use crate::stores::dollars;
 use crate::units::{bytes_text, seconds_text};
 
 /// The whole of `--json`.
@@ -66,7 +67,11 @@ pub(super) struct StorageConfig {
     pub(super) bandwidth_bytes_s: Option<u64>,
     pub(super) latency_s: Option<f64>,
     pub(super) outstanding: Option<u32>,
+    /// Share of the requests that a declared store refuses at first.
+    pub(super) refused: Option<f64>,
     pub(super) max_request_bytes: u64,
+    /// Of an object store, as `--price` takes them.
+    pub(super) prices: Option<String>,
 }
 
 /// One run of the query list.
@@ -106,6 +111,8 @@ pub(super) struct Run {
     pub(super) queries: Vec<QueryRun>,
     /// Requests to storage, each one contiguous range.
     pub(super) storage_requests: u64,
+    /// What an object store was asked besides; null for files.
+    pub(super) store: Option<StoreRun>,
     /// All of the pool's own memory.
     pub(super) pool_memory_bytes: u64,
     /// Footers and page indexes, kept outside the pool.
@@ -116,6 +123,20 @@ pub(super) struct Run {
     /// For the charts.
     #[serde(skip)]
     pub(super) timeline: super::timeline::Timeline,
+}
+
+/// What an object store was asked, the tables' schemas and footers included.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct StoreRun {
+    pub(super) gets: u64,
+    pub(super) heads: u64,
+    pub(super) lists: u64,
+    /// Attempts that a declared store refused.
+    pub(super) refused: u64,
+    /// Of the bytes that were read, those that lay between wanted ones and were thrown away. Null
+    /// without a pool, where DataFusion's client throws them away uncounted.
+    pub(super) gap_bytes: Option<u64>,
+    pub(super) cost_usd: f64,
 }
 
 /// Pages that were brought before they were asked for.
@@ -370,6 +391,19 @@ impl Results {
                 }),
             ),
         ];
+        if rows.iter().any(|row| row.typical().store.is_some()) {
+            let of = |figure: fn(&StoreRun) -> f64| move |run: &Run| run.store.as_ref().map_or(0.0, figure);
+            let count = move |figure: fn(&StoreRun) -> f64| -> Cell<'_> {
+                Box::new(move |row| format!("{:.0}", row.median(of(figure))))
+            };
+            columns.push(("GET", count(|store| store.gets as f64)));
+            columns.push(("HEAD", count(|store| store.heads as f64)));
+            columns.push(("LIST", count(|store| store.lists as f64)));
+            columns.push(("refused", count(|store| store.refused as f64)));
+            let gaps = of(|store| store.gap_bytes.unwrap_or(0) as f64);
+            columns.push(("gaps", Box::new(move |row| pooled(row, &|| bytes_text(row.median(gaps) as u64)))));
+            columns.push(("cost", Box::new(move |row| dollars(row.median(of(|store| store.cost_usd))))));
+        }
         if self.config.repeat > 1 {
             columns.push(("runs", Box::new(|row| row.runs().len().to_string())));
             columns.push(("read, least-most", Box::new(|row| row.spread(read))));

@@ -8,7 +8,7 @@ use anyhow::Context;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use indicatif::ProgressBar;
-use pagecast::storage::{DeclaredModel, Device};
+use pagecast::storage::{DeclaredModel, Device, MeteredStore};
 use pagecast::{Pool, PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{DeviceStore, Host, HostOptions};
@@ -16,10 +16,11 @@ use tokio::task::JoinSet;
 
 use super::floor::Requests;
 use super::machine;
-use super::results::{Delivery, Prefetch, QueryRun, Run};
+use super::results::{Delivery, Prefetch, QueryRun, Run, StoreRun};
 use super::timeline::{Timeline, pause};
 use super::workload::Query;
 use crate::failure;
+use crate::stores::{Prices, Source};
 use crate::tables::{self, Table};
 
 /// What stays the same for all rows.
@@ -27,7 +28,11 @@ pub(super) struct Setting {
     pub(super) tables: Vec<Table>,
     pub(super) list: Vec<Vec<Query>>,
     pub(super) target_partitions: usize,
-    /// `None`: the local disk as it is.
+    /// Where the tables are, if that is an object store.
+    pub(super) source: Option<Arc<Source>>,
+    /// What it takes.
+    pub(super) prices: Prices,
+    /// Of files; `None`: the local disk as it is.
     pub(super) model: Option<DeclaredModel>,
     pub(super) pool_bytes: u64,
     pub(super) page_bytes: u32,
@@ -68,29 +73,52 @@ impl fmt::Display for Reading {
 struct Reader {
     ctx: SessionContext,
     device: Device,
+    /// Where the objects are.
+    objects: Option<MeteredStore>,
     store: Option<Arc<DeviceStore>>,
     host: Option<Arc<Host>>,
     requests: Arc<Requests>,
 }
 
-impl Setting {
-    /// An empty session with the tables.
-    pub(super) async fn session(&self) -> anyhow::Result<SessionContext> {
-        let config = SessionConfig::new().with_target_partitions(self.target_partitions);
-        let ctx = SessionContext::new_with_config(config);
-        tables::register(&ctx, &self.tables).await?;
-        Ok(ctx)
+impl Reader {
+    fn bytes_read(&self) -> u64 {
+        let of_device = || self.device.stats().bytes_read;
+        self.objects.as_ref().map_or_else(of_device, |objects| objects.stats().bytes_read)
     }
 
-    /// A fresh device with counters at 0.
+    fn bytes_requested(&self) -> u64 {
+        let of_files = || self.store.as_ref().map_or(0, |store| store.bytes_requested());
+        self.objects.as_ref().map_or_else(of_files, |objects| objects.stats().bytes_requested)
+    }
+}
+
+impl Setting {
+    /// A session with the tables, and the store that they are in.
+    pub(super) async fn session(&self) -> anyhow::Result<(SessionContext, Option<MeteredStore>)> {
+        let (ctx, store) = self.without_tables()?;
+        tables::register(&ctx, &self.tables).await?;
+        Ok((ctx, store))
+    }
+
+    fn without_tables(&self) -> anyhow::Result<(SessionContext, Option<MeteredStore>)> {
+        let config = SessionConfig::new().with_target_partitions(self.target_partitions);
+        let ctx = SessionContext::new_with_config(config);
+        let store = self.source.as_ref().map(|source| source.register(&ctx)).transpose()?;
+        Ok((ctx, store))
+    }
+
+    /// A fresh device with counters at 0. Of a store, its own model is the only one.
     pub(super) fn device(&self) -> Device {
-        self.model.map_or_else(Device::local, Device::declared)
+        let model = self.model.filter(|_| self.source.is_none());
+        model.map_or_else(Device::local, Device::declared)
     }
 
     async fn reader(&self, reading: &Reading) -> anyhow::Result<Reader> {
-        let (ctx, device, requests) = (self.session().await?, self.device(), Arc::<Requests>::default());
-        let mut reader = Reader { ctx, device, requests, store: None, host: None };
+        let (ctx, objects) = self.without_tables()?;
+        let (device, requests) = (self.device(), Arc::<Requests>::default());
+        let mut reader = Reader { ctx, device, objects, requests, store: None, host: None };
         match reading {
+            Reading::Plain if self.source.is_some() => {}
             Reading::Plain => {
                 let store = Arc::new(DeviceStore::new(reader.device.clone()));
                 let files = "file:///".parse().context("the scheme of local files")?;
@@ -112,6 +140,7 @@ impl Setting {
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options)?);
             }
         }
+        tables::register(&reader.ctx, &self.tables).await?;
         Ok(reader)
     }
 
@@ -130,7 +159,7 @@ impl Setting {
         // The first failure ends the run: dropping the set cancels the other streams.
         loop {
             tokio::select! {
-                () = tokio::time::sleep(pause(started.elapsed())) => timeline.sample(started, &reader.device, reader.host.as_deref()),
+                () = tokio::time::sleep(pause(started.elapsed())) => timeline.sample(started, reader.bytes_read(), reader.host.as_deref()),
                 ended = streams.join_next() => match ended {
                     Some(ended) => queries.extend(ended.context("a stream was lost")??),
                     None => break,
@@ -138,7 +167,7 @@ impl Setting {
             }
         }
         let wall_s = started.elapsed().as_secs_f64();
-        timeline.sample(started, &reader.device, reader.host.as_deref());
+        timeline.sample(started, reader.bytes_read(), reader.host.as_deref());
         queries.sort_by_key(|query| query.stream);
         let cpu_s = machine::cpu_time().zip(processors).map(|(now, then)| (now - then).as_secs_f64());
         let peak_rss_bytes = machine::peak_rss();
@@ -148,6 +177,7 @@ impl Setting {
 
     fn result(&self, reading: &Reading, reader: &Reader, measured: Measured) -> anyhow::Result<Run> {
         let device = reader.device.stats();
+        let store = reader.objects.as_ref().map(|objects| self.asked(objects, reader.host.as_deref()));
         let run = Run {
             policy: "none".into(),
             params: String::new(),
@@ -162,8 +192,8 @@ impl Setting {
             scans_out_of_order: 0,
             scans_back_in_order: 0,
             hit_rate: None,
-            bytes_requested: reader.store.as_ref().map_or(0, |store| store.bytes_requested()),
-            bytes_read: device.bytes_read,
+            bytes_requested: reader.bytes_requested(),
+            bytes_read: reader.bytes_read(),
             bypassed_bytes: 0,
             belady_bytes_read: None,
             evictions: 0,
@@ -171,7 +201,8 @@ impl Setting {
             wall_s: measured.wall_s,
             cpu_s: measured.cpu_s,
             queries: measured.queries,
-            storage_requests: device.requests,
+            storage_requests: store.map_or(device.requests, |store| store.gets),
+            store,
             pool_memory_bytes: 0,
             footer_bytes: 0,
             peak_rss_bytes: measured.peak_rss_bytes,
@@ -199,6 +230,20 @@ impl Setting {
             footer_bytes: host.footer_memory(),
             ..run
         })
+    }
+}
+
+impl Setting {
+    fn asked(&self, objects: &MeteredStore, host: Option<&Host>) -> StoreRun {
+        let stats = objects.stats();
+        StoreRun {
+            gets: stats.requests.gets,
+            heads: stats.requests.heads,
+            lists: stats.requests.lists,
+            refused: stats.refused,
+            gap_bytes: host.map(|host| host.pool().stats().gap_bytes),
+            cost_usd: self.prices.of(&stats),
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pagecast::storage::Device;
 use pagecast_core::ScanId;
 use pagecast_datafusion::Host;
 
@@ -28,10 +27,10 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Looks at `device`, and at the scans of `host` if there is one.
-    pub(super) fn sample(&mut self, started: Instant, device: &Device, host: Option<&Host>) {
+    /// Notes the bytes that were read, and where the scans of `host` are if there is one.
+    pub(super) fn sample(&mut self, started: Instant, bytes_read: u64, host: Option<&Host>) {
         let seconds = started.elapsed().as_secs_f64();
-        self.bytes_read.push((seconds, device.stats().bytes_read as f64));
+        self.bytes_read.push((seconds, bytes_read as f64));
         for scan in host.into_iter().flat_map(Host::scans) {
             let place = scan.offset as f64 / scan.file_bytes.max(1) as f64;
             self.scans.entry((scan.scan, scan.path)).or_default().push((seconds, place));

@@ -13,7 +13,7 @@ use crate::tables;
 /// The distinct compressed bytes of column data that the query list reads after pruning, without
 /// rounding to pages: every scan of every query is planned, none is executed.
 pub(super) async fn bytes(setting: &Setting) -> anyhow::Result<u64> {
-    let ctx = setting.session().await?;
+    let (ctx, _) = setting.session().await?;
     let pool = Pool::new(PoolOptions::default().memory(16 << 20))?;
     let host = pagecast_datafusion::install(&ctx, pool)?;
     let mut ranges: BTreeMap<PathBuf, Vec<Range<u64>>> = BTreeMap::new();

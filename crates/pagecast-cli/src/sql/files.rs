@@ -3,8 +3,7 @@
 //! What is Parquet or a Delta table becomes the table that `--data` would make of it, and so is
 //! read through the pool. Each statement looks anew.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -13,20 +12,17 @@ use arrow::datatypes::Schema;
 use async_trait::async_trait;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::file_format::csv::CsvFormat;
-use datafusion::datasource::file_format::json::JsonFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
-use datafusion::execution::options::ReadOptions;
+use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::execution::session_state::SessionState;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
+use crate::formats::Format;
 use crate::stores;
-use crate::tables::{self, Found, encoded, has_parquet_name};
+use crate::tables::{self, Found, encoded};
 
 /// The endings of files that can be named.
-const ENDINGS: &str = ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson and .jsonl";
+const ENDINGS: &str = ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow and .ipc";
 
 /// Makes tables of names that are paths or URLs.
 #[derive(Debug)]
@@ -57,47 +53,11 @@ impl UrlTableFactory for Files {
 
 /// Whether a name that no table has is that of a file: it has an ending, or parts.
 fn is_place(name: &str) -> bool {
-    let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
-    name.contains(['/', '*']) || ending.is_some_and(|ending| Kind::of(ending).is_some()) || Path::new(name).exists()
+    name.contains(['/', '*']) || Format::of(Path::new(name)).is_some() || Path::new(name).exists()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Parquet,
-    Csv,
-    Tsv,
-    Json,
-}
-
-impl Kind {
-    fn of(ending: &str) -> Option<Self> {
-        match ending.to_ascii_lowercase().as_str() {
-            "parquet" | "parq" | "pq" => Some(Self::Parquet),
-            "csv" => Some(Self::Csv),
-            "tsv" => Some(Self::Tsv),
-            "json" | "ndjson" | "jsonl" => Some(Self::Json),
-            _ => None,
-        }
-    }
-
-    fn of_path(path: &str) -> anyhow::Result<Self> {
-        let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        Self::of(ending).ok_or_else(|| anyhow!("its ending does not say what it is; known are {ENDINGS}"))
-    }
-
-    /// How files are read that begin with `first`.
-    fn format(self, first: Option<u8>, ctx: &SessionContext) -> Arc<dyn FileFormat> {
-        let options = ctx.copied_table_options();
-        match self {
-            Self::Csv => Arc::new(CsvFormat::default().with_options(options.csv).with_has_header(true)),
-            Self::Tsv => {
-                let csv = CsvFormat::default().with_options(options.csv).with_has_header(true);
-                Arc::new(csv.with_delimiter(b'\t'))
-            }
-            // An array, or else a line for each object.
-            _ => Arc::new(JsonFormat::default().with_options(options.json).with_newline_delimited(first != Some(b'['))),
-        }
-    }
+fn format_of(path: &str) -> anyhow::Result<Format> {
+    Format::of(Path::new(path)).ok_or_else(|| anyhow!("its ending does not say what it is; known are {ENDINGS}"))
 }
 
 impl Files {
@@ -111,25 +71,22 @@ impl Files {
             let files = glob::glob(pattern)?.collect::<std::result::Result<Vec<_>, _>>()?;
             let urls = files.iter().filter(|file| file.is_file()).map(|file| url_of(file));
             let urls = urls.collect::<anyhow::Result<Vec<_>>>()?;
-            return listing(ctx, urls, Kind::of_path(name)?, files.first().map(PathBuf::as_path)).await;
+            return listing(ctx, urls, format_of(name)?, files.first().map(PathBuf::as_path)).await;
         }
         let path = match path.canonicalize() {
             Err(error) if error.kind() == ErrorKind::NotFound => bail!("there is no such file or folder"),
             path => path?,
         };
-        if path.is_dir() || has_parquet_name(&path) {
-            return one(tables::discover_at(&path)?)?.provider(ctx).await;
+        if !path.is_dir() {
+            format_of(name)?;
         }
-        listing(ctx, vec![url_of(&path)?], Kind::of_path(name)?, Some(&path)).await
+        one(tables::discover_at(&path)?)?.provider(ctx).await
     }
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {
         let source = stores::source(Path::new(url), self.endpoint.as_deref())?.context("it is no URL")?;
-        source.register(ctx)?;
-        match Kind::of_path(url) {
-            Ok(kind) if kind != Kind::Parquet => listing(ctx, vec![url.to_owned()], kind, None).await,
-            _ => one(source.discover().await?)?.provider(ctx).await,
-        }
+        source.register_if_missing(ctx)?;
+        one(source.discover().await?)?.provider(ctx).await
     }
 }
 
@@ -153,19 +110,11 @@ fn url_of(path: &Path) -> anyhow::Result<String> {
 async fn listing(
     ctx: &SessionContext,
     urls: Vec<String>,
-    kind: Kind,
+    format: Format,
     first: Option<&Path>,
 ) -> anyhow::Result<Arc<dyn TableProvider>> {
-    let options = match kind {
-        Kind::Parquet => {
-            ParquetReadOptions::default().to_listing_options(&ctx.copied_config(), ctx.copied_table_options())
-        }
-        kind => {
-            let first = first.map(first_byte).transpose()?.flatten();
-            ListingOptions::new(kind.format(first, ctx))
-        }
-    };
-    let (options, state) = (options.with_file_extension(""), ctx.state());
+    let options = format.options(ctx, Vec::new(), first)?.with_file_extension("");
+    let state = ctx.state();
     let urls = urls.iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
     let mut schemas = Vec::new();
     for url in &urls {
@@ -189,27 +138,5 @@ fn home(name: &str) -> PathBuf {
     match (name.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
         _ => PathBuf::from(name),
-    }
-}
-
-/// The first byte of a file that is not white space.
-fn first_byte(path: &Path) -> anyhow::Result<Option<u8>> {
-    let mut start = Vec::new();
-    File::open(path)?.take(4096).read_to_end(&mut start)?;
-    Ok(start.into_iter().find(|byte| !byte.is_ascii_whitespace()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_tables_are_no_places() {
-        for place in ["a.parquet", "day.CSV", "folder/t", "/data", "s3://bucket/x", "*.json", "src"] {
-            assert!(is_place(place), "{place}");
-        }
-        for name in ["lineitem", "t@v3", "a.b", "x.dat"] {
-            assert!(!is_place(name), "{name}");
-        }
     }
 }

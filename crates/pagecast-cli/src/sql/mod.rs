@@ -22,6 +22,7 @@ use pagecast_datafusion::Delivery;
 use tokio::sync::mpsc;
 
 use crate::failure::usage;
+use crate::stores::StoreArgs;
 use crate::units::Size;
 use results::Format;
 use session::{Session, Source};
@@ -34,14 +35,13 @@ use session::{Session, Source};
 /// of them came from storage. Lines that begin with a dot or a backslash are commands: .help
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Parquet file, Delta table, or folder of them; each file or subfolder is a table named by its
-    /// stem. Also a URL: s3://bucket/folder, gs, az, https, file; credentials come from the usual
-    /// variables
+    /// File (Parquet, CSV, JSON, Arrow), Delta table, or folder of them; each file or subfolder is
+    /// a table named by its stem. Also a URL: s3://bucket/folder, gs, az, https, file; credentials
+    /// come from the usual variables, for S3 also from a profile
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// Where the store of --data is, if its provider has it elsewhere: http://127.0.0.1:7070
-    #[arg(long, value_name = "URL", requires = "data")]
-    endpoint: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
     /// Memory of the pool
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pool: Size,

@@ -11,6 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Stream, StreamExt};
+use pagecast::storage::{MeteredStore, StoreStats};
 use pagecast::{Pool, PoolOptions, PoolStats};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{Host, HostOptions};
@@ -24,7 +25,7 @@ use super::statements::{ALL_COLUMNS, Statement, Statements, dialect, with_all_co
 use super::{Args, bytes, files, lines_of, summary};
 use crate::failure::{say, usage};
 use crate::interrupt::{Interrupted, unless_pressed};
-use crate::stores;
+use crate::stores::{Prices, dollars};
 use crate::syntax::{self, Fault};
 use crate::tables::{self, Closed, Found, Table};
 use crate::units::{bytes_text, seconds_text};
@@ -76,8 +77,8 @@ pub(super) struct Session {
     host: Arc<Host>,
     pub(super) tables: Vec<Table>,
     pub(super) closed: Vec<Closed>,
-    /// Whether the tables are in an object store, where requests count.
-    is_store: bool,
+    /// Where the tables of --data are, if that is an object store, and what it takes.
+    store: Option<(MeteredStore, Prices)>,
     pub(super) destination: Destination,
     /// Whether a line of figures follows a statement.
     pub(super) figures: bool,
@@ -100,7 +101,12 @@ impl Session {
         }
         let config = SessionConfig::new().with_information_schema(true);
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        let (found, is_store) = find(args, &ctx).await?;
+        let (found, store) = find(args, &ctx).await?;
+        let options = HostOptions::default().delivery(args.delivery.into());
+        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        files::install(&ctx, args.store.endpoint());
+        // Before the tables, so that what is read to know their columns comes once.
+        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
         let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() && !closed.is_empty() {
             return Err(closed.swap_remove(0).fault);
@@ -108,12 +114,13 @@ impl Session {
         for closed in &closed {
             say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
         }
-        let options = HostOptions::default().delivery(args.delivery.into());
-        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
-        files::install(&ctx, args.endpoint.as_deref());
-        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
         let figures = !args.quiet;
-        Ok(Self { ctx, pool, host, tables, closed, is_store, destination, figures, depth: 0 })
+        Ok(Self { ctx, pool, host, tables, closed, store, destination, figures, depth: 0 })
+    }
+
+    /// What the store of --data was asked so far.
+    fn asked(&self) -> StoreStats {
+        self.store.as_ref().map(|(store, _)| store.stats()).unwrap_or_default()
     }
 
     /// Runs the statements and commands of a file, `-` for standard input.
@@ -175,7 +182,7 @@ impl Session {
         self.check_open(checked)?;
         self.destination.check()?;
         let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
-        let requests = self.pool.device().stats().requests;
+        let asked = self.asked();
         let (config, null) = (self.ctx.copied_config(), self.destination.null.clone());
         let style = Style {
             format: self.destination.format,
@@ -193,11 +200,10 @@ impl Session {
         let shown = shown.ok_or(Interrupted)?.map_err(|error| self.with_names(error))?;
         closed?;
         let in_order = self.host.back_in_order_scans() - in_order;
-        let requests = match self.is_store {
-            true => format!(", {} requests", self.pool.device().stats().requests - requests),
-            false => String::new(),
-        };
-        let figures = figures(&shown, before, self.pool.stats(), in_order) + &requests;
+        let after = self.pool.stats();
+        let gap_bytes = after.gap_bytes - before.gap_bytes;
+        let requests = self.store.as_ref().map(|(_, prices)| requests(&self.asked().since(&asked), gap_bytes, prices));
+        let figures = figures(&shown, before, after, in_order) + requests.as_deref().unwrap_or_default();
         self.say_figures(&shown, &figures, for_programs)?;
         Ok(())
     }
@@ -272,18 +278,13 @@ fn open_pool(args: &Args) -> anyhow::Result<Pool> {
     Pool::new(options).map_err(|error| usage(format!("--pool: {error}")))
 }
 
-/// The tables of --data, and whether they are in a store.
-async fn find(args: &Args, ctx: &SessionContext) -> anyhow::Result<(Found, bool)> {
-    let Some(data) = &args.data else { return Ok((Found::default(), false)) };
-    let source = stores::source(data, args.endpoint.as_deref()).context("--data")?;
-    let Some(source) = source else {
-        if args.endpoint.is_some() {
-            return Err(usage("--endpoint: --data names a folder of this machine, and no store"));
-        }
-        return Ok((tables::discover(data)?, false));
-    };
-    source.register(ctx)?;
-    Ok((source.discover().await.context("--data")?, true))
+/// The tables of --data, and the store that they are in with its prices, if it is one.
+async fn find(args: &Args, ctx: &SessionContext) -> anyhow::Result<(Found, Option<(MeteredStore, Prices)>)> {
+    let Some(data) = &args.data else { return Ok((Found::default(), None)) };
+    let Some(source) = args.store.source(data)? else { return Ok((tables::discover(data)?, None)) };
+    let store = source.register(ctx)?;
+    let found = source.discover().await.context("--data")?;
+    Ok((found, (!source.is_local()).then_some((store, args.store.price))))
 }
 
 /// Writes the rows of a statement into `sink` as they come, up to `limit`.
@@ -353,6 +354,22 @@ async fn register(ctx: &SessionContext, found: Found) -> (Vec<Table>, Vec<Closed
         None => true,
     });
     (tables, closed)
+}
+
+/// What a statement asked of an object store, and what that costs.
+fn requests(asked: &StoreStats, gap_bytes: u64, prices: &Prices) -> String {
+    let kinds = [("GET", asked.requests.gets), ("HEAD", asked.requests.heads), ("LIST", asked.requests.lists)];
+    let named = |(kind, count): (&str, u64)| match count {
+        0 => String::new(),
+        1 => format!(", 1 {kind}"),
+        _ => format!(", {count} {kind}s"),
+    };
+    let gaps = match gap_bytes {
+        0 => String::new(),
+        bytes => format!(", {} over gaps", bytes_text(bytes)),
+    };
+    let requests: String = kinds.into_iter().map(named).collect();
+    format!("{requests}{gaps}, {}", dollars(prices.of(asked)))
 }
 
 /// The line after a statement.

@@ -9,7 +9,7 @@ use crate::{assert_fails, lineitem, pagecast};
 use serde_json::Value;
 
 /// Runs a bench of `data` that must succeed; gives its JSON and what it printed.
-fn bench(data: &Path, args: &[&str]) -> (Value, String) {
+pub(crate) fn bench(data: &Path, args: &[&str]) -> (Value, String) {
     let json = tempfile::NamedTempFile::new().unwrap();
     let mut command = pagecast();
     command.args(["bench", "--streams", "2", "--queries", "2", "--data"]).arg(data);

@@ -8,6 +8,7 @@ mod results;
 mod scripts;
 mod shell;
 mod sql;
+mod stores;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use crate::{assert_fails, lineitem, pagecast};
 
-fn sql(data: &Path, args: &[&str]) -> Output {
+pub(crate) fn sql(data: &Path, args: &[&str]) -> Output {
     pagecast().args(["sql", "--data"]).arg(data).args(args).output().unwrap()
 }
 
@@ -18,7 +18,7 @@ fn typed(data: &Path, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
@@ -347,58 +347,4 @@ fn ctrl_c_ends_a_query() {
     out.read_to_end(&mut start).unwrap();
     assert_fails(&child.wait_with_output().unwrap(), 130, &["interrupted"]);
     drop(input);
-}
-
-/// The lines of a result's rows.
-fn rows(text: &str) -> Vec<String> {
-    text.lines().filter(|line| line.starts_with('|')).map(str::to_owned).collect()
-}
-
-#[test]
-fn a_place_in_a_store_has_the_tables_of_the_same_folder() {
-    let (data, file) = lineitem();
-    let folder = data.path();
-    for key in ["year=2024/month=1", "year=2025/month=2"] {
-        std::fs::create_dir_all(folder.join("by year").join(key)).unwrap();
-        std::fs::copy(&file, folder.join("by year").join(key).join("a%b.parquet")).unwrap();
-    }
-    std::fs::create_dir_all(folder.join("neither/nor")).unwrap();
-    std::fs::copy(&file, folder.join("neither/nor/c.parquet")).unwrap();
-    let url = |path: &Path| format!("file://{}", path.display()).replace(' ', "%20").replace("a%b", "a%25b");
-    let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1";
-    let years = "SELECT year, month, count(*), max(l_comment) FROM \"by year\" WHERE year = 2025 GROUP BY 1, 2";
-    let items = "SELECT count(*), sum(l_quantity) FROM lineitem";
-    for (path, queries) in [
-        (folder.to_owned(), &[tables, years, items][..]),
-        (folder.join("by year"), &[tables, years][..]),
-        (folder.join("lineitem.parquet"), &[tables, items][..]),
-    ] {
-        for query in queries {
-            let by_path = rows(&stdout(&sql(&path, &["-c", query])));
-            let by_url = rows(&stdout(&sql(Path::new(&url(&path)), &["-c", query])));
-            assert!(by_path.len() > 1, "{query} of {path:?}: {by_path:?}");
-            assert_eq!(by_path, by_url, "{query} of {}", url(&path));
-        }
-    }
-}
-
-#[test]
-fn a_store_that_cannot_be_read_is_named_without_a_secret() {
-    let fails = |data: &str, args: &[&str], status, words: &[&str]| {
-        let output = sql(Path::new(data), &[args, &["-c", "SELECT 1"]].concat());
-        assert_fails(&output, status, words);
-        assert!(!String::from_utf8_lossy(&output.stderr).contains("hunter2"), "{output:?}");
-    };
-    fails("ftp://me:hunter2@host/x", &[], 2, &["ftp://me@host/x", "s3"]);
-    fails("s3:// bucket", &[], 2, &["--data"]);
-    if !cfg!(feature = "s3") {
-        fails("s3://me:hunter2@bucket/x?X-Amz-Signature=hunter2", &[], 1, &["s3://me@bucket/x", "--features s3"]);
-    }
-    fails("file:///nowhere/to/be/found", &[], 1, &["file:///nowhere/to/be/found"]);
-    fails("/tmp", &["--endpoint", "http://127.0.0.1:1"], 2, &["--endpoint"]);
-    assert_fails(
-        &pagecast().args(["bench", "--data", "s3://bucket"]).output().unwrap(),
-        2,
-        &["--data", "pagecast sql"],
-    );
 }

@@ -68,6 +68,11 @@ impl Load {
         matches!(&*self.state.lock(), State::Pending { waiters: 1.., .. })
     }
 
+    /// Whether anybody waits for it, or is going to ask for it.
+    fn is_wanted(&self) -> bool {
+        matches!(&*self.state.lock(), State::Pending { waiters: 1.., .. } | State::Pending { flagged: true, .. })
+    }
+
     /// Takes the flag off; whether it was there.
     pub(super) fn unflag(&self) -> bool {
         match &mut *self.state.lock() {
@@ -164,6 +169,34 @@ impl Loading {
             Outcome::NoFrame
         });
         shard.remove(&page);
+        None
+    }
+
+    /// Whether anybody waits for the page, or is going to ask for it. A guess, but of a load of
+    /// which others can no longer hear.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.load.is_wanted()
+    }
+
+    /// Ends a load that nobody wants any more; else it goes on.
+    pub(crate) fn end_unless_wanted(mut self) -> Option<Self> {
+        let page = self.load.access.page;
+        let cache = self.cache.clone();
+        let mut shard = cache.table.shard(page).lock();
+        // Under the lock: nobody joins it now.
+        if self.load.is_wanted() {
+            return Some(self);
+        }
+        self.ended = true;
+        self.load.end(|_, _| {
+            cache.ended_one();
+            Outcome::NoFrame
+        });
+        shard.remove(&page);
+        drop(shard);
+        if let Some(owned) = self.owned.take() {
+            cache.free.give(owned, &cache.memory);
+        }
         None
     }
 

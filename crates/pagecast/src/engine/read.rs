@@ -6,7 +6,7 @@
 //! copies each out as soon as it is there, so that it holds no pin while it waits: a bounded window
 //! of them ahead, neighbours as one request to storage; half a window is refilled at a time, so
 //! that requests stay long. Pages for which there was no frame are read past the pool, neighbours
-//! together again, into a buffer of the read's own.
+//! and those behind small gaps together again, into a buffer of the read's own.
 
 use std::collections::VecDeque;
 use std::io;
@@ -152,6 +152,25 @@ pub(crate) fn pages_of_a_request(page_size: u32) -> usize {
     (MAX_REQUEST / page_size as usize).max(1)
 }
 
+/// The visits of each request: pages that lie one behind the other, with at most `gap` pages that
+/// nobody wants between two, and no more than `most` in all.
+fn past_requests(visits: &[Visit], most: usize, gap: usize) -> Vec<&[Visit]> {
+    let mut requests = Vec::new();
+    let mut begin = 0;
+    for next in 1..=visits.len() {
+        let joins = visits.get(next).is_some_and(|visit| {
+            let behind = visit.block.checked_sub(visits[next - 1].block + 1);
+            let span = visit.block.saturating_sub(visits[begin].block) as usize;
+            behind.is_some_and(|behind| behind as usize <= gap) && span < most
+        });
+        if !joins {
+            requests.push(&visits[begin..next]);
+            begin = next;
+        }
+    }
+    requests
+}
+
 impl<C: Client, M: Memory> Reading<C, M> {
     /// Copies out the pages that are resident, and returns the others.
     fn take_resident(&mut self, visits: Vec<Visit>) -> Result<Vec<Visit>, PoolError> {
@@ -219,26 +238,31 @@ impl<C: Client, M: Memory> Reading<C, M> {
     /// Reads the pages that found no frame: all requests first, then their answers.
     async fn read_past(&mut self) -> Result<(), PoolError> {
         let visits = std::mem::take(&mut self.past);
-        let page_size = self.relation.page_size();
         let mut answers = Vec::new();
-        let follows = |a: &Visit, b: &Visit| a.block.checked_add(1) == Some(b.block);
-        for run in visits.chunk_by(follows).flat_map(|run| run.chunks(self.relation.pages_of_a_request())) {
-            let len: u64 = run.iter().map(|visit| u64::from(self.relation.page_len(visit.block))).sum();
-            let offset = u64::from(run[0].block) * u64::from(page_size);
+        for run in past_requests(&visits, self.relation.pages_of_a_request(), self.relation.pages_of_a_gap()) {
+            let (first, last) = (run[0].block, run[run.len() - 1].block);
+            let bytes = |block| u64::from(self.relation.page_len(block));
+            let wanted: u64 = run.iter().map(|visit| bytes(visit.block)).sum();
+            let len: u64 = (first..=last).map(bytes).sum();
+            let offset = u64::from(first) * u64::from(self.relation.page_size());
             let read = PastRead { relation: self.relation.clone(), offset, len: len as usize };
             let answer = Answer::new();
             self.engine.threads.submit(Job::Past(read, answer.clone()), self.engine.due(self.scan));
-            answers.push((run, len, Awaited(answer)));
+            self.engine.threads.read_over(len - wanted);
+            answers.push((run, wanted, Awaited(answer)));
         }
-        for (run, len, answer) in answers {
+        let page_size = self.relation.page_size() as usize;
+        for (run, wanted, answer) in answers {
             let buffer = answer.await?;
-            for (visit, page) in run.iter().zip(buffer.bytes().chunks(page_size as usize)) {
-                self.copy(visit, page);
+            for visit in run {
+                let at = (visit.block - run[0].block) as usize * page_size;
+                let page = &buffer.bytes()[at..];
+                self.copy(visit, &page[..page.len().min(page_size)]);
             }
-            self.stats.bytes_read += len;
-            self.stats.bypassed_bytes += len;
-            self.client.count(&self.engine.cache, Counter::BytesRead, len);
-            self.client.count(&self.engine.cache, Counter::BypassedBytes, len);
+            self.stats.bytes_read += wanted;
+            self.stats.bypassed_bytes += wanted;
+            self.client.count(&self.engine.cache, Counter::BytesRead, wanted);
+            self.client.count(&self.engine.cache, Counter::BypassedBytes, wanted);
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Loads become requests: neighbouring pages share one, and pages with a small gap between them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast_core::Tick;
 
@@ -66,7 +65,7 @@ impl<'a> Batch<'a> {
             self.run.push(match loading.along(self.relation.page(block)) {
                 Some(along) => Part::Page(along),
                 None => {
-                    self.threads.0.gap_bytes.fetch_add(page_size as u64, Relaxed);
+                    self.threads.read_over(page_size as u64);
                     Part::Gap(vec![0; page_size])
                 }
             });

@@ -76,9 +76,12 @@ impl Buffers for &mut [IoSliceMut<'_>] {
 
 /// A read that goes on until its buffers are full or the file ends, however the storage cuts its
 /// answers.
-pub struct Reading<'s, B> {
-    storage: &'s dyn Storage,
+pub struct Reading<B> {
     offset: u64,
+    /// Bytes from there to the end of the file, as it was.
+    left: u64,
+    alignment: usize,
+    max_bytes: usize,
     buffers: B,
     progress: Progress,
 }
@@ -111,20 +114,21 @@ impl Progress {
     }
 }
 
-impl<'s, B: Buffers> Reading<'s, B> {
+impl<B: Buffers> Reading<B> {
     /// A read into `buffers` from `offset` of `storage` on.
-    pub fn new(storage: &'s dyn Storage, offset: u64, buffers: B) -> Self {
-        Self { storage, offset, buffers, progress: Progress::default() }
+    pub fn new(storage: &dyn Storage, offset: u64, buffers: B) -> Self {
+        let left = storage.len().saturating_sub(offset);
+        let (alignment, max_bytes) = (storage.alignment(), storage.request_shape().max_bytes);
+        Self { offset, left, alignment, max_bytes, buffers, progress: Progress::default() }
     }
 
     /// The request to make now, as of an [`Errand`].
     pub fn request(&mut self) -> Option<Request<'_>> {
-        let left = self.storage.len().saturating_sub(self.offset);
         let pieces = self.buffers.pieces();
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let end = left.min(wanted as u64) as usize;
-        let start = self.progress.next(end, self.storage.alignment())?;
-        let transfer = Transfer::Read(part(pieces, start, self.storage.request_shape().max_bytes));
+        let end = self.left.min(wanted as u64) as usize;
+        let start = self.progress.next(end, self.alignment)?;
+        let transfer = Transfer::Read(part(pieces, start, self.max_bytes));
         Some(Request { offset: self.offset + start as u64, transfer })
     }
 
@@ -146,7 +150,7 @@ impl<'s, B: Buffers> Reading<'s, B> {
     }
 }
 
-impl<B: Buffers> Errand for &mut Reading<'_, B> {
+impl<B: Buffers> Errand for &mut Reading<B> {
     fn request(&mut self) -> Option<Request<'_>> {
         Reading::request(self)
     }
@@ -175,7 +179,7 @@ fn part(pieces: Vec<&mut [u8]>, mut skip: usize, mut limit: usize) -> Vec<IoSlic
 
 /// Makes several reads at once, where the storage can.
 #[cfg(all(test, not(pagecast_shuttle)))]
-pub(crate) fn read_all<B: Buffers>(storage: &dyn Storage, readings: &mut [Reading<'_, B>]) {
+pub(crate) fn read_all<B: Buffers>(storage: &dyn Storage, readings: &mut [Reading<B>]) {
     let mut rest = readings.iter_mut();
     storage.serve(&mut || Some(Box::new(rest.next()?)));
 }

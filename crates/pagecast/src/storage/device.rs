@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -218,6 +219,19 @@ impl Storage for Metered {
         self.storage.serve(&mut || Some(Box::new(MeteredErrand { errand: next()?, file: self, writes: false })));
     }
 
+    fn starts_errands(&self) -> bool {
+        self.device.0.model.is_none() && self.storage.starts_errands()
+    }
+
+    fn start(self: Arc<Self>, errand: Box<dyn Errand + Send>) {
+        if self.starts_errands() {
+            let storage = Arc::clone(&self.storage);
+            storage.start(Box::new(MeteredErrand { errand, file: self, writes: false }));
+        } else {
+            run_alone(self.as_ref(), errand);
+        }
+    }
+
     fn direct(&self) -> DirectIo {
         self.storage.direct()
     }
@@ -274,14 +288,14 @@ impl Metered {
 }
 
 /// An errand whose answers are counted.
-struct MeteredErrand<'m, 'e> {
-    errand: Box<dyn Errand + 'e>,
-    file: &'m Metered,
+struct MeteredErrand<F, E: ?Sized> {
+    errand: Box<E>,
+    file: F,
     /// The request under way.
     writes: bool,
 }
 
-impl Errand for MeteredErrand<'_, '_> {
+impl<F: Deref<Target = Metered>, E: Errand + ?Sized> Errand for MeteredErrand<F, E> {
     fn request(&mut self) -> Option<Request<'_>> {
         let request = self.errand.request()?;
         self.writes = matches!(request.transfer, Transfer::Write(_));

@@ -17,6 +17,7 @@ mod uring;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
+use std::sync::Arc;
 
 #[cfg(all(test, not(pagecast_shuttle)))]
 pub(crate) use batch::read_all;
@@ -29,7 +30,9 @@ pub use generation::{Changed, Generation};
 pub use local::LocalFiles;
 pub use memory::MemoryFiles;
 #[cfg(feature = "object-store")]
-pub use objects::{FaultStore, ObjectFault, ObjectOptions, Objects, StoreRequests};
+pub use objects::{
+    FaultStore, MeteredStore, ObjectFault, ObjectOptions, Objects, StoreModel, StoreRequests, StoreStats, store_message,
+};
 use uring::UringFiles;
 
 use crate::PoolError;
@@ -99,6 +102,18 @@ pub trait Storage: Send + Sync {
         while let Some(errand) = next() {
             batch::run_alone(self, errand);
         }
+    }
+
+    /// Whether [`start`](Self::start) leaves the caller its thread.
+    fn starts_errands(&self) -> bool {
+        false
+    }
+
+    /// Begins an errand that goes on while its caller does other things; it may end in any thread.
+    /// Waits first while as many are under way as the storage wants. Who does not say
+    /// [`starts_errands`](Self::starts_errands) runs it to its end.
+    fn start(self: Arc<Self>, errand: Box<dyn Errand + Send>) {
+        batch::run_alone(self.as_ref(), errand);
     }
 
     /// Whether the operating system's cache is in the way.

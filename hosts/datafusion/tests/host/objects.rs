@@ -112,6 +112,22 @@ async fn what_memory_holds_is_not_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_footer_comes_once_also_from_a_cold_store() {
+    let store = with_tables(&["orders"]).await;
+    let (ctx, pool) = (Session::plain(2).context(), pool(64 << 20));
+    install(&ctx, pool.clone()).unwrap();
+    add(&ctx, "mem://tpch", &store);
+    let (before, files) = (store.requests(), std::fs::read_dir(tpch().join("orders")).unwrap().count() as u64);
+    // DataFusion reads the footers for the schema and for statistics, and files as small as these
+    // are whole in what it reads.
+    table(&ctx, "orders", "mem://tpch/orders/").await;
+    run(&ctx, "SELECT max(o_comment) FROM orders WHERE o_totalprice > 1").await;
+    let asked = since(before, &store);
+    assert_eq!((asked.gets, asked.heads), (files, 0), "{files} files: {asked:?}");
+    assert!(asked.lists <= 2, "one for the table and one for the plan: {asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_plan_reads_three_stores() {
     let sql = "SELECT n_name, count(*), max(s_comment) FROM supplier, nation, region \
                WHERE s_nationkey = n_nationkey AND n_regionkey = r_regionkey AND r_name = 'ASIA' GROUP BY n_name";

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,6 +17,8 @@ use object_store::{
     ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use parking_lot::Mutex;
+
+use super::metered::{Counted, StoreRequests};
 
 /// What happens to one GET.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,17 +41,6 @@ pub enum ObjectFault {
     Overwritten(Bytes),
 }
 
-/// What a store was asked, by kind of request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StoreRequests {
-    /// Bytes of an object, or of several ranges of it.
-    pub gets: u64,
-    /// What an object is.
-    pub heads: u64,
-    /// Which objects there are.
-    pub lists: u64,
-}
-
 /// The objects of another store, whose GETs meet planned faults. Clones share it.
 #[derive(Clone)]
 pub struct FaultStore(Arc<Inner>);
@@ -59,9 +50,7 @@ struct Inner {
     planned: Mutex<VecDeque<ObjectFault>>,
     is_unconditional: AtomicBool,
     is_untagged: AtomicBool,
-    gets: AtomicU64,
-    heads: AtomicU64,
-    lists: AtomicU64,
+    counted: Counted,
 }
 
 impl FaultStore {
@@ -69,8 +58,8 @@ impl FaultStore {
     pub fn new(store: impl ObjectStore) -> Self {
         let planned = Mutex::new(VecDeque::new());
         let (is_unconditional, is_untagged) = Default::default();
-        let (gets, heads, lists) = Default::default();
-        Self(Arc::new(Inner { store: Arc::new(store), planned, is_unconditional, is_untagged, gets, heads, lists }))
+        let counted = Counted::default();
+        Self(Arc::new(Inner { store: Arc::new(store), planned, is_unconditional, is_untagged, counted }))
     }
 
     /// The next GETs meet `faults`, after those that were planned before.
@@ -95,8 +84,7 @@ impl FaultStore {
 
     /// What it was asked so far.
     pub fn requests(&self) -> StoreRequests {
-        let of = |count: &AtomicU64| count.load(Relaxed);
-        StoreRequests { gets: of(&self.0.gets), heads: of(&self.0.heads), lists: of(&self.0.lists) }
+        self.0.counted.requests()
     }
 
     async fn get(&self, location: &Path, mut options: GetOptions, fault: ObjectFault) -> Result<GetResult> {
@@ -159,11 +147,10 @@ impl ObjectStore for FaultStore {
         if self.0.is_unconditional.load(Relaxed) {
             (options.if_match, options.if_none_match) = (None, None);
         }
+        self.0.counted.get(options.head);
         if options.head {
-            self.0.heads.fetch_add(1, Relaxed);
             return self.0.store.get_opts(location, options).await;
         }
-        self.0.gets.fetch_add(1, Relaxed);
         let fault = self.0.planned.lock().pop_front().unwrap_or(ObjectFault::None);
         self.get(location, options, fault).await
     }
@@ -175,13 +162,13 @@ impl ObjectStore for FaultStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.lists.fetch_add(1, Relaxed);
+        self.0.counted.list();
         let is_untagged = self.0.is_untagged.load(Relaxed);
         self.0.store.list(prefix).map_ok(move |meta| listed(is_untagged, meta)).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.0.lists.fetch_add(1, Relaxed);
+        self.0.counted.list();
         let is_untagged = self.0.is_untagged.load(Relaxed);
         let mut found = self.0.store.list_with_delimiter(prefix).await?;
         found.objects = found.objects.into_iter().map(|meta| listed(is_untagged, meta)).collect();

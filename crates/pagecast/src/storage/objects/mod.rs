@@ -6,9 +6,12 @@
 //! ETag, its size and time count, and from the first answer on what that one said.
 //!
 //! Retries, and bodies that break off and are resumed, are the store's client's. Here are the
-//! deadline, and the number of requests that one thread has outstanding.
+//! deadline, the number of requests that are under way without a thread each, and their end where
+//! nobody waits any more.
 
 mod faults;
+mod metered;
+mod model;
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -22,9 +25,12 @@ use futures::stream::FuturesUnordered;
 use object_store::{Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
 
 use super::{Changed, DirectIo, Errand, Errands, Generation, Request, RequestShape, Storage, Transfer};
-pub use faults::{FaultStore, ObjectFault, StoreRequests};
+pub use faults::{FaultStore, ObjectFault};
+pub use metered::{MeteredStore, StoreRequests, StoreStats};
+pub use model::StoreModel;
 
 /// How objects are read. Start from the default and change what matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +38,7 @@ pub use faults::{FaultStore, ObjectFault, StoreRequests};
 pub struct ObjectOptions {
     /// How long a GET may take, the client's retries included. Default: 5 minutes.
     pub deadline: Duration,
-    /// How many GETs one thread of a pool has under way. Default: 64.
+    /// How many GETs pools have under way at once, all together. Default: 64.
     pub outstanding: usize,
     /// The most bytes of one GET, and over how many bytes in between two become one. Default: 8 MiB
     /// and 1 MiB.
@@ -76,6 +82,8 @@ struct Inner {
     /// Gone when this is dropped.
     runtime: Option<Runtime>,
     options: ObjectOptions,
+    /// One for each GET that may be under way.
+    places: Arc<Semaphore>,
 }
 
 impl Drop for Inner {
@@ -96,7 +104,8 @@ impl Objects {
     pub fn start(options: ObjectOptions) -> io::Result<Self> {
         let mut threads = Builder::new_multi_thread();
         let runtime = threads.worker_threads(2).thread_name("pagecast-objects").enable_all().build()?;
-        Ok(Self(Arc::new(Inner { runtime: Some(runtime), options })))
+        let places = Arc::new(Semaphore::new(options.outstanding.clamp(1, Semaphore::MAX_PERMITS)));
+        Ok(Self(Arc::new(Inner { runtime: Some(runtime), options, places })))
     }
 
     /// The one of this process, with the default options, started when somebody first asks for it.
@@ -203,8 +212,9 @@ impl Object {
     }
 
     /// Hands the bytes from `offset` on to `sink`, at most `len` of them, as they come: from which
-    /// of them on, and what. How many there were.
-    async fn get(&self, offset: u64, len: usize, sink: impl FnMut(usize, &[u8])) -> io::Result<usize> {
+    /// of them on, and what. How many there were. Ends early where `sink` says that nobody wants
+    /// the rest.
+    async fn get(&self, offset: u64, len: usize, sink: impl FnMut(usize, &[u8]) -> bool) -> io::Result<usize> {
         let end = self.listed.size.min(offset.saturating_add(len as u64));
         if offset >= end {
             return Ok(0);
@@ -217,7 +227,7 @@ impl Object {
         })
     }
 
-    async fn answer(&self, wanted: Range<u64>, mut sink: impl FnMut(usize, &[u8])) -> io::Result<usize> {
+    async fn answer(&self, wanted: Range<u64>, mut sink: impl FnMut(usize, &[u8]) -> bool) -> io::Result<usize> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(wanted.clone())),
             if_match: self.condition(),
@@ -234,23 +244,36 @@ impl Object {
             if chunk.len() > len - came {
                 return Err(unasked(format!("more than the bytes {wanted:?} came")));
             }
-            sink(came, &chunk);
+            let is_wanted = sink(came, &chunk);
             came += chunk.len();
+            if !is_wanted {
+                break;
+            }
         }
         // A body that ends too early is a short read, and the rest is asked for again.
         Ok(came)
     }
 
-    /// Makes the request of an errand, and puts what comes where it wants it.
-    async fn make<'e>(&self, begun: Begun<'e>) -> (Box<dyn Errand + 'e>, io::Result<usize>) {
+    /// Makes the request of an errand, and puts what comes where it wants it, for as long as it
+    /// does.
+    async fn make<E: Errand + ?Sized>(&self, begun: Begun<E>) -> (Box<E>, io::Result<usize>) {
         let Begun { mut errand, offset, len } = begun;
-        let into = |at: usize, chunk: &[u8]| {
-            if let Some(Request { transfer: Transfer::Read(mut bufs), .. }) = errand.request() {
+        let into = |at: usize, chunk: &[u8]| match errand.request() {
+            Some(Request { transfer: Transfer::Read(mut bufs), .. }) => {
                 fill(&mut bufs, at, chunk);
+                true
             }
+            _ => false,
         };
         let answer = self.get(offset, len, into).await;
         (errand, answer)
+    }
+
+    /// The same when there is a place for it.
+    async fn make_in_turn<E: Errand + ?Sized>(&self, begun: Begun<E>) -> (Box<E>, io::Result<usize>) {
+        // Nobody closes it.
+        let _place = self.objects.0.places.acquire().await;
+        self.make(begun).await
     }
 }
 
@@ -294,7 +317,12 @@ fn of_store(error: Error) -> io::Error {
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, brief(&error.to_string()))
+    io::Error::new(kind, store_message(&error))
+}
+
+/// What a store says, in one line and without the request that it repeats, which may be signed.
+pub fn store_message(error: &Error) -> String {
+    brief(&error.to_string())
 }
 
 /// What a store says, without the document that it answers with: that has many lines, and repeats
@@ -335,7 +363,11 @@ impl Storage for Object {
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let len = bufs.iter().map(|buf| buf.len()).sum();
-        self.objects.wait(self.get(offset, len, |at, chunk| fill(bufs, at, chunk)))
+        let into = |at: usize, chunk: &[u8]| {
+            fill(bufs, at, chunk);
+            true
+        };
+        self.objects.wait(self.get(offset, len, into))
     }
 
     fn request_shape(&self) -> RequestShape {
@@ -351,12 +383,32 @@ impl Storage for Object {
                 while under_way.len() < self.objects.0.options.outstanding
                     && let Some(errand) = next()
                 {
-                    under_way.extend(begin(errand).map(|begun| self.make(begun)));
+                    under_way.extend(begin(errand).map(|begun| self.make_in_turn(begun)));
                 }
                 let Some((mut errand, answer)) = under_way.next().await else { return };
                 errand.answer(answer);
-                under_way.extend(begin(errand).map(|begun| self.make(begun)));
+                under_way.extend(begin(errand).map(|begun| self.make_in_turn(begun)));
             }
+        });
+    }
+
+    fn starts_errands(&self) -> bool {
+        true
+    }
+
+    fn start(self: Arc<Self>, errand: Box<dyn Errand + Send>) {
+        // Dropped without its end it is given up, by those who wait, too.
+        let Ok(runtime) = self.objects.runtime().cloned() else { return };
+        // This thread waits, so that what is due later does not come first.
+        let Ok(place) = runtime.block_on(Arc::clone(&self.objects.0.places).acquire_owned()) else { return };
+        runtime.spawn(async move {
+            let mut next = begin(errand);
+            while let Some(begun) = next {
+                let (mut errand, answer) = self.make(begun).await;
+                errand.answer(answer);
+                next = begin(errand);
+            }
+            drop(place);
         });
     }
 
@@ -370,14 +422,14 @@ impl Storage for Object {
 }
 
 /// An errand and what it asks for.
-struct Begun<'e> {
-    errand: Box<dyn Errand + 'e>,
+struct Begun<E: ?Sized> {
+    errand: Box<E>,
     offset: u64,
     len: usize,
 }
 
 /// What the errand asks for next. One that asks for nothing more is ended.
-fn begin<'e>(mut errand: Box<dyn Errand + 'e>) -> Option<Begun<'e>> {
+fn begin<E: Errand + ?Sized>(mut errand: Box<E>) -> Option<Begun<E>> {
     loop {
         match errand.request() {
             Some(request) => match request.transfer {

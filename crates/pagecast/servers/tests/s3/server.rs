@@ -1,0 +1,75 @@
+//! versitygw on loopback.
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::{BackoffConfig, RetryConfig};
+use pagecast::storage::FaultStore;
+use tempfile::TempDir;
+
+/// A server with one empty bucket, which ends with its test.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    _folder: TempDir,
+}
+
+impl Server {
+    pub fn start() -> Option<Self> {
+        let program = std::env::var("VERSITYGW").unwrap_or_else(|_| "versitygw".to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("data/bucket")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let started = Command::new(&program)
+            .args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive", "posix"])
+            .arg(folder.path().join("data"))
+            .env("ROOT_ACCESS_KEY", "test")
+            .env("ROOT_SECRET_KEY", "not-to-be-shown")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        let Ok(child) = started else {
+            // Past the capture of output, so that nobody takes it for passed.
+            writeln!(std::io::stderr(), "skipped: no S3 server: {program} cannot be started").unwrap();
+            return None;
+        };
+        let mut server = Self { child, port, _folder: folder };
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(server.child.try_wait().unwrap().is_none(), "{program} ended at once");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(server)
+    }
+
+    pub fn store(&self, secret: &str) -> FaultStore {
+        FaultStore::new(client(self.port, secret).build().unwrap())
+    }
+}
+
+/// A client of what listens at `port`, that tries again without long pauses.
+pub fn client(port: u16, secret: &str) -> AmazonS3Builder {
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(1),
+        max_backoff: Duration::from_millis(20),
+        ..BackoffConfig::default()
+    };
+    AmazonS3Builder::new()
+        .with_endpoint(format!("http://127.0.0.1:{port}"))
+        .with_allow_http(true)
+        .with_region("us-east-1")
+        .with_bucket_name("bucket")
+        .with_access_key_id("test")
+        .with_secret_access_key(secret)
+        .with_retry(RetryConfig { backoff, ..RetryConfig::default() })
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
