@@ -26,7 +26,7 @@ use pagecast_datafusion::Delivery;
 use crate::failure::usage;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::output::{OutputArgs, write_whole};
-use crate::stores::{self, Source, StoreArgs};
+use crate::stores::{Source, StoreArgs};
 use crate::tables::{self, Found, Table};
 use crate::units::{self, Size};
 use fingerprint::Fingerprint;
