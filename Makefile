@@ -75,7 +75,7 @@ fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly c
 
 lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check
-	PYO3_NO_PYTHON=1 cargo clippy --locked --workspace --all-targets -- -D warnings
+	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check

@@ -4,7 +4,7 @@ use crate::errors;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use pagecast_core::oracle::Oracle;
-use pagecast_core::policy::{Access, Claimed, Frames, SequentialPolicy};
+use pagecast_core::policy::{Access, Claimed, Frames, PolicySpec, SequentialPolicy};
 use pagecast_core::{FrameId, PageId};
 use pagecast_sim::simulation::OwnPolicy;
 use pagecast_sim::watch::Watch;
@@ -46,9 +46,9 @@ impl OwnPolicy for PythonPolicy {
         &self.name
     }
 
-    fn build(&self, _frames: u32, watch: Arc<Watch>) -> Box<dyn SequentialPolicy> {
+    fn build(&self, frames: u32, watch: Arc<Watch>) -> Box<dyn SequentialPolicy> {
         let made = Python::attach(|py| {
-            let policy = self.make.bind(py).call1((_frames,))?;
+            let policy = self.make.bind(py).call1((frames,))?;
             let method = |name| policy.getattr(name).map(Bound::unbind);
             // Only the choice is a must: `admit` and `hit` may have nothing to do.
             Ok((method("evict")?, method("admit").ok(), method("hit").ok()))
@@ -176,13 +176,12 @@ impl SequentialPolicy for Running {
 
 /// A policy as Python gives it: a name with parameters, or a class.
 pub(crate) enum Given {
-    Known(pagecast_core::policy::PolicySpec),
+    Known(PolicySpec),
     Own(Arc<PythonPolicy>),
 }
 
 /// The policies in a text, or in a list of texts and classes.
 pub(crate) fn given(policies: &Bound<'_, PyAny>) -> PyResult<Vec<Given>> {
-    use pagecast_core::policy::PolicySpec;
     if let Ok(text) = policies.extract::<String>() {
         let list = PolicySpec::parse_list(&text).map_err(|error| errors::of_policy(&error))?;
         return Ok(list.into_iter().map(Given::Known).collect());

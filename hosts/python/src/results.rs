@@ -2,7 +2,7 @@
 
 use crate::arrow;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
-use pagecast_sim::study::{Results, Study, render, table, time_text};
+use pagecast_sim::study::{Results, Row, Study, render, table, time_text};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -27,13 +27,12 @@ type Column = (&'static str, ArrayRef, bool);
 impl Result {
     pub(crate) fn of_rows(study: Study, results: Results) -> PyResult<Self> {
         let rows = &results.rows;
-        let texts = |of: fn(&pagecast_sim::study::Row) -> &str| -> ArrayRef {
+        let texts = |of: fn(&Row) -> &str| -> ArrayRef {
             Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
         };
-        let counts = |of: fn(&pagecast_sim::study::Row) -> Option<u64>| -> ArrayRef {
-            Arc::new(rows.iter().map(of).collect::<UInt64Array>())
-        };
-        let numbers = |of: fn(&pagecast_sim::study::Row) -> f64| -> ArrayRef {
+        let counts =
+            |of: fn(&Row) -> Option<u64>| -> ArrayRef { Arc::new(rows.iter().map(of).collect::<UInt64Array>()) };
+        let numbers = |of: fn(&Row) -> f64| -> ArrayRef {
             Arc::new(rows.iter().map(|row| Some(of(row))).collect::<Float64Array>())
         };
         let columns = vec![

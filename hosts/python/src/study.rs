@@ -41,8 +41,8 @@ pub(crate) fn simulate(
             opt.name()
         )));
     }
-    let sizes = many(sizes, size)?;
-    let page_size = match size(page_size)? {
+    let sizes = many(sizes, |one| size(one, "sizes"))?;
+    let page_size = match size(page_size, "page_size")? {
         Size::Bytes(bytes) | Size::Plain(bytes) => bytes,
         Size::Share(_) => return Err(PyValueError::new_err("page_size: a number of bytes is wanted")),
     };
@@ -140,8 +140,9 @@ fn many<T>(of: &Bound<'_, PyAny>, one: fn(&Bound<'_, PyAny>) -> PyResult<T>) -> 
 }
 
 /// A pool's size: a text as on the command line, a number of pages, or a share of the pages.
-fn size(of: &Bound<'_, PyAny>) -> PyResult<Size> {
-    let refused = |error: String| PyValueError::new_err(format!("sizes: {error}"));
+/// `what` names it in errors.
+fn size(of: &Bound<'_, PyAny>, what: &str) -> PyResult<Size> {
+    let refused = |error: String| PyValueError::new_err(format!("{what}: {error}"));
     if let Ok(text) = of.extract::<String>() {
         return Size::of_pool(&text).map_err(refused);
     }
@@ -157,7 +158,7 @@ fn size(of: &Bound<'_, PyAny>) -> PyResult<Size> {
         Err(_) => {
             let kind = of.get_type();
             let cause = "write 1000 (pages), 0.1 (of the pages), \"10%\" or \"64MiB\", not";
-            Err(PyTypeError::new_err(format!("sizes: {cause} {kind}")))
+            Err(PyTypeError::new_err(format!("{what}: {cause} {kind}")))
         }
     }
 }

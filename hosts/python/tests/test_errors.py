@@ -22,6 +22,7 @@ IDS = np.arange(100, dtype=np.uint64)
         (lambda: pagecast.simulate(IDS, "lru", "3 parsecs"), ValueError, "is no unit of size"),
         (lambda: pagecast.simulate(IDS, "lru", []), ValueError, "sizes: at least one"),
         (lambda: pagecast.simulate(IDS, "lru", 1 << 40), ValueError, "2^32 - 1"),
+        (lambda: pagecast.simulate(IDS, "lru", 9, page_size="x"), ValueError, "page_size: `x` is no size"),
         (lambda: pagecast.simulate(IDS, "opt", 9, latency=5), ValueError, "cannot run in logical time"),
         (lambda: pagecast.simulate([], "lru", 9), ValueError, "traces: at least one"),
         (lambda: pagecast.simulate(IDS * 0.5, "lru", 9), TypeError, "pages: whole numbers are wanted"),
