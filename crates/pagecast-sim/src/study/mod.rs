@@ -3,7 +3,7 @@
 //!
 //! [`Work`] is shared by the threads, which each call [`Work::run`]; whoever started them waits as
 //! suits it, may stop them by the [`Watch`](crate::watch::Watch), and takes what is done by then.
-//! One trace is read at a time and dropped after its last replay.
+//! A trace is read when there is nothing else to do, and dropped after its last replay.
 
 mod load;
 mod page;
