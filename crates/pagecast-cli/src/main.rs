@@ -38,7 +38,7 @@ enum Verb {
     /// each read
     #[cfg(feature = "sql")]
     Bench(bench::Args),
-    /// Run one SQL statement, or a shell, over a folder of Parquet files
+    /// Run SQL over Parquet files and Delta tables: a shell, statements or scripts
     #[cfg(feature = "sql")]
     Sql(sql::Args),
     /// Replay page traces through replacement policies

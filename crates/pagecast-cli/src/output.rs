@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-pub(crate) use pagecast_sim::report::text::{Table, harmless, printable};
+#[cfg(feature = "sql")]
+pub(crate) use pagecast_sim::report::text::harmless;
+pub(crate) use pagecast_sim::report::text::{Table, printable};
 use tempfile::NamedTempFile;
 
 use crate::failure::usage;

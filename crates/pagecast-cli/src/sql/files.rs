@@ -51,9 +51,11 @@ impl UrlTableFactory for Files {
     }
 }
 
-/// Whether a name that no table has is that of a file: it has an ending, or parts.
+/// Whether a name that no table has is that of a file: it has an ending, or parts; or it is a
+/// folder with a table in it.
 fn is_place(name: &str) -> bool {
-    name.contains(['/', '*']) || Format::of(Path::new(name)).is_some() || Path::new(name).exists()
+    let is_table = || Path::new(name).is_dir() && tables::discover(Path::new(name)).is_ok();
+    name.contains(['/', '*']) || Format::of(Path::new(name)).is_some() || is_table()
 }
 
 fn format_of(path: &str) -> anyhow::Result<Format> {
@@ -138,5 +140,20 @@ fn home(name: &str) -> PathBuf {
     match (name.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
         _ => PathBuf::from(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tables_are_no_places() {
+        for place in ["a.parquet", "day.CSV", "folder/t", "/data", "s3://bucket/x", "*.json"] {
+            assert!(is_place(place), "{place}");
+        }
+        for name in ["lineitem", "t@v3", "a.b", "x.dat", "src", "Cargo.toml"] {
+            assert!(!is_place(name), "{name}");
+        }
     }
 }

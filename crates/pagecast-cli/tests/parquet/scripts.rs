@@ -95,5 +95,11 @@ fn everyday_statements_are_there() {
     {
         assert!(text.contains(words), "no {words} in {text}");
     }
+    // A folder is a table by its name alone if there is one in it.
+    std::fs::create_dir(folder.path().join("days")).unwrap();
+    let of_days = || sql(folder.path(), &["-q", "--format", "csv", "-c", "SELECT * FROM days"], "");
+    assert_fails(&of_days(), 1, &["no table is called days"]);
+    stdout(&sql(folder.path(), &["-c", "COPY (SELECT 7 AS n) TO 'days/1.parquet'"], ""));
+    assert_eq!(stdout(&of_days()), "n\n7\n");
     assert_eq!(std::fs::read_to_string(folder.path().join("t.csv")).unwrap(), "a,b\n1,x\n");
 }
