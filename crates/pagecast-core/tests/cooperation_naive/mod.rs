@@ -162,7 +162,7 @@ impl Naive {
     }
 
     fn enough(&self, scan: &Scan) -> u32 {
-        (STARVED * scan.workers).min(Self::left(scan))
+        (STARVED * scan.workers).max(1).min(Self::left(scan))
     }
 
     fn is_starved(&self, scan: &Scan) -> bool {
@@ -223,7 +223,7 @@ impl Naive {
         let scan = Scan {
             id,
             parts,
-            workers: workers.max(1),
+            workers,
             waiting: false,
             unserved: false,
             ends_early: false,

@@ -31,8 +31,17 @@ pub(crate) struct Piece<K> {
     pub(crate) nulls: bool,
     /// Bytes that the join reads of it.
     pub(crate) bytes: u64,
-    /// In how many parts it can be read: its pages, if there is an index of them.
+    /// Those of them that whoever reads any part of it reads, too: dictionaries.
+    pub(crate) dictionaries: u64,
+    /// In how many parts the others can be read: its pages, if there is an index of them.
     pub(crate) parts: u64,
+}
+
+impl<K> Piece<K> {
+    /// Bytes that each stroke but the first reads again of a piece that is in several.
+    fn division(&self) -> u64 {
+        self.dictionaries + self.bytes.saturating_sub(self.dictionaries) / self.parts.max(1)
+    }
 }
 
 /// Left and right.
@@ -107,7 +116,7 @@ pub(crate) fn cut<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64, alone: Al
 pub(crate) fn bytes<K>(joints: &[Joint<K>], pieces: Both<&[Piece<K>]>) -> u64 {
     let read = |(piece, times): (&Piece<K>, u64)| match times {
         0 => 0,
-        times => piece.bytes + (times - 1) * piece.bytes / piece.parts.max(1),
+        times => piece.bytes + (times - 1) * piece.division(),
     };
     (0..2).map(|side| pieces[side].iter().zip(times(joints, pieces[side], side)).map(read).sum::<u64>()).sum()
 }
@@ -170,7 +179,7 @@ fn cut_keys<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64) -> Vec<K> {
             }
         }
         for &(_, max, piece) in here {
-            let cost = piece.bytes / piece.parts.max(1) + 1;
+            let cost = piece.division() + 1;
             before += piece.bytes;
             divided += cost;
             open.push((Reverse(max), cost));

@@ -40,8 +40,8 @@ pub(crate) fn has_order(of: &DataType) -> bool {
         || matches!(of, Date32 | Date64 | Decimal128(..) | Time32(_) | Time64(_) | Timestamp(..) | Utf8 | Utf8View)
 }
 
-/// What a footer says of the keys of some row groups, in the column `field`. The bytes of each are
-/// for the caller to add.
+/// What a footer says of the keys of some row groups, in the column `field`. The bytes of each, and
+/// those of dictionaries, are for the caller to add.
 pub(crate) fn pieces(
     footer: &ParquetMetaData,
     row_groups: &[usize],
@@ -78,7 +78,7 @@ pub(crate) fn pieces(
             (false, _) => return Err(NONE),
         };
         let parts = parts(footer, row_groups[at], leaf);
-        pieces.push(Piece { keys, nulls: null_count != Some(0), bytes: 0, parts });
+        pieces.push(Piece { keys, nulls: null_count != Some(0), bytes: 0, dictionaries: 0, parts });
     }
     Ok(pieces)
 }

@@ -21,6 +21,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::cuts::{Interval, Piece};
 use super::key::{self, Key};
@@ -140,6 +141,7 @@ impl Side {
                 for chunk in footer.row_group(number).columns() {
                     if chunk.column_path().parts().first().is_some_and(|root| columns.contains(root)) {
                         piece.bytes += chunk.compressed_size().max(0) as u64;
+                        piece.dictionaries += dictionary(chunk);
                         side.memory += chunk.uncompressed_size().max(0) as u64;
                     }
                 }
@@ -185,6 +187,12 @@ impl Side {
     pub(crate) fn divides(&self, pieces: &[usize], interval: &Interval<Key>, number: usize) -> bool {
         pieces.iter().any(|&piece| !interval.covers(&self.pieces[piece], number))
     }
+}
+
+/// Bytes of a column chunk's dictionary.
+fn dictionary(chunk: &ColumnChunkMetaData) -> u64 {
+    let bytes = chunk.dictionary_page_offset().map(|at| chunk.data_page_offset().saturating_sub(at));
+    bytes.map_or(0, |bytes| bytes.clamp(0, chunk.compressed_size().max(0)) as u64)
 }
 
 /// The names of the columns of its files that a scan reads.

@@ -73,8 +73,14 @@ pub(crate) fn write(path: &Path, rows: &RecordBatch, row_group: usize) {
 
 /// The same with pages of about `page` rows.
 pub(crate) fn write_pages(path: &Path, rows: &RecordBatch, row_group: usize, page: usize) {
+    write_encoded(path, rows, row_group, page, true);
+}
+
+/// The same, with dictionaries or without.
+pub(crate) fn write_encoded(path: &Path, rows: &RecordBatch, row_group: usize, page: usize, dictionaries: bool) {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(dictionaries)
         .set_max_row_group_row_count(Some(row_group))
         .set_data_page_row_count_limit(page)
         .set_write_batch_size(page / 2)

@@ -67,6 +67,7 @@ fn piece(row_group: &[Row], random: &mut Random) -> Piece<i64> {
         keys: keys().min().zip(keys().max()).map(|(min, max)| (min - loose, max + loose)),
         nulls: random.below(10) == 0 || row_group.iter().any(|row| row.0.is_none()),
         bytes: row_group.len() as u64,
+        dictionaries: 0,
         parts: 1 + u64::from(random.below(4)),
     }
 }
@@ -164,7 +165,7 @@ fn belongs_to_one(joints: &[Joint<i64>], tables: Both<&Table>) {
 fn clean(from: i64, count: i64) -> Vec<Piece<i64>> {
     let piece = |number| {
         let min = from + 10 * number;
-        Piece { keys: Some((min, min + 9)), nulls: false, bytes: 100, parts: 1 }
+        Piece { keys: Some((min, min + 9)), nulls: false, bytes: 100, dictionaries: 0, parts: 1 }
     };
     (0..count).map(piece).collect()
 }
@@ -204,8 +205,20 @@ fn what_cannot_give_a_row_is_dropped() {
 }
 
 #[test]
+fn what_is_read_again_has_the_dictionaries() {
+    let piece = |min: i64| Piece { keys: Some((min, min + 10)), nulls: false, bytes: 100, dictionaries: 60, parts: 20 };
+    let pieces: Vec<_> = (0..40).map(|number| piece(10 * number)).collect();
+    let joints = cut([&pieces, &pieces[..1]], 400, Alone::of(JoinType::Full, NullEquality::NullEqualsNothing));
+    // Each cut divides the piece before it, of which the dictionary and a twentieth of the rest are
+    // read again.
+    let cuts = joints.len() as u64 - 1;
+    assert!(cuts >= 5, "{cuts} cuts");
+    assert_eq!(bytes(&joints, [&pieces, &pieces[..1]]), 41 * 100 + cuts * (60 + 2));
+}
+
+#[test]
 fn row_groups_that_overlap_are_read_again() {
-    let everywhere = Piece { keys: Some((0, 1000)), nulls: false, bytes: 100, parts: 1 };
+    let everywhere = Piece { keys: Some((0, 1000)), nulls: false, bytes: 100, dictionaries: 0, parts: 1 };
     let (left, right) = (vec![everywhere; 10], clean(0, 100));
     let joints = cut([&left, &right], 1000, Alone::of(JoinType::Inner, NullEquality::NullEqualsNothing));
     assert!(bytes(&joints, [&left, &right]) > 11_000 + 5_000);
@@ -215,7 +228,7 @@ fn row_groups_that_overlap_are_read_again() {
 fn nulls_go_where_most_of_them_are() {
     let mut left = clean(0, 20);
     left[19].nulls = true;
-    left.push(Piece { keys: None, nulls: true, bytes: 100, parts: 1 });
+    left.push(Piece { keys: None, nulls: true, bytes: 100, dictionaries: 0, parts: 1 });
     let right = clean(0, 20);
     let joints = cut([&left, &right], 500, Alone::of(JoinType::Left, NullEquality::NullEqualsNothing));
     let with_nulls: Vec<_> = joints.iter().filter(|joint| joint.interval.nulls != [false; 2]).collect();
