@@ -449,6 +449,6 @@ async fn joins_in_strokes_share_what_is_loaded() {
         println!("{} frames of {}", pool.frames(), stats.loads);
     }
     println!("{read:?} bytes, strokes, shared strokes");
-    assert!(read[1].0 * 4 <= read[0].0 * 5, "{read:?}");
+    assert!(read[1].0 * 10 <= read[0].0 * 11, "{read:?}");
     assert!(read[1].2 * 2 > read[1].1, "{read:?}");
 }
