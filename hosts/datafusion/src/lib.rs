@@ -149,8 +149,8 @@ pub struct HostOptions {
     pub stores: bool,
     /// Whether joins of tables that are clustered by the join's key are joined stroke by stroke,
     /// where that is right: sort-merge joins, and hash joins that read less so or whose table would
-    /// be large. Only with delivery out of order. Default: no, until it reads less in the host, as
-    /// it does in the closed loop.
+    /// be large. Only with delivery out of order. Default: no, for a pool that holds a few strokes
+    /// of a join reads more so.
     pub join_in_strokes: bool,
     /// How many bytes the table of a hash join takes that is joined in strokes to save them.
     /// Default: 64 MiB.

@@ -220,16 +220,8 @@ impl Naive {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
         }
-        let scan = Scan {
-            id,
-            parts,
-            workers,
-            waiting: false,
-            unserved: false,
-            ends_early: false,
-            since: now,
-            shared: 0,
-        };
+        let scan =
+            Scan { id, parts, workers, waiting: false, unserved: false, ends_early: false, since: now, shared: 0 };
         assert!(self.scans.insert(id.slot(), scan).is_none(), "a slot is used twice");
     }
 
