@@ -43,6 +43,8 @@ pub struct Store {
     checkpointing: Mutex<()>,
     /// Whether the last checkpoint failed.
     is_stalled: AtomicBool,
+    /// Whether the pool wants frames back in which entries are changed.
+    frees_frames: AtomicBool,
     sync_commits: bool,
     /// How many bytes of the log may wait for a flush where commits do not.
     log_buffer: u64,
@@ -51,6 +53,8 @@ pub struct Store {
 struct Turn {
     /// How many pages were changed since somebody looked how many are dirty.
     changed: u32,
+    /// The part of the frames that entries were to have then.
+    share: f64,
 }
 
 impl Store {
@@ -84,11 +88,12 @@ impl Store {
             moves: Moves::default(),
             pool,
             log,
-            turn: Mutex::new(Turn { changed: 0 }),
+            turn: Mutex::new(Turn { changed: 0, share: 0.0 }),
             inner: Inner::default(),
             batches: AtomicU64::new(0),
             checkpointing: Mutex::new(()),
             is_stalled: AtomicBool::new(false),
+            frees_frames: AtomicBool::new(false),
             sync_commits: options.sync_commits,
             log_buffer: options.log_buffer(),
         }
@@ -363,7 +368,7 @@ impl Store {
     /// a large one.
     fn pin_all<'s>(&'s self, pages: &Workspace<'_>) -> Result<Vec<PinMut<'s>>> {
         let (needed, slabs) = (pages.changed().len() as u32, self.pool.tuple_stats().map(|stats| stats.slabs));
-        // Half of the frames can be had for pages, whatever entries have, and others read meanwhile.
+        // Half of the frames can be had for pages, whatever entries have. Others read meanwhile.
         let limit = self.pool.frames() / if slabs.is_some() { 4 } else { 2 };
         if needed > limit {
             let (needed, limit) = (needed.into(), limit.into());
@@ -403,14 +408,18 @@ impl Store {
     /// Lets nobody change more pages while most of the pool holds what storage does not take, so
     /// that readers find clean ones to give up.
     ///
-    /// Entries that were changed without their leaves are none of them: the pool bounds those. Inner
-    /// pages stay, so that only what is left of the frames can hold dirty leaves: where entries have
-    /// most of the pool that is little, and more dirty ones would drive inner pages out.
+    /// Entries that were changed without their leaves are none of them: the pool bounds those.
+    /// Inner pages stay, so that only what is left of the frames can hold dirty leaves. Where
+    /// entries have most of the pool that is little, and more would drive inner pages out.
     fn look_at_dirty(&self, turn: &mut Turn) -> Result<()> {
         if self.is_stalled.load(Relaxed) {
             return self.checkpoint();
         }
         let tuples = self.pool.tuple_stats().unwrap_or_default();
+        if tuples.share < turn.share && tuples.changed > 0 {
+            self.frees_frames.store(true, Relaxed);
+        }
+        turn.share = tuples.share;
         let pages = self.pool.frames().saturating_sub(tuples.slabs).saturating_sub(self.inner.count());
         if turn.changed < pages / 8 {
             return Ok(());
@@ -426,8 +435,13 @@ impl Store {
 
     /// By whoever committed and finds it due, one at a time; others go on meanwhile. Its failure is
     /// told to the next who writes: this commit is safe in the log.
+    ///
+    /// It is due for the log's sake, and when pages turn out to serve better than entries: many
+    /// changed entries keep their frames until they are written.
     fn checkpoint_if_due(&self) {
-        if self.log.wants_checkpoint() && !self.checkpointing.is_locked() {
+        let is_due = self.log.wants_checkpoint() || self.frees_frames.load(Relaxed);
+        if is_due && !self.checkpointing.is_locked() {
+            self.frees_frames.store(false, Relaxed);
             let _ = self.checkpoint();
         }
     }

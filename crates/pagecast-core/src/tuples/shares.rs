@@ -127,7 +127,8 @@ impl Shares {
         SHARES[self.followed]
     }
 
-    /// No more than this part of the frames is lent, whatever serves better: so it is in the models.
+    /// No more than this part of the frames is lent, whatever serves better; so it is in the
+    /// models.
     pub fn bound(&mut self, most: f64) {
         SHARES.iter().zip(&mut self.models).for_each(|(share, model)| model.set_share(share.min(most)));
     }
