@@ -304,7 +304,8 @@ WORK = {("lookups_real", "1"): "lookups, 1 thread", ("lookups_real", "8"): "look
 
 def stores(document: Document, files: list[Kept]) -> None:
     """A line for each kind of work, with a column for each store."""
-    names = list(dict.fromkeys(row["engine"] for file in files for row in file.rows))
+    names = sorted({row["engine"] for file in files for row in file.rows},
+                   key=lambda name: (not name.startswith("pagecast"), name))
     rows: list[tuple[list[Kept], list[str]]] = []
     for file in files:
         of = {(row["part"], row["work"], row["engine"]): row for row in file.rows}
