@@ -86,7 +86,9 @@ fn scans_read_less_than_with_second_touch() {
 fn what_is_read_no_more_makes_room_for_what_comes_often() {
     let rounds = |pages: std::ops::Range<u32>, rounds: u32| (0..rounds).flat_map(move |_| pages.clone());
     let text: String = rounds(0..1000, 5).chain(rounds(1000..2000, 60)).map(|page| format!("{page}\n")).collect();
-    let mut source = crate::trace::read_from(text.as_bytes(), "t".as_ref(), &crate::trace::Format::Text).unwrap();
+    let mut source =
+        crate::trace::read_from(std::io::Cursor::new(text.into_bytes()), "t".as_ref(), &crate::trace::Format::Text)
+            .unwrap();
     let trace = Trace::load("two", source.as_mut()).unwrap();
     let flash = FlashSpec::parse("predicted").unwrap();
     let outcome = simulate_flash(&trace, &"lru".parse().unwrap(), 50, &flash, 500, 1).unwrap();
