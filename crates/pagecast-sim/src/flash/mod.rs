@@ -114,7 +114,7 @@ impl<M: FnMut(&Access)> Observer for &mut Below<'_, M> {
 /// let outcome = simulate_flash(&trace, &"lru".parse().unwrap(), 10, &all, 100, 1).unwrap();
 /// // The first round comes from the store and goes to flash, which serves the others.
 /// assert_eq!((outcome.counts.misses, outcome.flash.hits), (300, 200));
-/// # Ok::<(), String>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
