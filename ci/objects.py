@@ -105,11 +105,16 @@ def main() -> None:
     parser.add_argument("--bandwidth", default="40MB/s")
     parser.add_argument("--latency", default="30ms")
     parser.add_argument("--refused", help="share of the requests that the store refuses at first")
+    parser.add_argument("--data", help="a folder with a lineitem, instead of the generated one")
+    parser.add_argument("--page-size", help="of the pool")
     parser.add_argument("--url", help="where the same lineitem.parquet lies in a real store")
     parser.add_argument("--endpoint")
     options = parser.parse_args()
     declared = ["--bandwidth", options.bandwidth, "--latency", options.latency]
-    files = bench(options.command, options, "files", ["--sf", f"{options.sf:g}", *declared])
+    if options.page_size:
+        declared += ["--page-size", options.page_size]
+    data = ["--data", options.data] if options.data else ["--sf", f"{options.sf:g}"]
+    files = bench(options.command, options, "files", [*data, *declared])
     if options.url:
         more = ["--data", options.url]
         more += ["--endpoint", options.endpoint] if options.endpoint else []
@@ -119,8 +124,12 @@ def main() -> None:
     store = bench(options.command, options, "store", more)
     rows = rows_of(files, "files") + rows_of(store, "store")
     optimized = store["config"]["machine"]["optimized"]
-    kept = ("sf", "streams", "queries", "pool", "seed", "repeat", "bandwidth", "latency", "refused")
-    written = {"arguments": {name: getattr(options, name) for name in kept}, "optimized": optimized,
+    kept = ("sf", "streams", "queries", "pool", "seed", "repeat", "bandwidth", "latency", "refused",
+            "page_size")
+    arguments = {name.replace("_", "-"): getattr(options, name) for name in kept}
+    if options.data:
+        arguments["sf"], arguments["data"] = None, "FOLDER"
+    written = {"arguments": arguments, "optimized": optimized,
                "store": store["config"]["storage"]["label"], "prices": store["config"]["storage"]["prices"],
                "goals": summary(rows, optimized), "rows": rows}
     target = WRITTEN / "objects.json"

@@ -153,19 +153,29 @@ def deliveries(document: Document, files: list[Kept]) -> None:
 
 
 def object_store(document: Document, files: list[Kept]) -> None:
+    """Medians over repetitions. Of files, only what the store's rows are beside."""
     rows = []
     for file in files:
+        of: dict[tuple, list[Row]] = {}
         for row in file.rows:
-            stock = next(other for other in file.rows
-                         if (other["where"], other["delivery"]) == (row["where"], "none"))
-            useful = row["bytes_read"] - (row["gap_bytes"] or 0)
-            gaps = "" if row["gap_bytes"] is None else f"{row['gap_bytes'] / MIB:.0f}"
+            of.setdefault((row["where"], row["delivery"], row["policy"]), []).append(row)
+
+        def figure(key: tuple, name: str) -> float | None:
+            figures = [row[name] for row in of[key] if row[name] is not None]
+            return statistics.median(figures) if figures else None
+
+        for where, delivery, policy in of:
+            if where == "files" and delivery != "out-of-order":
+                continue
+            key, stock = (where, delivery, policy), (where, "none", "none")
+            gaps, cost, wall = (figure(key, name) for name in ("gap_bytes", "cost_usd", "wall_s"))
+            useful, requests = figure(key, "bytes_read") - (gaps or 0), figure(key, "requests")
             rows.append(([file], [
-                row["where"], row["delivery"], "" if row["delivery"] == "none" else f"`{row['policy']}`",
-                f"{useful / MIB:.0f}", gaps, str(row["requests"]),
-                f"{row['requests'] / stock['requests']:.2f}",
-                "" if row["cost_usd"] is None else f"{1e6 * row['cost_usd']:.0f}",
-                "" if row["wall_s"] is None else f"{row['wall_s'] / stock['wall_s']:.2f}"]))
+                where, delivery, "" if delivery == "none" else f"`{policy}`",
+                f"{useful / MIB:.1f}", "" if gaps is None else f"{gaps / MIB:.1f}", f"{requests:.0f}",
+                f"{requests / figure(stock, 'requests'):.2f}",
+                "" if cost is None else f"{1e6 * cost:.0f}",
+                "" if wall is None else f"{wall / figure(stock, 'wall_s'):.2f}"]))
     document.table(
         "Object stores", "The main job over files, and over a declared object store. *Gaps* were "
         "read over between wanted ranges and thrown away; of DataFusion alone they are among the "

@@ -264,7 +264,7 @@ impl Buffers for Run {
 }
 
 /// The pages of a run.
-fn pages(run: Run) -> impl Iterator<Item = Loading> {
+fn pages(run: Run) -> impl DoubleEndedIterator<Item = Loading> {
     run.into_iter().filter_map(|part| match part {
         Part::Page(loading) => Some(loading),
         Part::Gap(_) => None,

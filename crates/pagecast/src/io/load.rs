@@ -129,8 +129,10 @@ pub(super) fn end_all(relation: &PagedFile, read: Vec<Read>) {
     for Read { run, extent, answer, .. } in read {
         let outcome = unchanged.clone().and_then(|()| extent.check(relation, answer));
         // A panic (of a policy, say) fails what it meets, by its drop, and not the others.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            pages(run).for_each(|loading| end(relation, loading, &outcome));
+        let _ = catch_unwind(AssertUnwindSafe(|| match &outcome {
+            Ok(()) => pages(run).for_each(|loading| end(relation, loading, &outcome)),
+            // The first page last: who waits for it may ask again at once, for the others, too.
+            Err(_) => pages(run).rev().for_each(|loading| end(relation, loading, &outcome)),
         }));
     }
 }
