@@ -4,9 +4,7 @@
 //! Source: Waldspurger et al., "Cache modeling and optimization using miniature simulations" (ATC
 //! 2017): a sample of the pages by hash, in a pool smaller in proportion, misses about as often.
 //! Deviations: all models see the same requests, and only where their costs differ counts. A cost
-//! is a request to the device, of any kind. Old ones fade. What a share lost while it was behind is
-//! forgotten at once (CUSUM: Page, "Continuous inspection schemes", Biometrika 1954): else it would
-//! have to make that good before it is followed, long after the requests have changed.
+//! is a request to the device, of any kind. Old ones fade.
 //!
 //! The pool goes over to another share if that is ahead by more than chance explains, and by more
 //! than it costs to settle there. It begins with no tuples.
@@ -65,8 +63,8 @@ impl Sample {
 pub struct Shares {
     sample: Sample,
     models: Vec<Model>,
-    /// By how many requests each has cost less than the one that is followed since it began to, and
-    /// the sum of the squares of all differences.
+    /// By how many requests each costs less than the one that is followed, and the sum of the
+    /// squares.
     ahead: [f32; SHARES.len()],
     varied: [f32; SHARES.len()],
     followed: usize,
@@ -159,7 +157,7 @@ impl Shares {
         });
         for (at, cost) in costs.iter().enumerate() {
             let less = costs[self.followed] - cost;
-            self.ahead[at] = (self.ahead[at] + less).max(0.0);
+            self.ahead[at] += less;
             self.varied[at] += less * less;
         }
     }
