@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-use pagecast_core::cooperation::{MemberId, Stroke, workers_ahead};
+use pagecast_core::cooperation::{MemberId, Stroke};
 use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec};
 use pagecast_core::{RelationId, ScanId};
 
@@ -57,8 +57,7 @@ impl UnorderedScan {
         let account = Account::new(announce(engine, spec, positions.as_deref())?);
         let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
         let resident = |page| cache.is_resident(page);
-        let workers = workers_ahead(spec.workers, cache.frames(), spec.strokes);
-        match cooperation.register(spec.strokes, workers, account.clone(), resident, engine) {
+        match cooperation.register(spec.strokes, spec.workers, account.clone(), resident, engine) {
             Ok(member) => {
                 let engine = engine.clone();
                 let registration = Registration { engine, account, member, positions, shared: AtomicU64::new(0) };

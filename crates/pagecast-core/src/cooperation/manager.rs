@@ -83,10 +83,9 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         state.registered().iter().filter_map(|slot| state.slot(slot)).for_each(Member::refresh);
     }
 
-    /// Registers a scan that needs `strokes`, for which is loaded ahead as for `workers` workers;
-    /// 0: not before it has nothing to take ([`workers_ahead`](super::workers_ahead)). `resident`
-    /// is asked about blocks of which nothing is known: of units that no registered scan needs yet,
-    /// or none that needs these blocks.
+    /// Registers a scan that needs `strokes` and takes them with `workers` workers. `resident` is
+    /// asked about blocks of which nothing is known: of units that no registered scan needs yet, or
+    /// none that needs these blocks.
     ///
     /// # Errors
     /// [`Refusal`], which says what is full or what is wrong; then nothing has changed.

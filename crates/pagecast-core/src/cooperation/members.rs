@@ -80,7 +80,7 @@ impl<'a> Member<'a> {
         for word in [LEFT_AVAILABLE, LOADS_FLAGS, SHARED] {
             words.set(self.at + word, 0);
         }
-        words.set(self.at + OUT_WORKERS, join(0, workers));
+        words.set(self.at + OUT_WORKERS, join(0, workers.max(1)));
         words.set(self.at + SINCE, now);
         self.state.registered().put(self.slot, true);
     }
@@ -191,11 +191,10 @@ impl<'a> Member<'a> {
         self.state.waiting().put(self.slot, false);
     }
 
-    /// The fewest available strokes with which it does not starve (A3; all its workers together, or
-    /// one if nothing is to be loaded ahead).
+    /// The fewest available strokes with which it does not starve (A3; all its workers together).
     #[inline]
     pub(super) fn enough(self) -> u32 {
-        STARVED.saturating_mul(self.workers()).max(1).min(self.left())
+        STARVED.saturating_mul(self.workers()).min(self.left())
     }
 
     /// Whether a worker that asks now is told that there is nothing more.

@@ -144,20 +144,6 @@ pub struct Stroke<'a> {
     pub joined: bool,
 }
 
-/// For how many of its `workers` a scan of these strokes is best registered, in a memory of
-/// `frames` pages. Two strokes are loaded ahead for each of them. Where they would fill a good part
-/// of the memory, what others still need leaves for it.
-pub fn workers_ahead(workers: u32, frames: u32, strokes: &[Stroke<'_>]) -> u32 {
-    let count = strokes.iter().filter(|stroke| !stroke.joined).count() as u64;
-    let pages: u64 = strokes.iter().flat_map(|stroke| stroke.need).map(|word| u64::from(word.count_ones())).sum();
-    let fitting = (u64::from(frames) * count).checked_div(pages).unwrap_or(u64::MAX);
-    u64::from(workers).min(fitting / FOR_EACH_WORKER) as u32
-}
-
-/// So many strokes fit in the memory for each worker for whom some are loaded ahead. In a closed
-/// loop of 25 strokes, and a memory of five, scans of two workers read 18 % less so, of one 9 %.
-const FOR_EACH_WORKER: u64 = 8;
-
 /// A member of the cooperation: a registered scan. A slot and the generation of its use, so that a
 /// stale name is recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -246,7 +232,7 @@ impl Default for Loading {
 pub struct MemberView {
     /// Its name.
     pub id: MemberId,
-    /// For how many workers strokes are loaded ahead.
+    /// How many workers take its strokes.
     pub workers: u32,
     /// How many strokes it was registered with, joined ones each.
     pub strokes: u32,

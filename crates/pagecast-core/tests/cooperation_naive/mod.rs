@@ -162,7 +162,7 @@ impl Naive {
     }
 
     fn enough(&self, scan: &Scan) -> u32 {
-        (STARVED * scan.workers).max(1).min(Self::left(scan))
+        (STARVED * scan.workers).min(Self::left(scan))
     }
 
     fn is_starved(&self, scan: &Scan) -> bool {
@@ -220,8 +220,16 @@ impl Naive {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
         }
-        let scan =
-            Scan { id, parts, workers, waiting: false, unserved: false, ends_early: false, since: now, shared: 0 };
+        let scan = Scan {
+            id,
+            parts,
+            workers: workers.max(1),
+            waiting: false,
+            unserved: false,
+            ends_early: false,
+            since: now,
+            shared: 0,
+        };
         assert!(self.scans.insert(id.slot(), scan).is_none(), "a slot is used twice");
     }
 

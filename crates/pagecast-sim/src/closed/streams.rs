@@ -6,7 +6,6 @@ use super::engine::{Event, Loop};
 use super::scan::{Registration, Scan, Taken, Way, Worker, WorkerState};
 use super::workload::{Query, ScanProgram};
 use pagecast_core::Tick;
-use pagecast_core::cooperation::workers_ahead;
 
 /// A stream, and the query that it runs.
 #[derive(Default)]
@@ -85,11 +84,7 @@ impl<'a> Loop<'a> {
                 let resident = |page| memory.is_resident(page);
                 let cooperation = &mut manager.cooperation;
                 let workers = unordered.workers;
-                let frames = self.settings.frames;
-                let member = of.with_strokes(|strokes| {
-                    let ahead = workers_ahead(workers, frames, strokes);
-                    cooperation.register(strokes, ahead, now, resident)
-                })?;
+                let member = of.with_strokes(|strokes| cooperation.register(strokes, workers, now, resident))?;
                 manager.begins(member, self.scans.len());
                 (id, Way::AnyOrder(member), workers)
             }
