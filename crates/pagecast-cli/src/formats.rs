@@ -35,11 +35,18 @@ const ENDINGS: [(&str, Format); 10] = [
     ("csv", Format::Csv),
     ("tsv", Format::Tsv),
     ("json", Format::Json),
-    ("jsonl", Format::Json),
     ("ndjson", Format::Json),
+    ("jsonl", Format::Json),
     ("arrow", Format::Arrow),
     ("ipc", Format::Arrow),
 ];
+
+/// All endings, for people.
+pub(crate) fn endings() -> String {
+    let [others @ .., (last, _)] = ENDINGS;
+    let others = others.map(|(ending, _)| format!(".{ending}"));
+    format!("{} and .{last}", others.join(", "))
+}
 
 impl Format {
     /// What the ending of `path` says.
@@ -93,4 +100,14 @@ fn first_byte(path: &Path) -> io::Result<Option<u8>> {
     let mut start = Vec::new();
     File::open(path)?.take(4096).read_to_end(&mut start)?;
     Ok(start.into_iter().find(|byte| !byte.is_ascii_whitespace()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_named_in_one_sentence() {
+        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow and .ipc");
+    }
 }

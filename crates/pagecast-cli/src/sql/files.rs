@@ -17,12 +17,9 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
-use crate::formats::Format;
+use crate::formats::{Format, endings};
 use crate::stores;
 use crate::tables::{self, Found, encoded};
-
-/// The endings of files that can be named.
-const ENDINGS: &str = ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow and .ipc";
 
 /// Makes tables of names that are paths or URLs.
 #[derive(Debug)]
@@ -59,7 +56,7 @@ fn is_place(name: &str) -> bool {
 }
 
 fn format_of(path: &str) -> anyhow::Result<Format> {
-    Format::of(Path::new(path)).ok_or_else(|| anyhow!("its ending does not say what it is; known are {ENDINGS}"))
+    Format::of(Path::new(path)).ok_or_else(|| anyhow!("its ending does not say what it is; known are {}", endings()))
 }
 
 impl Files {
