@@ -155,21 +155,15 @@ impl Loading {
 
     /// Ends a load that is none, if nobody waits for the page; else it becomes one, which the
     /// caller begins.
-    pub(super) fn end_if_alone(mut self) -> Option<Self> {
-        let page = self.load.access.page;
-        let cache = self.cache.clone();
-        let mut shard = cache.table.shard(page).lock();
-        if self.load.is_awaited() {
-            cache.note_load(page);
-            return Some(self);
-        }
-        self.ended = true;
-        self.load.end(|_, _| {
-            cache.ended_one();
-            Outcome::NoFrame
-        });
-        shard.remove(&page);
-        None
+    pub(super) fn end_if_alone(self) -> Option<Self> {
+        let (cache, page) = (self.cache.clone(), self.load.access.page);
+        self.end_unless(|load| {
+            let is_awaited = load.is_awaited();
+            if is_awaited {
+                cache.note_load(page);
+            }
+            is_awaited
+        })
     }
 
     /// Whether anybody waits for the page, or is going to ask for it. A guess, but of a load of
@@ -179,12 +173,17 @@ impl Loading {
     }
 
     /// Ends a load that nobody wants any more; else it goes on.
-    pub(crate) fn end_unless_wanted(mut self) -> Option<Self> {
+    pub(crate) fn end_unless_wanted(self) -> Option<Self> {
+        self.end_unless(Load::is_wanted)
+    }
+
+    /// Ends the load without its page, unless it `goes_on`. That is asked under the lock of its
+    /// shard: nobody joins it meanwhile.
+    fn end_unless(mut self, goes_on: impl FnOnce(&Load) -> bool) -> Option<Self> {
         let page = self.load.access.page;
         let cache = self.cache.clone();
         let mut shard = cache.table.shard(page).lock();
-        // Under the lock: nobody joins it now.
-        if self.load.is_wanted() {
+        if goes_on(&self.load) {
             return Some(self);
         }
         self.ended = true;
