@@ -18,7 +18,7 @@ use object_store::path::Path;
 use object_store::{
     Attributes, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
-    Result,
+    Result, UploadPart,
 };
 use parking_lot::Mutex;
 
@@ -233,8 +233,9 @@ impl ObjectStore for PooledStore {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.0.known.forget(location);
-        self.0.store.put_multipart_opts(location, options).await
+        let (known, location) = (self.0.known.clone(), location.clone());
+        let upload = self.0.store.put_multipart_opts(&location, options).await?;
+        Ok(Box::new(Upload { upload, known, location }))
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -253,6 +254,37 @@ impl ObjectStore for PooledStore {
         self.0.known.forget(from);
         self.0.known.forget(to);
         renamed
+    }
+}
+
+/// An object on its way into the store, part by part. Until all of it is there, the one before it
+/// may be listed.
+struct Upload {
+    upload: Box<dyn MultipartUpload>,
+    known: Arc<Known>,
+    location: Path,
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.upload.put_part(data)
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let written = self.upload.complete().await;
+        self.known.forget(&self.location);
+        written
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.upload.abort().await
+    }
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upload({})", self.location)
     }
 }
 

@@ -104,6 +104,13 @@ async fn ranges_are_of_what_was_listed_or_fail() {
     // What is written through it is known at once.
     pooled.put(&location, bytes(500_000, 4).into()).await.unwrap();
     assert!(pooled.get_range(&location, 0..9).await.unwrap()[..] == bytes(9, 4));
+    // So is what is written by parts, from its end on.
+    let mut upload = pooled.put_multipart(&location).await.unwrap();
+    upload.put_part(bytes(500_000, 5).into()).await.unwrap();
+    assert!(pooled.get_range(&location, 0..9).await.unwrap()[..] == bytes(9, 4));
+    upload.complete().await.unwrap();
+    assert!(pooled.get_range(&location, 0..9).await.unwrap()[..] == bytes(9, 5));
+    pooled.put(&location, bytes(500_000, 4).into()).await.unwrap();
     pooled.copy(&location, &"b".into()).await.unwrap();
     pooled.delete(&location).await.unwrap();
     assert!(matches!(pooled.get_range(&location, 0..9).await, Err(Error::NotFound { .. })));
