@@ -10,6 +10,7 @@
 //! nobody waits any more.
 
 mod faults;
+mod message;
 mod metered;
 mod model;
 
@@ -29,6 +30,7 @@ use tokio::sync::Semaphore;
 
 use super::{Changed, DirectIo, Errand, Errands, Generation, Request, RequestShape, Storage, Transfer};
 pub use faults::{FaultStore, ObjectFault};
+pub use message::store_message;
 pub use metered::{MeteredStore, StoreRequests, StoreStats};
 pub use model::StoreModel;
 
@@ -320,20 +322,6 @@ fn of_store(error: Error) -> io::Error {
     io::Error::new(kind, store_message(&error))
 }
 
-/// What a store says, in one line and without the request that it repeats, which may be signed.
-pub fn store_message(error: &Error) -> String {
-    brief(&error.to_string())
-}
-
-/// What a store says, without the document that it answers with: that has many lines, and repeats
-/// the request with its signature.
-fn brief(error: &str) -> String {
-    let of = |tag: &str| error.split_once(&format!("<{tag}>"))?.1.split('<').next();
-    let head = error.split(['<', '\n']).next().unwrap_or_default().trim_end_matches([' ', ':']);
-    let says: Vec<&str> = [of("Code"), of("Message")].into_iter().flatten().collect();
-    if says.is_empty() { head.to_owned() } else { format!("{head}: {}", says.join(": ")) }
-}
-
 impl Storage for Object {
     fn path(&self) -> &Path {
         &self.name
@@ -462,15 +450,6 @@ fn fill(bufs: &mut [IoSliceMut<'_>], mut at: usize, mut chunk: &[u8]) {
 #[cfg(all(test, not(pagecast_shuttle)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_error_is_one_line_without_the_request() {
-        let document =
-            "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>No.</Message><Key>secret</Key>";
-        let error = brief(&format!("GET http://host/a: 403 Forbidden: {document}"));
-        assert_eq!(error, "GET http://host/a: 403 Forbidden: AccessDenied: No.");
-        assert_eq!(brief("503 Service Unavailable: SlowDown"), "503 Service Unavailable: SlowDown");
-    }
 
     #[test]
     fn a_name_has_no_secret() {
