@@ -62,7 +62,7 @@ impl StoreArgs {
 pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Option<Source>> {
     let Some(text) = data.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
     let url = Url::parse(text).map_err(|error| usage(format!("no URL: {error}")))?;
-    let shown = shown(&url);
+    let shown = without_secrets(url.clone());
     let (scheme, _) = ObjectStoreScheme::parse(&url)
         .map_err(|_| usage(format!("{shown}: no store begins like this; s3, gs, az, https and file do")))?;
     if let Some(feature) = missing_feature(&scheme) {
@@ -79,20 +79,21 @@ pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Opti
     if url.scheme() == "http" || settings.iter().any(is_open) {
         settings.insert("allow_http".to_owned(), "true".to_owned());
     }
-    let (store, prefix) = parse_url_opts(&url, settings).map_err(|error| anyhow!("{shown}: {error}"))?;
-    // Of Azure the part before the @ is the container; a password is nobody's.
-    let mut root = url;
-    let _ = root.set_password(None);
-    let root = root[..Position::BeforePath].to_owned();
+    let made = parse_url_opts(&url, settings);
+    let (store, prefix) = made.map_err(|error| explained(shown.as_str(), &scheme, &error))?;
+    let root = without_secrets(url)[..Position::BeforePath].to_owned();
     Ok(Some(Source { root, store: store.into(), prefix, scheme, model: None }))
 }
 
-/// A URL as it may be shown: without a password, and without a query, which may be a signature.
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
+/// A URL as it may be shown: without a password, and without a query, which may be a signature. Of
+/// Azure the part before the @ is the container; over HTTP it may be a token.
+fn without_secrets(mut url: Url) -> Url {
     let _ = url.set_password(None);
+    if matches!(url.scheme(), "http" | "https") {
+        let _ = url.set_username("");
+    }
     url.set_query(None);
-    url.to_string()
+    url
 }
 
 /// The feature of this command that a store needs and that it was built without.
@@ -247,19 +248,57 @@ impl Source {
 
     /// What went wrong, with what may help.
     fn failed(&self, error: &Error) -> anyhow::Error {
-        let place = format!("{}/{}", self.root, self.prefix);
-        let said = store_message(error);
-        let help = match self.scheme {
-            _ if matches!(error, Error::NotFound { .. }) => "there is no such bucket or object",
-            ObjectStoreScheme::AmazonS3 => credentials::at_fault(&said),
-            ObjectStoreScheme::GoogleCloudStorage => "is GOOGLE_SERVICE_ACCOUNT right?",
-            ObjectStoreScheme::MicrosoftAzure => "are AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY right?",
-            _ => return anyhow!("{place}: {said}"),
-        };
-        anyhow!("{place}: {help}: {said}")
+        explained(&format!("{}/{}", self.root, self.prefix), &self.scheme, error)
     }
+}
+
+/// What a store or its client says of a place, with what may help.
+fn explained(place: &str, scheme: &ObjectStoreScheme, error: &Error) -> anyhow::Error {
+    let said = store_message(error);
+    let help = match scheme {
+        _ if matches!(error, Error::NotFound { .. }) => "there is no such bucket or object",
+        _ if said.contains("error sending request") => "it cannot be reached; is --endpoint right?",
+        ObjectStoreScheme::AmazonS3 => credentials::at_fault(&said),
+        ObjectStoreScheme::GoogleCloudStorage => {
+            "is GOOGLE_SERVICE_ACCOUNT (a file) or GOOGLE_SERVICE_ACCOUNT_KEY (its text) right?"
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            "are AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_KEY) right?"
+        }
+        _ => return anyhow!("{place}: {said}"),
+    };
+    anyhow!("{place}: {help}: {said}")
 }
 
 fn format(meta: &ObjectMeta) -> Option<Format> {
     Format::of(Path::new(meta.location.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_error_says_which_setting_may_be_wrong_and_no_secret() {
+        let said = |scheme, text: &str| {
+            let error = Error::Generic { store: "test", source: text.into() };
+            explained("gs://bucket/folder", &scheme, &error).to_string()
+        };
+        for (scheme, text, word) in [
+            (ObjectStoreScheme::GoogleCloudStorage, "Error reading pem file", "GOOGLE_SERVICE_ACCOUNT_KEY"),
+            (ObjectStoreScheme::MicrosoftAzure, "Invalid Access Key", "AZURE_STORAGE_ACCOUNT_KEY"),
+            (ObjectStoreScheme::AmazonS3, "<Code>ExpiredToken</Code>", "AWS_SESSION_TOKEN is too old"),
+            (ObjectStoreScheme::AmazonS3, "HTTP error: error sending request", "--endpoint"),
+            (ObjectStoreScheme::Http, "GET https://me:hunter2@host/x?sig=hunter2 in 2 s: no", "GET https://host/x in"),
+        ] {
+            let said = said(scheme, text);
+            assert!(said.starts_with("gs://bucket/folder: ") && said.contains(word), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+        let shown = without_secrets("https://hunter2@host/x?sig=hunter2".parse().unwrap());
+        assert_eq!(shown.as_str(), "https://host/x");
+        let shown = without_secrets("abfss://container@host/x".parse().unwrap());
+        assert_eq!(shown.as_str(), "abfss://container@host/x");
+    }
 }

@@ -51,6 +51,9 @@ fn a_store_that_cannot_be_read_is_named_without_a_secret() {
     if !cfg!(feature = "s3") {
         fails("s3://me:hunter2@bucket/x?X-Amz-Signature=hunter2", &[], 1, &["s3://me@bucket/x", "--features s3"]);
     }
+    if !cfg!(feature = "http") {
+        fails("https://hunter2@host/x?sig=hunter2", &[], 1, &["https://host/x:", "--features http"]);
+    }
     fails("file:///nowhere/to/be/found", &[], 1, &["file:///nowhere/to/be/found"]);
     fails("/tmp", &["--endpoint", "http://127.0.0.1:1"], 2, &["--endpoint"]);
     if !cfg!(feature = "s3") {
