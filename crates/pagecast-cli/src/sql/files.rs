@@ -39,20 +39,34 @@ pub(super) fn install(ctx: &SessionContext, endpoint: Option<&str>) {
 impl UrlTableFactory for Files {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(state) = self.state.upgrade() else { return Ok(None) };
-        if !is_place(name) {
-            return Ok(None);
-        }
+        let Some(place) = Place::of(name) else { return Ok(None) };
         let ctx = SessionContext::new_with_state(state.read().clone());
-        let found = self.table(&ctx, name).await.with_context(|| format!("cannot read '{name}'"));
-        found.map(Some).map_err(|error| DataFusionError::Plan(format!("{error:#}")))
+        let made = match place {
+            Place::Named => self.table(&ctx, name).await,
+            Place::Searched(found) => provider(found, &ctx).await,
+        };
+        let made = made.with_context(|| format!("cannot read '{name}'"));
+        made.map(Some).map_err(|error| DataFusionError::Plan(format!("{error:#}")))
     }
 }
 
-/// Whether a name that no table has is that of a file: it has an ending, or parts; or it is a
-/// folder with a table in it.
-fn is_place(name: &str) -> bool {
-    let is_table = || Path::new(name).is_dir() && tables::discover(Path::new(name)).is_ok();
-    name.contains(['/', '*']) || Format::of(Path::new(name)).is_some() || is_table()
+/// What a name that no table has may be.
+enum Place {
+    /// A file by its name: it has an ending, or parts.
+    Named,
+    /// A folder, and what was found in it: it is searched once.
+    Searched(Found),
+}
+
+impl Place {
+    fn of(name: &str) -> Option<Self> {
+        let path = Path::new(name);
+        if name.contains(['/', '*']) || Format::of(path).is_some() {
+            return Some(Self::Named);
+        }
+        let folder = if path.is_dir() { tables::discover(path).ok() } else { None };
+        folder.map(Self::Searched)
+    }
 }
 
 fn format_of(path: &str) -> anyhow::Result<Format> {
@@ -79,21 +93,21 @@ impl Files {
         if !path.is_dir() {
             format_of(name)?;
         }
-        one(tables::discover_at(&path)?)?.provider(ctx).await
+        provider(tables::discover_at(&path)?, ctx).await
     }
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {
         let source = stores::source(Path::new(url), self.endpoint.as_deref())?.context("it is no URL")?;
         source.register_if_missing(ctx)?;
-        one(source.discover().await?)?.provider(ctx).await
+        provider(source.discover().await?, ctx).await
     }
 }
 
 /// The one table at a place that a statement names.
-fn one(found: Found) -> anyhow::Result<tables::Table> {
+async fn provider(found: Found, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
     let mut tables = found.all()?;
     match (tables.pop(), tables.len()) {
-        (Some(table), 0) => Ok(table),
+        (Some(table), 0) => table.provider(ctx).await,
         (_, others) => bail!("it holds {} tables; name one of them", others + 1),
     }
 }
@@ -147,10 +161,10 @@ mod tests {
     #[test]
     fn names_of_tables_are_no_places() {
         for place in ["a.parquet", "day.CSV", "folder/t", "/data", "s3://bucket/x", "*.json"] {
-            assert!(is_place(place), "{place}");
+            assert!(matches!(Place::of(place), Some(Place::Named)), "{place}");
         }
         for name in ["lineitem", "t@v3", "a.b", "x.dat", "src", "Cargo.toml"] {
-            assert!(!is_place(name), "{name}");
+            assert!(Place::of(name).is_none(), "{name}");
         }
     }
 }
