@@ -33,8 +33,9 @@ pub(crate) const ALIGNMENT: usize = 4096;
 pub(crate) enum Job {
     /// Pages into their frames, in order: one request.
     Load(Arc<PagedFile>, Run),
-    /// Neighbouring pages into a buffer of the reader's.
-    Past(PastRead, Arc<Answer>),
+    /// Neighbouring pages into a buffer of the reader's. Loads come along where the storage starts
+    /// errands: of pages that get a frame when their bytes are here.
+    Past(PastRead, Vec<Loading>, Arc<Answer>),
 }
 
 /// A read past the pool.
@@ -49,7 +50,11 @@ pub(crate) struct PastRead {
 /// they work on is held by the work itself.
 pub(crate) struct IoThreads(Arc<Queue>);
 
+/// Finds a frame for a load whose bytes are here; whether it has one then.
+pub(crate) type FindFrame = Box<dyn Fn(&mut Loading) -> bool + Send + Sync>;
+
 struct Queue {
+    find_frame: FindFrame,
     jobs: Mutex<Jobs>,
     /// Bytes that requests read over.
     gap_bytes: AtomicU64,
@@ -70,10 +75,11 @@ struct Jobs {
 
 impl IoThreads {
     /// Starts `threads` of them.
-    pub(crate) fn start(threads: u32) -> Result<Self, PoolError> {
+    pub(crate) fn start(threads: u32, find_frame: FindFrame) -> Result<Self, PoolError> {
         let (waiting, ahead, max_ahead) = (Line::new(), VecDeque::new(), (threads / 4).max(1));
         let jobs = Mutex::new(Jobs { waiting, ahead, reading_ahead: 0, max_ahead, closed: false });
-        let started = Self(Arc::new(Queue { jobs, gap_bytes: AtomicU64::new(0), arrived: Condvar::new() }));
+        let (gap_bytes, arrived) = (AtomicU64::new(0), Condvar::new());
+        let started = Self(Arc::new(Queue { find_frame, jobs, gap_bytes, arrived }));
         for number in 0..threads {
             let queue = started.0.clone();
             std::thread::Builder::new()
@@ -87,8 +93,7 @@ impl IoThreads {
     /// Hands over a read that somebody waits for, to be done when those are done that are due
     /// before it.
     pub(crate) fn submit(&self, job: Job, due: Tick) {
-        self.0.jobs.lock().waiting.push(job, due);
-        self.0.arrived.notify_one();
+        self.0.submit(job, due);
     }
 
     /// Bytes that requests have read over, because they lay between pages that were wanted.
@@ -128,6 +133,11 @@ impl Drop for IoThreads {
 }
 
 impl Queue {
+    fn submit(&self, job: Job, due: Tick) {
+        self.jobs.lock().waiting.push(job, due);
+        self.arrived.notify_one();
+    }
+
     fn work(self: &Arc<Self>) {
         while let Some((job, is_ahead)) = self.next() {
             // A panic (of the storage, say) ends this work: its loads fail as they are dropped, the
@@ -174,10 +184,11 @@ impl Queue {
 
     fn run(self: &Arc<Self>, job: Job, is_ahead: bool) {
         match job {
-            Job::Past(read, answer) if read.relation.starts_errands() => {
-                Arc::clone(read.relation.storage()).start(Box::new(PastErrand::new(read, answer)));
+            Job::Past(read, loads, answer) if read.relation.starts_errands() => {
+                let storage = Arc::clone(read.relation.storage());
+                storage.start(Box::new(PastErrand::new(Arc::clone(self), read, loads, answer)));
             }
-            Job::Past(read, answer) => answer.set(read.run()),
+            Job::Past(read, _, answer) => answer.set(read.run().map(Brought::past)),
             Job::Load(relation, run) if relation.starts_errands() && !is_ahead => self.start(relation, run),
             Job::Load(relation, run) => self.load(&relation, run, is_ahead),
         }
@@ -188,8 +199,7 @@ impl Queue {
         let (queue, file) = (Arc::clone(self), Arc::clone(&relation));
         let end = move |read| {
             for wanted in end_alone(&file, read) {
-                queue.jobs.lock().waiting.push(Job::Load(Arc::clone(&file), vec![Part::Page(wanted)]), 0);
-                queue.arrived.notify_one();
+                queue.submit(Job::Load(Arc::clone(&file), vec![Part::Page(wanted)]), 0);
             }
         };
         let storage = Arc::clone(relation.storage());
@@ -296,12 +306,33 @@ impl Buffer {
     }
 }
 
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+/// What a read past the pool brought.
+pub(crate) struct Brought {
+    /// Shared with those who have joined the loads.
+    pub(crate) buffer: Arc<Buffer>,
+    /// Bytes of loads that came along and found no frame.
+    pub(crate) unplaced: u64,
+}
+
+impl Brought {
+    /// Without loads.
+    fn past(buffer: Buffer) -> Self {
+        Self { buffer: Arc::new(buffer), unplaced: 0 }
+    }
+}
+
 /// Where the answer to a read past the pool will be.
 pub(crate) struct Answer(Mutex<Waiting>);
 
 enum Waiting {
     Pending(Option<Waker>),
-    Answered(Option<Result<Buffer, PoolError>>),
+    Answered(Option<Result<Brought, PoolError>>),
 }
 
 impl Answer {
@@ -309,7 +340,7 @@ impl Answer {
         Arc::new(Self(Mutex::new(Waiting::Pending(None))))
     }
 
-    fn set(&self, result: Result<Buffer, PoolError>) {
+    fn set(&self, result: Result<Brought, PoolError>) {
         let before = std::mem::replace(&mut *self.0.lock(), Waiting::Answered(Some(result)));
         if let Waiting::Pending(Some(waker)) = before {
             waker.wake();
@@ -321,7 +352,7 @@ impl Answer {
 pub(crate) struct Awaited(pub(crate) Arc<Answer>);
 
 impl Future for Awaited {
-    type Output = Result<Buffer, PoolError>;
+    type Output = Result<Brought, PoolError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self.0.0.lock() {

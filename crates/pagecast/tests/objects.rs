@@ -296,7 +296,7 @@ fn until_asked(setup: &Setup, gets: u64) {
 }
 
 /// Begins to read the whole of each.
-fn begin(tables: &[Relation]) -> Vec<impl Future<Output = Result<pagecast::ReadResult, PoolError>>> {
+fn begin(tables: &[Relation]) -> Vec<impl Future<Output = Result<pagecast::ReadResult, PoolError>> + use<>> {
     let mut readings: Vec<_> = tables.iter().map(|table| Box::pin(table.read(&[0..table.len()], None))).collect();
     for reading in &mut readings {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -338,6 +338,97 @@ fn what_nobody_waits_for_any_more_is_not_asked_for() {
     // They are there for whoever asks again.
     assert_eq!(tables[1].read_blocking(&[0..100], None).unwrap().data, [vec![7; 100]]);
     assert_eq!((setup.faults.requests().gets, setup.pool.pinned()), (12, 0));
+    setup.pool.check();
+}
+
+/// A pool of few frames, and an object of many pages.
+fn few_frames(outstanding: usize) -> (Setup, Relation, Vec<u8>) {
+    let mut setup = Setup::new(ObjectOptions::default().outstanding(outstanding).deadline(Duration::from_secs(3)));
+    setup.pool = Pool::new(PoolOptions::default().memory(1 << 20)).unwrap();
+    let bytes = content(200);
+    let table = setup.open(&setup.put(bytes.clone()));
+    assert!(setup.pool.frames() < 20);
+    (setup, table, bytes)
+}
+
+#[test]
+fn a_small_pool_asks_in_requests_as_long_as_a_large_one() {
+    let (setup, table, bytes) = few_frames(64);
+    assert_eq!(gets_for(&setup, &table, &bytes, &[0..table.len()]), 2, "12.5 MiB in requests of 8 MiB");
+    let stats = setup.pool.stats();
+    assert_eq!((stats.bytes_read, stats.bypassed_bytes), (table.len(), 0), "each page had a frame for a while");
+    // As many of them as there are frames are there still.
+    let again = table.read_blocking(&[0..table.len()], None).unwrap();
+    assert_eq!((again.stats.hits, again.data[0] == bytes), (u64::from(setup.pool.frames()), true));
+    setup.pool.check();
+}
+
+/// Begins these reads, all behind one that the store does not answer before its deadline.
+fn begin_behind_a_silent_one(
+    setup: &Setup,
+    tables: &[Relation],
+) -> (impl Future + use<>, Vec<impl Future<Output = Result<pagecast::ReadResult, PoolError>> + use<>>) {
+    let others = many(setup, 1);
+    setup.faults.plan([ObjectFault::Silent]);
+    let silent = begin(&others);
+    until_asked(setup, 1);
+    (futures::future::join_all(silent), begin(tables))
+}
+
+#[test]
+fn who_joins_a_read_has_its_bytes_whatever_frames_there_are() {
+    let (setup, table, bytes) = few_frames(1);
+    let readers = vec![table.clone(); 5];
+    let (silent, readings) = begin_behind_a_silent_one(&setup, &readers);
+    setup.runtime.block_on(silent);
+    let read = setup.runtime.block_on(futures::future::join_all(readings));
+    assert!(read.into_iter().all(|read| read.unwrap().data[0] == bytes));
+    let stats = setup.pool.stats();
+    assert_eq!((setup.faults.requests().gets, stats.bytes_read, stats.bypassed_bytes), (1 + 2, table.len(), 0));
+    assert_eq!(setup.pool.pinned(), 0);
+    setup.pool.check();
+}
+
+#[test]
+fn a_pin_that_joins_a_read_has_a_frame_of_its_own() {
+    let (setup, table, bytes) = few_frames(1);
+    let (_silent, readings) = begin_behind_a_silent_one(&setup, std::slice::from_ref(&table));
+    for block in [0, 150, 199] {
+        let page = table.pin(block, None).unwrap();
+        assert!(page[..] == bytes[block as usize * PAGE as usize..][..page.len()], "{block}");
+    }
+    let read = setup.runtime.block_on(futures::future::join_all(readings));
+    assert!(read.into_iter().all(|read| read.unwrap().data[0] == bytes));
+    assert_eq!(setup.pool.pinned(), 0);
+    setup.pool.check();
+}
+
+#[test]
+fn a_read_goes_on_for_who_has_joined_it() {
+    let (setup, table, bytes) = few_frames(1);
+    let readers = [table.clone(), table.clone()];
+    let (silent, mut both) = begin_behind_a_silent_one(&setup, &readers);
+    // The one that asked goes away before it is its turn.
+    drop(both.remove(0));
+    setup.runtime.block_on(silent);
+    let read = setup.runtime.block_on(futures::future::join_all(both));
+    assert!(read.into_iter().all(|read| read.unwrap().data[0] == bytes));
+    assert_eq!(setup.faults.requests().gets, 1 + 2);
+    setup.pool.check();
+}
+
+#[test]
+fn a_read_that_fails_fails_for_who_has_joined_it() {
+    let (setup, table, bytes) = few_frames(64);
+    setup.faults.plan([ObjectFault::Silent, ObjectFault::Silent]);
+    let readers = vec![table.clone(); 3];
+    let read = setup.runtime.block_on(futures::future::join_all(begin(&readers)));
+    for failed in read {
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("s3://bucket/a/table") && error.contains("no answer within"), "{error}");
+    }
+    assert_eq!(setup.faults.requests().gets, 2);
+    assert_eq!(gets_for(&setup, &table, &bytes, &[0..table.len()]), 2);
     setup.pool.check();
 }
 

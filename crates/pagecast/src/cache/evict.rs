@@ -60,17 +60,22 @@ pub(crate) enum Placement {
 impl Cache {
     /// Finds a frame for `loading`: a free one, or one that the policy gives up.
     pub(crate) fn place(&self, loading: &mut Loading, oracle: &dyn Oracle) -> Placement {
-        if self.free.is_draining() {
-            self.drain(DRAINED_PER_MISS);
-        }
-        let ready = self.take_capped(loading.access()).or_else(|| self.free.take()).or_else(|| self.slab_in_use());
-        match ready.map_or_else(|| self.evict_and_lend(loading.access(), oracle), Ok) {
+        match self.frame(loading.access(), oracle) {
             Ok(owned) => {
                 loading.place(owned);
                 Placement::Placed
             }
             Err(refusal) => refusal,
         }
+    }
+
+    /// A frame for the page of `incoming`, or what keeps one from being had.
+    pub(super) fn frame(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
+        if self.free.is_draining() {
+            self.drain(DRAINED_PER_MISS);
+        }
+        let ready = self.take_capped(incoming).or_else(|| self.free.take()).or_else(|| self.slab_in_use());
+        ready.map_or_else(|| self.evict_and_lend(incoming, oracle), Ok)
     }
 
     /// The frame of a slab, if there are more of them than there are to be.

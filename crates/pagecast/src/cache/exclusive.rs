@@ -150,7 +150,7 @@ impl Wish {
                 mine = pins.next();
             }
             let pins = pins.collect();
-            cache.ended_one();
+            cache.ended(&self.load);
             Outcome::Loaded(pins)
         });
         shard.remove(&page);

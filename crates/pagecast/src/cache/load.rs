@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pagecast_core::PageId;
+use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::Access;
+use pagecast_core::{PageId, Tick};
 
 use super::Cache;
 use crate::PoolError;
@@ -19,6 +20,8 @@ use crate::token::{Held, Owned};
 pub(super) struct Load {
     /// The request that began it.
     pub(super) access: Access,
+    /// Whether it is one of the loads that there may be as many of as frames.
+    is_counted: bool,
     state: Mutex<State>,
 }
 
@@ -40,22 +43,49 @@ pub(super) enum Outcome {
     Loaded(Vec<Held>),
     /// There was no frame for it.
     NoFrame,
+    /// There may be a frame for it or none: who waits has the bytes without, and keeps no frame
+    /// pinned until they come for it.
+    Carried(Carried),
     Failed(PoolError),
+}
+
+/// A page's bytes in memory of who read them.
+#[derive(Clone)]
+pub(crate) struct Carried {
+    pub(crate) memory: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    /// Where the page begins there.
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+}
+
+impl Carried {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &(*self.memory).as_ref()[self.at..self.at + self.len]
+    }
 }
 
 impl Load {
     pub(super) fn new(access: Access) -> Arc<Self> {
-        Self::pending(access, false)
+        Self::pending(access, true, false)
+    }
+
+    /// A load whose bytes its reader has room for.
+    pub(super) fn of_reader(access: Access) -> Arc<Self> {
+        Self::pending(access, false, false)
     }
 
     /// A load that nobody waits for.
     pub(super) fn ahead(access: Access) -> Arc<Self> {
-        Self::pending(access, true)
+        Self::pending(access, true, true)
     }
 
-    fn pending(access: Access, flagged: bool) -> Arc<Self> {
+    fn pending(access: Access, is_counted: bool, flagged: bool) -> Arc<Self> {
         let state = State::Pending { waiters: 0, wakers: Vec::new(), flagged };
-        Arc::new(Self { access, state: Mutex::new(state) })
+        Arc::new(Self { access, is_counted, state: Mutex::new(state) })
+    }
+
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
     /// Whether it was brought ahead and nobody has asked for the page yet.
@@ -121,13 +151,15 @@ pub(crate) struct Loading {
     /// The log records of the first and the last change that its bytes have and storage has not.
     changes: Option<(u64, u64)>,
     ended: bool,
+    /// What those who wait get in the place of pins.
+    carried: Option<Carried>,
     /// Dropped when the load has ended, however it ends.
     company: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Loading {
     pub(super) fn new(cache: Arc<Cache>, load: Arc<Load>) -> Self {
-        Self { cache, load, owned: None, changes: None, ended: false, company: None }
+        Self { cache, load, owned: None, changes: None, ended: false, carried: None, company: None }
     }
 
     /// Keeps `company` until the load has ended: who waits for several loads learns from the last
@@ -188,7 +220,7 @@ impl Loading {
         }
         self.ended = true;
         self.load.end(|_, _| {
-            cache.ended_one();
+            cache.ended(&self.load);
             Outcome::NoFrame
         });
         shard.remove(&page);
@@ -197,6 +229,11 @@ impl Loading {
             cache.free.give(owned, &cache.memory);
         }
         None
+    }
+
+    /// The page's bytes are here, in memory that those who wait may share.
+    pub(crate) fn carry(&mut self, carried: Carried) {
+        self.carried = Some(carried);
     }
 
     /// Gives the load a frame to fill.
@@ -208,6 +245,16 @@ impl Loading {
     /// is neither resident nor on its way, and a frame is free.
     pub(crate) fn along(&self, page: PageId) -> Option<Loading> {
         self.cache.bring_along(Access { page, scan: None, ..self.load.access })
+    }
+
+    /// Whether it has a frame by now: its own, or one that is found at the time `now`, when its
+    /// bytes are here. A dirty victim is not waited for.
+    pub(crate) fn find_frame(&mut self, now: Tick, oracle: &dyn Oracle) -> bool {
+        if self.owned.is_none() {
+            let access = Access { at: now, ..self.load.access };
+            self.owned = self.cache.frame(&access, oracle).ok();
+        }
+        self.owned.is_some()
     }
 
     /// The frame's bytes, to be filled. Empty before the load has a frame.
@@ -235,10 +282,11 @@ impl Loading {
             if flagged {
                 header.flag();
             }
-            let pins = header.publish(owned, waiters, self.changes).collect();
+            let pins = if self.carried.is_some() { 0 } else { waiters };
+            let pins = header.publish(owned, pins, self.changes).collect();
             cache.note_arrival(&self.load.access, index);
-            cache.ended_one();
-            Outcome::Loaded(pins)
+            cache.ended(&self.load);
+            self.carried.take().map_or(Outcome::Loaded(pins), Outcome::Carried)
         });
         shard.remove(&page);
         drop(shard);
@@ -248,8 +296,9 @@ impl Loading {
     }
 
     /// There is no frame: those who wait have to do without.
-    pub(crate) fn give_up(self) {
-        self.end_without_page(Outcome::NoFrame);
+    pub(crate) fn give_up(mut self) {
+        let outcome = self.carried.take().map_or(Outcome::NoFrame, Outcome::Carried);
+        self.end_without_page(outcome);
     }
 
     /// The read failed: those who wait get the error, and nothing of the load is left.
@@ -273,7 +322,7 @@ impl Loading {
                 if flagged {
                     self.cache.take_off(Counter::PrefetchWasted);
                 }
-                self.cache.ended_one();
+                self.cache.ended(&self.load);
                 outcome
             });
             shard.remove(&page);
@@ -300,8 +349,19 @@ pub(crate) struct Waiter {
     waits: bool,
 }
 
+impl Waiter {
+    /// The bytes of a page that came without a pin for those who wait.
+    pub(crate) fn carried(&self) -> Option<Carried> {
+        match &*self.load.state.lock() {
+            State::Ended(Outcome::Carried(carried)) => Some(carried.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Future for Waiter {
-    /// The waiter's own pin, or none if there was no frame.
+    /// The waiter's own pin, or none if there was no frame, or if its bytes are
+    /// [carried](Waiter::carried).
     type Output = Result<Option<Held>, PoolError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -313,7 +373,7 @@ impl Future for Waiter {
                 return Poll::Pending;
             }
             State::Ended(Outcome::Loaded(pins)) => Ok(pins.pop()),
-            State::Ended(Outcome::NoFrame) => Ok(None),
+            State::Ended(Outcome::NoFrame | Outcome::Carried(_)) => Ok(None),
             State::Ended(Outcome::Failed(error)) => Err(error.clone()),
         };
         self.waits = false;

@@ -62,7 +62,7 @@ pub(crate) use exclusive::{Exclusive, Upgrade};
 use frame::Header;
 use free::FreeFrames;
 use load::Load;
-pub(crate) use load::{Loading, Waiter};
+pub(crate) use load::{Carried, Loading, Waiter};
 pub(crate) use shares::{Capped, MAX_KEEPS};
 use shares::{Caps, Keeps};
 use table::Table;
@@ -286,9 +286,24 @@ impl Cache {
 
     /// Pins the page, or finds or begins its load.
     pub(crate) fn request(self: &Arc<Self>, client: &mut impl Client, access: Access) -> Request {
+        self.request_with(client, access, Load::new)
+    }
+
+    /// The same for who has room for the bytes: the load needs no frame before they are here, and
+    /// there may be more of them than frames.
+    pub(crate) fn request_for_reader(self: &Arc<Self>, client: &mut impl Client, access: Access) -> Request {
+        self.request_with(client, access, Load::of_reader)
+    }
+
+    fn request_with(
+        self: &Arc<Self>,
+        client: &mut impl Client,
+        access: Access,
+        load: impl FnOnce(Access) -> Arc<Load>,
+    ) -> Request {
         // What the policy hears of this request must come after what its client did before.
         self.settle(client);
-        let request = self.find_or_load(access);
+        let request = self.find_or_load(access, load);
         client.count(self, request.counter(), 1);
         if let Request::Hit(held) = &request {
             self.first_use_or_touch(client, held, |_| access);
@@ -296,7 +311,7 @@ impl Cache {
         request
     }
 
-    fn find_or_load(self: &Arc<Self>, access: Access) -> Request {
+    fn find_or_load(self: &Arc<Self>, access: Access, load: impl FnOnce(Access) -> Arc<Load>) -> Request {
         let page = access.page;
         let mut shard = self.table.shard(page).lock();
         let resident = self.table.find_locked(&self.headers, page, &shard);
@@ -310,11 +325,11 @@ impl Cache {
             }
             return Request::Joined { waiter: load.join(self), first: was_marked };
         }
-        if self.loads.fetch_add(1, Relaxed) >= self.max_loads {
+        let load = load(access);
+        if load.is_counted() && self.loads.fetch_add(1, Relaxed) >= self.max_loads {
             self.ended_one();
             return Request::Full;
         }
-        let load = Load::new(access);
         let waiter = load.join(self);
         shard.insert(page, load.clone());
         self.note_load(page);
@@ -336,6 +351,17 @@ impl Cache {
         if !header.is_flagged() || !self.unflag(header, Counter::PrefetchUseful) {
             self.touch(client, held.index(), access);
         }
+    }
+
+    /// Tells the policy of a use of a page that was had without its frame, if it has one.
+    pub(crate) fn touch_page(&self, client: &mut impl Client, access: Access) {
+        let frame = self.table.find(&self.headers, access.page);
+        let Some(held) = frame.and_then(|frame| self.headers[frame as usize].pin(frame)) else { return };
+        // Rule 2.
+        if self.headers[held.index() as usize].is_tagged(access.page) {
+            self.touch(client, held.index(), |_| access);
+        }
+        self.unpin(held);
     }
 
     /// Tells the policy that the page in a frame was used, now or when the client's queue is due.
@@ -381,6 +407,12 @@ impl Cache {
         self.headers[owned.index() as usize].word.store(0, Relaxed);
         self.policy.admit(self, FrameId(owned.index()), access);
         self.clock.iter().for_each(|clock| clock.admitted(access.at));
+    }
+
+    fn ended(&self, load: &Load) {
+        if load.is_counted() {
+            self.ended_one();
+        }
     }
 
     fn ended_one(&self) {

@@ -30,7 +30,7 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::tuples::{Room, Shares};
 use pagecast_core::{RelationId, Tick};
 
-use crate::cache::{Cache, TupleConfig};
+use crate::cache::{Cache, Loading, TupleConfig};
 use crate::cooperation::Cooperation;
 use crate::frame_memory::FrameMemory;
 use crate::io::IoThreads;
@@ -103,11 +103,13 @@ impl Engine {
         let cache = Cache::new(memory, (plan.frames, options.loads), policy, cooperation, tuples);
         let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
         let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
+        let (oracle, started) = (registry.predictor(), Instant::now());
+        let find_frame = Box::new(move |loading: &mut Loading| loading.find_frame(ticks_since(started), &oracle));
         Ok(Self {
             cache,
             writer: Arc::new(writer),
             background: Background::new(),
-            threads: IoThreads::start(options.device.threads().clamp(1, MAX_THREADS))?,
+            threads: IoThreads::start(options.device.threads().clamp(1, MAX_THREADS), find_frame)?,
             predictor: registry.predictor(),
             prefetch,
             registry: Mutex::new(registry),
@@ -117,7 +119,7 @@ impl Engine {
             is_watched,
             plan,
             resizing: Mutex::new(()),
-            started: Instant::now(),
+            started,
         })
     }
 
@@ -219,7 +221,7 @@ impl Engine {
 
     /// Nanoseconds since the pool was made.
     pub(crate) fn now(&self) -> Tick {
-        self.started.elapsed().as_nanos() as u64
+        ticks_since(self.started)
     }
 
     /// The files that are open, in the order of their numbers.
@@ -233,4 +235,8 @@ impl Engine {
     pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<PagedFile>> {
         self.relations.lock().by_id.get(&id).cloned()
     }
+}
+
+fn ticks_since(started: Instant) -> Tick {
+    started.elapsed().as_nanos() as u64
 }

@@ -7,6 +7,9 @@
 //! of them ahead, neighbours as one request to storage; half a window is refilled at a time, so
 //! that requests stay long. Pages for which there was no frame are read past the pool, neighbours
 //! and those behind small gaps together again, into a buffer of the read's own.
+//!
+//! What lies far away is asked for in requests that are worth their fixed cost, however few frames
+//! there are: all of it is read into such buffers, and its pages get their frames from there.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use pagecast_core::ScanId;
 
 use super::Engine;
-use crate::cache::{Client, Request, Waiter};
+use crate::cache::{Carried, Client, Loading, Request, Waiter};
 use crate::io::{Answer, Awaited, Batch, Job, PastRead};
 use crate::output::{Memory, Output, Visit, unwritten};
 use crate::paged_file::PagedFile;
@@ -61,8 +64,19 @@ struct Reading<C, M> {
     /// Pages on their way, in the order in which they were asked for; whether this is a use beyond
     /// the one that they are admitted for.
     pending: VecDeque<(Visit, Waiter, bool)>,
-    /// Pages that found no frame.
-    past: Vec<Visit>,
+    /// Pages to be read past the pool: those that found no frame, and those that get theirs when
+    /// their bytes are here.
+    past: Vec<(Visit, Option<Loading>)>,
+    /// Requests for such pages, in their order.
+    asked: VecDeque<Asked>,
+}
+
+/// A request for pages past the pool.
+struct Asked {
+    visits: Vec<Visit>,
+    /// Bytes of those that have no load.
+    past: u64,
+    awaited: Awaited,
 }
 
 /// Reads ranges into memory of the read's own.
@@ -113,8 +127,8 @@ async fn fill_each<M: Memory>(
     let stats = ReadStats { bytes_requested: output.missing(), ..ReadStats::default() };
     client.count(&engine.cache, Counter::BytesRequested, stats.bytes_requested);
     let window = window(engine.cache.frames(), &relation);
-    let (pending, past) = (VecDeque::new(), Vec::new());
-    let mut reading = Reading { engine, client, relation, scan, output, stats, pending, past };
+    let (pending, past, asked) = Default::default();
+    let mut reading = Reading { engine, client, relation, scan, output, stats, pending, past, asked };
     let mut missing = reading.take_resident(visits)?.into_iter();
     reading.fill(&mut missing, window);
     // After the scan's own requests, which somebody waits for.
@@ -122,29 +136,32 @@ async fn fill_each<M: Memory>(
         reading.engine.read_ahead(scan);
     }
     loop {
-        if reading.pending.len() <= window / 2 {
+        if reading.under_way() <= window / 2 {
             reading.fill(&mut missing, window);
         }
-        let Some((visit, waiter, joined)) = reading.pending.pop_front() else { break };
-        match waiter.await? {
-            Some(held) => reading.take(&visit, held, joined),
-            None => reading.past.push(visit),
+        if let Some((visit, mut waiter, joined)) = reading.pending.pop_front() {
+            match ((&mut waiter).await?, waiter.carried()) {
+                (Some(held), _) => reading.take(&visit, held, joined),
+                (None, Some(carried)) => reading.take_carried(&visit, &carried, joined),
+                (None, None) => reading.past.push((visit, None)),
+            }
+            if reading.past.len() < reading.relation.pages_of_a_request() {
+                continue;
+            }
         }
-        if reading.past.len() >= reading.relation.pages_of_a_request() {
-            reading.read_past().await?;
-        }
+        reading.ask_past();
+        let Some(asked) = reading.asked.pop_front() else { break };
+        reading.take_past(asked).await?;
     }
-    reading.read_past().await?;
     reading.finish()
 }
 
-/// How many pages a read may have on their way: two requests, but of a small pool only a share, so
-/// that many reads at once leave frames to each other: frames on their way hold nothing that could
-/// be hit. What lies far away is asked for in more at once.
+/// How many pages a read may have on their way: two requests. Where they wait in frames these are
+/// only a share of a small pool, so that many reads at once leave frames to each other: frames on
+/// their way hold nothing that could be hit.
 fn window(frames: u32, relation: &PagedFile) -> usize {
-    let part = if relation.pages_of_a_gap() > 0 { 32 } else { 128 };
-    let share = (frames as usize / part).max(2);
-    share.min(2 * relation.pages_of_a_request())
+    let requests = 2 * relation.pages_of_a_request();
+    if relation.starts_errands() { requests } else { (frames as usize / 128).max(2).min(requests) }
 }
 
 /// Of storage that wants ordinary ones.
@@ -154,18 +171,17 @@ pub(crate) fn pages_of_a_request(page_size: u32) -> usize {
 
 /// The visits of each request: pages that lie one behind the other, with at most `gap` pages that
 /// nobody wants between two, and no more than `most` in all.
-fn past_requests(visits: &[Visit], most: usize, gap: usize) -> Vec<&[Visit]> {
-    let mut requests = Vec::new();
-    let mut begin = 0;
-    for next in 1..=visits.len() {
-        let joins = visits.get(next).is_some_and(|visit| {
-            let behind = visit.block.checked_sub(visits[next - 1].block + 1);
-            let span = visit.block.saturating_sub(visits[begin].block) as usize;
-            behind.is_some_and(|behind| behind as usize <= gap) && span < most
+fn past_requests<L>(visits: Vec<(Visit, L)>, most: usize, gap: usize) -> Vec<Vec<(Visit, L)>> {
+    let mut requests: Vec<Vec<(Visit, L)>> = Vec::new();
+    for (visit, load) in visits {
+        let joined = requests.last_mut().filter(|request| {
+            let (first, last) = (request[0].0.block, request[request.len() - 1].0.block);
+            let behind = visit.block.checked_sub(last + 1);
+            behind.is_some_and(|behind| behind as usize <= gap) && ((visit.block - first) as usize) < most
         });
-        if !joins {
-            requests.push(&visits[begin..next]);
-            begin = next;
+        match joined {
+            Some(request) => request.push((visit, load)),
+            None => requests.push(vec![(visit, load)]),
         }
     }
     requests
@@ -185,9 +201,17 @@ impl<C: Client, M: Memory> Reading<C, M> {
         Ok(missing)
     }
 
+    /// Pages that have been asked for and have not come.
+    fn under_way(&self) -> usize {
+        self.pending.len() + self.asked.iter().map(|asked| asked.visits.len()).sum::<usize>()
+    }
+
     /// Asks for missing pages until a window of them is on its way; takes those that have come
     /// meanwhile.
     fn fill(&mut self, missing: &mut impl Iterator<Item = Visit>, window: usize) {
+        if self.relation.starts_errands() {
+            return self.fill_past(missing, window);
+        }
         let (engine, relation) = (self.engine.clone(), self.relation.clone());
         let due = engine.due(self.scan);
         let mut batch = Batch::new(&engine.threads, &relation, due);
@@ -207,10 +231,35 @@ impl<C: Client, M: Memory> Reading<C, M> {
                     }
                     self.pending.push_back((visit, waiter, false));
                 }
-                Request::Full => self.past.push(visit),
+                Request::Full => self.past.push((visit, None)),
             }
         }
         batch.submit();
+    }
+
+    /// The same of what lies far away.
+    fn fill_past(&mut self, missing: &mut impl Iterator<Item = Visit>, window: usize) {
+        let (engine, relation) = (self.engine.clone(), self.relation.clone());
+        let due = engine.due(self.scan);
+        while self.under_way() + self.past.len() < window {
+            let Some(visit) = missing.next() else { break };
+            match engine.load_for_reader(&mut self.client, &relation, visit.block, self.scan) {
+                Request::Hit(held) => self.hit(&visit, held),
+                Request::Joined { waiter, first } => {
+                    if first {
+                        engine.threads.hasten(relation.page(visit.block), due);
+                    }
+                    self.pending.push_back((visit, waiter, !first));
+                }
+                // The bytes come to this read by themselves.
+                Request::Started(loading, _) => {
+                    self.stats.bytes_read += u64::from(relation.page_len(visit.block));
+                    self.past.push((visit, Some(loading)));
+                }
+                Request::Full => self.past.push((visit, None)),
+            }
+        }
+        self.ask_past();
     }
 
     fn hit(&mut self, visit: &Visit, held: Held) {
@@ -229,41 +278,71 @@ impl<C: Client, M: Memory> Reading<C, M> {
         self.copy(visit, &page);
     }
 
+    /// Copies a page out of what another read has brought.
+    fn take_carried(&mut self, visit: &Visit, carried: &Carried, joined: bool) {
+        if joined {
+            let access = self.engine.access(self.relation.page(visit.block), self.scan, false, None);
+            self.engine.cache.touch_page(&mut self.client, access);
+        }
+        self.copy(visit, carried.bytes());
+    }
+
     /// Answers a request for a page whose bytes are here.
     fn copy(&mut self, visit: &Visit, page: &[u8]) {
         self.engine.record(&self.relation, visit.block);
         self.output.fill(visit, page);
     }
 
-    /// Reads the pages that found no frame: all requests first, then their answers.
-    async fn read_past(&mut self) -> Result<(), PoolError> {
+    /// Asks for the pages that are to be read past the pool.
+    fn ask_past(&mut self) {
         let visits = std::mem::take(&mut self.past);
-        let mut answers = Vec::new();
-        for run in past_requests(&visits, self.relation.pages_of_a_request(), self.relation.pages_of_a_gap()) {
-            let (first, last) = (run[0].block, run[run.len() - 1].block);
-            let bytes = |block| u64::from(self.relation.page_len(block));
-            let wanted: u64 = run.iter().map(|visit| bytes(visit.block)).sum();
-            let len: u64 = (first..=last).map(bytes).sum();
-            let offset = u64::from(first) * u64::from(self.relation.page_size());
-            let read = PastRead { relation: self.relation.clone(), offset, len: len as usize };
-            let answer = Answer::new();
-            self.engine.threads.submit(Job::Past(read, answer.clone()), self.engine.due(self.scan));
-            self.engine.threads.read_over(len - wanted);
-            answers.push((run, wanted, Awaited(answer)));
+        let (most, gap) = (self.relation.pages_of_a_request(), self.relation.pages_of_a_gap());
+        for request in past_requests(visits, most, gap) {
+            let asked = self.ask(request);
+            self.asked.push_back(asked);
         }
-        let page_size = self.relation.page_size() as usize;
-        for (run, wanted, answer) in answers {
-            let buffer = answer.await?;
-            for visit in run {
-                let at = (visit.block - run[0].block) as usize * page_size;
-                let page = &buffer.bytes()[at..];
-                self.copy(visit, &page[..page.len().min(page_size)]);
+    }
+
+    /// Makes one request for `visits` and what lies between them.
+    fn ask(&self, visits: Vec<(Visit, Option<Loading>)>) -> Asked {
+        let (engine, relation) = (&self.engine, &self.relation);
+        let offset = u64::from(visits[0].0.block) * u64::from(relation.page_size());
+        let (mut asked, mut loads, mut next) = (Vec::new(), Vec::<Loading>::new(), visits[0].0.block);
+        let (mut len, mut past) = (0, 0);
+        for (visit, loading) in visits {
+            // Pages in between are kept if there are frames for nothing.
+            for block in next..visit.block {
+                len += relation.page_size() as usize;
+                match loads.last().and_then(|load| load.along(relation.page(block))) {
+                    Some(along) => loads.push(along),
+                    None => engine.threads.read_over(relation.page_size().into()),
+                }
             }
-            self.stats.bytes_read += wanted;
-            self.stats.bypassed_bytes += wanted;
-            self.client.count(&self.engine.cache, Counter::BytesRead, wanted);
-            self.client.count(&self.engine.cache, Counter::BypassedBytes, wanted);
+            let bytes = relation.page_len(visit.block);
+            past += if loading.is_none() { u64::from(bytes) } else { 0 };
+            len += bytes as usize;
+            next = visit.block + 1;
+            loads.extend(loading);
+            asked.push(visit);
         }
+        let (read, answer) = (PastRead { relation: relation.clone(), offset, len }, Answer::new());
+        engine.threads.submit(Job::Past(read, loads, answer.clone()), engine.due(self.scan));
+        Asked { visits: asked, past, awaited: Awaited(answer) }
+    }
+
+    /// Copies out what a request past the pool has brought.
+    async fn take_past(&mut self, asked: Asked) -> Result<(), PoolError> {
+        let Asked { visits, past, awaited } = asked;
+        let brought = awaited.await?;
+        let page_size = self.relation.page_size() as usize;
+        for visit in &visits {
+            let page = &brought.buffer.bytes()[(visit.block - visits[0].block) as usize * page_size..];
+            self.copy(visit, &page[..page.len().min(page_size)]);
+        }
+        self.stats.bytes_read += past;
+        self.stats.bypassed_bytes += past + brought.unplaced;
+        self.client.count(&self.engine.cache, Counter::BytesRead, past);
+        self.client.count(&self.engine.cache, Counter::BypassedBytes, past);
         Ok(())
     }
 

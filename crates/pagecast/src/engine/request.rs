@@ -181,6 +181,24 @@ impl Engine {
         request
     }
 
+    /// The same for a read that has room for the page's bytes itself.
+    pub(crate) fn load_for_reader(
+        &self,
+        client: &mut impl Client,
+        relation: &PagedFile,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Request {
+        let access = self.access(relation.page(block), scan, false, None);
+        let request = self.cache.request_for_reader(client, access);
+        relation.count(request.counter());
+        if let (Some(scan), Request::Started(..)) = (scan, &request) {
+            // The scan has come to this page, and so far past those before it.
+            self.predictor.missed(scan, access.page, access.at);
+        }
+        request
+    }
+
     /// Finds a frame for a load and adds it to the batch. If there is one only after a dirty page
     /// is written, the load is handed to who writes; if there is none, it is given up. Whether the
     /// page will come, unless a write fails.
@@ -235,29 +253,32 @@ impl Engine {
         scan: Option<ScanId>,
         write: bool,
     ) -> Result<Held, PoolError> {
-        let (waiter, joined) = match self.load(client, relation, block, scan, write) {
-            Request::Hit(held) => return Ok(held),
-            Request::Joined { waiter, first } => {
-                if first {
-                    self.threads.hasten(relation.page(block), self.due(scan));
+        loop {
+            let (waiter, joined) = match self.load(client, relation, block, scan, write) {
+                Request::Hit(held) => return Ok(held),
+                Request::Joined { waiter, first } => {
+                    if first {
+                        self.threads.hasten(relation.page(block), self.due(scan));
+                    }
+                    // Admitted for another request, this one counts as a use of its own.
+                    (waiter, !first)
                 }
-                // Admitted for another request, this one counts as a use of its own.
-                (waiter, !first)
+                Request::Started(loading, waiter) => {
+                    let mut batch = Batch::new(&self.threads, relation, self.due(scan));
+                    self.start(loading, &mut batch);
+                    batch.submit();
+                    return waiter.await?.ok_or_else(|| self.no_frame());
+                }
+                Request::Full => return Err(self.no_frame()),
+            };
+            // Another's load may do without a frame where this one would wait for a write.
+            let Some(held) = waiter.await? else { continue };
+            if joined {
+                let page = relation.page(block);
+                self.cache.touch(client, held.index(), |at| self.access(page, scan, write, at));
             }
-            Request::Started(loading, waiter) => {
-                let mut batch = Batch::new(&self.threads, relation, self.due(scan));
-                self.start(loading, &mut batch);
-                batch.submit();
-                (waiter, false)
-            }
-            Request::Full => return Err(self.no_frame()),
-        };
-        let held = waiter.await?.ok_or_else(|| self.no_frame())?;
-        if joined {
-            let page = relation.page(block);
-            self.cache.touch(client, held.index(), |at| self.access(page, scan, write, at));
+            return Ok(held);
         }
-        Ok(held)
     }
 
     /// Why there is no frame.

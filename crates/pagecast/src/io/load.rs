@@ -35,7 +35,7 @@ pub(super) struct Read {
 /// What is read of a file.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
-    offset: u64,
+    pub(super) offset: u64,
     /// Bytes that there are, as far as the file goes.
     bytes: u64,
 }
@@ -46,9 +46,14 @@ impl Extent {
     }
 
     /// Whether all of it was read.
+    pub(super) fn is_whole(self, answer: &io::Result<usize>) -> bool {
+        answer.as_ref().is_ok_and(|&read| read as u64 == self.bytes)
+    }
+
+    /// Fails unless all of it was read.
     pub(super) fn check(self, relation: &PagedFile, answer: io::Result<usize>) -> Result<(), PoolError> {
         let source = match answer {
-            Ok(read) if read as u64 == self.bytes => return Ok(()),
+            whole if self.is_whole(&whole) => return Ok(()),
             Ok(read) => io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ended after {read}")),
             Err(error) => error,
         };
@@ -108,8 +113,7 @@ impl<E> Drop for LoadErrand<E> {
 /// Ends a load of a storage that was given its errand: as [`end_all`], or without its pages if
 /// nobody wants them. Those that somebody has asked for meanwhile are returned, to be loaded anew.
 pub(super) fn end_alone(relation: &PagedFile, mut read: Read) -> Vec<Loading> {
-    let is_whole = read.answer.as_ref().is_ok_and(|&bytes| bytes as u64 == read.extent.bytes);
-    if read.was_given_up && !is_whole {
+    if read.was_given_up && !read.extent.is_whole(&read.answer) {
         let run = std::mem::take(&mut read.run);
         return pages(run).filter_map(Loading::end_unless_wanted).collect();
     }
@@ -137,7 +141,7 @@ pub(super) fn end_all(relation: &PagedFile, read: Vec<Read>) {
     }
 }
 
-fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolError>) {
+pub(super) fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolError>) {
     let block = loading.access().page.block();
     let verified = outcome.clone().and_then(|()| relation.verify_page(block, loading.bytes()));
     // Before anybody sees the page.

@@ -4,10 +4,12 @@ use std::io::{self, IoSliceMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::load::Extent;
-use super::{ALIGNMENT, Answer, Buffer, PastRead};
+use super::load::{Extent, end};
+use super::{ALIGNMENT, Answer, Brought, Buffer, Job, PastRead, Queue};
 use crate::PoolError;
+use crate::cache::{Carried, Loading};
 use crate::paged_file::PagedFile;
+use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, Reading, Request, read_full};
 
 impl PastRead {
@@ -35,38 +37,90 @@ impl Buffers for Buffer {
     }
 }
 
-/// A read past the pool that keeps no thread.
+/// A read past the pool that keeps no thread, and that brings pages along.
+///
+/// They get their frames when their bytes are here. What lies far away is long on its way, and a
+/// frame that waits for it holds nothing that could be hit.
 pub(super) struct PastErrand {
+    queue: Arc<Queue>,
     relation: Arc<PagedFile>,
     extent: Extent,
     /// Gone when it has ended.
     reading: Option<Reading<Buffer>>,
+    loads: Vec<Loading>,
     answer: Arc<Answer>,
+    /// Whether it was not asked to the end, for want of those who wait.
+    is_given_up: bool,
 }
 
 impl PastErrand {
-    /// Of a relation that nobody writes.
-    pub(super) fn new(read: PastRead, answer: Arc<Answer>) -> Self {
+    /// Of a relation that nobody writes. The pages of `loads` lie within what is read.
+    pub(super) fn new(queue: Arc<Queue>, read: PastRead, loads: Vec<Loading>, answer: Arc<Answer>) -> Self {
         let PastRead { relation, offset, len } = read;
         let mut buffer = Buffer::new(len.next_multiple_of(ALIGNMENT));
         let extent = Extent::new(&relation, offset, buffer.bytes_mut().len());
         let reading = Some(Reading::new(relation.storage().as_ref(), offset, buffer));
-        Self { relation, extent, reading, answer }
+        Self { queue, relation, extent, reading, loads, answer, is_given_up: false }
     }
 
-    fn outcome(&mut self, reading: Reading<Buffer>) -> Result<Buffer, PoolError> {
-        let (answer, buffer) = reading.outcome();
-        self.relation.verify_read()?;
-        self.extent.check(&self.relation, answer)?;
-        Ok(buffer)
+    /// Whether the reader waits, who has the answer, too, or somebody for one of the pages.
+    fn is_wanted(&self) -> bool {
+        Arc::strong_count(&self.answer) > 1 || self.loads.iter().any(Loading::is_wanted)
     }
+
+    /// Ends the loads that nobody wants, and asks anew for the others, which somebody has joined
+    /// meanwhile.
+    fn give_up(&mut self) {
+        for loading in self.loads.drain(..).filter_map(Loading::end_unless_wanted) {
+            let block = loading.access().page.block();
+            let offset = u64::from(block) * u64::from(self.relation.page_size());
+            let len = self.relation.page_len(block) as usize;
+            let read = PastRead { relation: Arc::clone(&self.relation), offset, len };
+            self.queue.submit(Job::Past(read, vec![loading], Answer::new()), 0);
+        }
+    }
+
+    fn outcome(&mut self, answer: io::Result<usize>, buffer: Buffer) -> Result<Brought, PoolError> {
+        let checked = self.relation.verify_read().and_then(|()| self.extent.check(&self.relation, answer));
+        if let Err(error) = checked {
+            // The first page last: who waits for it may ask again at once, for the others, too.
+            self.loads.drain(..).rev().for_each(|loading| loading.fail(error.clone()));
+            return Err(error);
+        }
+        let (buffer, mut unplaced) = (Arc::new(buffer), 0);
+        for loading in self.loads.drain(..) {
+            // A panic (of a policy, say) fails the load that it meets, by its drop.
+            let placed = AssertUnwindSafe(|| place(&self.queue, &self.relation, self.extent, loading, &buffer));
+            unplaced += catch_unwind(placed).unwrap_or(0);
+        }
+        Ok(Brought { buffer, unplaced })
+    }
+}
+
+/// Makes the load's part of `buffer` a page, if there is a frame; how many bytes found none.
+fn place(queue: &Queue, relation: &PagedFile, extent: Extent, mut loading: Loading, buffer: &Arc<Buffer>) -> u64 {
+    let block = loading.access().page.block();
+    let at = (u64::from(block) * u64::from(relation.page_size()) - extent.offset) as usize;
+    loading.carry(Carried { memory: buffer.clone(), at, len: relation.page_len(block) as usize });
+    if (queue.find_frame)(&mut loading) {
+        let (frame, page) = (loading.bytes(), &buffer.bytes()[at..]);
+        let len = frame.len().min(page.len());
+        frame[..len].copy_from_slice(&page[..len]);
+        end(relation, loading, &Ok(()));
+        return 0;
+    }
+    let bytes = relation.page_len(block).into();
+    loading.count(Counter::BytesRead, bytes);
+    loading.count(Counter::BypassedBytes, bytes);
+    loading.give_up();
+    bytes
 }
 
 impl Errand for PastErrand {
     fn request(&mut self) -> Option<Request<'_>> {
         self.relation.check_known().ok()?;
-        // Whoever waits has the answer, too.
-        if Arc::strong_count(&self.answer) == 1 {
+        if !self.is_wanted() {
+            self.is_given_up = true;
             return None;
         }
         self.reading.as_mut()?.request()
@@ -79,18 +133,21 @@ impl Errand for PastErrand {
     }
 
     fn end(mut self: Box<Self>) {
-        if let Some(reading) = self.reading.take() {
-            let outcome = self.outcome(reading);
-            self.answer.set(outcome);
+        let Some((answer, buffer)) = self.reading.take().map(Reading::outcome) else { return };
+        if self.is_given_up && !self.extent.is_whole(&answer) {
+            return self.give_up();
         }
+        let outcome = self.outcome(answer, buffer);
+        self.answer.set(outcome);
     }
 }
 
 impl Drop for PastErrand {
     fn drop(&mut self) {
         if self.reading.take().is_some() {
-            let panicked = io::Error::other("the storage panicked");
-            self.answer.set(self.extent.check(&self.relation, Err(panicked)).map(|()| Buffer::new(0)));
+            let panicked = Err(io::Error::other("the storage panicked"));
+            let outcome = self.outcome(panicked, Buffer::new(0));
+            self.answer.set(outcome);
         }
     }
 }
