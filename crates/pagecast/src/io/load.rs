@@ -21,7 +21,9 @@ pub(super) struct LoadErrand<E> {
     end: E,
     /// Whether it is given up when nobody waits any more: who pays for requests wants none for
     /// nothing.
-    is_given_up: bool,
+    may_be_given_up: bool,
+    /// Whether it was. Somebody may join its pages since.
+    was_given_up: bool,
 }
 
 /// Loads whose storage has answered, or has not been asked to the end.
@@ -62,17 +64,17 @@ impl Extent {
 }
 
 impl<E: FnMut(Read)> LoadErrand<E> {
-    pub(super) fn new(relation: Arc<PagedFile>, mut run: Run, is_given_up: bool, end: E) -> Self {
+    pub(super) fn new(relation: Arc<PagedFile>, mut run: Run, may_be_given_up: bool, end: E) -> Self {
         let first = run.iter().find_map(Part::page).map_or(0, |loading| loading.access().page.block());
         let offset = u64::from(first) * u64::from(relation.page_size());
         let extent = Extent::new(&relation, offset, run.pieces().iter().map(|piece| piece.len()).sum());
         let reading = Some(Reading::new(relation.storage().as_ref(), offset, run));
-        Self { relation, extent, reading, end, is_given_up }
+        Self { relation, extent, reading, end, may_be_given_up, was_given_up: false }
     }
 
     fn is_wanted(&self) -> bool {
         let mut pages = self.reading.iter().flat_map(|reading| reading.buffers()).filter_map(Part::page);
-        !self.is_given_up || pages.any(Loading::is_wanted)
+        !self.may_be_given_up || pages.any(Loading::is_wanted)
     }
 }
 
@@ -81,6 +83,7 @@ impl<E: FnMut(Read)> Errand for LoadErrand<E> {
         // A file that is known to have changed is not asked any more.
         self.relation.check_known().ok()?;
         if !self.is_wanted() {
+            self.was_given_up = true;
             return None;
         }
         self.reading.as_mut()?.request()
@@ -93,9 +96,8 @@ impl<E: FnMut(Read)> Errand for LoadErrand<E> {
     }
 
     fn end(mut self: Box<Self>) {
-        let was_given_up = !self.is_wanted();
         if let Some((answer, run)) = self.reading.take().map(Reading::outcome) {
-            (self.end)(Read { run, extent: self.extent, answer, was_given_up });
+            (self.end)(Read { run, extent: self.extent, answer, was_given_up: self.was_given_up });
         }
     }
 }
