@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,8 +61,11 @@ test-host: ## DataFusion host, Delta tables and command, and what else needs Par
 	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli -p pagecast --test objects --test pooled_store
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
-test-objects: ## the pool over an S3 server on loopback, which Go builds once
+test-objects: ## the pool over S3 servers on loopback: one that Go builds once; s3s-fs
 	bash ci/servers.sh
+
+s3s-fs: ## a second S3 server for test-objects, which ignores conditions: minutes of building, once
+	cargo install --locked --root $(XDG_CACHE_HOME)/pagecast/tools --features binary --version 0.14.1 s3s-fs
 
 wheel: ## the Python package, as a wheel in target/wheels
 	bash ci/python.sh wheel

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The pool over object stores of the field, on loopback. The server is built once, by Go, and kept
-# in the user's cache folder; where there is no Go, the tests say `skipped`.
+# The pool over object stores of the field, on loopback. The first server is built once, by Go, and
+# kept in the user's cache folder; the second is there after `make s3s-fs`. Where one is missing,
+# its tests say `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"

@@ -1,5 +1,6 @@
-//! The pool over an S3 server (versitygw) on loopback: the program is `$VERSITYGW`, or found in
-//! PATH. Without it the tests say `skipped`.
+//! The pool over S3 servers on loopback: versitygw is right about conditions, s3s-fs ignores them.
+//! The programs are `$VERSITYGW` and `$S3S_FS`, or found in PATH. Without one its tests say
+//! `skipped`.
 #![allow(clippy::unwrap_used)]
 
 mod proxy;
@@ -13,7 +14,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, parse_url_opts};
 use pagecast::storage::{FaultStore, MeteredStore, ObjectFault, ObjectOptions, Objects};
 use pagecast::{Pool, PoolError, PoolOptions, PooledStore, Relation};
 use proxy::{Fault, Proxy};
-use server::{Server, client};
+use server::{Kind, Server, client};
 
 const PAGE: u64 = 4096;
 const URL: &str = "s3://bucket";
@@ -29,7 +30,11 @@ struct Setup {
 
 impl Setup {
     fn new() -> Option<Self> {
-        let server = Server::start()?;
+        Self::with(Kind::Versitygw)
+    }
+
+    fn with(kind: Kind) -> Option<Self> {
+        let server = Server::start(kind)?;
         let faults = server.store("not-to-be-shown");
         Some(Self {
             store: Arc::new(faults.clone()),
@@ -57,56 +62,44 @@ fn bytes(len: u64) -> Vec<u8> {
 
 #[tokio::test]
 async fn bytes_are_the_objects_and_come_once() {
-    let Some(setup) = Setup::new() else { return };
-    let data = bytes(20_000_003);
-    let table = setup.open(&setup.put("a/table", data.clone()).await);
-    let ranges = [0..1, 4095..9_000_000, 19_000_000..20_000_003];
-    for _ in 0..2 {
-        let read = table.read(&ranges, None).await.unwrap();
-        for (range, part) in ranges.iter().zip(&read.data) {
-            assert!(part[..] == data[range.start as usize..range.end as usize], "{range:?}");
+    for setup in [Kind::Versitygw, Kind::S3sFs].into_iter().filter_map(Setup::with) {
+        let data = bytes(20_000_003);
+        let table = setup.open(&setup.put("a/table", data.clone()).await);
+        let ranges = [0..1, 4095..9_000_000, 19_000_000..20_000_003];
+        for _ in 0..2 {
+            let read = table.read(&ranges, None).await.unwrap();
+            for (range, part) in ranges.iter().zip(&read.data) {
+                assert!(part[..] == data[range.start as usize..range.end as usize], "{range:?}");
+            }
         }
+        let (asked, stats) = (setup.faults.requests(), setup.pool.stats());
+        println!("{} GETs for {} bytes, {} of them over gaps", asked.gets, stats.bytes_read, stats.gap_bytes);
+        assert!(asked.gets <= 4 && asked.heads == 0, "{asked:?}");
+        assert_eq!(asked.gets, setup.pool.device().stats().requests);
     }
-    let (asked, stats) = (setup.faults.requests(), setup.pool.stats());
-    println!("{} GETs for {} bytes, {} of them over gaps", asked.gets, stats.bytes_read, stats.gap_bytes);
-    assert!(asked.gets <= 8 && asked.heads == 0, "{asked:?}");
-    assert_eq!(asked.gets, setup.pool.device().stats().requests);
 }
 
-/// Of a server that is right about conditions, and as of those that ignore them and list without
-/// ETags.
+/// Of a server that is right about conditions, as of those that ignore them and list without ETags,
+/// and of one that does.
 #[tokio::test]
 async fn a_thousand_scans_under_which_the_object_is_overwritten() {
-    let content = |round: usize| vec![(round % 251) as u8; 3 * PAGE as usize];
-    for (ignores_conditions, lists_without_tags) in [(false, false), (true, false), (true, true)] {
-        let Some(setup) = Setup::new() else { return };
+    for (kind, ignores_conditions, lists_without_tags) in [
+        (Kind::Versitygw, false, false),
+        (Kind::Versitygw, true, false),
+        (Kind::Versitygw, true, true),
+        (Kind::S3sFs, false, false),
+    ] {
+        let Some(setup) = Setup::with(kind) else { continue };
         if ignores_conditions {
             setup.faults.ignore_conditions();
         }
         if lists_without_tags {
             setup.faults.list_without_tags();
         }
+        let has_tags = setup.put("table", vec![7]).await.e_tag.is_some();
         let (mut whole, mut ended) = (0, 0);
-        for round in 0..1000_usize {
-            let table = setup.open(&setup.put("table", content(round)).await);
-            // Before the first, second or third request of the scan, or after them all.
-            let faults = std::iter::repeat_n(ObjectFault::None, round % 4);
-            setup.faults.plan(faults.chain([ObjectFault::Overwritten(content(round + 1).into())]));
-            let mut all = Vec::new();
-            let mut failed = None;
-            for block in 0..3 {
-                match table.read(&[block * PAGE..(block + 1) * PAGE], None).await {
-                    Ok(read) => all.extend(read.data.into_iter().flatten()),
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-            }
-            while setup.faults.unplan() {}
-            assert!(all.windows(2).all(|two| two[0] == two[1]), "round {round}: two contents in one scan");
-            // A listing without tags tells no more than size and second: of several contents of one
-            // second the first that was read is the one, until a read finds another.
-            let is_old = all.first().is_none_or(|&byte| usize::from(byte) == round % 251);
-            assert!(is_old || lists_without_tags, "round {round}: not the old content");
-            match failed {
+        for round in 0..1000 {
+            match overwritten(&setup, round, has_tags).await {
                 None => whole += 1,
                 Some(error) => {
                     ended += 1;
@@ -115,10 +108,33 @@ async fn a_thousand_scans_under_which_the_object_is_overwritten() {
                 }
             }
         }
-        println!("{whole} scans read one content, {ended} ended by the object's name");
-        assert!(lists_without_tags || (whole, ended) == (250, 750), "{whole} {ended}");
+        println!("{kind:?}, tags {has_tags}: {whole} scans read one content, {ended} ended by the object's name");
+        assert!(!has_tags || (whole, ended) == (250, 750), "{whole} {ended}");
         setup.pool.check();
     }
+}
+
+/// A scan of three requests, the object being overwritten before one of them or after them all:
+/// the error that ended it.
+async fn overwritten(setup: &Setup, round: usize, has_tags: bool) -> Option<PoolError> {
+    let content = |round: usize| vec![(round % 251) as u8; 3 * PAGE as usize];
+    let table = setup.open(&setup.put("table", content(round)).await);
+    let faults = std::iter::repeat_n(ObjectFault::None, round % 4);
+    setup.faults.plan(faults.chain([ObjectFault::Overwritten(content(round + 1).into())]));
+    let (mut all, mut failed) = (Vec::new(), None);
+    for block in 0..3 {
+        match table.read(&[block * PAGE..(block + 1) * PAGE], None).await {
+            Ok(read) => all.extend(read.data.into_iter().flatten()),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    while setup.faults.unplan() {}
+    assert!(all.windows(2).all(|two| two[0] == two[1]), "round {round}: two contents in one scan");
+    // A listing without tags tells no more than size and second: of several contents of one second
+    // the first that was read is the one, until a read finds another.
+    let is_old = all.first().is_none_or(|&byte| usize::from(byte) == round % 251);
+    assert!(is_old || !has_tags, "round {round}: not the old content");
+    failed
 }
 
 #[tokio::test]
@@ -219,4 +235,55 @@ async fn an_error_names_the_object_and_no_secret() {
     assert!(error.contains("SignatureDoesNotMatch") && error.lines().count() == 1, "{error}");
     println!("{error}");
     assert!(Path::new(&table.path()).starts_with("s3://bucket"));
+}
+
+/// Of every provider, as the command asks them: what cannot be had is named, and no secret is.
+#[tokio::test]
+async fn errors_of_every_provider_name_what_is_wrong_and_no_secret() {
+    // A port that nobody listens at.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let text = |pairs: &[(&str, &str)]| pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect::<Vec<_>>();
+    let open = ("allow_http", "true");
+    let s3 = [
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter2"),
+        ("AWS_SESSION_TOKEN", "hunter2"),
+        ("AWS_REGION", "us-east-1"),
+        ("endpoint", &endpoint),
+        open,
+    ];
+    let azure = [("AZURE_STORAGE_ACCOUNT_NAME", "me"), ("endpoint", &endpoint), open];
+    let key = ("AZURE_STORAGE_ACCOUNT_KEY", "aHVudGVyMg==");
+    let signed = ("AZURE_STORAGE_SAS_KEY", "?sv=2023&sig=hunter2");
+    let account = r#""private_key": "hunter2", "private_key_id": "hunter2", "client_email": "me""#;
+    let open_account = format!("{{{account}, \"disable_oauth\": true, \"gcs_base_url\": \"{endpoint}\"}}");
+    let gcs = |key: &str| text(&[("GOOGLE_SERVICE_ACCOUNT_KEY", key), open]);
+    let user = format!("http://me:hunter2@127.0.0.1:{port}/folder/t.parquet?sig=hunter2");
+    let asked = [
+        ("s3://bucket/folder", text(&s3), "bucket"),
+        ("az://bucket/folder", text(&[&azure[..], &[key]].concat()), "bucket"),
+        ("az://bucket/folder", text(&[&azure[..], &[signed]].concat()), "REDACTED"),
+        (
+            "az://bucket/folder",
+            text(&[&azure[..], &[("AZURE_STORAGE_ACCOUNT_KEY", "hunter2!")]].concat()),
+            "Access Key",
+        ),
+        ("gs://bucket/folder", gcs(&open_account), "bucket"),
+        ("gs://bucket/folder", gcs(r#"{"private_key": "hunter2", "client_email"#), "service account"),
+        ("gs://bucket/folder", gcs(&format!("{{{account}}}")), "pem"),
+        (&user, text(&[open]), "folder"),
+    ];
+    // At the same time, since a client tries again for a minute.
+    let asked = asked.map(|(url, settings, word)| async move {
+        let error = match parse_url_opts(&url.parse().unwrap(), settings) {
+            Ok((store, prefix)) => store.get(&prefix).await.map(drop).unwrap_err(),
+            Err(error) => error,
+        };
+        let said = pagecast::storage::store_message(&error);
+        println!("{said}");
+        assert!(!said.contains("hunter2") && !said.contains("aHVudGVyMg"), "{said}");
+        assert!(said.contains(word) && said.lines().count() == 1, "{word}: {said}");
+    });
+    futures::future::join_all(asked).await;
 }

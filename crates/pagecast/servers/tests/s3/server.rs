@@ -1,8 +1,9 @@
-//! versitygw on loopback.
+//! S3 servers on loopback.
 
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -10,6 +11,44 @@ use object_store::aws::AmazonS3Builder;
 use object_store::{BackoffConfig, RetryConfig};
 use pagecast::storage::FaultStore;
 use tempfile::TempDir;
+
+/// Which server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Right about conditions.
+    Versitygw,
+    /// Ignores conditions, and lists without ETags.
+    S3sFs,
+}
+
+impl Kind {
+    /// The variable that names the program, and its name in PATH.
+    fn program(self) -> String {
+        let (variable, name) = match self {
+            Kind::Versitygw => ("VERSITYGW", "versitygw"),
+            Kind::S3sFs => ("S3S_FS", "s3s-fs"),
+        };
+        std::env::var(variable).unwrap_or_else(|_| name.to_owned())
+    }
+
+    fn command(self, port: u16, folder: &Path) -> Command {
+        let mut command = Command::new(self.program());
+        match self {
+            Kind::Versitygw => command
+                .args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive", "posix"])
+                .env("ROOT_ACCESS_KEY", "test")
+                .env("ROOT_SECRET_KEY", "not-to-be-shown"),
+            Kind::S3sFs => command.args(["--access-key", "test", "--secret-key", "not-to-be-shown"]).args([
+                "--host",
+                "127.0.0.1",
+                "--port",
+                &port.to_string(),
+            ]),
+        };
+        command.arg(folder).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+}
 
 /// A server with one empty bucket, which ends with its test.
 pub struct Server {
@@ -19,19 +58,12 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start() -> Option<Self> {
-        let program = std::env::var("VERSITYGW").unwrap_or_else(|_| "versitygw".to_owned());
+    pub fn start(kind: Kind) -> Option<Self> {
+        let program = kind.program();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("data/bucket")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let started = Command::new(&program)
-            .args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive", "posix"])
-            .arg(folder.path().join("data"))
-            .env("ROOT_ACCESS_KEY", "test")
-            .env("ROOT_SECRET_KEY", "not-to-be-shown")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
+        let started = kind.command(port, &folder.path().join("data")).spawn();
         let Ok(child) = started else {
             // Past the capture of output, so that nobody takes it for passed.
             writeln!(std::io::stderr(), "skipped: no S3 server: {program} cannot be started").unwrap();
