@@ -22,14 +22,18 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
+use crate::PoolError;
 use crate::pool::Pool;
 use crate::relation::Relation;
 use crate::storage::Objects;
-use crate::{PoolError, storage};
 
 const NAME: &str = "pagecast";
-/// How much of a body is in memory at a time.
-const PIECE: u64 = storage::MAX_REQUEST as u64;
+/// The first piece of a body. Each further one is twice as long, up to a request of the store: who
+/// only looks at the head of an object has little to wait for, and who reads it all asks seldom.
+const FIRST_PIECE: u64 = 1 << 20;
+/// How many pieces of a body are under way or in memory, so that one is on its way while another is
+/// worked on.
+const PIECES_AT_ONCE: usize = 2;
 /// Descriptions of objects that are kept. Without one, a read begins by looking at its object.
 const MOST_KNOWN: usize = 100_000;
 
@@ -155,14 +159,24 @@ impl PooledStore {
     /// `range` of an object, piece by piece.
     fn body(&self, meta: &ObjectMeta, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {
         let (store, relation, location) = (self.clone(), self.open(meta)?, meta.location.clone());
-        let pieces = (range.start..range.end).step_by(PIECE as usize);
-        let pieces = pieces.map(move |start| start..range.end.min(start + PIECE));
+        let pieces = pieces(range, relation.storage().request_shape().max_bytes as u64);
         let read = move |piece| {
             let (store, relation, location) = (store.clone(), relation.clone(), location.clone());
             async move { Ok(store.read(&relation, &location, &[piece]).await?.concat().into()) }
         };
-        Ok(stream::iter(pieces).then(read).boxed())
+        Ok(stream::iter(pieces).map(read).buffered(PIECES_AT_ONCE).boxed())
     }
+}
+
+/// `range` in pieces of at most `most` bytes.
+fn pieces(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut next = (range.start, FIRST_PIECE.min(most));
+    std::iter::from_fn(move || {
+        let (start, len) = next;
+        let piece = start..range.end.min(start + len);
+        next = (piece.end, (2 * len).min(most));
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Whether the request is for bytes and nothing else.
