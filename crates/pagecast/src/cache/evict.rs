@@ -36,6 +36,7 @@ use super::free::DRAINED_PER_MISS;
 use super::load::Loading;
 use super::write_back::MAX_MET;
 use super::{Cache, Left};
+use crate::processor_cache::prefetch;
 use crate::stats::Counter;
 use crate::token::Owned;
 
@@ -276,5 +277,36 @@ impl Frames for Search<'_> {
             }
         }
         claimed
+    }
+}
+
+/// The frames as the policy sees them.
+impl Frames for Cache {
+    fn count(&self) -> u32 {
+        self.frames()
+    }
+
+    fn page_frames(&self) -> u32 {
+        Self::page_frames(self)
+    }
+
+    fn word(&self, frame: FrameId) -> &AtomicU64 {
+        &self.headers[frame.index()].word
+    }
+
+    fn evictable(&self, frame: FrameId) -> Option<PageId> {
+        self.headers.get(frame.index())?.evictable()
+    }
+
+    fn page(&self, frame: FrameId) -> Option<PageId> {
+        self.headers.get(frame.index())?.tagged()
+    }
+
+    fn prefetch(&self, address: usize) {
+        prefetch(address);
+    }
+
+    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
+        self.take_from(frame.0, page).map(Owned::into_claimed)
     }
 }

@@ -43,13 +43,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Waker;
 
-use pagecast_core::policy::{Access, Claimed, CoarseClock, ConcurrentPolicy, Due, Frames, HitNeed, Refusal};
-use pagecast_core::sync::atomic::AtomicU64;
+use pagecast_core::policy::{Access, CoarseClock, ConcurrentPolicy, Due, HitNeed, Refusal};
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::cooperation::Cooperation;
 use crate::frame_memory::FrameMemory;
-use crate::processor_cache::prefetch;
 use crate::stats::{Counter, PoolStats, Statistics};
 use crate::sync::{Mutex, unless_mistaken};
 use crate::token::{Held, Owned};
@@ -498,36 +496,5 @@ impl Cache {
     /// Frames that are pinned at this moment.
     pub(crate) fn pinned(&self) -> u32 {
         self.headers.iter().filter(|header| header.pins() > 0).count() as u32
-    }
-}
-
-/// The frames as the policy sees them.
-impl Frames for Cache {
-    fn count(&self) -> u32 {
-        self.frames()
-    }
-
-    fn page_frames(&self) -> u32 {
-        Self::page_frames(self)
-    }
-
-    fn word(&self, frame: FrameId) -> &AtomicU64 {
-        &self.headers[frame.index()].word
-    }
-
-    fn evictable(&self, frame: FrameId) -> Option<PageId> {
-        self.headers.get(frame.index())?.evictable()
-    }
-
-    fn page(&self, frame: FrameId) -> Option<PageId> {
-        self.headers.get(frame.index())?.tagged()
-    }
-
-    fn prefetch(&self, address: usize) {
-        prefetch(address);
-    }
-
-    fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {
-        self.take_from(frame.0, page).map(Owned::into_claimed)
     }
 }
