@@ -66,17 +66,27 @@ pub(crate) struct PlannedFile {
     pub(crate) relation: Relation,
     /// Its footer.
     pub(crate) footer: Arc<ParquetMetaData>,
+    /// Whether the scan wants the numbers that rows have in the file.
+    counts_rows: bool,
     /// What is left, in the order of the file.
     pub(crate) row_groups: Vec<PlannedRowGroup>,
 }
 
 impl PlannedFile {
-    /// The file, to be opened for some of its row groups.
+    /// The file, to be opened for some of its row groups, which are in its order.
     pub(crate) fn with(&self, row_groups: &[PlannedRowGroup]) -> PartitionedFile {
-        let numbers = row_groups.iter().map(|row_group| row_group.number).collect();
-        let access = row_groups.iter().map(|row_group| row_group.access.clone()).collect();
+        let (mut shown, mut access, mut next) = (Vec::new(), Vec::new(), 0);
+        for row_group in row_groups {
+            if self.counts_rows && next < row_group.number {
+                shown.push(next..row_group.number);
+                access.push(RowGroupAccess::Skip);
+            }
+            next = row_group.number + 1;
+            shown.push(row_group.number..next);
+            access.push(row_group.access.clone());
+        }
         PartitionedFile { range: None, ..self.file.clone() }
-            .with_extension(RowGroups(numbers))
+            .with_extension(RowGroups(shown.into()))
             .with_extension(ParquetAccessPlan::new(access))
     }
 }
@@ -114,6 +124,7 @@ pub(crate) async fn plan_reads(
     metrics: &ExecutionPlanMetricsSet,
 ) -> Result<ReadPlan> {
     let source = config.file_source();
+    let counts_rows = !source.table_schema().virtual_columns().is_empty();
     let source = source
         .downcast_ref::<ParquetSource>()
         .ok_or_else(|| DataFusionError::Internal(format!("in-order delivery of a {} source", source.file_type())))?;
@@ -129,7 +140,7 @@ pub(crate) async fn plan_reads(
         stream::iter(files.into_iter().map(|file| open(host, &config.object_store_url, file))).buffered(FOOTERS);
     let mut plan = ReadPlan { files: Vec::new() };
     while let Some((file, relation, footer)) = opened.try_next().await? {
-        let mut planned = PlannedFile { file, relation, footer, row_groups: Vec::new() };
+        let mut planned = PlannedFile { file, relation, footer, counts_rows, row_groups: Vec::new() };
         let planning = async {
             let footer = Arc::clone(&planned.footer);
             let access = wanted(&mut planned.file, &footer)?;

@@ -119,10 +119,10 @@ impl AsyncFileReader for PoolReader {
             let _timer = self.file_metrics.metadata_load_time.timer();
             self.reading.begins(self.partition, self.relation.path());
             let footer = self.host.footers.load(&self.relation).await?;
-            Ok(match &self.row_groups {
+            match &self.row_groups {
                 Some(row_groups) => row_groups.of(footer),
-                None => footer,
-            })
+                None => Ok(footer),
+            }
         }
         .boxed()
     }

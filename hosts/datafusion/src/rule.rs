@@ -252,8 +252,5 @@ fn shows_order(plan: &dyn ExecutionPlan) -> bool {
 /// Whether row groups of this scan may be handed to any of its partitions.
 pub(crate) fn may_move_rows(config: &FileScanConfig) -> bool {
     let sorted_limit = config.preserve_order && config.output_ordering.is_empty();
-    // The number of a row in its file is counted over all row groups of the file, and a stroke has
-    // a few of them.
-    let counts_rows = !config.file_source().table_schema().virtual_columns().is_empty();
-    config.output_partitioning.is_none() && !sorted_limit && !counts_rows
+    config.output_partitioning.is_none() && !sorted_limit
 }

@@ -186,7 +186,7 @@ impl AsyncFileReader for NotingReader {
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
         let footer = Arc::clone(&self.inquiry.footer);
-        let footer = self.row_groups.as_ref().map_or_else(|| Arc::clone(&footer), |chosen| chosen.of(footer.clone()));
-        futures::future::ready(Ok(footer)).boxed()
+        let footer = self.row_groups.as_ref().map_or_else(|| Ok(Arc::clone(&footer)), |shown| shown.of(footer.clone()));
+        futures::future::ready(footer).boxed()
     }
 }

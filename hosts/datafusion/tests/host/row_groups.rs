@@ -39,6 +39,8 @@ async fn small_row_groups_give_what_stock_gives() {
             "SELECT name FROM t WHERE id < 0",
             "SELECT count(*) FROM (SELECT id FROM t LIMIT 777)",
             "SELECT max(file_row_index() - id), min(file_row_index() - id) FROM t",
+            "SELECT file_row_index(), id FROM t WHERE id BETWEEN 705 AND 745 OR id > 2950 OR id = 1001",
+            "SELECT file_row_index(), id FROM t WHERE id BETWEEN 705 AND 745 ORDER BY id DESC LIMIT 3",
         ] {
             let (expected, result) = (run(&stock, sql).await, run(&ours, sql).await);
             assert!(same_rows(&expected, &result), "{sql} in {partitions}: {expected:?}, but {result:?}");
