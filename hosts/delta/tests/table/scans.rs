@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use datafusion::physical_plan::collect;
+use datafusion::physical_plan::{collect, displayable};
 use pagecast_datafusion::Delivery;
+use pagecast_delta::{DeltaTable, Table};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-use super::data::{Session, table};
+use super::data::{Session, options, schema, table};
 
 const QUERIES: [&str; 5] = [
     "SELECT count(*), sum(id), min(text), max(text) FROM t",
@@ -89,37 +91,96 @@ async fn requested(session: &Session, sql: &str) -> (u64, u64) {
 async fn pages_without_rows_are_not_read_and_what_is_registered_is_read() {
     const SQL: &str = "SELECT count(id), sum(part), max(text) FROM t";
     const ROWS: i64 = 20_000;
+    const NEW: i64 = 1_000_000;
     // 1 % and 10 % of the rows, apart from each other and as a stretch.
-    for (deleted, gone) in [
+    let changed = [
         ("id % 100 = 7", (|id| id % 100 == 7) as fn(i64) -> bool),
         ("id % 10 = 7", |id| id % 10 == 7),
         ("id BETWEEN 6100 AND 6299", |id| (6100..=6299).contains(&id)),
         ("id BETWEEN 6100 AND 8099", |id| (6100..=8099).contains(&id)),
         ("id < 5000 OR id % 5000 > 1500", |id| id < 5000 || id % 5000 > 1500),
-    ] {
+    ];
+    for (i, (rows, gone)) in changed.into_iter().chain(changed).enumerate() {
+        let change = if i < changed.len() { "DELETE FROM t" } else { "UPDATE t SET part = part + 1" };
+        let change = format!("{change} WHERE {rows}");
         let folder = tempfile::tempdir().unwrap();
         let table = table(folder.path(), &[ROWS / 2, ROWS / 2]).await;
         let whole = Session::new(&table, Some(Delivery::InOrder));
         let (all, _) = requested(&whole, SQL).await;
-        Session::new(&table, None).run(&format!("DELETE FROM t WHERE {deleted}")).await;
+        Session::new(&table, None).run(&change).await;
         let mut files = BTreeMap::new();
         for (i, path) in table.newest().unwrap().files().enumerate() {
-            files.insert(path.to_owned(), i as i64 * ROWS / 2..(i as i64 + 1) * ROWS / 2);
+            // What an UPDATE wrote is the third file.
+            let first = if i < 2 { i as i64 * ROWS / 2 } else { NEW };
+            files.insert(path.to_owned(), first..first + ROWS / 2);
         }
-        let need = live_bytes(&files, |id| !gone(id));
+        let need = live_bytes(&files, |id| id >= NEW || !gone(id));
         for delivery in [Delivery::InOrder, Delivery::OutOfOrder] {
             let session = Session::new(&table, Some(delivery));
             let (read, planned) = requested(&session, SQL).await;
-            println!("{deleted}: {delivery:?} reads {read} of {all}, live pages are {need}");
-            assert_eq!(read, planned, "{deleted} {delivery:?}");
-            assert!(read <= need + need / 20, "{deleted} {delivery:?}: {read} of {need}");
-            assert!(read >= need, "{deleted} {delivery:?}: {read} of {need}");
+            println!("{change}: {delivery:?} reads {read} of {all}, live pages are {need}");
+            assert_eq!(read, planned, "{change} {delivery:?}");
+            assert!(read <= need + need / 20, "{change} {delivery:?}: {read} of {need}");
+            assert!(read >= need, "{change} {delivery:?}: {read} of {need}");
         }
         let pruned = format!("{SQL} WHERE id BETWEEN 7500 AND 9000");
         let session = Session::new(&table, Some(Delivery::InOrder));
         let (read, planned) = requested(&session, &pruned).await;
-        assert_eq!(read, planned, "{deleted}");
+        assert_eq!(read, planned, "{change}");
         assert!(read < need / 3, "pruning stays on: {read} of {need}");
+    }
+}
+
+/// A table of two files of 20 row groups each.
+async fn of_small_row_groups(folder: &Path) -> Arc<Table> {
+    let mut options = options();
+    options.row_group_rows = 500;
+    let table = Table::create(folder, &schema(), &[], options).unwrap();
+    let session = Session::new(&table, None);
+    session.insert(0..10_000).await;
+    session.insert(10_000..20_000).await;
+    table
+}
+
+/// DELETE and UPDATE look for their rows in scans like those of queries: the row groups go to
+/// whoever asks, a row's position is the same, and what is registered is what is read.
+#[tokio::test]
+async fn scans_of_changes_are_registered_and_read_what_they_registered() {
+    const ALL: &str = "SELECT count(*), sum(id), sum(part), sum(id * part), max(text), min(text) FROM t";
+    let plain_folder = tempfile::tempdir().unwrap();
+    let plain_table = of_small_row_groups(plain_folder.path()).await;
+    for delivery in [Delivery::InOrder, Delivery::OutOfOrder] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = of_small_row_groups(folder.path()).await;
+        let plain = Session::of(DeltaTable::newest(&plain_table).unwrap(), None, 1);
+        plain.run("START TRANSACTION").await;
+        for sql in [
+            "DELETE FROM t WHERE id % 100 = 7",
+            "DELETE FROM t WHERE id BETWEEN 6100 AND 8299 OR id > 19900",
+            "UPDATE t SET text = upper(text) WHERE id BETWEEN 5200 AND 12500 AND id % 3 = 0",
+            "UPDATE t SET part = part + id WHERE text < '8' AND id > 15000",
+            "DELETE FROM t WHERE id < 2000 AND length(text) > 0",
+        ] {
+            let session = Session::new(&table, Some(delivery));
+            let host = session.host.as_ref().unwrap();
+            let plan = session.ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+            let shown = displayable(plan.as_ref()).indent(false).to_string();
+            assert!(shown.contains("delivery=in-order"), "{shown}");
+            let planned = host.planned_reads(&plan, &session.ctx.task_ctx()).await.unwrap();
+            let planned: u64 = planned.iter().flat_map(|read| &read.bytes).map(|range| range.end - range.start).sum();
+            collect(plan, session.ctx.task_ctx()).await.unwrap();
+            assert_eq!(host.pool().stats().bytes_requested, planned, "{delivery:?} {sql}");
+            assert!(planned > 0 && host.unregistered_scans() == 0, "{sql}");
+            plain.run(sql).await;
+            assert_eq!(Session::new(&table, Some(delivery)).run(ALL).await, plain.run(ALL).await, "{delivery:?} {sql}");
+        }
+        plain.run("ROLLBACK").await;
+        // A query of positions that needs no order.
+        let session = Session::new(&table, Some(delivery));
+        let some = "DELETE FROM t WHERE id IN (SELECT id FROM t WHERE part % 7 = 3 AND id > 9000)";
+        let gone = session.number(&some.replace("DELETE", "SELECT count(*)")).await;
+        assert_eq!(session.number(some).await, gone);
+        assert_eq!(session.number(&some.replace("DELETE", "SELECT count(*)")).await, 0);
     }
 }
 
