@@ -52,7 +52,8 @@
 //!
 //! Whatever else DataFusion reads of object stores comes through the pool as well (`registry`):
 //! ranges as they were listed last, whole objects as they are now. Local files of other formats are
-//! left as they are. A reader factory that
+//! left as they are, but for the column data of scans that another engine does not let be exchanged
+//! (`local`). A reader factory that
 //! somebody else put on a Parquet source is replaced. Each statement lists the files of its tables
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
@@ -63,6 +64,7 @@ mod execution;
 mod footers;
 mod guard;
 mod inspect;
+mod local;
 mod merge_join;
 mod metrics;
 mod naming;
@@ -144,8 +146,8 @@ pub struct HostOptions {
     /// is a row group, or several small neighbours. Default: 4.
     pub least_strokes: usize,
     /// Whether what DataFusion reads of object stores by itself comes through the pool, too: other
-    /// formats, footers and statistics, and scans that their owner does not let be exchanged. Local
-    /// files are not part of it. Default: yes.
+    /// formats, footers and statistics, and scans that their owner does not let be exchanged. Of
+    /// local Parquet files it is the column data of such scans. Default: yes.
     pub stores: bool,
     /// Whether joins of tables that are clustered by the join's key are joined stroke by stroke,
     /// where that is right: sort-merge joins, and hash joins that read less so or whose table would
@@ -229,6 +231,10 @@ pub struct Host {
     back_in_order: AtomicU64,
     /// Plan nodes that kept their children.
     refused: AtomicU64,
+    /// Files of the scans below these.
+    kept_files: local::KeptFiles,
+    /// Scans whose whole files somebody may count on.
+    counted_on: AtomicU64,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and
     /// then.
     running: Mutex<Vec<Weak<strokes::Strokes>>>,
@@ -268,9 +274,16 @@ impl Host {
     }
 
     /// Plan nodes that refused to have the scans below them replaced, in all plans. Those scans
-    /// read past the pool.
+    /// stay as they are. They read through the session's stores, and so through the pool unless
+    /// [`HostOptions::stores`] is off.
     pub fn refused_plans(&self) -> u64 {
         self.refused.load(Relaxed)
+    }
+
+    /// Scans that are delivered as DataFusion does because a node of another engine may count the
+    /// rows of their files, in all plans. They read through the pool.
+    pub fn counted_on_scans(&self) -> u64 {
+        self.counted_on.load(Relaxed)
     }
 
     /// Reads the footer of a file and checks that all it speaks of lies inside the file.
@@ -356,6 +369,8 @@ pub fn install_with(
         out_of_order: AtomicU64::new(0),
         back_in_order: AtomicU64::new(0),
         refused: AtomicU64::new(0),
+        kept_files: local::KeptFiles::default(),
+        counted_on: AtomicU64::new(0),
         running: Mutex::default(),
     });
     let rule = Arc::new(rule::PoolUnderParquet::new(Arc::clone(&host)));

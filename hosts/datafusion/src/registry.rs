@@ -14,19 +14,32 @@ use parking_lot::Mutex;
 use url::{Position, Url};
 
 use crate::Host;
+use crate::local::LocalFiles;
 
-/// The stores of `inner`. Local files are read as DataFusion does.
+/// The stores of `inner`. Local files are read as DataFusion does, but for those that scans keep
+/// which could not be exchanged.
 pub(crate) struct PooledRegistry {
     inner: Arc<dyn ObjectStoreRegistry>,
     /// The session has the registry, and the host the session's runtime.
     host: Weak<Host>,
     /// By the URL of their store. Another store of that URL has another one.
     pooled: Mutex<HashMap<String, Arc<PooledStore>>>,
+    local: Mutex<Option<Arc<LocalFiles>>>,
 }
 
 impl PooledRegistry {
     pub(crate) fn new(inner: Arc<dyn ObjectStoreRegistry>, host: Weak<Host>) -> Self {
-        Self { inner, host, pooled: Mutex::default() }
+        Self { inner, host, pooled: Mutex::default(), local: Mutex::default() }
+    }
+
+    fn local(&self, store: Arc<dyn ObjectStore>) -> Arc<LocalFiles> {
+        let mut local = self.local.lock();
+        if let Some(known) = local.as_ref().filter(|known| Arc::ptr_eq(&known.inner, &store)) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(LocalFiles { inner: store, host: Weak::clone(&self.host) });
+        *local = Some(Arc::clone(&new));
+        new
     }
 }
 
@@ -41,7 +54,10 @@ impl ObjectStoreRegistry for PooledRegistry {
 
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
         let store = self.inner.get_store(url)?;
-        let (Some(host), false) = (self.host.upgrade(), url.scheme() == "file") else { return Ok(store) };
+        let Some(host) = self.host.upgrade() else { return Ok(store) };
+        if url.scheme() == "file" {
+            return Ok(self.local(store));
+        }
         let root = &url[..Position::BeforePath];
         let mut pooled = self.pooled.lock();
         if let Some(known) = pooled.get(root).filter(|known| Arc::ptr_eq(known.store(), &store)) {

@@ -9,6 +9,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -34,7 +35,9 @@ pub(crate) const NAME: &str = "pagecast";
 /// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool.
 /// Under the other two, its row groups go to whichever partition asks, unless what is above it
 /// relies on the order or the partitioning of its rows, or wants the row groups in an order of its
-/// own (a top-k sort): those scans keep stock delivery. What [`Delivery::OutOfOrder`] leaves in
+/// own (a top-k sort): those scans keep stock delivery. So do those below a node of another engine
+/// that may count on whole files, and those that it does not let be exchanged read through the
+/// session's store. What [`Delivery::OutOfOrder`] leaves in
 /// order is in [`Needs::sequence`]. Beneath functions whose results tell in which order rows came
 /// ([`HostOptions::keep_order`](crate::HostOptions)), small files are read by one stream, and large
 /// ones keep stock delivery.
@@ -57,6 +60,8 @@ pub(crate) struct Needs {
     /// Row groups one after the other, to whichever partition asks: a limit takes the first rows,
     /// or a sink writes rows as they come.
     pub(crate) sequence: bool,
+    /// Whole files in their order, whatever is between: a node that we do not know may count on it.
+    pub(crate) whole_files: bool,
 }
 
 impl Needs {
@@ -65,6 +70,7 @@ impl Needs {
             declared: self.declared || other.declared,
             files: self.files || other.files,
             sequence: self.sequence || other.sequence,
+            whole_files: self.whole_files || other.whole_files,
         }
     }
 
@@ -74,6 +80,7 @@ impl Needs {
             declared: order_matters(plan, i, self.declared),
             files: self.files,
             sequence: takes_rows_as_they_come(plan) || (self.sequence && hands_rows_on(plan, i)),
+            whole_files: self.whole_files || may_count_on_files(plan, i),
         }
     }
 }
@@ -148,6 +155,7 @@ impl PoolUnderParquet {
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         Arc::clone(plan).replace_children(children, options).unwrap_or_else(|_| {
             self.host.refused.fetch_add(1, Relaxed);
+            self.host.kept_files.note(plan);
             Arc::clone(plan)
         })
     }
@@ -162,6 +170,10 @@ impl PoolUnderParquet {
         let delivery = self.host.options.delivery;
         let streams = match needs {
             _ if delivery == Delivery::Stock || !may_move_rows(&config) => Streams::Stock,
+            Needs { whole_files: true, .. } => {
+                self.host.counted_on.fetch_add(1, Relaxed);
+                Streams::Stock
+            }
             Needs { declared: true, .. } => Streams::Stock,
             Needs { files: true, .. } if bytes(&config) < small => Streams::First,
             Needs { files: true, .. } => Streams::Stock,
@@ -231,6 +243,31 @@ fn takes_rows_as_they_come(plan: &dyn ExecutionPlan) -> bool {
 /// out to other partitions.
 fn hands_rows_on(plan: &dyn ExecutionPlan, i: usize) -> bool {
     plan.maintains_input_order()[i] || plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>()
+}
+
+/// Whether `plan` is another engine's and wants all rows of child `i` in one partition. It may then
+/// count the rows of each file without saying that it requires an order, as delta-rs does to tell
+/// rows apart.
+fn may_count_on_files(plan: &dyn ExecutionPlan, i: usize) -> bool {
+    const KNOWN: [&str; 14] = [
+        "AggregateExec",
+        "AnalyzeExec",
+        "BoundedWindowAggExec",
+        "CrossJoinExec",
+        "DataSinkExec",
+        "GlobalLimitExec",
+        "HashJoinExec",
+        "NestedLoopJoinExec",
+        "OutputRequirementExec",
+        "PartialSortExec",
+        "PiecewiseMergeJoinExec",
+        "RecursiveQueryExec",
+        "SymmetricHashJoinExec",
+        "WindowAggExec",
+    ];
+    let is_known = || KNOWN.contains(&plan.name()) || plan.is::<SortExec>();
+    let requires = plan.input_distribution_requirements();
+    matches!(requires.child_distribution(i), Some(Distribution::SinglePartition)) && !is_known()
 }
 
 /// Bytes of the files of a scan, or of the ranges that it reads of them.

@@ -173,6 +173,8 @@ impl Candidate {
         };
         if needs.declared {
             Some("what is above it relies on its order")
+        } else if needs.whole_files {
+            Some("what is above it may count the rows of files")
         } else if needs.files {
             Some("the result shows in which order rows came")
         } else if plan.downcast_ref::<HashJoinExec>().is_some_and(|join| join.null_aware) {

@@ -1,22 +1,29 @@
-//! Plan nodes that refuse other children keep those that they have. Readers of Delta tables have
-//! such nodes.
+//! Plan nodes of other engines: those that refuse other children keep those that they have, and
+//! those that may count on whole files get them. Readers of Delta tables have such nodes.
 
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, not_impl_err};
 use datafusion::config::ConfigOptions;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{Distribution, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+    ReplaceChildrenOptions,
 };
-use pagecast_datafusion::install;
+use futures::StreamExt;
+use pagecast_datafusion::{Delivery, HostOptions, install, install_with};
 
 use crate::data::{Session, numbers, register, write};
 use crate::rows::run;
@@ -111,11 +118,135 @@ async fn who_refuses_other_children_keeps_his_plan() {
     let sql = "SELECT count(*), sum(id) FROM t WHERE even AND name LIKE '%7%'";
     assert_eq!(run(&ours, sql).await, run(&stock, sql).await);
     assert_eq!(host.refused_plans(), 1);
-    assert_eq!(host.pool().stats().requests, 0, "what is below the refusing node is read without the pool");
+    let alone = host.pool().stats();
+    assert!(alone.requests > 0, "what is below the refusing node is read through the pool");
+    run(&ours, sql).await;
+    assert_eq!(host.pool().stats().bytes_read, alone.bytes_read, "the second time, out of memory");
 
-    // What is beside it is read through the pool.
     let both = format!("SELECT * FROM (SELECT sum(length(name)) FROM t) CROSS JOIN ({sql})");
     assert_eq!(run(&ours, &both).await, run(&stock, &both).await);
-    assert_eq!(host.refused_plans(), 2);
-    assert!(host.pool().stats().requests > 0);
+    assert_eq!(host.refused_plans(), 3);
+
+    // A store that is left as it is.
+    let state = SessionStateBuilder::new_from_existing(stock.state()).with_physical_optimizer_rule(Arc::new(Refuse));
+    let ours = SessionContext::new_with_state(state.build());
+    let host = install_with(&ours, pool(1 << 20), HostOptions::default().stores(false)).unwrap();
+    assert_eq!(run(&ours, sql).await, run(&stock, sql).await);
+    assert_eq!((host.refused_plans(), host.pool().stats().requests), (1, 0));
+}
+
+/// Rows of each file, whose first column counts them over all files.
+const ROWS: i64 = 10_000;
+
+/// Counts the rows of each file as they come, as delta-rs does, and says nothing of an order.
+#[derive(Debug)]
+struct Counting(Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for Counting {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Counting")
+    }
+}
+
+impl ExecutionPlan for Counting {
+    fn name(&self) -> &str {
+        "Counting"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.0]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self(children.remove(0))))
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self(children.remove(0))))
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (batches, mut next) = (self.0.execute(partition, context)?, [0, ROWS, 2 * ROWS]);
+        let schema = batches.schema();
+        let counted = batches.map(move |batch| {
+            let batch = batch?;
+            for &id in batch.column(0).as_primitive::<Int64Type>().values() {
+                let next = &mut next[(id / ROWS) as usize];
+                if *next != id {
+                    return not_impl_err!("row {id} came where {next} was counted");
+                }
+                *next += 1;
+            }
+            Ok(batch)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
+    }
+}
+
+/// Puts a counting node over each scan.
+#[derive(Debug)]
+struct Count;
+
+fn count(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<DataSourceExec>() {
+        return Ok(Arc::new(Counting(Arc::new(CoalescePartitionsExec::new(plan)))));
+    }
+    let children = plan.children().into_iter().map(|child| count(Arc::clone(child))).collect::<Result<Vec<_>>>()?;
+    plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+impl PhysicalOptimizerRule for Count {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        count(plan)
+    }
+
+    fn name(&self) -> &str {
+        "count"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_counts_the_rows_of_files_gets_them_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in 0..3 {
+        write(&folder.path().join(format!("{file}.parquet")), &numbers(file * ROWS, ROWS), 500);
+    }
+    for delivery in [Delivery::Stock, Delivery::InOrder, Delivery::OutOfOrder] {
+        let stock = Session::plain(3).context();
+        let mut config = stock.copied_config();
+        config.options_mut().optimizer.repartition_file_scans = false;
+        let state = SessionStateBuilder::new_from_existing(stock.state()).with_config(config);
+        let ours = SessionContext::new_with_state(state.with_physical_optimizer_rule(Arc::new(Count)).build());
+        register(&ours, "t", folder.path()).await;
+        let host = install_with(&ours, pool(1 << 20), HostOptions::default().delivery(delivery)).unwrap();
+        for round in 1..4 {
+            assert_eq!(run(&ours, "SELECT id, name FROM t").await.len() as i64, 3 * ROWS, "{delivery:?}");
+            let counted = if delivery == Delivery::Stock { 0 } else { round };
+            assert_eq!((host.counted_on_scans(), host.refused_plans()), (counted, 0), "{delivery:?}");
+        }
+        assert!(host.pool().stats().requests > 0);
+    }
 }
