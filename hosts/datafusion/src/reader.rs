@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::ParquetSource;
 use datafusion::datasource::physical_plan::parquet::{ParquetFileMetrics, ParquetFileReaderFactory};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -31,11 +32,14 @@ pub(crate) struct PoolReaderFactory {
     /// The store of the files.
     url: ObjectStoreUrl,
     reading: Arc<Reading>,
+    /// The source's own. It reads nothing, but may keep files from being deleted.
+    _replaced: Option<Arc<dyn ParquetFileReaderFactory>>,
 }
 
 impl PoolReaderFactory {
-    pub(crate) fn new(host: Arc<Host>, url: ObjectStoreUrl, reading: Arc<Reading>) -> Self {
-        Self { host, url, reading }
+    /// In place of the readers that `source` has.
+    pub(crate) fn new(host: Arc<Host>, url: ObjectStoreUrl, reading: Arc<Reading>, source: &ParquetSource) -> Self {
+        Self { host, url, reading, _replaced: source.parquet_file_reader_factory().cloned() }
     }
 }
 

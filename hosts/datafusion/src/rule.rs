@@ -164,7 +164,7 @@ impl PoolUnderParquet {
         let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
         let reading = Arc::default();
         let url = config.object_store_url.clone();
-        let factory = PoolReaderFactory::new(Arc::clone(&self.host), url, Arc::clone(&reading));
+        let factory = PoolReaderFactory::new(Arc::clone(&self.host), url, Arc::clone(&reading), source);
         let source = source.clone().with_parquet_file_reader_factory(Arc::new(factory));
         let mut config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
         let delivery = self.host.options.delivery;

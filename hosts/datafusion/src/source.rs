@@ -72,8 +72,8 @@ impl PoolScan {
         let reading: Arc<Reading> = Arc::default();
         let source = config.file_source().downcast_ref::<ParquetSource>().cloned();
         let source = source.ok_or_else(|| DataFusionError::Internal("a stroke of no Parquet files".to_owned()))?;
-        let factory =
-            PoolReaderFactory::new(Arc::clone(&self.host), config.object_store_url.clone(), Arc::clone(&reading));
+        let url = config.object_store_url.clone();
+        let factory = PoolReaderFactory::new(Arc::clone(&self.host), url, Arc::clone(&reading), &source);
         let source = source.with_parquet_file_reader_factory(Arc::new(factory));
         let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
         Ok(Self::new(config, Arc::clone(&self.host), Streams::Stock, reading))

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::actions::{Action, Add};
 use crate::data::DataWriter;
 use crate::error::Result;
+use crate::held::hold;
 use crate::snapshot::DataFile;
 use crate::table::Table;
 use crate::transaction::left;
@@ -25,6 +26,7 @@ impl Table {
     /// the table must know what we do not. The table is as it was then.
     pub fn compact(&self, share: f64) -> Result<Option<u64>> {
         let base = self.newest()?;
+        let _held = hold(&base);
         protocol::check_write(&self.root, &base.state.protocol, &base.state.metadata)?;
         let worn = |file: &&Arc<DataFile>| file.deleted.len() as f64 > share * file.rows as f64;
         let old: Vec<_> = base.files.iter().map(|(_, file)| file).filter(worn).collect();

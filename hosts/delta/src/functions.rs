@@ -1,10 +1,12 @@
-//! Upkeep of a table by SQL. DataFusion's parser has no OPTIMIZE, so that it is a function:
-//! `SELECT * FROM delta_compact('DIR/t')`, or `delta_compact('DIR/t', 0.1)`.
+//! Upkeep of a table by SQL. DataFusion's parser has no OPTIMIZE and no VACUUM, so that they are
+//! functions: `SELECT * FROM delta_compact('DIR/t')`, `SELECT * FROM delta_vacuum('DIR/t')`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -14,7 +16,10 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 
+use crate::error;
+use crate::sink::blocking;
 use crate::table::Table;
+use crate::vacuum::{Vacuum, Vacuumed};
 
 /// Files of which more than this share is deleted are written anew where nothing else is said.
 const WORN: f64 = 0.1;
@@ -22,52 +27,132 @@ const WORN: f64 = 0.1;
 /// Writes a table's files anew that have lost many rows. Its one row has the version that came of
 /// it, or NULL if there was no such file. Nothing happens before the query runs.
 #[derive(Debug)]
-pub(crate) struct Compact;
+pub(crate) struct CompactFunction;
 
-impl TableFunctionImpl for Compact {
+impl TableFunctionImpl for CompactFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
         let (folder, share) = match args.exprs() {
             [folder] => (folder, WORN),
-            [folder, share] => (folder, number(share)?),
+            [folder, share] => (folder, share_of(share)?),
             _ => return plan_err!("delta_compact takes the table's folder, and from which share of deleted rows on"),
         };
-        let Expr::Literal(ScalarValue::Utf8(Some(folder)), _) = folder else {
-            return plan_err!("delta_compact: {folder} is no folder; write it in single quotes");
-        };
-        let schema = Arc::new(Schema::new(vec![Field::new("version", DataType::UInt64, true)]));
-        let run = Compaction { folder: PathBuf::from(folder), share, schema: Arc::clone(&schema) };
-        Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(run)])?))
+        let folder = folder_of("delta_compact", folder)?;
+        let schema = Schema::new(vec![Field::new("version", DataType::UInt64, true)]);
+        when_run(schema, move || {
+            let version = Table::open(&folder)?.compact(share)?;
+            Ok(vec![Arc::new(UInt64Array::from(vec![version]))])
+        })
     }
 }
 
-fn number(expr: &Expr) -> Result<f64> {
-    let share = match expr {
-        Expr::Literal(ScalarValue::Float64(Some(share)), _) => *share,
-        Expr::Literal(ScalarValue::Int64(Some(share)), _) => *share as f64,
-        _ => -1.0,
-    };
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { plan_err!("delta_compact: {expr} is no share from 0 to 1") }
-}
-
+/// Deletes the files that no version within a retention needs. Its rows are these files. Nothing
+/// happens before the query runs.
 #[derive(Debug)]
-struct Compaction {
-    folder: PathBuf,
-    share: f64,
-    schema: SchemaRef,
+pub(crate) struct VacuumFunction;
+
+impl TableFunctionImpl for VacuumFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let mut how = Vacuum::default();
+        let (folder, more) = match args.exprs() {
+            [folder] => (folder, &[][..]),
+            [folder, hours] => (folder, std::slice::from_ref(hours)),
+            [folder, _, _] => (folder, &args.exprs()[1..]),
+            _ => return plan_err!("delta_vacuum takes the table's folder, hours, and 'dry run' or 'force'"),
+        };
+        if let Some(hours) = more.first() {
+            how.retention = retention(hours)?;
+        }
+        match more.get(1).map(|how| (how, text_of(how))) {
+            None => {}
+            Some((_, Some("dry run"))) => how.dry_run = true,
+            Some((_, Some("force"))) => how.force = true,
+            Some((other, _)) => return plan_err!("delta_vacuum: {other} is neither 'dry run' nor 'force'"),
+        }
+        let folder = folder_of("delta_vacuum", folder)?;
+        let fields = [("file", DataType::Utf8), ("bytes", DataType::UInt64)];
+        let schema = Schema::new(fields.map(|(name, kind)| Field::new(name, kind, false)).to_vec());
+        when_run(schema, move || {
+            let gone = Table::open(&folder)?.vacuum(how)?;
+            let name = |file: &Vacuumed| file.path.strip_prefix(&folder).unwrap_or(&file.path).display().to_string();
+            let names = StringArray::from_iter_values(gone.iter().map(name));
+            let bytes = UInt64Array::from_iter_values(gone.iter().map(|file| file.bytes));
+            Ok(vec![Arc::new(names), Arc::new(bytes)])
+        })
+    }
 }
 
-impl PartitionStream for Compaction {
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text),
+        _ => None,
+    }
+}
+
+fn folder_of(function: &str, expr: &Expr) -> Result<PathBuf> {
+    match text_of(expr) {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => plan_err!("{function}: {expr} is no folder; write it in single quotes"),
+    }
+}
+
+fn number(expr: &Expr) -> Option<f64> {
+    match expr {
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) => Some(*number),
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) => Some(*number as f64),
+        _ => None,
+    }
+}
+
+fn share_of(expr: &Expr) -> Result<f64> {
+    match number(expr).filter(|share| (0.0..=1.0).contains(share)) {
+        Some(share) => Ok(share),
+        None => plan_err!("delta_compact: {expr} is no share from 0 to 1"),
+    }
+}
+
+/// A number of hours; NULL is the table's own.
+fn retention(expr: &Expr) -> Result<Option<Duration>> {
+    if matches!(expr, Expr::Literal(value, _) if value.is_null()) {
+        return Ok(None);
+    }
+    match number(expr).and_then(|hours| Duration::try_from_secs_f64(hours * 3600.0).ok()) {
+        Some(retention) => Ok(Some(retention)),
+        None => plan_err!("delta_vacuum: {expr} is no number of hours"),
+    }
+}
+
+/// A table whose one batch has the columns that `work` gives.
+fn when_run(
+    schema: Schema,
+    work: impl Fn() -> error::Result<Vec<ArrayRef>> + Send + Sync + 'static,
+) -> Result<Arc<dyn TableProvider>> {
+    let schema = Arc::new(schema);
+    let upkeep = Upkeep { schema: Arc::clone(&schema), work: Arc::new(work) };
+    Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(upkeep)])?))
+}
+
+struct Upkeep {
+    schema: SchemaRef,
+    work: Arc<dyn Fn() -> error::Result<Vec<ArrayRef>> + Send + Sync>,
+}
+
+impl fmt::Debug for Upkeep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upkeep").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl PartitionStream for Upkeep {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (folder, share, schema) = (self.folder.clone(), self.share, Arc::clone(&self.schema));
-        let compact = async move {
-            let version = Table::open(&folder).and_then(|table| table.compact(share)).map_err(DataFusionError::from)?;
-            let column: ArrayRef = Arc::new(UInt64Array::from(vec![version]));
-            Ok(RecordBatch::try_new(schema, vec![column])?)
-        };
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), futures::stream::once(compact)))
+        let (schema, work) = (Arc::clone(&self.schema), Arc::clone(&self.work));
+        let batch = blocking(move || {
+            let columns = work().map_err(DataFusionError::from)?;
+            Ok(RecordBatch::try_new(schema, columns)?)
+        });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), futures::stream::once(batch)))
     }
 }

@@ -33,7 +33,8 @@
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
 //! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
-//! * `functions`: `delta_compact` in SQL.
+//! * `vacuum`, `held`: files of old versions are deleted, unless a scan may still read them.
+//! * `functions`: `delta_compact` and `delta_vacuum` in SQL.
 //! * `session`: START TRANSACTION, COMMIT and ROLLBACK.
 //! * `disk`: what of a file system changes need.
 //!
@@ -49,6 +50,7 @@ mod data;
 mod disk;
 mod error;
 mod functions;
+mod held;
 mod log;
 mod protocol;
 mod provider;
@@ -60,6 +62,7 @@ mod snapshot;
 mod sql;
 mod table;
 mod transaction;
+mod vacuum;
 mod vector;
 
 pub use disk::{Disk, LocalDisk, NewFile};
@@ -70,6 +73,7 @@ pub use snapshot::Snapshot;
 pub use sql::install;
 pub use table::{Options, Table};
 pub use transaction::Transaction;
+pub use vacuum::{Vacuum, Vacuumed};
 
 /// Who wrote a version.
 const ENGINE: &str = concat!("pagecast/", env!("CARGO_PKG_VERSION"));

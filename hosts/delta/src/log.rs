@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use datafusion::common::DataFusionError;
@@ -211,6 +211,25 @@ pub(crate) fn read_commit(root: &Path, version: u64) -> Result<Vec<Action>> {
     Ok(actions)
 }
 
+/// The versions whose files were written after `cut`, in milliseconds since 1970.
+pub(crate) fn commits_since(root: &Path, cut: i64) -> Result<Vec<u64>> {
+    let cut = SystemTime::UNIX_EPOCH + Duration::from_millis(cut.try_into().unwrap_or(0));
+    let mut versions = Listing::of(root)?.commits;
+    versions.retain(|&version| Made::of(root, version).0.is_none_or(|(_, at)| at > cut));
+    Ok(versions)
+}
+
+/// A file of the log that has no name yet which others look for.
+fn draft(log: &Path) -> PathBuf {
+    log.join(format!("_draft_{}.tmp", Uuid::new_v4()))
+}
+
+/// Whether this is such a file, of us or of delta-rs.
+pub(crate) fn is_draft(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".tmp") && (name.starts_with("_draft_") || name.starts_with("_commit_"))
+}
+
 /// Writes a version, unless somebody has written it already. Nobody sees a part of it: the file
 /// gets its name when it is whole.
 pub(crate) fn commit(root: &Path, options: &Options, version: u64, actions: &[Action]) -> Result<bool> {
@@ -221,7 +240,7 @@ pub(crate) fn commit(root: &Path, options: &Options, version: u64, actions: &[Ac
         lines.push(b'\n');
     }
     let log = folder(root);
-    let (draft, path) = (log.join(format!("_commit_{}.json.tmp", Uuid::new_v4())), commit_path(root, version));
+    let (draft, path) = (draft(&log), commit_path(root, version));
     write_file(options, &draft, &lines)?;
     let linked = options.disk.link(&draft, &path);
     // A draft that stays does no harm: no reader looks at it.
@@ -250,7 +269,7 @@ pub(crate) fn write_checkpoint(root: &Path, options: &Options, state: &State) ->
     let hint = serde_json::json!({"version": state.version, "size": size});
     let path = log.join(format!("{:020}.checkpoint.parquet", state.version));
     for (path, bytes) in [(path, bytes), (log.join("_last_checkpoint"), hint.to_string().into_bytes())] {
-        let draft = log.join(format!("_draft_{}.tmp", Uuid::new_v4()));
+        let draft = draft(&log);
         write_file(options, &draft, &bytes)?;
         options.disk.replace(&draft, &path).map_err(DeltaError::io(&path))?;
         options.disk.sync_folder(&log).map_err(DeltaError::io(&log))?;

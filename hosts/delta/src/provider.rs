@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::error;
+use crate::held::{Held, hold};
 use crate::scan::{View, with_position};
 use crate::sink::{Change, ChangeSink};
 use crate::snapshot::Snapshot;
@@ -26,6 +27,8 @@ pub struct DeltaTable {
     /// Without one each scan is of the newest version.
     pub(crate) pinned: Option<Arc<Snapshot>>,
     pub(crate) transaction: Option<Arc<Transaction>>,
+    /// The files of `pinned`, which stay as long as it may be read.
+    _held: Option<Arc<Held>>,
     schema: SchemaRef,
     /// Whether the hidden column is there.
     positions: bool,
@@ -38,13 +41,20 @@ impl DeltaTable {
     /// As [`Table::open`].
     pub fn newest(table: &Arc<Table>) -> error::Result<Self> {
         let schema = Arc::clone(table.newest()?.schema());
-        Ok(Self { table: Arc::clone(table), pinned: None, transaction: None, schema, positions: false })
+        Ok(Self { table: Arc::clone(table), pinned: None, transaction: None, _held: None, schema, positions: false })
     }
 
     /// One version for ever. It cannot be changed.
     pub fn version(table: &Arc<Table>, snapshot: &Arc<Snapshot>) -> Self {
         let (schema, pinned) = (Arc::clone(snapshot.schema()), Some(Arc::clone(snapshot)));
-        Self { table: Arc::clone(table), pinned, transaction: None, schema, positions: false }
+        Self {
+            table: Arc::clone(table),
+            pinned,
+            transaction: None,
+            _held: Some(hold(snapshot)),
+            schema,
+            positions: false,
+        }
     }
 
     /// What a transaction sees: the version at which it began, and its own changes.
@@ -60,7 +70,7 @@ impl DeltaTable {
 
     /// The same at this version.
     pub(crate) fn at(self, snapshot: Arc<Snapshot>) -> Self {
-        Self { pinned: Some(snapshot), ..self }
+        Self { _held: Some(hold(&snapshot)), pinned: Some(snapshot), ..self }
     }
 
     pub(crate) fn check_may_change(&self) -> Result<()> {

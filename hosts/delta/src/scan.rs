@@ -34,6 +34,7 @@ use pagecast_core::positions::{Layer, Piece};
 use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::RowSelection;
 
+use crate::held::{HoldingReaders, hold};
 use crate::snapshot::{DataFile, Snapshot};
 
 /// The hidden column that tells where a row is: its number among the stored rows, or, for a row in
@@ -44,7 +45,7 @@ const ROW: &str = "__pagecast_row_number";
 
 /// A version as a scan sees it.
 pub(crate) struct View<'a> {
-    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) snapshot: &'a Arc<Snapshot>,
     /// Where its rows are.
     pub(crate) layer: Layer,
     /// Inserted rows, by their numbers in a layer.
@@ -104,9 +105,9 @@ impl View<'_> {
                 let selection = RowSelection::from_consecutive_ranges(left.into_iter(), file.rows as usize);
                 part = part.with_extension(ParquetRowSelection::from(selection));
             }
-            files.push((part, rows));
+            files.push(part);
         }
-        Ok(files.into_iter().map(|(file, _)| file).collect())
+        Ok(files)
     }
 
     fn stored(
@@ -135,9 +136,13 @@ impl View<'_> {
         let options =
             TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
         let statistics = self.statistics(&schema);
-        let source = ParquetSource::new(schema).with_table_parquet_options(options);
+        let url = ObjectStoreUrl::local_filesystem();
+        let readers = HoldingReaders::new(state.runtime_env().object_store(&url)?, hold(self.snapshot));
+        let source = ParquetSource::new(schema)
+            .with_table_parquet_options(options)
+            .with_parquet_file_reader_factory(Arc::new(readers));
         let partitions = state.config().target_partitions();
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+        let config = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(FileGroup::new(files).split_files(partitions))
             .with_statistics(statistics)
             .with_projection_indices(Some(scanned))?

@@ -200,7 +200,7 @@ impl DataFile {
 }
 
 /// Where a file of the table is.
-fn path_of(root: &Path, path: &str) -> Result<PathBuf> {
+pub(crate) fn path_of(root: &Path, path: &str) -> Result<PathBuf> {
     let local = path.strip_prefix("file://").unwrap_or(path);
     if local.contains("://") {
         let what = format!("its file {path} lies elsewhere, and only local files are read");

@@ -22,7 +22,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionContext;
 
 use crate::create::{DELTATABLE, DeltaFactory};
-use crate::functions::Compact;
+use crate::functions::{CompactFunction, VacuumFunction};
 use crate::provider::{Changed, DeltaTable};
 use crate::scan::POSITION;
 use crate::session::{Open, Word};
@@ -32,13 +32,15 @@ use crate::snapshot::Snapshot;
 /// Lets the session's SQL change Delta tables, and read old versions of them: table `t` as it was
 /// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema, also
 /// by `CREATE EXTERNAL TABLE ... STORED AS DELTATABLE LOCATION '...'`. START TRANSACTION opens a
-/// transaction of the session. `SELECT * FROM delta_compact('folder')` compacts a table.
+/// transaction of the session. `SELECT * FROM delta_compact('folder')` compacts a table, and
+/// `SELECT * FROM delta_vacuum('folder')` deletes files of old versions.
 ///
 /// # Errors
 /// The session has no default schema.
 pub fn install(ctx: &SessionContext) -> Result<()> {
     ctx.add_analyzer_rule(Arc::new(DeltaStatements { open: Arc::default() }));
-    ctx.register_udtf("delta_compact", Arc::new(Compact));
+    ctx.register_udtf("delta_compact", Arc::new(CompactFunction));
+    ctx.register_udtf("delta_vacuum", Arc::new(VacuumFunction));
     ctx.state_ref().write().table_factories_mut().insert(DELTATABLE.to_owned(), Arc::new(DeltaFactory));
     let config = ctx.copied_config();
     let names = &config.options().catalog;

@@ -1,5 +1,7 @@
 //! A Delta table in a folder.
 
+use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -150,7 +152,8 @@ impl Table {
     /// The table as it was at `version`.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and there was no such version or the log no longer has it.
+    /// As [`open`](Self::open), there was no such version, the log no longer has it, or a vacuum
+    /// has deleted files of it.
     pub fn at(&self, version: u64) -> Result<Arc<Snapshot>> {
         let known = self.newest.lock().clone();
         let state = log::replay(&self.root, Some(version), known.as_ref().map(|known| &*known.state))?;
@@ -158,7 +161,23 @@ impl Table {
         {
             return Ok(Arc::clone(known));
         }
-        Ok(Arc::new(Snapshot::of(&self.root, state, known.as_deref())?))
+        let gone = |file: &Path| {
+            let name = file.strip_prefix(&self.root).unwrap_or(file).display();
+            let what = format!("version {version} is gone: {name} is not there, a vacuum may have deleted it");
+            DeltaError::Missing { path: self.root.clone(), what }
+        };
+        let snapshot = match Snapshot::of(&self.root, state, known.as_deref()) {
+            // A deletion vector, which is read along.
+            Err(DeltaError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
+                return Err(gone(&path));
+            }
+            snapshot => snapshot?,
+        };
+        let known = known.iter().flat_map(|known| known.files()).collect::<HashSet<_>>();
+        if let Some(file) = snapshot.files().find(|&file| !known.contains(file) && !file.exists()) {
+            return Err(gone(file));
+        }
+        Ok(Arc::new(snapshot))
     }
 
     /// Writes the log's checkpoint, where the table wants one at this version. The version is there

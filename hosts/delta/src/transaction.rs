@@ -28,6 +28,7 @@ use crate::actions::{Action, Add};
 use crate::commit::{self, Since};
 use crate::data::DataWriter;
 use crate::error::{DeltaError, Result};
+use crate::held::{Held, hold};
 use crate::log;
 use crate::snapshot::{DataFile, Snapshot};
 use crate::table::Table;
@@ -49,6 +50,8 @@ pub struct Transaction {
 pub(crate) struct Changes {
     /// The version, and behind its files those that were written since.
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Its files stay until the transaction ends.
+    _held: Arc<Held>,
     /// By the path of a file, the numbers of rows in it that were deleted since.
     deleted: BTreeMap<String, RoaringTreemap>,
     /// Inserted rows.
@@ -77,6 +80,7 @@ impl Transaction {
         protocol::check_write(&table.root, &base.state.protocol, &base.state.metadata)?;
         let changes = Changes {
             snapshot: Arc::clone(base),
+            _held: hold(base),
             deleted: BTreeMap::new(),
             rows: Vec::new(),
             dropped: RoaringTreemap::new(),
@@ -115,6 +119,7 @@ impl Transaction {
         after.delete(&statement.deleted)?;
         if !statement.files.is_empty() {
             after.snapshot = Arc::new(after.snapshot.with(statement.files)?);
+            after._held = hold(&after.snapshot);
         }
         after.rows.extend(statement.rows);
         after.operations.insert(statement.operation);

@@ -11,5 +11,6 @@ mod table {
     mod scans;
     mod tpch;
     mod upkeep;
+    mod vacuum;
     mod writers;
 }

@@ -5,8 +5,9 @@ use std::io::{self, Error, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::time::Duration;
 
-use pagecast_delta::{DeltaTable, Disk, LocalDisk, NewFile, Options, Table};
+use pagecast_delta::{DeltaTable, Disk, LocalDisk, NewFile, Options, Table, Vacuum};
 
 use super::data::{Session, options, table};
 
@@ -205,7 +206,11 @@ enum Work {
     Transaction,
     Compaction,
     Checkpoint,
+    Vacuum,
 }
+
+/// Files of writers that died before.
+const LEFT: usize = 6;
 
 async fn work(work: Work, table: &Arc<Table>) -> bool {
     match work {
@@ -219,6 +224,10 @@ async fn work(work: Work, table: &Arc<Table>) -> bool {
         }
         Work::Compaction => table.compact(0.0).is_ok(),
         Work::Checkpoint => table.checkpoint().is_ok(),
+        Work::Vacuum => {
+            let how = Vacuum { retention: Some(Duration::ZERO), force: true, ..Vacuum::default() };
+            table.vacuum(how).is_ok_and(|gone| gone.len() == LEFT)
+        }
     }
 }
 
@@ -229,7 +238,8 @@ async fn a_writer_that_dies_leaves_the_old_version_or_the_new_one() {
     let session = Session::new(&first, None);
     session.run("DELETE FROM t WHERE id % 7 = 0").await;
     let before = session.run(ALL).await;
-    for doing in [Work::Transaction, Work::Compaction, Work::Checkpoint] {
+    (0..LEFT).for_each(|i| std::fs::write(first.folder().join(format!("left-{i}.parquet")), "PAR1").unwrap());
+    for doing in [Work::Transaction, Work::Compaction, Work::Checkpoint, Work::Vacuum] {
         // Without a death.
         let done = folder.path().join(format!("{doing:?}"));
         copy(first.folder(), &done);

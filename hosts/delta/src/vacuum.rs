@@ -1,0 +1,226 @@
+//! Vacuum: files that no version within the retention needs are deleted.
+//!
+//! A file is needed if the newest version has it, if it left the table within the retention, or if
+//! a scan of this process may still read it. A file that the log does not name is of a writer that
+//! has not committed yet, or that has died. Its time tells them apart, and so a retention must be
+//! longer than any transaction. As with other Delta writers, one shorter than the table's own
+//! (`delta.deletedFileRetentionDuration`, else 7 days) has to be forced.
+//!
+//! Looked at are data files (`*.parquet`), files of deletion vectors and drafts of our own log.
+//! Whatever else lies in the folder stays.
+
+use std::collections::HashSet;
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::actions::DeletionVector;
+use crate::error::{DeltaError, Result};
+use crate::log::State;
+use crate::snapshot::path_of;
+use crate::table::Table;
+use crate::{held, log, now, protocol, vector};
+
+/// The property that says for how long files stay that are no longer in the table.
+const RETENTION: &str = "delta.deletedFileRetentionDuration";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a vacuum may delete. The default is as the table says, or what is older than 7 days.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vacuum {
+    /// For how long versions can be read that are no longer the newest.
+    pub retention: Option<Duration>,
+    /// Whether nothing is deleted.
+    pub dry_run: bool,
+    /// Whether the retention may be shorter than the table's own. Nobody else may then write the
+    /// table, nor read an old version of it in another process.
+    pub force: bool,
+}
+
+/// A file that a vacuum has deleted, or would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vacuumed {
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl Table {
+    /// Deletes the files that no version within a retention needs. They come in the order of their
+    /// paths.
+    ///
+    /// # Errors
+    /// The retention is shorter than the table's own and not forced, writers of the table must know
+    /// what we do not, or a file cannot be deleted. Those before it are gone then, and every
+    /// version within the retention is whole.
+    pub fn vacuum(&self, how: Vacuum) -> Result<Vec<Vacuumed>> {
+        let snapshot = self.newest()?;
+        protocol::check_write(&self.root, &snapshot.state.protocol, &snapshot.state.metadata)?;
+        let own = retention_of(&self.root, &snapshot.state)?;
+        let retention = how.retention.unwrap_or(own);
+        if retention < own && !how.force && !how.dry_run {
+            let what = format!(
+                "a retention of {} hours is shorter than the table's {}, which others may rely on; nothing was done",
+                retention.as_secs() / 3600,
+                own.as_secs() / 3600
+            );
+            return Err(DeltaError::Refused { path: self.root.clone(), what });
+        }
+        let cut = now().saturating_sub(i64::try_from(retention.as_millis()).unwrap_or(i64::MAX));
+        let needed = self.needed(&snapshot.state, cut)?;
+        let mut gone = Vec::new();
+        let is_old = |entry: &DirEntry| modified(entry).is_some_and(|at| at <= cut);
+        walk(&self.root, &mut |entry, bytes| {
+            let path = entry.path();
+            if is_ours(&path) && !needed.paths.contains(&path) && (needed.left.contains(&path) || is_old(entry)) {
+                gone.push(Vacuumed { path, bytes });
+            }
+        })?;
+        for entry in entries(&log::folder(&self.root))? {
+            if log::is_draft(&entry.path()) && is_old(&entry) {
+                gone.push(Vacuumed { bytes: entry.metadata().map_or(0, |file| file.len()), path: entry.path() });
+            }
+        }
+        gone.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        if !how.dry_run {
+            gone.iter()
+                .try_for_each(|file| self.options.disk.remove(&file.path).map_err(DeltaError::io(&file.path)))?;
+        }
+        Ok(gone)
+    }
+
+    /// The files that stay, and those that left the table before `cut`.
+    fn needed(&self, state: &State, cut: i64) -> Result<Needed> {
+        let mut needed = Needed { paths: held::files(&self.root), left: HashSet::new() };
+        for add in state.files.values() {
+            needed.keep(&self.root, &add.path, add.deletion_vector.as_ref())?;
+        }
+        for remove in state.removed.values() {
+            let at = remove.deletion_timestamp.unwrap_or(0);
+            needed.removed(&self.root, &remove.path, remove.deletion_vector.as_ref(), at > cut)?;
+        }
+        // A checkpoint need not have the files that left the table long ago. The log may.
+        for version in log::commits_since(&self.root, cut)? {
+            let actions = log::read_commit(&self.root, version)?;
+            for remove in actions.iter().filter_map(|action| action.remove.as_ref()) {
+                let late = remove.deletion_timestamp.is_none_or(|at| at > cut);
+                needed.removed(&self.root, &remove.path, remove.deletion_vector.as_ref(), late)?;
+            }
+        }
+        Ok(needed)
+    }
+}
+
+/// Paths as the file system has them: a log may name a file through a link.
+struct Needed {
+    paths: HashSet<PathBuf>,
+    /// Files that no version within the retention has.
+    left: HashSet<PathBuf>,
+}
+
+impl Needed {
+    fn keep(&mut self, root: &Path, path: &str, vector: Option<&DeletionVector>) -> Result<()> {
+        self.paths.extend(files_of(root, path, vector)?);
+        Ok(())
+    }
+
+    fn removed(&mut self, root: &Path, path: &str, vector: Option<&DeletionVector>, late: bool) -> Result<()> {
+        let paths = files_of(root, path, vector)?;
+        let to = if late { &mut self.paths } else { &mut self.left };
+        to.extend(paths);
+        Ok(())
+    }
+}
+
+/// A data file, and that of its deletion vector.
+fn files_of(root: &Path, path: &str, of_rows: Option<&DeletionVector>) -> Result<impl Iterator<Item = PathBuf>> {
+    let of_rows = of_rows.and_then(|dv| vector::path(root, dv));
+    let paths = [Some(path_of(root, path)?), of_rows].into_iter().flatten();
+    Ok(paths.map(|path| path.canonicalize().unwrap_or(path)))
+}
+
+/// For how long the table keeps files that are no longer in it.
+fn retention_of(root: &Path, state: &State) -> Result<Duration> {
+    let Some(text) = state.metadata.property(RETENTION) else { return Ok(7 * DAY) };
+    interval(text).ok_or_else(|| {
+        let what = format!("{RETENTION} is no time that pagecast knows: {text}; nothing was done");
+        DeltaError::Refused { path: root.to_owned(), what }
+    })
+}
+
+/// `interval 7 days`, `interval 12 hours 30 minutes`.
+fn interval(text: &str) -> Option<Duration> {
+    let words: Vec<&str> = text.split_whitespace().skip_while(|word| word.eq_ignore_ascii_case("interval")).collect();
+    let (parts, []) = words.as_chunks::<2>() else { return None };
+    let part = |[count, unit]: &[&str; 2]| {
+        let unit = match unit.to_ascii_lowercase().trim_end_matches('s') {
+            "week" => 7 * DAY,
+            "day" => DAY,
+            "hour" => DAY / 24,
+            "minute" => DAY / 24 / 60,
+            "second" => Duration::from_secs(1),
+            "millisecond" => Duration::from_millis(1),
+            _ => return None,
+        };
+        unit.checked_mul(count.parse().ok()?)
+    };
+    let sum = parts.iter().try_fold(Duration::ZERO, |sum, words| sum.checked_add(part(words)?));
+    sum.filter(|_| !parts.is_empty())
+}
+
+/// Whether it is a data file or one of deletion vectors, by its name.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".parquet") || (name.starts_with("deletion_vector_") && name.ends_with(".bin"))
+}
+
+/// Visits the files of a table, each with its size. Links are not followed, and what begins with an
+/// underscore or a dot is none of them, unless it is a folder of a partition.
+fn walk(folder: &Path, visit: &mut impl FnMut(&DirEntry, u64)) -> Result<()> {
+    for entry in entries(folder)? {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(['_', '.']) && !name.contains('=') {
+            continue;
+        }
+        let path = entry.path();
+        let file = match entry.metadata() {
+            // Somebody else has deleted it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            file => file.map_err(DeltaError::io(&path))?,
+        };
+        if file.is_dir() {
+            walk(&path, visit)?;
+        } else if file.is_file() {
+            visit(&entry, file.len());
+        }
+    }
+    Ok(())
+}
+
+fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect);
+    entries.map_err(DeltaError::io(folder))
+}
+
+/// When a file was written, in milliseconds since 1970.
+fn modified(entry: &DirEntry) -> Option<i64> {
+    let at: SystemTime = entry.metadata().ok()?.modified().ok()?;
+    i64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retentions_are_read_as_tables_have_them() {
+        assert_eq!(interval("interval 7 days"), Some(7 * DAY));
+        assert_eq!(interval("INTERVAL 1 week 12 HOURS 30 minutes"), Some(7 * DAY + DAY / 2 + DAY / 48));
+        assert_eq!(interval("interval 0 seconds"), Some(Duration::ZERO));
+        for text in ["", "interval", "interval 7", "interval x days", "7 moons", "interval -1 days", "P7D"] {
+            assert_eq!(interval(text), None, "{text}");
+        }
+    }
+}
