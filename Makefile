@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host test-objects s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ test-kv: ## the key-value store, with power cuts in every write
 
 test-soak: ## a minute of sessions, faults and resizes at once
 	SOAK_SECONDS=60 cargo test --locked -p pagecast --features prometheus,tracing --test soak --test operations -- --nocapture
+
+soak-delta: ## 20 writers and 20 readers of a Delta table are killed for MINUTES (1)
+	PAGECAST_WRITERS=20 PAGECAST_SECONDS=$$((60 * $${MINUTES:-1})) cargo test --locked -p pagecast-delta --test tables -- --exact table::writers::killed_writers_lose_nothing --nocapture
 
 soak: ## the same for half an hour (SOAK_SECONDS, SOAK_SEED), optimized
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} cargo test --release --locked -p pagecast --test soak -- --nocapture

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use pagecast_delta::{DeltaTable, Options, Table};
@@ -20,28 +21,31 @@ fn python() -> Option<String> {
 }
 
 fn ask(python: &str, script: &str, folder: &Path) -> String {
-    let output = Command::new(python).args(["-c", script]).arg(folder).output().unwrap();
+    ask_about(python, script, folder, &[])
+}
+
+fn ask_about(python: &str, script: &str, folder: &Path, versions: &[u64]) -> String {
+    let versions = versions.iter().map(u64::to_string);
+    let output = Command::new(python).args(["-c", script]).arg(folder).args(versions).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\\n{errors}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Sums of the table at each version, by the peer's own reader.
+/// Sums of the table at the versions that are named, by the peer's own reader.
 const SUMS: &str = "
 import sys
 from deltalake import DeltaTable, QueryBuilder
-newest = DeltaTable(sys.argv[1]).version()
-for version in range(newest + 1):
+for version in map(int, sys.argv[2:]):
     table = DeltaTable(sys.argv[1], version=version)
     rows = QueryBuilder().register('t', table).execute(
         'select count(*) n, coalesce(sum(id), 0) i, coalesce(sum(part), 0) p, coalesce(max(text), \\'\\') m from t').read_all()
     print(version, *[rows.column(c)[0].as_py() for c in ['n', 'i', 'p', 'm']])
 ";
 
-async fn sums(table: &std::sync::Arc<Table>) -> String {
-    let newest = table.newest().unwrap().version();
+async fn sums(table: &Arc<Table>, versions: &[u64]) -> String {
     let mut lines = Vec::new();
-    for version in 0..=newest {
+    for &version in versions {
         let snapshot = table.at(version).unwrap();
         let session = Session::of(DeltaTable::version(table, &snapshot), None, 2);
         let sql = "SELECT count(*), coalesce(sum(id), 0), coalesce(sum(part), 0), coalesce(max(text), '') FROM t";
@@ -53,10 +57,16 @@ async fn sums(table: &std::sync::Arc<Table>) -> String {
 }
 
 /// Whether the peer, if it is there, reads the same in every version as we do.
-pub(crate) async fn reads_every_version(table: &std::sync::Arc<Table>) {
+async fn reads_every_version(table: &Arc<Table>) {
+    let newest = table.newest().unwrap().version();
+    reads_versions(table, &(0..=newest).collect::<Vec<_>>()).await;
+}
+
+/// The same of these versions.
+pub(crate) async fn reads_versions(table: &Arc<Table>, versions: &[u64]) {
     let Some(python) = python() else { return };
-    let theirs = ask(&python, SUMS, table.folder());
-    let ours = sums(table).await;
+    let theirs = ask_about(&python, SUMS, table.folder(), versions);
+    let ours = sums(table, versions).await;
     let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     assert_eq!(trimmed(&theirs), trimmed(&ours));
 }
@@ -165,7 +175,7 @@ write_deltalake(sys.argv[1], rows(5000, 5010), mode='append')
     assert_eq!(session.number("DELETE FROM t WHERE id % 2 = 0 AND part < 3").await, 15);
     assert_eq!(session.number("UPDATE t SET text = 'new' WHERE id = 777").await, 1);
     assert_eq!(session.number("SELECT count(*) FROM t").await, 1194);
-    let theirs = ask(&python, SUMS, table.folder());
+    let theirs = ask_about(&python, SUMS, table.folder(), &[table.newest().unwrap().version()]);
     let last = theirs.lines().last().unwrap();
     let sum = session.number("SELECT sum(id) FROM t").await;
     assert!(last.contains(&format!(" 1194 {sum} ")), "{last} {sum}");
