@@ -82,7 +82,7 @@ pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
         match named.get(&new.name) {
             Some(other) if other.rank() == new.rank() => {
                 let (other, new, name) = (other.path.display(), new.path.display(), &new.name);
-                bail!("{other} and {new} would both be table {name}");
+                bail!("{other} and {new} would both be table {name}; rename one");
             }
             Some(other) if other.rank() < new.rank() => {}
             _ => _ = named.insert(new.name.clone(), new),

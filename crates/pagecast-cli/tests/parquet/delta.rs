@@ -59,3 +59,13 @@ fn a_broken_delta_table_closes_itself_alone() {
     assert!(stderr.contains("00000.json, byte ") && stderr.contains("torn"), "{stderr}");
     assert_fails(&sql(&data.path().join("broken"), "SELECT 1"), 1, &["torn"]);
 }
+
+#[test]
+fn a_file_and_a_delta_table_of_one_name_are_no_two_tables() {
+    let (data, _) = lineitem();
+    let folder = data.path().join("lineitem");
+    let make = format!("CREATE EXTERNAL TABLE other (id BIGINT) STORED AS DELTATABLE LOCATION '{}'", folder.display());
+    assert!(sql(data.path(), &make).status.success());
+    let said = ["lineitem.parquet", "lineitem would both be table lineitem; rename one"];
+    assert_fails(&sql(data.path(), "SELECT 1"), 1, &said);
+}
