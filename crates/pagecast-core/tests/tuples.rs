@@ -160,6 +160,27 @@ fn the_share_is_learned_and_given_up_again() {
     assert!(learn(rows(3, 300, true)) <= 0.15, "the hot pages fit in what is left");
 }
 
+/// How long it was right does not decide how soon another share is followed.
+#[test]
+fn a_share_that_was_right_for_long_is_given_up_soon() {
+    let requests_until_pages_are_kept = |scattered: u32| {
+        let mut shares = Shares::new(&policy("lru"), 32, Room::new(4096), 7).unwrap();
+        let mut learn = |rows: &mut Rows| {
+            let (access, tuple) = rows.next();
+            shares.request(&access, tuple, &NoScans);
+            shares.current()
+        };
+        let mut rows_apart = rows(2, 3_000, false);
+        (0..scattered).for_each(|_| _ = learn(&mut rows_apart));
+        assert!(learn(&mut rows_apart) >= 0.5);
+        let mut rows_together = rows(3, 3_000, true);
+        (0..60_000).find(|_| learn(&mut rows_together) < 0.5).unwrap()
+    };
+    let (short, long) = (requests_until_pages_are_kept(10_000), requests_until_pages_are_kept(100_000));
+    println!("after a short time {short} requests, after a long one {long}");
+    assert!(long < 2 * short.max(1_000), "{short} {long}");
+}
+
 #[test]
 fn full_models_allocate_nothing_and_take_what_they_say() {
     let spec = policy("pbm");

@@ -4,7 +4,10 @@
 //! Source: Waldspurger et al., "Cache modeling and optimization using miniature simulations" (ATC
 //! 2017): a sample of the pages by hash, in a pool smaller in proportion, misses about as often.
 //! Deviations: all models see the same requests, and only where their costs differ counts. A cost
-//! is a request to the device, of any kind. Old ones fade.
+//! is a request to the device, of any kind. What a share lost while it was behind is forgotten as
+//! soon as it catches up (CUSUM: Page, "Continuous inspection schemes", Biometrika 1954), and with
+//! it how much the costs differed: else it would have to make all that good before it is followed,
+//! long after the requests have changed.
 //!
 //! The pool goes over to another share if that is ahead by more than chance explains, and by more
 //! than it costs to settle there. It begins with no tuples.
@@ -33,12 +36,10 @@ const LEAST: u32 = 8;
 const MOST: u32 = 1024;
 const LEAST_BYTES: u32 = 128 << 10;
 /// Standard deviations that a lead must have, as if the costs had differed by so many more.
-const Z: f32 = 2.0;
+const Z: f32 = 3.0;
 const INERTIA: f32 = 40.0;
 /// What it costs to settle, in requests for each frame of a model that changes sides.
 const SETTLE: f32 = 0.5;
-/// Requests for each frame of a model after which all before weigh half.
-const MEMORY: u32 = 128;
 /// Keeps the choice of pages apart from other uses of the same hash.
 const SALT: u64 = 0x5bd1_e995_7b93_a4d1;
 /// The smallest mini-pages that a model has room for, on average: so many bytes.
@@ -63,13 +64,12 @@ impl Sample {
 pub struct Shares {
     sample: Sample,
     models: Vec<Model>,
-    /// By how many requests each costs less than the one that is followed, and the sum of the
-    /// squares.
+    /// By how many requests each has cost less than the one that is followed since it began to, and
+    /// the sum of the squares since then.
     ahead: [f32; SHARES.len()],
     varied: [f32; SHARES.len()],
     followed: usize,
     frames: u32,
-    until_fade: u32,
 }
 
 /// Frames of each model of a pool of `frames`.
@@ -97,7 +97,6 @@ impl Shares {
             varied: [0.0; SHARES.len()],
             followed: 0,
             frames: small,
-            until_fade: small * MEMORY,
         })
     }
 
@@ -134,11 +133,6 @@ impl Shares {
     /// A request for a page of the sample.
     pub fn request(&mut self, access: &Access, tuple: Option<Tuple>, oracle: &dyn Oracle) {
         self.compare(|model| _ = model.request(access, tuple, oracle));
-        self.until_fade -= 1;
-        if self.until_fade == 0 {
-            self.until_fade = self.frames * MEMORY;
-            self.ahead.iter_mut().chain(&mut self.varied).for_each(|sum| *sum /= 2.0);
-        }
         self.follow();
     }
 
@@ -159,6 +153,9 @@ impl Shares {
             let less = costs[self.followed] - cost;
             self.ahead[at] += less;
             self.varied[at] += less * less;
+            if self.ahead[at] <= 0.0 {
+                (self.ahead[at], self.varied[at]) = (0.0, 0.0);
+            }
         }
     }
 
