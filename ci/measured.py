@@ -180,6 +180,34 @@ def store(given: dict) -> Reduced:
     return Reduced(made("bench-kv", given["arguments"]), rows)
 
 
+def tuples(given: dict) -> Reduced:
+    rows = []
+    for cell in given["cells"]:
+        ours = cell["rows"][given["ours"]]
+        figure = cell["goals"][0]["figure"]
+        goals = [{name: goal[name] for name in ("figure", "peer", "goal", "ratio", "met")}
+                 for goal in cell["goals"]]
+        options = " ".join(cell["options"]).removeprefix("--")
+        rows.append({"workload": cell["workload"], "options": options, "figure": figure,
+                     "ours": round(ours[figure], 4), "share": round(ours["share"], 2), "goals": goals})
+    seeds = " ".join(map(str, given["seeds"]))
+    goals = " --goals" if given["only_goals"] else ""
+    return Reduced(made("bench-tuples", f"--seeds {seeds}{goals}"), rows)
+
+
+def tuples(given: dict) -> Reduced:
+    rows = []
+    for cell in given["cells"]:
+        ours, figure = cell["rows"][given["ours"]], cell["goals"][0]["figure"]
+        options = "".join(f" {option}" for option in cell["options"])
+        rows.append({"workload": cell["workload"] + options, "figure": figure,
+                     "ours": round(ours[figure], 4), "share": round(ours["share"], 2),
+                     "goals": {goal["of"]: [goal["ratio"], goal["goal"]] for goal in cell["goals"]}})
+    seeds = " ".join(map(str, given["seeds"]))
+    goals = " --goals" if given["only_goals"] else ""
+    return Reduced(made("bench-tuples", f"--seeds {seeds}{goals}"), rows)
+
+
 def objects(given: dict) -> Reduced:
     kept = ("where", "delivery", "policy", "bytes_read", "gap_bytes", "requests", "gets", "heads",
             "lists", "cost_usd", "wall_s")
@@ -214,6 +242,8 @@ KINDS = {
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
     "store": Kind("kv.json", store, "make bench-kv"),
+    "tuples": Kind("tuples.json", tuples, "make bench-tuples"),
+    "tuples": Kind("tuples.json", tuples, "make bench-tuples"),
 }
 
 
