@@ -13,8 +13,9 @@ use pagecast::storage::Device;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Bytes of memory: pages, all that the pool needs beside them, and the log's buffers. The
-    /// copies that a batch makes of its pages come on top. Default: 64 MiB.
+    /// Bytes of memory: pages, all that the pool needs beside them, and the log's buffers. Copies
+    /// come on top: of the pages that a batch changes, and of those that are being written, of at
+    /// most 4 MiB and as much again for double writes. Default: 64 MiB.
     pub memory: u64,
     /// Bytes of a page of a new store: a multiple of 4096, at most 61,440. An entry has at most
     /// about half as many. Default: 4096.
