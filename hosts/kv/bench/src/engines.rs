@@ -31,7 +31,8 @@ pub trait Engine: Sync {
     }
 }
 
-/// Opens a new store in an empty folder, with so much memory.
+/// Opens a new store in an empty folder, with so much memory. pagecast's device is `model`; the
+/// others' reads are as slow after [`declare`](crate::slow_reads_unsafe::declare).
 pub fn open(
     name: &str,
     folder: &Path,
@@ -40,32 +41,30 @@ pub fn open(
     policy: &str,
 ) -> Option<Box<dyn Engine>> {
     let device = model.map_or_else(Device::local, Device::declared);
-    Some(match (name, model) {
-        ("pagecast-kv" | "pagecast-kv-pages", _) => {
+    Some(match name {
+        "pagecast-kv" | "pagecast-kv-pages" => {
             let tuples = (name == "pagecast-kv").then(TupleOptions::default);
             let options = Options::default().memory(memory).sync_commits(false).device(device).tuples(tuples);
             Box::new(Store::open(folder, options.policy(policy.parse().ok()?)).expect("pagecast-kv"))
         }
-        ("redb", None) => {
+        "redb" => {
             let mut builder = Redb::builder();
             builder.set_cache_size(memory as usize);
             let database = builder.create(folder.join("redb"));
             Box::new(database.expect("redb"))
         }
-        ("bf-tree", None) => {
+        "bf-tree" => {
             let mut config = bf_tree::Config::new(folder.join("bf-tree"), memory as usize);
             config.storage_backend(bf_tree::StorageBackend::StdDirect).cb_min_record_size(64);
             Box::new(BfTree::with_config(config, None).expect("bf-tree"))
         }
-        ("fjall", None) => {
+        "fjall" => {
             // What is not written yet comes on top; after loading there is nothing.
             let database = Fjall::builder(folder).cache_size(memory).open().expect("fjall");
             let options = || KeyspaceCreateOptions::default().max_memtable_size(memory / 4);
             let keyspace = database.keyspace("bench", options).expect("fjall");
             Box::new(Lsm { database, keyspace, memory })
         }
-        // Bf-Tree and fjall open their files through nothing that could be slowed down. redb could,
-        // and then takes minutes to load, a small write at a time.
         _ => return None,
     })
 }
