@@ -35,12 +35,13 @@ test-kv: ## the key-value store, with power cuts in every write
 
 test-soak: ## a minute of sessions, faults and resizes at once
 	SOAK_SECONDS=60 cargo test --locked -p pagecast --features prometheus,tracing --test soak --test operations -- --nocapture
+	SOAK_SECONDS=30 cargo test --locked -p pagecast-kv --test soak -- --nocapture
 
 soak-delta: ## 20 writers and 20 readers of a Delta table are killed for MINUTES (1)
 	PAGECAST_WRITERS=20 PAGECAST_SECONDS=$$((60 * $${MINUTES:-1})) cargo test --locked -p pagecast-delta --test tables -- --exact table::writers::killed_writers_lose_nothing --nocapture
 
 soak: ## the same for half an hour (SOAK_SECONDS, SOAK_SEED), optimized
-	SOAK_SECONDS=$${SOAK_SECONDS:-1800} cargo test --release --locked -p pagecast --test soak -- --nocapture
+	SOAK_SECONDS=$${SOAK_SECONDS:-1800} cargo test --release --locked -p pagecast -p pagecast-kv --test soak -- --nocapture
 
 capi: ## libpagecast_c.a and .so, optimized
 	cargo build --release --locked -p pagecast-capi
