@@ -216,6 +216,13 @@ impl Relation {
 
     /// As [`pin_mut`](Self::pin_mut), without blocking the thread.
     pub async fn pin_mut_async(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
+        let page = self.pin_to_change(block, scan).await?;
+        self.engine.learn(self.page(block), None, scan, true);
+        Ok(page)
+    }
+
+    /// The same without a word to those who learn from requests.
+    pub(crate) async fn pin_to_change(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
         self.file.check_writable()?;
         self.engine.writer.latch.may_change()?;
         let held = self.engine.hold(&mut Anyone, &self.file, block, scan, true).await?;

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pagecast_core::tuples::Tuple;
+
 use crate::PoolError;
+use crate::blocking::block_on;
 use crate::cache::{Anyone, Client, ItemRoom};
 use crate::layout::TupleLayout;
 use crate::relation::Relation;
@@ -109,7 +112,9 @@ impl Tuples {
         let Some(logged) = engine.update_item(file, (id.block, id.item), bytes, is_blind, logged)? else {
             return Ok(());
         };
-        let mut page = self.relation.pin_mut(id.block, None)?;
+        let mut page = block_on(self.relation.pin_to_change(id.block, None))?;
+        let tuple = Tuple { name: id.item, length: bytes.len() as u32 };
+        engine.learn(file.page(id.block), Some(tuple), None, true);
         // Looked for before the page counts as changed.
         let has_length = self.layout.locate(&page, id.item).is_some_and(|range| range.len() == bytes.len());
         if !has_length || !self.layout.store(&mut page, id.item, bytes) {

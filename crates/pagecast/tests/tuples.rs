@@ -380,6 +380,24 @@ fn sealed(pool: &Pool, pages: u32) -> Tuples {
     pool.tuples(&relation, FixedRows { first: 0, row: ROW as u32 }).unwrap()
 }
 
+/// Where pages have all frames, an item is changed in its page. It is learned from as an item.
+#[test]
+fn the_share_learns_from_changes_of_items_too() {
+    const PAGES: u32 = 4000;
+    let options = options(400, 0.0).tuples(TupleOptions::default());
+    let pool = Pool::new(options.device(Device::new(MemoryFiles::new(), None))).unwrap();
+    let tuples = sealed(&pool, PAGES);
+    assert_eq!(pool.tuple_stats().unwrap().share, 0.0);
+    let mut random = Random::new(5);
+    for step in 0..60_000 {
+        let block = random.below(PAGES);
+        let (id, bytes) = (TupleId { block, item: block % ROWS }, row(block, block % ROWS, step as u8));
+        tuples.update(id, &bytes, || Lsn(2 + step)).unwrap();
+    }
+    let stats = pool.tuple_stats().unwrap();
+    assert!(stats.share >= 0.5 && stats.updates > 10_000, "{stats:?}");
+}
+
 /// The rows of the file must be these, in pages as of records that say so.
 fn check_file(files: &MemoryFiles, expected: &[u8]) {
     let file = files.read("table".as_ref()).unwrap();

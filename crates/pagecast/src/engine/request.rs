@@ -103,7 +103,7 @@ impl Engine {
 
     /// Lets the share of tuples learn from a request, if it is learned.
     #[inline]
-    pub(super) fn learn(&self, page: PageId, tuple: Option<Tuple>, scan: Option<ScanId>, write: bool) {
+    pub(crate) fn learn(&self, page: PageId, tuple: Option<Tuple>, scan: Option<ScanId>, write: bool) {
         if self.is_watched {
             self.cache.learn(page, tuple, || self.access(page, scan, write, None), &self.predictor);
         }
@@ -158,7 +158,10 @@ impl Engine {
     ) -> Result<Option<Held>, PoolError> {
         relation.check_known()?;
         let page = relation.page(block);
-        self.learn(page, None, scan, write);
+        // Who changes a page knows whether it is for one item.
+        if !write {
+            self.learn(page, None, scan, false);
+        }
         let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
             relation.count(Counter::Hits);
