@@ -20,6 +20,13 @@ impl Budget {
         Self { per_tick: Some(per_tick), most, tokens: most, filled: None }
     }
 
+    /// The same, but that at first there are only `tokens` pages to be written at once: as many as
+    /// a tier that is partly full has room for.
+    #[must_use]
+    pub fn starting_with(self, tokens: u32) -> Self {
+        Self { tokens: f64::from(tokens).min(self.most), ..self }
+    }
+
     /// No bound.
     pub fn unlimited() -> Self {
         Self { per_tick: None, most: 0.0, tokens: 0.0, filled: None }
@@ -49,5 +56,6 @@ mod tests {
         assert_eq!(spent(&mut budget, 10_000..10_020), 6, "a pause saves up no more than a burst");
         assert_eq!(spent(&mut Budget::new(0.0, 0), 0..1000), 1);
         assert_eq!(spent(&mut Budget::unlimited(), 0..1000), 1000);
+        assert_eq!(spent(&mut Budget::new(0.0, 5).starting_with(2), 0..1000), 2);
     }
 }

@@ -14,13 +14,15 @@
 
 mod admission;
 mod budget;
+mod second_touch;
 mod slots;
 
 pub use admission::{Admission, Offer, Predicted};
 pub use budget::Budget;
+pub use second_touch::SecondTouch;
 
 use crate::oracle::{Oracle, Question};
-use crate::policy::{Access, ConcurrentPolicy};
+use crate::policy::{Access, ConcurrentPolicy, Frames};
 use crate::{FrameId, PageId, ScanId, Tick};
 use alloc::boxed::Box;
 use slots::Slots;
@@ -63,6 +65,35 @@ impl Tier {
         Self { slots: Slots::new(slots), policy, admission, turnover: Turnover::new(slots) }
     }
 
+    /// Puts pages back into the slots where they were before a restart: in a tier that was just
+    /// made. Leaves out what names a slot or a page for the second time, or no slot at all.
+    pub fn restore(&mut self, pages: impl IntoIterator<Item = (FrameId, PageId)>) {
+        for (slot, page) in pages {
+            if self.slots.restore(slot, page) {
+                let access = Access { page, scan: Some(SOME_SCAN), write: false, at: 0 };
+                self.policy.admit(&self.slots, slot, &access);
+            }
+        }
+        self.slots.find_free();
+    }
+
+    /// Keeps `slot` from being given away until it is [released](Self::release), once for each
+    /// hold: its bytes are read or written. Its page may be [removed](Self::remove) meanwhile, and
+    /// is found no more then.
+    pub fn hold(&mut self, slot: FrameId) {
+        self.slots.hold(slot);
+    }
+
+    /// Ends a hold.
+    pub fn release(&mut self, slot: FrameId) {
+        self.slots.release(slot);
+    }
+
+    /// How many slots have no page.
+    pub fn free(&self) -> u32 {
+        self.slots.free()
+    }
+
     /// The slot of `page`.
     pub fn find(&self, page: PageId) -> Option<FrameId> {
         self.slots.find(page)
@@ -103,6 +134,11 @@ impl Tier {
         }
     }
 
+    /// The page that is in `slot`.
+    pub fn page(&self, slot: FrameId) -> Option<PageId> {
+        self.slots.page(slot)
+    }
+
     /// The pages that are here.
     pub fn pages(&self) -> impl Iterator<Item = (FrameId, PageId)> + '_ {
         self.slots.pages()
@@ -136,5 +172,65 @@ impl Turnover {
         let open = at.saturating_sub(self.last.unwrap_or(at)) as f64;
         let gap = self.gap + (open - self.gap).max(0.0) / f64::from(self.seen.max(1));
         (gap * f64::from(self.slots)) as Tick
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::oracle::NoScans;
+    use crate::policy::{Batching, PolicySpec};
+
+    fn tier(slots: u32) -> Tier {
+        let policy = PolicySpec::parse("lru").unwrap().build(slots, 1).unwrap().into_concurrent(Batching::OFF);
+        Tier::new(slots, policy, Box::new(All))
+    }
+
+    struct All;
+
+    impl Admission for All {
+        fn admits(&mut self, _offer: &Offer) -> bool {
+            true
+        }
+    }
+
+    const PAGES: [PageId; 4] = [PageId::from_raw(1), PageId::from_raw(2), PageId::from_raw(3), PageId::from_raw(4)];
+
+    #[test]
+    fn a_slot_that_is_held_is_not_given_away() {
+        let mut tier = tier(2);
+        let [one, two] = [PAGES[0], PAGES[1]].map(|page| tier.offer(page, 1, &NoScans).unwrap());
+        tier.hold(one);
+        tier.hold(one);
+        assert_eq!(tier.offer(PAGES[2], 2, &NoScans), Some(two), "though it is the younger one");
+        tier.release(one);
+        tier.hold(two);
+        assert_eq!(tier.offer(PAGES[3], 3, &NoScans), None, "both are held");
+        tier.release(one);
+        assert_eq!(tier.offer(PAGES[3], 4, &NoScans), Some(one));
+        assert_eq!(tier.find(PAGES[0]), None);
+    }
+
+    #[test]
+    fn what_is_removed_while_it_is_held_is_free_when_it_is_not() {
+        let mut tier = tier(1);
+        let slot = tier.offer(PAGES[0], 1, &NoScans).unwrap();
+        tier.hold(slot);
+        tier.remove(PAGES[0]);
+        assert_eq!((tier.find(PAGES[0]), tier.free()), (None, 0));
+        assert_eq!(tier.offer(PAGES[1], 2, &NoScans), None);
+        tier.release(slot);
+        assert_eq!((tier.free(), tier.offer(PAGES[1], 3, &NoScans)), (1, Some(slot)));
+    }
+
+    #[test]
+    fn pages_are_back_in_their_slots_after_a_restart() {
+        let mut tier = tier(3);
+        let at = |slot: u32, page: usize| (FrameId(slot), PAGES[page]);
+        tier.restore([at(2, 0), at(2, 1), at(1, 0), at(7, 2), at(0, 3)]);
+        assert_eq!(PAGES.map(|page| tier.find(page)), [Some(FrameId(2)), None, None, Some(FrameId(0))]);
+        assert_eq!(tier.free(), 1);
+        assert_eq!(tier.offer(PAGES[1], 1, &NoScans), Some(FrameId(1)));
     }
 }

@@ -9,9 +9,12 @@ struct Slot {
     page: Option<PageId>,
     /// The policy's.
     word: AtomicU64,
+    /// By those who read or write it.
+    holds: u32,
 }
 
-/// Invariant (I1): the index leads to a slot exactly if it has a page, and `free` has the others.
+/// Invariant (I1): the index leads to a slot exactly if it has a page, and `free` has the others
+/// but for those that are held. (I2) A slot that is held is filled with no other page.
 pub(super) struct Slots {
     slots: Vec<Slot>,
     index: PageIndex,
@@ -22,7 +25,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new(count: u32) -> Self {
         Self {
-            slots: (0..count).map(|_| Slot { page: None, word: AtomicU64::new(0) }).collect(),
+            slots: (0..count).map(|_| Slot { page: None, word: AtomicU64::new(0), holds: 0 }).collect(),
             index: PageIndex::with_capacity(count as usize),
             free: (0..count).rev().collect(),
         }
@@ -41,6 +44,37 @@ impl Slots {
         self.free.pop().map(FrameId)
     }
 
+    /// Puts `page` into a slot that has none yet, if it is in no other. The owner has the free
+    /// slots [found](Self::find_free) afterwards.
+    pub(super) fn restore(&mut self, slot: FrameId, page: PageId) -> bool {
+        let is_empty = self.slots.get(slot.index()).is_some_and(|slot| slot.page.is_none());
+        let may = is_empty && self.find(page).is_none();
+        if may {
+            self.fill(slot, page);
+        }
+        may
+    }
+
+    pub(super) fn find_free(&mut self) {
+        self.free = (0..self.count()).rev().filter(|&slot| self.slots[slot as usize].page.is_none()).collect();
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    pub(super) fn hold(&mut self, slot: FrameId) {
+        self.slots[slot.index()].holds += 1;
+    }
+
+    pub(super) fn release(&mut self, slot: FrameId) {
+        let held = &mut self.slots[slot.index()];
+        held.holds -= 1;
+        if held.holds == 0 && held.page.is_none() {
+            self.free.push(slot.0);
+        }
+    }
+
     /// Puts `page` in `slot`, in place of what the policy gave up.
     pub(super) fn fill(&mut self, slot: FrameId, page: PageId) {
         if let Some(old) = self.slots[slot.index()].page.replace(page) {
@@ -50,11 +84,13 @@ impl Slots {
         self.slots[slot.index()].word.store(0, Relaxed);
     }
 
-    /// Frees the slot.
+    /// Frees the slot, if it is held as soon as it is not.
     pub(super) fn empty(&mut self, slot: FrameId) {
         if let Some(old) = self.slots[slot.index()].page.take() {
             self.index.remove(old, slot.0);
-            self.free.push(slot.0);
+            if self.slots[slot.index()].holds == 0 {
+                self.free.push(slot.0);
+            }
         }
     }
 
@@ -76,11 +112,11 @@ impl Frames for Slots {
     }
 
     fn evictable(&self, frame: FrameId) -> Option<PageId> {
-        self.slots.get(frame.index())?.page
+        self.slots.get(frame.index()).filter(|slot| slot.holds == 0)?.page
     }
 
     fn page(&self, frame: FrameId) -> Option<PageId> {
-        self.evictable(frame)
+        self.slots.get(frame.index())?.page
     }
 
     fn claim(&self, frame: FrameId, page: PageId) -> Result<Claimed, Refusal> {

@@ -7,7 +7,6 @@
 
 mod blocks;
 mod opt;
-mod second_touch;
 mod spec;
 
 pub use spec::FlashSpec;

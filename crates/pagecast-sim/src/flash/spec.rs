@@ -1,10 +1,9 @@
 //! A tier as it is asked for, `name(parameter=value,...)`.
 
-use super::second_touch::SecondTouch;
 use crate::simulation::SimulationError;
 use pagecast_core::policy::{Batching, PolicySpec};
 use pagecast_core::random::Random;
-use pagecast_core::tier::{Admission, Budget, Offer, Predicted, Tier};
+use pagecast_core::tier::{Admission, Budget, Offer, Predicted, SecondTouch, Tier};
 use std::fmt;
 
 /// What fills a tier, and who leaves it.

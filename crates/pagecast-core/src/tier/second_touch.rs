@@ -2,13 +2,14 @@
 //! Huang et al., "Improving flash-based disk cache with lazy adaptive replacement" (MSST 2013),
 //! with as many pages remembered as there are slots, whatever comes.
 
+use super::{Admission, Offer};
+use crate::PageId;
+use alloc::vec::Vec;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use pagecast_core::PageId;
-use pagecast_core::tier::{Admission, Offer};
 
 /// The pages that memory gave up last, the oldest of which is forgotten.
-pub(super) struct SecondTouch {
+pub struct SecondTouch {
     /// In the order in which they were given up; [`None`] for one that came again since.
     ring: Vec<Option<PageId>>,
     /// By page: its place in the ring.
@@ -18,8 +19,8 @@ pub(super) struct SecondTouch {
 
 impl SecondTouch {
     /// Remembers `pages` pages (1 at least).
-    pub(super) fn new(pages: u32) -> Self {
-        Self { ring: vec![None; pages.max(1) as usize], places: HashMap::default(), next: 0 }
+    pub fn new(pages: u32) -> Self {
+        Self { ring: alloc::vec![None; pages.max(1) as usize], places: HashMap::default(), next: 0 }
     }
 
     /// Whether memory gave up `page` before. This time takes its place.
