@@ -208,6 +208,18 @@ pub enum PoolError {
         /// The fewest bytes that make a pool.
         minimum: u64,
     },
+    /// The room for the tier on flash does not hold one page and what goes with it.
+    #[error("{}: {given} bytes are too few for a tier on flash: a page of {page_size} bytes needs at least {minimum}", path.display())]
+    FlashTooSmall {
+        /// The tier's file.
+        path: PathBuf,
+        /// The bytes given.
+        given: u64,
+        /// The page size in bytes.
+        page_size: u32,
+        /// The fewest bytes that make a tier.
+        minimum: u64,
+    },
     /// More memory than the pool was made for.
     #[error("a pool made for at most {maximum} bytes cannot get {given}; make it with a larger max_memory")]
     AboveMaximum {

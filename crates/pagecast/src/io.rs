@@ -17,7 +17,9 @@ use std::task::{Context, Poll, Waker};
 use pagecast_core::{PageId, Tick};
 
 use crate::PoolError;
+pub(crate) use crate::buffer::{ALIGNMENT, Buffer};
 use crate::cache::Loading;
+use crate::flash::FlashCopy;
 use crate::paged_file::PagedFile;
 use crate::storage::Buffers;
 use crate::sync::{Condvar, Mutex};
@@ -26,13 +28,12 @@ use line::Line;
 use load::{LoadErrand, Read, end_all, end_alone};
 use past::PastErrand;
 
-/// Where frames and buffers begin, and what their sizes are multiples of: enough for direct reads.
-pub(crate) const ALIGNMENT: usize = 4096;
-
 /// A read to be done.
 pub(crate) enum Job {
     /// Pages into their frames, in order: one request.
     Load(Arc<PagedFile>, Run),
+    /// A page into its frame from its copy on flash, or from storage if the copy is broken.
+    Copy(Arc<PagedFile>, FlashCopy, Loading),
     /// Neighbouring pages into a buffer of the reader's. Loads come along where the storage starts
     /// errands: of pages that get a frame when their bytes are here.
     Past(PastRead, Vec<Loading>, Arc<Answer>),
@@ -44,6 +45,8 @@ pub(crate) struct PastRead {
     /// A multiple of [`ALIGNMENT`].
     pub(crate) offset: u64,
     pub(crate) len: usize,
+    /// Of its one page, on flash.
+    pub(crate) copy: Option<FlashCopy>,
 }
 
 /// The threads. They end when this goes and the queue is empty; nobody waits for them, since what
@@ -185,12 +188,19 @@ impl Queue {
     fn run(self: &Arc<Self>, job: Job, is_ahead: bool) {
         match job {
             Job::Past(read, loads, answer) if read.relation.starts_errands() => {
-                let storage = Arc::clone(read.relation.storage());
-                storage.start(Box::new(PastErrand::new(Arc::clone(self), read, loads, answer)));
+                PastErrand::start(Arc::clone(self), read, loads, answer);
             }
             Job::Past(read, _, answer) => answer.set(read.run().map(Brought::past)),
+            Job::Copy(relation, copy, loading) => self.copy(relation, copy, loading),
             Job::Load(relation, run) if relation.starts_errands() && !is_ahead => self.start(relation, run),
             Job::Load(relation, run) => self.load(&relation, run, is_ahead),
+        }
+    }
+
+    /// Brings a page from its copy. A copy that is none becomes an ordinary load.
+    fn copy(&self, relation: Arc<PagedFile>, copy: FlashCopy, loading: Loading) {
+        if let Some(loading) = load::end_copy(&relation, copy, loading) {
+            self.submit(Job::Load(relation, vec![Part::Page(loading)]), 0);
         }
     }
 
@@ -227,6 +237,7 @@ impl Job {
     fn brings(&self, page: PageId) -> bool {
         match self {
             Job::Load(_, run) => run.iter().filter_map(Part::page).any(|loading| loading.access().page == page),
+            Job::Copy(_, _, loading) => loading.access().page == page,
             Job::Past(..) => false,
         }
     }
@@ -238,7 +249,7 @@ impl Job {
     fn run(self) -> Option<Run> {
         match self {
             Job::Load(_, run) => Some(run),
-            Job::Past(..) => None,
+            Job::Copy(..) | Job::Past(..) => None,
         }
     }
 }
@@ -279,37 +290,6 @@ fn pages(run: Run) -> impl DoubleEndedIterator<Item = Loading> {
         Part::Page(loading) => Some(loading),
         Part::Gap(_) => None,
     })
-}
-
-/// Bytes that begin at a multiple of [`ALIGNMENT`].
-pub(crate) struct Buffer {
-    memory: Vec<u8>,
-    start: usize,
-}
-
-impl Buffer {
-    pub(crate) fn new(len: usize) -> Self {
-        let memory = vec![0; len + ALIGNMENT];
-        // Within the surplus: `align_offset` counts bytes here, and a byte pointer can always be
-        // aligned.
-        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Self { memory, start }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.memory.len() - ALIGNMENT + self.start]
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        let end = self.memory.len() - ALIGNMENT + self.start;
-        &mut self.memory[self.start..end]
-    }
-}
-
-impl AsRef<[u8]> for Buffer {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes()
-    }
 }
 
 /// What a read past the pool brought.

@@ -17,6 +17,8 @@
 //! | `error` | what can go wrong |
 //! | `blocking` | a future awaited by a thread |
 //! | [`storage`] | where pages come from: local files, io_uring (unsafe), objects, declared speed, memory, faults |
+//! | `buffer` | memory for direct requests |
+//! | `flash` | copies of pages on a local device, below memory |
 //! | `token` | who has a frame |
 //! | `layout` | where a page keeps its items |
 //! | `cooperation` | unordered scans: who waits, and whose turn it is to load |
@@ -38,10 +40,12 @@
 #![deny(unsafe_code)]
 
 mod blocking;
+mod buffer;
 mod cache;
 mod cooperation;
 mod engine;
 mod error;
+mod flash;
 #[allow(unsafe_code)]
 mod frame_memory;
 mod io;
@@ -74,6 +78,7 @@ mod write;
 pub use cache::{FrameCounts, TupleStats};
 pub use engine::{MemoryUse, ReadResult, ReadStats};
 pub use error::{PoolError, UnorderedError};
+pub use flash::{FlashAdmission, FlashOptions, FlashView};
 pub use layout::{FixedRows, Slotted, TupleLayout};
 pub use options::{PoolOptions, PrefetchOptions, Recorder, TupleOptions};
 pub use pagecast_core::cooperation::{CooperationConfig, MemberView, Refusal, Stroke, StrokeFault, Unit};

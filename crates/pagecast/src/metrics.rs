@@ -36,9 +36,10 @@ impl Snapshot {
     }
 
     /// The pool's numbers: name, kind, meaning, value.
-    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 41] {
+    fn numbers(&self) -> [(&'static str, Kind, &'static str, u64); 46] {
         use Kind::{Counter, Gauge};
         let (stats, frames, device) = (&self.stats, &self.frames, &self.device);
+        let on_flash = self.flash.as_ref().map_or(0, |flash| flash.pages);
         [
             ("requests_total", Counter, "Requests for a page.", stats.requests),
             ("hits_total", Counter, "Requests that found the page resident.", stats.hits),
@@ -47,6 +48,11 @@ impl Snapshot {
             ("read_bytes_total", Counter, "Bytes read from storage.", stats.bytes_read),
             ("bypassed_bytes_total", Counter, "Bytes read past the pool for want of a frame.", stats.bypassed_bytes),
             ("gap_bytes_total", Counter, "Bytes read over between pages, and thrown away.", stats.gap_bytes),
+            ("flash_hits_total", Counter, "Pages that came from flash.", stats.flash_hits),
+            ("flash_read_bytes_total", Counter, "Bytes that came from flash.", stats.flash_bytes_read),
+            ("flash_written_pages_total", Counter, "Pages written to flash.", stats.flash_pages_written),
+            ("flash_written_bytes_total", Counter, "Bytes written to flash.", stats.flash_bytes_written),
+            ("flash_pages", Gauge, "Pages on flash.", on_flash.into()),
             ("loads_total", Counter, "Pages loaded into a frame.", stats.loads),
             ("failed_loads_total", Counter, "Loads that failed.", stats.failed_loads),
             ("evictions_total", Counter, "Pages that left their frame for another.", stats.evictions),

@@ -8,6 +8,7 @@ use pagecast_core::cooperation::CooperationConfig;
 use pagecast_core::policy::{Batching, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 
+use crate::flash::FlashOptions;
 use crate::storage::Device;
 use crate::write::{DoubleWriteOptions, Log, WriterOptions};
 
@@ -72,6 +73,8 @@ pub struct PoolOptions {
     /// Whether hot items go on when their page is evicted, for relations whose items are known
     /// ([`Pool::tuples`](crate::Pool::tuples)). Default: no.
     pub tuples: Option<TupleOptions>,
+    /// Copies of pages on a local device, for relations of object stores. Default: none.
+    pub flash: Option<FlashOptions>,
     /// The log that must be durable before a page is written. Default: none, so that pages may be
     /// written at any time.
     pub log: Option<Arc<dyn Log>>,
@@ -169,6 +172,7 @@ impl Default for PoolOptions {
             recorder: None,
             count_relations: false,
             tuples: None,
+            flash: None,
             log: None,
             double_write: None,
             writer: WriterOptions::default(),
@@ -276,6 +280,13 @@ impl PoolOptions {
         self
     }
 
+    /// Sets [`flash`](Self::flash).
+    #[must_use]
+    pub fn flash(mut self, flash: impl Into<Option<FlashOptions>>) -> Self {
+        self.flash = flash.into();
+        self
+    }
+
     /// Sets [`log`](Self::log).
     #[must_use]
     pub fn log(mut self, log: Arc<dyn Log>) -> Self {
@@ -313,6 +324,7 @@ impl fmt::Debug for PoolOptions {
             .field("loads", &self.loads)
             .field("prefetch", &self.prefetch)
             .field("tuples", &self.tuples)
+            .field("flash", &self.flash)
             .field("double_write", &self.double_write)
             .field("writer", &self.writer)
             .finish_non_exhaustive()

@@ -166,7 +166,7 @@ impl Relation {
         engine::check(&self.file, std::slice::from_ref(&range))?;
         let skip = (range.start % ALIGNMENT as u64) as usize;
         let (offset, len) = (range.start - skip as u64, skip + (range.end - range.start) as usize);
-        let read = PastRead { relation: self.file.clone(), offset, len };
+        let read = PastRead { relation: self.file.clone(), offset, len, copy: None };
         Ok(read.run()?.bytes()[skip..len].to_vec())
     }
 

@@ -19,7 +19,8 @@ pub struct PoolStats {
     pub waits: u64,
     /// Bytes that reads asked for.
     pub bytes_requested: u64,
-    /// Bytes read from storage, rounding and the reads past the pool included.
+    /// Bytes read from storage, rounding and the reads past the pool included, and what came from
+    /// flash in its place.
     pub bytes_read: u64,
     /// Bytes of those that were read past the pool, because no frame was free.
     pub bypassed_bytes: u64,
@@ -27,6 +28,14 @@ pub struct PoolStats {
     /// some storage that is better than a second request
     /// ([`RequestShape`](crate::storage::RequestShape)).
     pub gap_bytes: u64,
+    /// Pages that came from their copy on flash ([`FlashOptions`](crate::FlashOptions)).
+    pub flash_hits: u64,
+    /// Bytes of those: a part of `bytes_read`, for which the store was not asked.
+    pub flash_bytes_read: u64,
+    /// Pages that were written to flash.
+    pub flash_pages_written: u64,
+    /// Bytes that were written there, what describes the pages and the index included.
+    pub flash_bytes_written: u64,
     /// Pages that were loaded into a frame.
     pub loads: u64,
     /// Loads that failed.

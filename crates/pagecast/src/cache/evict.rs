@@ -137,6 +137,8 @@ struct Search<'a> {
     passed_kept: Cell<bool>,
     /// What is known of the page that was claimed, if there are tuples.
     left: Cell<Option<Left>>,
+    /// The page that was claimed last.
+    victim: Cell<Option<PageId>>,
     /// Pages that cannot leave before they are written.
     met_dirty: RefCell<Vec<(PageId, u32)>>,
 }
@@ -152,6 +154,7 @@ impl<'a> Search<'a> {
             spares_kept: Cell::new(cache.keeps.are_set()),
             passed_kept: Cell::new(false),
             left: Cell::new(None),
+            victim: Cell::new(None),
             met_dirty: RefCell::new(Vec::new()),
         }
     }
@@ -173,6 +176,7 @@ impl<'a> Search<'a> {
             if let Some(claimed) = cache.policy.evict(self, self.incoming, self.oracle) {
                 let victim = cache.headers[claimed.frame().index()].take_back(claimed);
                 cache.statistics.add(Counter::Evictions, 1);
+                self.offer(&victim);
                 if let Some(left) = self.left.take() {
                     cache.dissolve(&victim, &left, self.incoming.at, self.oracle);
                 }
@@ -190,6 +194,14 @@ impl<'a> Search<'a> {
                 }
             }
         }
+    }
+
+    /// Offers the page that has left its frame to the tier on flash. Its bytes are in the frame
+    /// still, and are those of storage: a page that is not cannot be claimed.
+    fn offer(&self, victim: &Owned) {
+        let Some((flash, page)) = self.cache.flash.get().zip(self.victim.take()) else { return };
+        let len = self.cache.headers[victim.index() as usize].len() as usize;
+        flash.offer(page, &self.cache.memory.read_owned(victim)[..len], self.incoming.at, self.oracle);
     }
 
     /// Why the policy found nothing; `None` if by now there is something to be found. It meets no
@@ -268,6 +280,7 @@ impl Frames for Search<'_> {
         }
         let claimed = self.cache.take_noting(frame.0, page).map(|(owned, left)| {
             self.left.set(left);
+            self.victim.set(Some(page));
             owned.into_claimed()
         });
         if claimed == Err(Refusal::Dirty) {

@@ -11,6 +11,7 @@ use pagecast_core::{PageId, Tick};
 
 use super::Cache;
 use crate::PoolError;
+use crate::flash::FlashCopy;
 use crate::stats::Counter;
 use crate::sync::{Mutex, unless_mistaken};
 use crate::token::{Held, Owned};
@@ -255,6 +256,11 @@ impl Loading {
             self.owned = self.cache.frame(&access, oracle).ok();
         }
         self.owned.is_some()
+    }
+
+    /// The page's copy on flash.
+    pub(crate) fn copy_on_flash(&self) -> Option<FlashCopy> {
+        self.cache.copy_on_flash(&self.load.access)
     }
 
     /// The frame's bytes, to be filled. Empty before the load has a frame.

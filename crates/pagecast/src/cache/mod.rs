@@ -39,14 +39,15 @@ mod write_back;
 #[cfg(all(test, pagecast_shuttle))]
 pub(crate) mod exploration;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use pagecast_core::policy::{Access, CoarseClock, ConcurrentPolicy, Due, HitNeed, Refusal};
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
 use crate::cooperation::Cooperation;
+use crate::flash::{Flash, FlashCopy};
 use crate::frame_memory::FrameMemory;
 use crate::stats::{Counter, PoolStats, Statistics};
 use crate::sync::{Mutex, unless_mistaken};
@@ -121,6 +122,8 @@ pub(crate) struct Cache {
     wanted: Mutex<Vec<(PageId, u32)>>,
     /// Who is told of pages that come and go.
     pub(crate) cooperation: Cooperation,
+    /// The tier on flash, if there is one: who is offered pages that leave.
+    flash: OnceLock<Arc<Flash>>,
     pub(crate) statistics: Statistics,
 }
 
@@ -211,8 +214,19 @@ impl Cache {
             draining: Mutex::new(Vec::new()),
             wanted: Mutex::new(Vec::new()),
             cooperation,
+            flash: OnceLock::new(),
             statistics: Statistics::new(),
         })
+    }
+
+    /// From now on pages that leave are offered to the tier. There is one in a cache's life.
+    pub(crate) fn set_flash(&self, flash: Arc<Flash>) {
+        let _ = self.flash.set(flash);
+    }
+
+    /// The copy on flash of the page that a request wants.
+    pub(crate) fn copy_on_flash(&self, access: &Access) -> Option<FlashCopy> {
+        self.flash.get()?.find(access)
     }
 
     /// How many frames are in use.

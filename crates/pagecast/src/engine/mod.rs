@@ -32,6 +32,7 @@ use pagecast_core::{RelationId, Tick};
 
 use crate::cache::{Cache, Loading, TupleConfig};
 use crate::cooperation::Cooperation;
+use crate::flash::Flash;
 use crate::frame_memory::FrameMemory;
 use crate::io::IoThreads;
 use crate::options::{PoolOptions, TupleOptions};
@@ -60,6 +61,7 @@ pub(crate) struct Engine {
     pub(crate) prefetch: Prefetch,
     pub(crate) writer: Arc<Writer>,
     pub(crate) background: Background,
+    pub(crate) flash: Option<Arc<Flash>>,
     relations: Mutex<Relations>,
     /// Held by who opens a file to write.
     opening_to_write: Mutex<()>,
@@ -101,6 +103,11 @@ impl Engine {
         let is_watched =
             options.recorder.is_some() || options.count_relations || options.tuples.is_some_and(|tuples| tuples.learn);
         let cache = Cache::new(memory, (plan.frames, options.loads), policy, cooperation, tuples);
+        let (page_size, seed) = (options.page_size, options.seed);
+        let flash = options.flash.as_ref().map(|flash| Flash::open(flash, page_size, options.memory, seed));
+        let flash = flash.transpose()?;
+        flash.iter().for_each(|flash| cache.set_flash(flash.clone()));
+        let next = flash.as_ref().map_or(0, |flash| flash.first_unknown());
         let (log, double_write) = (options.log.clone(), options.double_write.as_ref());
         let writer = Writer::new(cache.clone(), log, &options.device, double_write, options.page_size)?;
         let (oracle, started) = (registry.predictor(), Instant::now());
@@ -109,11 +116,12 @@ impl Engine {
             cache,
             writer: Arc::new(writer),
             background: Background::new(),
+            flash,
             threads: IoThreads::start(options.device.threads().clamp(1, MAX_THREADS), find_frame)?,
             predictor: registry.predictor(),
             prefetch,
             registry: Mutex::new(registry),
-            relations: Mutex::new(Relations::default()),
+            relations: Mutex::new(Relations { next, ..Relations::default() }),
             opening_to_write: Mutex::new(()),
             options,
             is_watched,
@@ -197,9 +205,11 @@ impl Engine {
         if relations.by_path.get(path).map(Arc::as_ptr) != old.as_ref().map(Arc::as_ptr) {
             return Ok(None);
         }
-        let (id, counts) = (RelationId(relations.next), self.options.count_relations);
+        let next = RelationId(relations.next);
+        let id = self.flash.as_ref().map_or(next, |flash| flash.enter(storage.as_ref(), next));
+        let counts = self.options.count_relations;
         let relation = Arc::new(PagedFile::new(id, storage, format, self.options.page_size, counts)?);
-        relations.next += 1;
+        relations.next += u32::from(id == next);
         relations.by_path.insert(path.to_owned(), relation.clone());
         relations.by_id.insert(id, relation.clone());
         if let Some(old) = &old {
@@ -210,6 +220,7 @@ impl Engine {
             old.replace();
             self.writer.remove(old.id());
             self.cache.discard(old.id());
+            self.flash.iter().for_each(|flash| flash.forget(old.id()));
         }
         Ok(Some(relation))
     }

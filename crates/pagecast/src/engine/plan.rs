@@ -37,6 +37,8 @@ pub struct MemoryUse {
     pub prefetch: u64,
     /// What is known of items that go on without their pages; they themselves are in `frames`.
     pub tuples: u64,
+    /// What is known of pages on flash, and the buffers of those on their way there.
+    pub flash: u64,
     /// Statistics.
     pub statistics: u64,
     /// All of it.
@@ -152,12 +154,13 @@ fn metadata(
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),
         tuples: options.tuples.map_or(0, |tuples| tuple_bytes(options, &tuples, frames)),
+        flash: options.flash.as_ref().map_or(0, |flash| flash.memory(options.page_size, options.memory)),
         statistics: Statistics::BYTES,
         total: 0,
     };
-    let known =
-        [memory.policy, memory.predictor, memory.cooperation, memory.prefetch, memory.tuples, memory.statistics];
-    let parts = [memory.headers, table, inflight].into_iter().chain(known);
+    let known = [memory.policy, memory.predictor, memory.cooperation, memory.prefetch];
+    let parts =
+        [memory.headers, table, inflight, memory.tuples, memory.flash, memory.statistics].into_iter().chain(known);
     memory.total = parts.fold(0, u64::saturating_add);
     memory
 }

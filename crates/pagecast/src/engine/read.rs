@@ -21,6 +21,7 @@ use pagecast_core::ScanId;
 
 use super::Engine;
 use crate::cache::{Carried, Client, Loading, Request, Waiter};
+use crate::flash::FlashCopy;
 use crate::io::{Answer, Awaited, Batch, Job, PastRead};
 use crate::output::{Memory, Output, Visit, unwritten};
 use crate::paged_file::PagedFile;
@@ -293,18 +294,25 @@ impl<C: Client, M: Memory> Reading<C, M> {
         self.output.fill(visit, page);
     }
 
-    /// Asks for the pages that are to be read past the pool.
+    /// Asks for the pages that are to be read past the pool: those that have a copy on flash alone,
+    /// the others joined.
     fn ask_past(&mut self) {
-        let visits = std::mem::take(&mut self.past);
+        let mut others = Vec::new();
+        for (visit, loading) in std::mem::take(&mut self.past) {
+            let access = self.engine.access(self.relation.page(visit.block), self.scan, false, None);
+            match self.engine.cache.copy_on_flash(&access) {
+                Some(copy) => self.ask(vec![(visit, loading)], Some(copy)),
+                None => others.push((visit, loading)),
+            }
+        }
         let (most, gap) = (self.relation.pages_of_a_request(), self.relation.pages_of_a_gap());
-        for request in past_requests(visits, most, gap) {
-            let asked = self.ask(request);
-            self.asked.push_back(asked);
+        for request in past_requests(others, most, gap) {
+            self.ask(request, None);
         }
     }
 
     /// Makes one request for `visits` and what lies between them.
-    fn ask(&self, visits: Vec<(Visit, Option<Loading>)>) -> Asked {
+    fn ask(&mut self, visits: Vec<(Visit, Option<Loading>)>, copy: Option<FlashCopy>) {
         let (engine, relation) = (&self.engine, &self.relation);
         let offset = u64::from(visits[0].0.block) * u64::from(relation.page_size());
         let (mut asked, mut loads, mut next) = (Vec::new(), Vec::<Loading>::new(), visits[0].0.block);
@@ -325,9 +333,9 @@ impl<C: Client, M: Memory> Reading<C, M> {
             loads.extend(loading);
             asked.push(visit);
         }
-        let (read, answer) = (PastRead { relation: relation.clone(), offset, len }, Answer::new());
+        let (read, answer) = (PastRead { relation: relation.clone(), offset, len, copy }, Answer::new());
         engine.threads.submit(Job::Past(read, loads, answer.clone()), engine.due(self.scan));
-        Asked { visits: asked, past, awaited: Awaited(answer) }
+        self.asked.push_back(Asked { visits: asked, past, awaited: Awaited(answer) });
     }
 
     /// Copies out what a request past the pool has brought.

@@ -39,8 +39,12 @@ impl<'a> Batch<'a> {
         self.relation
     }
 
-    /// Adds a load that has its frame.
+    /// Adds a load that has its frame. A page with a copy on flash comes from there, and is to the
+    /// others of its request as one that is resident.
     pub(crate) fn add(&mut self, loading: Loading) {
+        if let Some(copy) = loading.copy_on_flash() {
+            return self.hand_over(Job::Copy(self.relation.clone(), copy, loading));
+        }
         let block = u64::from(loading.access().page.block());
         if !self.run.is_empty() {
             match block.checked_sub(self.next).map(|gap| gap as usize) {
@@ -82,6 +86,10 @@ impl<'a> Batch<'a> {
             return;
         }
         let job = Job::Load(self.relation.clone(), std::mem::take(&mut self.run));
+        self.hand_over(job);
+    }
+
+    fn hand_over(&self, job: Job) {
         match self.is_ahead {
             true => self.threads.submit_ahead(job),
             false => self.threads.submit(job, self.due),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{Part, Run, pages};
 use crate::PoolError;
 use crate::cache::Loading;
+use crate::flash::FlashCopy;
 use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, Reading, Request};
@@ -45,6 +46,10 @@ pub(super) struct Extent {
 impl Extent {
     pub(super) fn new(relation: &PagedFile, offset: u64, bytes: usize) -> Self {
         Self { offset, bytes: (bytes as u64).min(relation.len().saturating_sub(offset)) }
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        self.bytes
     }
 
     /// Whether all of it was read.
@@ -141,6 +146,18 @@ pub(super) fn end_all(relation: &PagedFile, read: Vec<Read>) {
             Err(_) => pages(run).rev().for_each(|loading| end(relation, loading, &outcome)),
         }));
     }
+}
+
+/// Fills a load from its copy on flash, and ends it. It comes back if the copy is none, or if the
+/// file is known to have changed.
+pub(super) fn end_copy(relation: &PagedFile, copy: FlashCopy, mut loading: Loading) -> Option<Loading> {
+    let len = relation.page_len(loading.access().page.block());
+    if relation.check_known().is_err() || !copy.read(loading.bytes(), len) {
+        return Some(loading);
+    }
+    copy.served(len);
+    end(relation, loading, &relation.check_known());
+    None
 }
 
 pub(super) fn end(relation: &PagedFile, mut loading: Loading, outcome: &Result<(), PoolError>) {

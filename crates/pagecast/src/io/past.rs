@@ -8,6 +8,7 @@ use super::load::{Extent, end};
 use super::{ALIGNMENT, Answer, Brought, Buffer, Job, PastRead, Queue};
 use crate::PoolError;
 use crate::cache::{Carried, Loading};
+use crate::flash::FlashCopy;
 use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, Reading, Request, read_full};
@@ -54,13 +55,17 @@ pub(super) struct PastErrand {
 }
 
 impl PastErrand {
-    /// Of a relation that nobody writes. The pages of `loads` lie within what is read.
-    pub(super) fn new(queue: Arc<Queue>, read: PastRead, loads: Vec<Loading>, answer: Arc<Answer>) -> Self {
-        let PastRead { relation, offset, len } = read;
+    /// Of a relation that nobody writes. The pages of `loads` lie within what is read. A copy on
+    /// flash that is whole ends it at once.
+    pub(super) fn start(queue: Arc<Queue>, read: PastRead, loads: Vec<Loading>, answer: Arc<Answer>) {
+        let PastRead { relation, offset, len, copy } = read;
         let mut buffer = Buffer::new(len.next_multiple_of(ALIGNMENT));
-        let extent = Extent::new(&relation, offset, buffer.bytes_mut().len());
-        let reading = Some(Reading::new(relation.storage().as_ref(), offset, buffer));
-        Self { queue, relation, extent, reading, loads, answer, is_given_up: false }
+        let (storage, extent) = (relation.storage().clone(), Extent::new(&relation, offset, buffer.bytes_mut().len()));
+        let reading = Some(Reading::new(storage.as_ref(), offset, buffer));
+        let mut errand = Self { queue, relation, extent, reading, loads, answer, is_given_up: false };
+        if !copy.is_some_and(|copy| errand.end_with(&copy)) {
+            storage.start(Box::new(errand));
+        }
     }
 
     /// Whether the reader waits, who has the answer, too, or somebody for one of the pages.
@@ -75,13 +80,32 @@ impl PastErrand {
             let block = loading.access().page.block();
             let offset = u64::from(block) * u64::from(self.relation.page_size());
             let len = self.relation.page_len(block) as usize;
-            let read = PastRead { relation: Arc::clone(&self.relation), offset, len };
+            let read = PastRead { relation: Arc::clone(&self.relation), offset, len, copy: None };
             self.queue.submit(Job::Past(read, vec![loading], Answer::new()), 0);
         }
     }
 
-    fn outcome(&mut self, answer: io::Result<usize>, buffer: Buffer) -> Result<Brought, PoolError> {
+    /// Ends it with its one page's copy on flash, unless the copy is none, or the file is known to
+    /// have changed.
+    fn end_with(&mut self, copy: &FlashCopy) -> bool {
+        let mut buffer = Buffer::new(self.relation.page_size() as usize);
+        let len = self.extent.bytes() as u32;
+        if self.relation.check_known().is_err() || !copy.read(buffer.bytes_mut(), len) {
+            return false;
+        }
+        copy.served(len);
+        self.reading = None;
+        let outcome = self.outcome(self.relation.check_known(), buffer);
+        self.answer.set(outcome);
+        true
+    }
+
+    fn answered(&mut self, answer: io::Result<usize>, buffer: Buffer) -> Result<Brought, PoolError> {
         let checked = self.relation.verify_read().and_then(|()| self.extent.check(&self.relation, answer));
+        self.outcome(checked, buffer)
+    }
+
+    fn outcome(&mut self, checked: Result<(), PoolError>, buffer: Buffer) -> Result<Brought, PoolError> {
         if let Err(error) = checked {
             // The first page last: who waits for it may ask again at once, for the others, too.
             self.loads.drain(..).rev().for_each(|loading| loading.fail(error.clone()));
@@ -137,7 +161,7 @@ impl Errand for PastErrand {
         if self.is_given_up && !self.extent.is_whole(&answer) {
             return self.give_up();
         }
-        let outcome = self.outcome(answer, buffer);
+        let outcome = self.answered(answer, buffer);
         self.answer.set(outcome);
     }
 }
@@ -146,7 +170,7 @@ impl Drop for PastErrand {
     fn drop(&mut self) {
         if self.reading.take().is_some() {
             let panicked = Err(io::Error::other("the storage panicked"));
-            let outcome = self.outcome(panicked, Buffer::new(0));
+            let outcome = self.answered(panicked, Buffer::new(0));
             self.answer.set(outcome);
         }
     }

@@ -16,6 +16,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{RegisterError, ScanSpec, ScanView};
 
 use crate::engine::{Engine, MemoryUse};
+use crate::flash::FlashView;
 use crate::options::PoolOptions;
 use crate::relation::Relation;
 use crate::scan::Scan;
@@ -66,8 +67,8 @@ impl Pool {
     ///
     /// The memory holds no frame ([`PoolError::TooSmall`]) or is more than there is
     /// ([`PoolError::MoreThanMemory`]), the page size is none, the policy cannot run in a pool, the
-    /// system refuses memory or threads, or the double-write area cannot be read or what it
-    /// restores not be written.
+    /// system refuses memory or threads, the double-write area cannot be read or what it restores
+    /// not be written, or the file of a tier on flash cannot be opened or is too small.
     pub fn new(options: PoolOptions) -> Result<Self, PoolError> {
         Engine::new(options).map(|engine| Self(Arc::new(engine)))
     }
@@ -153,7 +154,21 @@ impl Pool {
 
     /// What the pool has done so far.
     pub fn stats(&self) -> PoolStats {
-        PoolStats { gap_bytes: self.0.threads.gap_bytes(), ..self.0.cache.stats() }
+        let mut stats = PoolStats { gap_bytes: self.0.threads.gap_bytes(), ..self.0.cache.stats() };
+        self.0.flash.iter().for_each(|flash| flash.count(&mut stats));
+        stats
+    }
+
+    /// The tier on flash, if the pool was made with one.
+    pub fn flash(&self) -> Option<FlashView> {
+        self.0.flash.as_ref().map(|flash| flash.view())
+    }
+
+    /// Waits until all pages that the tier on flash has admitted are written there, and its index
+    /// with them: a pool that is made after this one finds them. What is admitted meanwhile is
+    /// waited for, too. At once where there is no tier, or it is off.
+    pub fn settle_flash(&self) {
+        self.0.flash.iter().for_each(|flash| flash.settle());
     }
 
     /// Where the memory goes.

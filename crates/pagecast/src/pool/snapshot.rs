@@ -11,7 +11,7 @@ use pagecast_core::{RelationId, ScanId};
 use super::Pool;
 use crate::cache::FrameCounts;
 use crate::storage::DeviceStats;
-use crate::{MemoryUse, PoolStats};
+use crate::{FlashView, MemoryUse, PoolStats};
 
 /// A pool at one moment, or nearly: pages come and go while it is taken, so that its numbers may
 /// differ by a few.
@@ -32,7 +32,9 @@ pub struct Snapshot {
     pub stats: PoolStats,
     /// What storage was asked for, by all who use the device.
     pub device: DeviceStats,
-    /// The open files, in the order in which they were opened.
+    /// The tier on flash, if there is one.
+    pub flash: Option<FlashView>,
+    /// The open files, in the order of their numbers, which is mostly that of their opening.
     pub relations: Vec<RelationView>,
     /// The scans that are registered.
     pub scans: Vec<ScanView>,
@@ -125,6 +127,7 @@ impl Pool {
             memory: self.memory(),
             stats: self.stats(),
             device: self.device().stats(),
+            flash: self.flash(),
             relations: relations.collect(),
             scans: self.scans(),
             unordered: self.unordered_scans(),

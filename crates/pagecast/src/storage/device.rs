@@ -244,6 +244,10 @@ impl Storage for Metered {
         self.storage.compares_reads()
     }
 
+    fn may_be_copied(&self) -> bool {
+        self.storage.may_be_copied()
+    }
+
     fn is_writable(&self) -> bool {
         self.storage.is_writable()
     }
@@ -262,6 +266,10 @@ impl Storage for Metered {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.storage.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.storage.allocate(len)
     }
 }
 

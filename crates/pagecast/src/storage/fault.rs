@@ -156,6 +156,10 @@ impl Storage for FaultFile {
         self.file.compares_reads()
     }
 
+    fn may_be_copied(&self) -> bool {
+        self.file.may_be_copied()
+    }
+
     fn is_writable(&self) -> bool {
         self.file.is_writable()
     }
@@ -186,5 +190,9 @@ impl Storage for FaultFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
     }
 }

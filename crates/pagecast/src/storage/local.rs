@@ -186,6 +186,26 @@ impl Storage for LocalFile {
         self.len.store(len, Relaxed);
         Ok(())
     }
+
+    /// Without a promise where the file system gives none.
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)?;
+        match reserve(self.file()?.as_ref(), len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Room on the device for the first `len` bytes.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn reserve(file: &File, len: u64) -> rustix::io::Result<()> {
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, len)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+fn reserve(_file: &File, _len: u64) -> rustix::io::Result<()> {
+    Err(Errno::OPNOTSUPP)
 }
 
 /// Linux, Android and FreeBSD: a flag at open, that a file system may refuse then or at the first

@@ -150,6 +150,13 @@ pub trait Storage: Send + Sync {
         false
     }
 
+    /// Whether a copy of its pages on a device of this machine may stand for them: reading them
+    /// costs so much more that a copy may be worth its write, and name and generation tell its
+    /// content from any other for good, also after this process.
+    fn may_be_copied(&self) -> bool {
+        false
+    }
+
     /// Whether it was opened to be written.
     fn is_writable(&self) -> bool {
         false
@@ -175,6 +182,12 @@ pub trait Storage: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let _ = len;
         Err(read_only())
+    }
+
+    /// The same for a file that is to have its room on the device from now on: where the system can
+    /// promise it, later writes within `len` bytes do not fail for want of room.
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
     }
 }
 

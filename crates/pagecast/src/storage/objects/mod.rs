@@ -404,6 +404,14 @@ impl Storage for Object {
         true
     }
 
+    /// A time alone does not tell two contents of one second apart, and a weak ETag says so itself.
+    fn may_be_copied(&self) -> bool {
+        match (&self.listed.e_tag, &self.listed.version) {
+            (Some(tag), _) => !tag.starts_with("W/"),
+            (None, version) => version.is_some(),
+        }
+    }
+
     fn direct(&self) -> DirectIo {
         DirectIo::Direct
     }

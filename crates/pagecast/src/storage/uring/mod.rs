@@ -162,6 +162,10 @@ impl Storage for UringFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
 }
 
 /// A ring that failed: why, and what it had not done.
