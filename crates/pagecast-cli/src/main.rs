@@ -5,6 +5,8 @@ mod bench;
 mod closed_loop;
 mod failure;
 #[cfg(feature = "sql")]
+mod flash;
+#[cfg(feature = "sql")]
 mod formats;
 mod interrupt;
 mod output;

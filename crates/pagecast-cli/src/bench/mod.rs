@@ -8,6 +8,7 @@ mod machine;
 mod page;
 mod results;
 mod row;
+mod tier;
 mod timeline;
 mod touched;
 mod workload;
@@ -24,6 +25,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
 
 use crate::failure::usage;
+use crate::flash::FlashArgs;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::output::{OutputArgs, write_whole};
 use crate::stores::{Source, StoreArgs};
@@ -32,6 +34,7 @@ use crate::units::{self, Size};
 use fingerprint::Fingerprint;
 use results::{Config, Results, StorageConfig};
 use row::{Reading, Setting};
+use tier::Tier;
 use workload::{Domain, Template};
 
 /// Runs the same query streams once per policy and shows how many bytes each read from storage.
@@ -78,6 +81,19 @@ pub(crate) struct Args {
     /// Memory of the pool: 64MiB, or 30% of the distinct compressed bytes that the query list reads
     #[arg(long, value_name = "SIZE", default_value = "30%")]
     pool: Size,
+    #[command(flatten)]
+    flash: FlashArgs,
+    /// With --flash: what fills the tier, each a row for each policy; `none` for the pool alone.
+    /// Each run has a tier of its own, empty at first; its size may be a share as that of the pool
+    #[arg(
+        long,
+        value_name = "F,F",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "predicted",
+        requires = "place"
+    )]
+    flash_policies: Vec<results::Filling>,
     /// Size of a page [default: the pool's own]
     #[arg(long, value_name = "SIZE")]
     page_size: Option<Size>,
@@ -129,7 +145,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let rows = rows(&args.policies, &args.delivery)?;
+    let rows = with_tiers(rows(&args.policies, &args.delivery)?, &args);
     args.output.check()?;
     let page_bytes = page_bytes(args.page_size)?;
     match args.pool {
@@ -151,6 +167,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let source = args.store.source(&data)?.map(|source| Arc::new(source.over_network(model)));
     if source.is_none() && args.refused.is_some() {
         return Err(usage("--refused: files are not refused; --data is a URL then, file:// for a folder"));
+    }
+    if source.is_none() && args.flash.place.is_some() {
+        return Err(usage("--flash: has copies of objects; --data is a URL then, file:// for a folder"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let found: anyhow::Result<Found> = match &source {
@@ -174,14 +193,31 @@ fn rows(policies: &str, deliveries: &[results::Delivery]) -> anyhow::Result<Vec<
         )));
     }
     let clock = PolicySpec::parse("clock").context("the policy of the stock row")?;
-    let baselines = [Reading::Plain, Reading::Pooled(clock, Delivery::Stock)];
-    let row = |delivery| move |policy: &PolicySpec| Reading::Pooled(policy.clone(), delivery);
+    let baselines = [Reading::Plain, Reading::Pooled(clock, Delivery::Stock, None)];
+    let row = |delivery| move |policy: &PolicySpec| Reading::Pooled(policy.clone(), delivery, None);
     let in_order = policies.iter().map(row(Delivery::InOrder));
     // Cooperation is one row beside those of the policies, unless it is asked for.
     let out_of_order = if deliveries.is_empty() { &policies[policies.len().saturating_sub(1)..] } else { &policies };
     let out_of_order = out_of_order.iter().map(row(Delivery::OutOfOrder));
     let wanted = |row: &Reading| deliveries.is_empty() || deliveries.contains(&row.delivery());
     Ok(baselines.into_iter().chain(in_order).chain(out_of_order).filter(wanted).collect())
+}
+
+/// The rows, with a tier on flash as it is asked for; those to compare with have none.
+fn with_tiers(rows: Vec<Reading>, args: &Args) -> Vec<Reading> {
+    if args.flash.place.is_none() {
+        return rows;
+    }
+    let tiers = |row: Reading| -> Vec<Reading> {
+        match row {
+            Reading::Pooled(policy, delivery, _) if delivery != Delivery::Stock => {
+                let with = |filling: &results::Filling| Reading::Pooled(policy.clone(), delivery, Some(*filling));
+                args.flash_policies.iter().map(with).collect()
+            }
+            other => vec![other],
+        }
+    };
+    rows.into_iter().flat_map(tiers).collect()
 }
 
 fn page_bytes(size: Option<Size>) -> anyhow::Result<u32> {
@@ -277,6 +313,7 @@ impl Bench {
             model: args.model(),
             prices: args.store.price,
             pool_bytes: 0,
+            flash: None,
             page_bytes: self.page_bytes,
             read_ahead: args.read_ahead,
             touched_bytes: 0,
@@ -298,6 +335,8 @@ impl Bench {
             Size::Bytes(bytes) | Size::Plain(bytes) => bytes,
             Size::Share(share) => (setting.touched_bytes as f64 * share) as u64,
         };
+        setting.flash =
+            args.flash.place.as_ref().map(|place| Tier::of(place, args.flash.writes, setting.touched_bytes));
         // A pool that cannot be made is found out now and not after the row that needs none.
         for row in &self.rows {
             row::check_pool(row, setting.pool_bytes, setting.page_bytes)?;

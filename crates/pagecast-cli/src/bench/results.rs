@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pagecast::PoolStats;
+use pagecast::{FlashAdmission, Pool, PoolStats};
 use serde::Serialize;
 
 use super::machine::Machine;
@@ -113,6 +113,8 @@ pub(super) struct Run {
     pub(super) storage_requests: u64,
     /// What an object store was asked besides; null for files.
     pub(super) store: Option<StoreRun>,
+    /// What a tier on flash did; null where there is none.
+    pub(super) flash: Option<FlashRun>,
     /// All of the pool's own memory.
     pub(super) pool_memory_bytes: u64,
     /// Footers and page indexes, kept outside the pool.
@@ -137,6 +139,78 @@ pub(super) struct StoreRun {
     /// without a pool, where DataFusion's client throws them away uncounted.
     pub(super) gap_bytes: Option<u64>,
     pub(super) cost_usd: f64,
+}
+
+/// What fills a tier on flash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Filling {
+    /// No tier
+    None,
+    /// What is expected to be read before it leaves
+    Predicted,
+    /// What memory gives up for the second time
+    SecondTouch,
+}
+
+impl Filling {
+    /// As in the JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Predicted => "predicted",
+            Self::SecondTouch => "second-touch",
+        }
+    }
+
+    /// As the pool has it; nothing without a tier.
+    pub(super) fn admission(self) -> Option<FlashAdmission> {
+        match self {
+            Self::None => None,
+            Self::Predicted => Some(FlashAdmission::Predicted),
+            Self::SecondTouch => Some(FlashAdmission::SecondTouch),
+        }
+    }
+}
+
+/// What a tier on flash did.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlashRun {
+    filling: Filling,
+    /// Pages that it has room for, and those that it has at the end.
+    slots: u32,
+    pages: u32,
+    /// Pages that came from it, and their bytes, for which the store was not asked.
+    hits: u64,
+    bytes_read: u64,
+    /// Pages that were written, and bytes, headers and index included.
+    pages_written: u64,
+    bytes_written: u64,
+    /// Pages that were not considered because too many were on their way.
+    skipped: u64,
+    broken: u64,
+    /// Why it was turned off.
+    off: Option<String>,
+}
+
+impl FlashRun {
+    pub(super) fn of(pool: &Pool, filling: Option<Filling>) -> Option<Self> {
+        // What was admitted counts, be it written at the end or a moment later.
+        pool.settle_flash();
+        let (flash, filling, stats) = (pool.flash()?, filling?, pool.stats());
+        Some(Self {
+            filling,
+            slots: flash.slots,
+            pages: flash.pages,
+            hits: stats.flash_hits,
+            bytes_read: stats.flash_bytes_read,
+            pages_written: stats.flash_pages_written,
+            bytes_written: stats.flash_bytes_written,
+            skipped: flash.skipped,
+            broken: flash.broken,
+            off: flash.off,
+        })
+    }
 }
 
 /// Pages that were brought before they were asked for.
@@ -213,7 +287,10 @@ impl Run {
     pub(super) fn label(&self) -> String {
         match self.delivery {
             Delivery::None => "no pool".into(),
-            delivery => format!("{} {}", delivery.name(), self.policy),
+            delivery => {
+                let tier = self.flash.as_ref().map(|flash| format!(", flash {}", flash.filling.name()));
+                format!("{} {}{}", delivery.name(), self.policy, tier.unwrap_or_default())
+            }
         }
     }
 
@@ -404,6 +481,18 @@ impl Results {
             columns.push(("gaps", Box::new(move |row| pooled(row, &|| bytes_text(row.median(gaps) as u64)))));
             columns.push(("cost", Box::new(move |row| dollars(row.median(of(|store| store.cost_usd))))));
         }
+        if rows.iter().any(|row| row.typical().flash.is_some()) {
+            let of = |figure: fn(&FlashRun) -> u64| -> Cell<'_> {
+                Box::new(move |row| match &row.typical().flash {
+                    Some(_) => bytes_text(row.median_bytes(|run| run.flash.as_ref().map_or(0, figure))),
+                    None => "-".into(),
+                })
+            };
+            let filling = |row: &Row<'_>| row.typical().flash.as_ref().map_or("-", |flash| flash.filling.name());
+            columns.push(("flash", Box::new(move |row| filling(row).to_owned())));
+            columns.push(("from flash", of(|flash| flash.bytes_read)));
+            columns.push(("to flash", of(|flash| flash.bytes_written)));
+        }
         if self.config.repeat > 1 {
             columns.push(("runs", Box::new(|row| row.runs().len().to_string())));
             columns.push(("read, least-most", Box::new(|row| row.spread(read))));
@@ -428,8 +517,9 @@ impl Results {
             true => format!("partial: {} of {} runs were done\n", self.runs.len(), self.rows * config.repeat),
             false => String::new(),
         };
+        let off = self.runs.iter().filter_map(|run| run.flash.as_ref()?.off.clone()).next();
         let notes: String =
-            [self.back_in_order(), self.processor_bound()].into_iter().flatten().map(|note| note + "\n").collect();
+            [self.back_in_order(), self.processor_bound(), off].into_iter().flatten().map(|note| note + "\n").collect();
         format!(
             "{table}\n{medians}{partial}{notes}seed {} | {} streams x {} queries | touched {} | pool {} | storage {} | {}\n",
             config.seed,

@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 
 use super::floor::Requests;
 use super::machine;
-use super::results::{Delivery, Prefetch, QueryRun, Run, StoreRun};
+use super::results::{Delivery, Filling, FlashRun, Prefetch, QueryRun, Run, StoreRun};
+use super::tier::{Scratch, Tier};
 use super::timeline::{Timeline, pause};
 use super::workload::Query;
 use crate::failure;
@@ -35,6 +36,8 @@ pub(super) struct Setting {
     /// Of files; `None`: the local disk as it is.
     pub(super) model: Option<DeclaredModel>,
     pub(super) pool_bytes: u64,
+    /// Where tiers on flash are, if rows have some.
+    pub(super) flash: Option<Tier>,
     pub(super) page_bytes: u32,
     /// Share of the frames that in-order scans may read ahead into; 0: they do not.
     pub(super) read_ahead: f64,
@@ -48,14 +51,24 @@ pub(super) enum Reading {
     /// Plain DataFusion over the device.
     Plain,
     /// Through a pool with this policy.
-    Pooled(PolicySpec, pagecast_datafusion::Delivery),
+    Pooled(PolicySpec, pagecast_datafusion::Delivery, Option<Filling>),
 }
 
 impl Reading {
     pub(super) fn delivery(&self) -> Delivery {
         match self {
             Self::Plain => Delivery::None,
-            Self::Pooled(_, delivery) => Delivery::from(*delivery),
+            Self::Pooled(_, delivery, _) => Delivery::from(*delivery),
+        }
+    }
+}
+
+impl Reading {
+    /// What fills its tier on flash, if it has one.
+    fn filling(&self) -> Option<Filling> {
+        match self {
+            Self::Plain => None,
+            Self::Pooled(_, _, filling) => *filling,
         }
     }
 }
@@ -64,7 +77,10 @@ impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain => f.write_str("no pool"),
-            Self::Pooled(policy, _) => write!(f, "{} {}", self.delivery().name(), policy.name()),
+            Self::Pooled(policy, _, None) => write!(f, "{} {}", self.delivery().name(), policy.name()),
+            Self::Pooled(policy, _, Some(filling)) => {
+                write!(f, "{} {}, flash {}", self.delivery().name(), policy.name(), filling.name())
+            }
         }
     }
 }
@@ -78,6 +94,8 @@ struct Reader {
     store: Option<Arc<DeviceStore>>,
     host: Option<Arc<Host>>,
     requests: Arc<Requests>,
+    /// The tier's folder, which goes when the pool has gone.
+    _scratch: Option<Scratch>,
 }
 
 impl Reader {
@@ -116,7 +134,7 @@ impl Setting {
     async fn reader(&self, reading: &Reading) -> anyhow::Result<Reader> {
         let (ctx, objects) = self.without_tables()?;
         let (device, requests) = (self.device(), Arc::<Requests>::default());
-        let mut reader = Reader { ctx, device, objects, requests, store: None, host: None };
+        let mut reader = Reader { ctx, device, objects, requests, store: None, host: None, _scratch: None };
         match reading {
             Reading::Plain if self.source.is_some() => {}
             Reading::Plain => {
@@ -125,7 +143,9 @@ impl Setting {
                 reader.ctx.register_object_store(&files, store.clone());
                 reader.store = Some(store);
             }
-            Reading::Pooled(policy, delivery) => {
+            Reading::Pooled(policy, delivery, filling) => {
+                let (scratch, flash) = Tier::begin(self.flash.as_ref(), *filling)?.unzip();
+                reader._scratch = scratch;
                 let pool = make_pool(
                     PoolOptions::default()
                         .memory(self.pool_bytes)
@@ -134,7 +154,8 @@ impl Setting {
                         .seed(self.seed)
                         .device(reader.device.clone())
                         .prefetch(PrefetchOptions::default().share(self.read_ahead).read_ahead(self.read_ahead > 0.0))
-                        .recorder(reader.requests.clone()),
+                        .recorder(reader.requests.clone())
+                        .flash(flash),
                 )?;
                 let options = HostOptions::default().delivery(*delivery);
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options)?);
@@ -203,12 +224,13 @@ impl Setting {
             queries: measured.queries,
             storage_requests: store.map_or(device.requests, |store| store.gets),
             store,
+            flash: None,
             pool_memory_bytes: 0,
             footer_bytes: 0,
             peak_rss_bytes: measured.peak_rss_bytes,
             timeline: measured.timeline,
         };
-        let (Reading::Pooled(policy, _), Some(host)) = (reading, &reader.host) else { return Ok(run) };
+        let (Reading::Pooled(policy, _, _), Some(host)) = (reading, &reader.host) else { return Ok(run) };
         let (pool, stats) = (host.pool(), host.pool().stats());
         let footers_read = host.footer_bytes_read();
         Ok(Run {
@@ -226,6 +248,7 @@ impl Setting {
             belady_bytes_read: Some(reader.requests.belady_bytes(pool)? + footers_read),
             evictions: stats.evictions,
             prefetch: Prefetch::from(&stats),
+            flash: FlashRun::of(pool, reading.filling()),
             pool_memory_bytes: pool.memory().total,
             footer_bytes: host.footer_memory(),
             ..run
@@ -255,7 +278,7 @@ fn make_pool(options: PoolOptions) -> anyhow::Result<Pool> {
 pub(super) fn check_pool(row: &Reading, memory: u64, page_size: u32) -> anyhow::Result<()> {
     match row {
         Reading::Plain => Ok(()),
-        Reading::Pooled(policy, _) => {
+        Reading::Pooled(policy, _, _) => {
             make_pool(PoolOptions::default().memory(memory).page_size(page_size).policy(policy.clone())).map(drop)
         }
     }

@@ -22,6 +22,7 @@ use pagecast_datafusion::Delivery;
 use tokio::sync::mpsc;
 
 use crate::failure::usage;
+use crate::flash::FlashArgs;
 use crate::stores::StoreArgs;
 use crate::units::Size;
 use results::Format;
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     /// Memory of the pool
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pool: Size,
+    #[command(flatten)]
+    flash: FlashArgs,
     /// Most memory that DataFusion may take for sorts, joins and aggregates [default: no limit]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
@@ -113,6 +116,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         false => shell::run(&mut session, &runtime, args.quiet),
     };
     let ended = ended.and_then(|()| session.destination.finish());
+    // The next run finds what this one has read.
+    session.pool.settle_flash();
     // A query that was given up and has not noticed yet is not waited for.
     runtime.shutdown_background();
     ended

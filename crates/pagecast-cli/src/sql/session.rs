@@ -12,7 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Stream, StreamExt};
 use pagecast::storage::{MeteredStore, StoreStats};
-use pagecast::{Pool, PoolOptions, PoolStats};
+use pagecast::{Pool, PoolError, PoolOptions, PoolStats};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{Host, HostOptions};
 
@@ -24,6 +24,7 @@ use super::screen::{Screen, Sink};
 use super::statements::{ALL_COLUMNS, Statement, Statements, dialect, with_all_columns};
 use super::{Args, bytes, files, lines_of, summary};
 use crate::failure::{say, usage};
+use crate::flash;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::stores::{Prices, dollars};
 use crate::syntax::{self, Fault};
@@ -84,6 +85,8 @@ pub(super) struct Session {
     pub(super) figures: bool,
     /// Files that are being run by files.
     depth: usize,
+    /// Whether it was said that the tier on flash is off.
+    said_off: bool,
 }
 
 impl Session {
@@ -115,7 +118,7 @@ impl Session {
             say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
         }
         let figures = !args.quiet;
-        Ok(Self { ctx, pool, host, tables, closed, store, destination, figures, depth: 0 })
+        Ok(Self { ctx, pool, host, tables, closed, store, destination, figures, depth: 0, said_off: false })
     }
 
     /// What the store of --data was asked so far.
@@ -203,9 +206,20 @@ impl Session {
         let after = self.pool.stats();
         let gap_bytes = after.gap_bytes - before.gap_bytes;
         let requests = self.store.as_ref().map(|(_, prices)| requests(&self.asked().since(&asked), gap_bytes, prices));
-        let figures = figures(&shown, before, after, in_order) + requests.as_deref().unwrap_or_default();
+        let on_flash = flash::figures(&self.pool, &before, &after);
+        let figures = figures(&shown, before, after, &on_flash, in_order) + requests.as_deref().unwrap_or_default();
         self.say_figures(&shown, &figures, for_programs)?;
+        self.say_off();
         Ok(())
+    }
+
+    /// Says once that the tier on flash is off, and why.
+    fn say_off(&mut self) {
+        let off = self.pool.flash().and_then(|flash| flash.off).filter(|_| !self.said_off);
+        if let Some(why) = off {
+            say(&anyhow!("--flash: {why}"));
+            self.said_off = true;
+        }
     }
 
     /// Says what a statement read, beside rows that people read, else on stderr.
@@ -275,7 +289,12 @@ fn open_pool(args: &Args) -> anyhow::Result<Pool> {
         return Err(usage(format!("--policy: {name} needs the future and works in `pagecast simulate`")));
     }
     let options = PoolOptions::default().memory(bytes("--pool", args.pool)?).policy(policy).seed(args.seed);
-    Pool::new(options).map_err(|error| usage(format!("--pool: {error}")))
+    let flag = |error: &PoolError| match error {
+        PoolError::Open { .. } | PoolError::FlashTooSmall { .. } => "--flash",
+        _ => "--pool",
+    };
+    let pool = Pool::new(options.flash(args.flash.options()?));
+    pool.map_err(|error| usage(format!("{}: {error}", flag(&error))))
 }
 
 /// The tables of --data, and the store that they are in with its prices, if it is one.
@@ -373,7 +392,7 @@ fn requests(asked: &StoreStats, gap_bytes: u64, prices: &Prices) -> String {
 }
 
 /// The line after a statement.
-fn figures(shown: &Shown, before: PoolStats, after: PoolStats, back_in_order: u64) -> String {
+fn figures(shown: &Shown, before: PoolStats, after: PoolStats, on_flash: &str, back_in_order: u64) -> String {
     let rows = shown.rows;
     let in_order = match back_in_order {
         0 => String::new(),
@@ -389,7 +408,7 @@ fn figures(shown: &Shown, before: PoolStats, after: PoolStats, back_in_order: u6
         _ => format!("{:.1} %", during.hit_rate() * 100.0),
     };
     format!(
-        "{rows} {} in {}, {} requested, {} read, hit rate {hit_rate}{in_order}",
+        "{rows} {} in {}, {} requested, {} read{on_flash}, hit rate {hit_rate}{in_order}",
         if rows == 1 { "row" } else { "rows" },
         seconds_text(shown.seconds),
         bytes_text(after.bytes_requested - before.bytes_requested),
