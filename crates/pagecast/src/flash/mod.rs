@@ -36,8 +36,10 @@ mod writer;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::fs::Permissions;
 use std::io::{self, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -79,8 +81,8 @@ pub enum FlashAdmission {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FlashOptions {
-    /// The folder of its one file, `pagecast.flash`. It must be there, and one pool at a time uses
-    /// the file.
+    /// The folder of its one file, `pagecast.flash`, which its owner alone may read. The folder
+    /// must be there, and one pool at a time uses the file.
     pub folder: PathBuf,
     /// The most bytes of that file, all that belongs to it included. Another number, or another
     /// page size, begins it anew.
@@ -236,7 +238,8 @@ struct State {
 
 impl Flash {
     /// Opens the tier's file, with what it holds of a former pool, and starts the thread that
-    /// writes it. A file that cannot be used for want of room, or that fails, is a tier that is off.
+    /// writes it. A file that cannot be used for want of room, or that fails, is a tier that is
+    /// off.
     ///
     /// # Errors
     ///
@@ -250,6 +253,7 @@ impl Flash {
         }
         let storage = options.device.open_to_write(&path, true);
         let storage = storage.map_err(|source| PoolError::Open { path, source: Arc::new(source) })?;
+        keep_private(storage.path());
         let off = OnceLock::new();
         let found = restart::read(storage.as_ref(), layout).unwrap_or_else(|error| {
             off.get_or_init(|| why_off(storage.path(), &error));
@@ -437,6 +441,12 @@ impl Shared {
         let _state = self.state.lock();
         self.settled.notify_all();
     }
+}
+
+/// Who may read a store's objects is the store's to say: on this machine it is who runs the pool.
+/// A device without such a file, or without such rights, has nothing to keep.
+fn keep_private(path: &Path) {
+    let _ = std::fs::set_permissions(path, Permissions::from_mode(0o600));
 }
 
 fn why_off(path: &Path, error: &io::Error) -> String {
