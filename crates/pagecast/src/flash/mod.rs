@@ -354,6 +354,9 @@ impl Flash {
     /// Waits until all that was admitted before is written, and the index with it.
     pub(crate) fn settle(&self) {
         let mut state = self.shared.state.lock();
+        if state.is_settled() {
+            return;
+        }
         state.is_awaited = true;
         self.shared.arrived.notify_one();
         while self.shared.off.get().is_none() && !state.is_settled() {
