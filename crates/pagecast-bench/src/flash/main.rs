@@ -7,7 +7,8 @@
 //!
 //! Prints reads from the store and pages written of each, in pages, and both as parts of what
 //! second touch does. `--json FILE` writes them, `--seed N` makes other workloads (1), `--quick`
-//! takes a small one, `--folder DIR` is where the tier's file is.
+//! takes a small one, `--workload W` another (of `pagecast trace generate`), `--folder DIR` is where
+//! the tier's file is.
 
 mod replay;
 
@@ -27,7 +28,7 @@ const WORKLOADS: [&str; 4] = [
     "sequential(streams=32,queries=8,pages=4000,tables=4)",
     "sequential(streams=2,queries=64,pages=4000)",
 ];
-const QUICK: [&str; 1] = ["sequential(streams=8,queries=8,pages=1000)"];
+const QUICK: &str = "sequential(streams=8,queries=8,pages=1000)";
 /// The part of a trace's pages that memory has, and tiers.
 const MEMORY: f64 = 0.1;
 const TIERS: [f64; 2] = [0.3, 0.6];
@@ -47,12 +48,13 @@ fn main() -> ExitCode {
 struct Arguments {
     json: Option<PathBuf>,
     seed: u64,
-    quick: bool,
+    /// None: all of them.
+    workloads: Vec<String>,
     folder: PathBuf,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut parsed = Arguments { json: None, seed: 1, quick: false, folder: std::env::temp_dir() };
+    let mut parsed = Arguments { json: None, seed: 1, workloads: Vec::new(), folder: std::env::temp_dir() };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
         let mut value = || given.next().ok_or_else(|| format!("{flag} needs a value"));
@@ -63,9 +65,13 @@ fn arguments() -> Result<Arguments, String> {
                 let seed = value()?;
                 parsed.seed = seed.parse().map_err(|error| format!("--seed {seed}: {error}"))?;
             }
-            "--quick" => parsed.quick = true,
+            "--quick" => parsed.workloads.push(QUICK.to_owned()),
+            "--workload" => parsed.workloads.push(value()?),
             _ => return Err(format!("unknown flag {flag}")),
         }
+    }
+    if parsed.workloads.is_empty() {
+        parsed.workloads = WORKLOADS.map(str::to_owned).to_vec();
     }
     Ok(parsed)
 }
@@ -87,12 +93,11 @@ struct Row {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    let workloads = if arguments.quick { &QUICK[..] } else { &WORKLOADS };
     let mut cells = Vec::new();
     println!("parts of what second touch reads from the store / writes to flash");
-    for workload in workloads {
+    for workload in &arguments.workloads {
         let mut source = generate(workload, arguments.seed).map_err(|error| error.to_string())?;
-        let trace = Trace::load(*workload, &mut source).map_err(|error| error.to_string())?;
+        let trace = Trace::load(workload, &mut source).map_err(|error| error.to_string())?;
         for share in TIERS {
             let rows = cell(&trace, share, &arguments.folder)?;
             print(workload, share, &rows);
