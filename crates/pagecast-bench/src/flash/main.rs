@@ -7,8 +7,8 @@
 //!
 //! Prints reads from the store and pages written of each, in pages, and both as parts of what
 //! second touch does. `--json FILE` writes them, `--seed N` makes other workloads (1), `--quick`
-//! takes a small one, `--workload W` another (of `pagecast trace generate`), `--folder DIR` is where
-//! the tier's file is.
+//! takes a small one, `--workload W` another (of `pagecast trace generate`), `--folder DIR` is
+//! where the tier's file is.
 
 mod replay;
 

@@ -48,8 +48,8 @@ pub struct ReadStats {
     pub hits: u64,
     /// Bytes of the ranges.
     pub bytes_requested: u64,
-    /// Bytes that this read had storage bring, or flash in its place, into the pool or past it. What
-    /// it waited for but others had asked for is theirs.
+    /// Bytes that this read had storage bring, or flash in its place, into the pool or past it.
+    /// What it waited for but others had asked for is theirs.
     pub bytes_read: u64,
     /// Those of them that went past the pool.
     pub bypassed_bytes: u64,
