@@ -34,7 +34,7 @@ use crate::units::{self, Size};
 use fingerprint::Fingerprint;
 use results::{Config, Results, StorageConfig};
 use row::{Reading, Setting};
-use tier::Tier;
+use tier::{Filling, Tier};
 use workload::{Domain, Template};
 
 /// Runs the same query streams once per policy and shows how many bytes each read from storage.
@@ -93,7 +93,7 @@ pub(crate) struct Args {
         default_value = "predicted",
         requires = "place"
     )]
-    flash_policies: Vec<results::Filling>,
+    flash_policies: Vec<Filling>,
     /// Size of a page [default: the pool's own]
     #[arg(long, value_name = "SIZE")]
     page_size: Option<Size>,
@@ -211,7 +211,7 @@ fn with_tiers(rows: Vec<Reading>, args: &Args) -> Vec<Reading> {
     let tiers = |row: Reading| -> Vec<Reading> {
         match row {
             Reading::Pooled(policy, delivery, _) if delivery != Delivery::Stock => {
-                let with = |filling: &results::Filling| Reading::Pooled(policy.clone(), delivery, Some(*filling));
+                let with = |filling: &Filling| Reading::Pooled(policy.clone(), delivery, Some(*filling));
                 args.flash_policies.iter().map(with).collect()
             }
             other => vec![other],

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use pagecast::{FlashAdmission, Pool, PoolStats};
+use pagecast::PoolStats;
 use serde::Serialize;
 
 use super::machine::Machine;
+use super::tier::FlashRun;
 use crate::output::Table;
 use crate::stores::dollars;
 use crate::units::{bytes_text, seconds_text};
@@ -141,78 +142,6 @@ pub(super) struct StoreRun {
     pub(super) cost_usd: f64,
 }
 
-/// What fills a tier on flash.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Filling {
-    /// No tier
-    None,
-    /// What is expected to be read before it leaves
-    Predicted,
-    /// What memory gives up for the second time
-    SecondTouch,
-}
-
-impl Filling {
-    /// As in the JSON.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Predicted => "predicted",
-            Self::SecondTouch => "second-touch",
-        }
-    }
-
-    /// As the pool has it; nothing without a tier.
-    pub(super) fn admission(self) -> Option<FlashAdmission> {
-        match self {
-            Self::None => None,
-            Self::Predicted => Some(FlashAdmission::Predicted),
-            Self::SecondTouch => Some(FlashAdmission::SecondTouch),
-        }
-    }
-}
-
-/// What a tier on flash did.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct FlashRun {
-    filling: Filling,
-    /// Pages that it has room for, and those that it has at the end.
-    slots: u32,
-    pages: u32,
-    /// Pages that came from it, and their bytes, for which the store was not asked.
-    hits: u64,
-    bytes_read: u64,
-    /// Pages that were written, and bytes, headers and index included.
-    pages_written: u64,
-    bytes_written: u64,
-    /// Pages that were not considered because too many were on their way.
-    skipped: u64,
-    broken: u64,
-    /// Why it was turned off.
-    off: Option<String>,
-}
-
-impl FlashRun {
-    pub(super) fn of(pool: &Pool, filling: Option<Filling>) -> Option<Self> {
-        // What was admitted counts, be it written at the end or a moment later.
-        pool.settle_flash();
-        let (flash, filling, stats) = (pool.flash()?, filling?, pool.stats());
-        Some(Self {
-            filling,
-            slots: flash.slots,
-            pages: flash.pages,
-            hits: stats.flash_hits,
-            bytes_read: stats.flash_bytes_read,
-            pages_written: stats.flash_pages_written,
-            bytes_written: stats.flash_bytes_written,
-            skipped: flash.skipped,
-            broken: flash.broken,
-            off: flash.off,
-        })
-    }
-}
-
 /// Pages that were brought before they were asked for.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Prefetch {
@@ -288,7 +217,7 @@ impl Run {
         match self.delivery {
             Delivery::None => "no pool".into(),
             delivery => {
-                let tier = self.flash.as_ref().map(|flash| format!(", flash {}", flash.filling.name()));
+                let tier = self.flash.as_ref().map(|flash| format!(", flash {}", flash.filling()));
                 format!("{} {}{}", delivery.name(), self.policy, tier.unwrap_or_default())
             }
         }
@@ -488,7 +417,7 @@ impl Results {
                     None => "-".into(),
                 })
             };
-            let filling = |row: &Row<'_>| row.typical().flash.as_ref().map_or("-", |flash| flash.filling.name());
+            let filling = |row: &Row<'_>| row.typical().flash.as_ref().map_or("-", FlashRun::filling);
             columns.push(("flash", Box::new(move |row| filling(row).to_owned())));
             columns.push(("from flash", of(|flash| flash.bytes_read)));
             columns.push(("to flash", of(|flash| flash.bytes_written)));

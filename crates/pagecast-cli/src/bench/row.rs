@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 
 use super::floor::Requests;
 use super::machine;
-use super::results::{Delivery, Filling, FlashRun, Prefetch, QueryRun, Run, StoreRun};
-use super::tier::{Scratch, Tier};
+use super::results::{Delivery, Prefetch, QueryRun, Run, StoreRun};
+use super::tier::{Filling, FlashRun, Scratch, Tier};
 use super::timeline::{Timeline, pause};
 use super::workload::Query;
 use crate::failure;

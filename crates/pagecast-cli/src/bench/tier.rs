@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use pagecast::FlashOptions;
+use pagecast::{FlashAdmission, FlashOptions, Pool};
+use serde::Serialize;
 
-use super::results::Filling;
 use crate::failure::usage;
 use crate::flash::Place;
 use crate::units::Size;
@@ -56,5 +56,82 @@ impl Scratch {
         let path = folder.join(name);
         std::fs::create_dir(&path).map_err(|error| usage(format!("--flash: {}: {error}", path.display())))?;
         Ok(Self(path))
+    }
+}
+
+/// What fills a tier on flash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Filling {
+    /// No tier
+    None,
+    /// What is expected to be read before it leaves
+    Predicted,
+    /// What memory gives up for the second time
+    SecondTouch,
+}
+
+impl Filling {
+    /// As in the JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Predicted => "predicted",
+            Self::SecondTouch => "second-touch",
+        }
+    }
+
+    /// As the pool has it; nothing without a tier.
+    pub(super) fn admission(self) -> Option<FlashAdmission> {
+        match self {
+            Self::None => None,
+            Self::Predicted => Some(FlashAdmission::Predicted),
+            Self::SecondTouch => Some(FlashAdmission::SecondTouch),
+        }
+    }
+}
+
+/// What a tier on flash did.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlashRun {
+    filling: Filling,
+    /// Pages that it has room for, and those that it has at the end.
+    slots: u32,
+    pages: u32,
+    /// Pages that came from it, and their bytes, for which the store was not asked.
+    hits: u64,
+    pub(super) bytes_read: u64,
+    /// Pages that were written, and bytes, headers and index included.
+    pages_written: u64,
+    pub(super) bytes_written: u64,
+    /// Pages that were not considered because too many were on their way.
+    skipped: u64,
+    broken: u64,
+    /// Why it was turned off.
+    pub(super) off: Option<String>,
+}
+
+impl FlashRun {
+    pub(super) fn of(pool: &Pool, filling: Option<Filling>) -> Option<Self> {
+        // What was admitted counts, be it written at the end or a moment later.
+        pool.settle_flash();
+        let (flash, filling, stats) = (pool.flash()?, filling?, pool.stats());
+        Some(Self {
+            filling,
+            slots: flash.slots,
+            pages: flash.pages,
+            hits: stats.flash_hits,
+            bytes_read: stats.flash_bytes_read,
+            pages_written: stats.flash_pages_written,
+            bytes_written: stats.flash_bytes_written,
+            skipped: flash.skipped,
+            broken: flash.broken,
+            off: flash.off,
+        })
+    }
+
+    /// What filled it.
+    pub(super) fn filling(&self) -> &'static str {
+        self.filling.name()
     }
 }

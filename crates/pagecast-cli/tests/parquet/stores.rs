@@ -103,8 +103,8 @@ fn a_folder_is_measured_as_a_store_that_is_declared() {
 fn a_tier_on_flash_is_measured_beside_none() {
     let (data, _) = lineitem();
     let (url, folder) = (format!("file://{}", data.path().display()), tempfile::tempdir().unwrap());
-    let place = format!("{}:16MiB", folder.path().display());
-    let flags = ["--policies", "pbm", "--pool", "1MiB", "--page-size", "16KiB", "--delivery", "in-order"];
+    let place = format!("{}:1MiB", folder.path().display());
+    let flags = ["--policies", "pbm", "--pool", "320KiB", "--page-size", "4KiB", "--delivery", "in-order"];
     let flash = ["--bandwidth", "400MB/s", "--latency", "1ms", "--flash", &place];
     let fillings = ["--flash-policies", "none,predicted,second-touch"];
     let (json, table) = bench(Path::new(&url), &[&flags[..], &flash[..], &fillings[..]].concat());
@@ -113,9 +113,7 @@ fn a_tier_on_flash_is_measured_beside_none() {
     assert_eq!(runs.len(), 3);
     assert!(runs[0]["flash"].is_null(), "{}", runs[0]);
     assert_eq!((&runs[1]["flash"]["filling"], &runs[2]["flash"]["off"]), (&"predicted".into(), &json!(null)));
-    assert!(of(1, "hits") > 0 && of(1, "bytes_written") > of(1, "pages_written") * 16384, "{}", runs[1]);
-    let read = |row: usize| runs[row]["bytes_read"].as_u64().unwrap();
-    assert!(read(1) < read(0), "{} with, {} without", read(1), read(0));
+    assert!(of(1, "hits") > 0 && of(1, "bytes_written") > of(1, "pages_written") * 4096, "{}", runs[1]);
     for row in [1, 2] {
         assert_eq!(runs[row]["queries"][0]["rows"], runs[0]["queries"][0]["rows"]);
     }
@@ -124,10 +122,10 @@ fn a_tier_on_flash_is_measured_beside_none() {
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
     let fails = |flags: &[&str], word: &str| {
-        let output = pagecast().args(["bench", "--data", &url]).args(flags).output().unwrap();
+        let output = pagecast().args(["bench", "--streams", "1", "--data", &url]).args(flags).output().unwrap();
         assert_fails(&output, 2, &[word]);
     };
-    fails(&["--flash", "/nowhere/to/be/found:1GiB"], "/nowhere/to/be/found");
+    fails(&[&flags[..], &["--flash", "/nowhere/to/be/found:1MiB"]].concat(), "/nowhere/to/be/found");
     fails(&["--flash", "much"], "/mnt/nvme:100GiB");
     let of_files = pagecast().args(["bench", "--data", "/tmp", "--flash", &place]).output().unwrap();
     assert_fails(&of_files, 2, &["--flash", "file://"]);
