@@ -1,7 +1,6 @@
 //! The tier on flash: what it spares, what it survives, and that no byte of it is ever wrong.
 #![cfg(all(feature = "object-store", not(pagecast_shuttle)))]
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::single_range_in_vec_init)] // Reads take several ranges; here one.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -53,7 +52,7 @@ impl Setup {
 
     fn options(&self) -> FlashOptions {
         let files = FaultStorage { files: self.files.clone(), faults: self.device_faults.clone() };
-        let bytes = 2 * PAGE + self.slots.next_multiple_of(128) / 128 * PAGE + self.slots * SLOT;
+        let bytes = 2 * PAGE + self.slots.div_ceil(128) * PAGE + self.slots * SLOT;
         FlashOptions::new("flash", bytes).device(Device::new(files, None))
     }
 
@@ -92,7 +91,7 @@ impl Setup {
 
 /// Bytes that tell which generation, and where they are.
 fn content(pages: u64, generation: u64) -> Vec<u8> {
-    (0..pages * PAGE - 100).map(|i| (i ^ i >> 8 ^ i >> 16 ^ generation * 77) as u8).collect()
+    (0..pages * PAGE - 100).map(|i| (i ^ i >> 8 ^ i >> 16 ^ (generation * 77)) as u8).collect()
 }
 
 /// Reads all pages in order, each compared with what it is, and lets the tier write what it has
@@ -105,7 +104,7 @@ fn read_all(pool: &Pool, table: &Relation, bytes: &[u8]) {
 fn read_settling(pool: &Pool, table: &Relation, bytes: &[u8], every: u64) {
     for block in 0..u64::from(table.pages()) {
         let range = block * PAGE..((block + 1) * PAGE).min(table.len());
-        let read = table.read_blocking(&[range.clone()], None).unwrap();
+        let read = table.read_blocking(std::slice::from_ref(&range), None).unwrap();
         assert!(read.data[0][..] == bytes[range.start as usize..range.end as usize], "page {block}");
         if block % every == 0 {
             pool.settle_flash();
@@ -262,7 +261,7 @@ fn a_crash_at_every_write_leaves_no_wrong_byte() {
 
         setup.device_faults.clear();
         let pool = setup.small_pool();
-        [at % 2, (at + 1) % 2, at % 2].map(|which| two.read(&pool, which));
+        [at % 2, (at + 1) % 2, at % 2].into_iter().for_each(|which| two.read(&pool, which));
         assert_eq!(view(&pool).off, None);
         hits += pool.stats().flash_hits;
         broken += view(&pool).broken;
