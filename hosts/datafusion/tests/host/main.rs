@@ -8,6 +8,7 @@ mod lifecycle;
 mod merge_join;
 mod objects;
 mod order;
+mod peak;
 mod refusing;
 mod row_groups;
 mod rows;

@@ -2,13 +2,12 @@
 //! keep theirs say why.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -16,10 +15,10 @@ use futures::StreamExt;
 use pagecast::{CooperationConfig, Pool, PoolOptions, PredictorConfig};
 use pagecast_core::random::Random;
 use pagecast_datafusion::{Delivery, Host, HostOptions, bytes_read, install_with};
-use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::data::{register, write_encoded, write_pages};
+use crate::peak::Peak;
 use crate::rows::{Row, rows, run, same_rows};
 use crate::tpch::pool;
 
@@ -300,48 +299,6 @@ async fn a_hash_join_reads_less_in_strokes_where_few_keys_meet() {
     assert!(bytes[1] * 2 < bytes[0], "{bytes:?}");
 }
 
-/// Counts what is reserved at most.
-#[derive(Debug, Default)]
-struct Peak {
-    inner: UnboundedMemoryPool,
-    most: Mutex<usize>,
-}
-
-impl fmt::Display for Peak {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "peak")
-    }
-}
-
-impl MemoryPool for Peak {
-    fn name(&self) -> &str {
-        "peak"
-    }
-
-    fn register(&self, consumer: &MemoryConsumer) {
-        self.inner.register(consumer);
-    }
-
-    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.inner.grow(reservation, additional);
-        let mut most = self.most.lock();
-        *most = (*most).max(self.inner.reserved());
-    }
-
-    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.inner.shrink(reservation, shrink);
-    }
-
-    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> datafusion::common::Result<()> {
-        self.grow(reservation, additional);
-        Ok(())
-    }
-
-    fn reserved(&self) -> usize {
-        self.inner.reserved()
-    }
-}
-
 #[tokio::test]
 async fn a_join_in_strokes_takes_a_tenth_of_a_hash_join_s_memory() {
     let tables = Tables::clustered(300_000, Layout::Ascending);
@@ -357,7 +314,7 @@ async fn a_join_in_strokes_takes_a_tenth_of_a_hash_join_s_memory() {
         assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
         collect(plan, ctx.task_ctx()).await.unwrap();
         assert_eq!(memory.reserved(), 0, "nothing stays reserved");
-        peaks.push(*memory.most.lock());
+        peaks.push(memory.most());
     }
     println!("at most {peaks:?} bytes");
     assert!(peaks[1] * 10 <= peaks[0], "{peaks:?}");
