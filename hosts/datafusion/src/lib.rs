@@ -151,8 +151,8 @@ pub struct HostOptions {
     pub stores: bool,
     /// Whether joins of tables that are clustered by the join's key are joined stroke by stroke,
     /// where that is right: sort-merge joins, and hash joins that read less so or whose table would
-    /// be large. Only with delivery out of order. Default: no, for a pool that holds a few strokes
-    /// of a join reads more so.
+    /// be large. Only with delivery out of order, and where the pool holds eight strokes for each
+    /// partition. Default: no, for it is not shown that a session reads less so.
     pub join_in_strokes: bool,
     /// How many bytes the table of a hash join takes that is joined in strokes to save them.
     /// Default: 64 MiB.

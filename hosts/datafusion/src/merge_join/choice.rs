@@ -34,12 +34,19 @@ const LEAST_PAGES: u64 = 16;
 /// How often the size of strokes is doubled, so that cuts divide fewer row groups.
 const DOUBLINGS: u32 = 4;
 
+/// Strokes that the pool is to hold for each partition. A partition reads one, and starves with
+/// fewer than two that are ready: three, or six for scans that have nothing in common with the
+/// others. Two loads are under way beside. In the closed loop joins with eight or more read 0.48 to
+/// 0.91 of what joins in order read, with fewer 0.53 to 1.95.
+const HELD_EACH: usize = 8;
+
 /// Why a join stays as it was planned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
     Because(&'static str),
     FewStrokes { strokes: usize, least: usize },
     Divided { percent: u64 },
+    SmallPool { held: usize, enough: usize },
     Cheap { build: u64 },
 }
 
@@ -49,6 +56,9 @@ impl fmt::Display for Kept {
             Self::Because(why) => write!(f, "{why}"),
             Self::FewStrokes { strokes, least } => write!(f, "it has {strokes} strokes of {least} that it needs"),
             Self::Divided { percent } => write!(f, "row groups overlap: it would read {percent} % more"),
+            Self::SmallPool { held, enough } => {
+                write!(f, "the pool holds {held} of its strokes, of {enough} that it needs")
+            }
             Self::Cheap { build } => write!(f, "the hash table takes {build} KiB at most, and reads no more"),
         }
     }
@@ -143,6 +153,13 @@ impl Candidate {
         if read > once + once / 4 {
             return Err(Kept::Divided { percent: (read - once) * 100 / once.max(1) });
         }
+        let partitions = plan.output_partitioning().partition_count();
+        let pool = u128::from(host.pool.frames()) * u128::from(host.pool.page_size());
+        let held = (pool * joints.len() as u128 / u128::from(read.max(1))) as usize;
+        let enough = (HELD_EACH * partitions).min(joints.len());
+        if held < enough {
+            return Err(Kept::SmallPool { held, enough });
+        }
         if self.is_hashed {
             let reads_less = read <= self.hash_bytes(plan, &sides, &joints) / 10 * 9;
             let build = self.build_bytes(&sides[0]);
@@ -161,7 +178,7 @@ impl Candidate {
             joints: joints.into(),
             alone,
             delivery,
-            partitions: plan.output_partitioning().partition_count(),
+            partitions,
         })
     }
 

@@ -182,7 +182,7 @@ async fn every_kind_of_join_gives_the_rows_of_datafusion() {
         let delivery = [Delivery::OutOfOrder, Delivery::InOrder, Delivery::Stock];
         for delivery in if round == 0 { &delivery[..] } else { &delivery[..1] } {
             let ctx = tables.session(config(merge, partitions)).await;
-            let pool = pool(1 << 20);
+            let pool = pool(4 << 20);
             install_with(&ctx, pool.clone(), always().delivery(*delivery)).unwrap();
             for sql in joins(on) {
                 let shown = shown(&plan(&ctx, &sql).await);
@@ -222,6 +222,7 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
     let any_hash = tables.session(config(false, 2)).await;
     let other = scattered.session(config(true, 2)).await;
     let read_again = dictionaries.session(config(true, 2)).await;
+    let small_pool = tables.session(config(true, 2)).await;
     for (ctx, options) in [
         (&merge, HostOptions::default().join_in_strokes(true)),
         (&hash, HostOptions::default().join_in_strokes(true)),
@@ -229,8 +230,9 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
         (&other, HostOptions::default().join_in_strokes(true)),
         (&read_again, HostOptions::default().join_in_strokes(true)),
     ] {
-        install_with(ctx, pool(1 << 20), options).unwrap();
+        install_with(ctx, pool(4 << 20), options).unwrap();
     }
+    install_with(&small_pool, pool(1 << 20), HostOptions::default().join_in_strokes(true)).unwrap();
     let ordered = format!(
         "CREATE EXTERNAL TABLE ordered STORED AS PARQUET WITH ORDER (k) LOCATION '{}'",
         tables.path().join("a").display()
@@ -251,6 +253,8 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
         (&other, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
         // Each stroke would read the dictionaries of its first and last row groups.
         (&read_again, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
+        // What it brings ahead would leave the pool before it is read.
+        (&small_pool, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("of its strokes, of")),
         (&hash, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("the hash table takes")),
         (&hash, "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b)", Some("a NULL of one side decides")),
     ];
@@ -364,7 +368,7 @@ async fn a_file_that_changes_ends_the_join_by_its_name() {
     assert_quiet(&pool);
 }
 
-/// Eight at the same pace, in a pool that holds three fifths of what each reads: they read little
+/// Eight at the same pace, in a pool that holds three quarters of what each reads: they read little
 /// more than one does. They go in turns, a batch each: tasks that find all in memory run to their
 /// end without a wait, one after the other, and then there is nobody to share with.
 #[tokio::test]
@@ -375,7 +379,7 @@ async fn joins_in_strokes_share_what_is_loaded() {
     let expected = run(&stock, sql).await;
     let mut read = Vec::new();
     for joins in [1, 8] {
-        let options = PoolOptions::default().memory(8 << 20).page_size(4096);
+        let options = PoolOptions::default().memory(9 << 20).page_size(4096);
         let options = options.cooperation(CooperationConfig::default()).predictor(PredictorConfig::default());
         let pool = Pool::new(options).unwrap();
         let ctx = tables.pooled(HostOptions::default().join_in_strokes(true), pool.clone()).await;
