@@ -181,6 +181,9 @@ struct Joins {
 
 impl Opened for Joins {
     async fn next(&mut self) -> Result<Option<(Batches, Handed)>> {
+        // What is in memory makes nobody wait. A join would run to its end, and those with whom it
+        // could have shared begin when it has done; short ones wait for all of it.
+        tokio::task::yield_now().await;
         let Some((number, files, handed)) = self.strokes.next().await else { return Ok(None) };
         let batches = self.strokes.open(number, files, &self.parts, &self.context)?;
         Ok(Some((batches.boxed(), handed)))
