@@ -76,7 +76,7 @@ pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
 
 /// `text` with every run of white space, line ends included, made one blank, and nothing in it that
 /// a terminal would obey.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 

@@ -3,8 +3,9 @@
 mod commands;
 mod completion;
 mod destination;
+pub(crate) mod engine;
 mod files;
-mod query;
+pub(crate) mod query;
 mod results;
 mod screen;
 mod session;
@@ -18,13 +19,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use futures::{Stream, stream};
-use pagecast_datafusion::Delivery;
 use tokio::sync::mpsc;
 
 use crate::failure::usage;
-use crate::flash::FlashArgs;
-use crate::stores::StoreArgs;
 use crate::units::Size;
+use engine::EngineArgs;
 use results::Format;
 use session::{Session, Source};
 
@@ -36,30 +35,11 @@ use session::{Session, Source};
 /// of them came from storage. Lines that begin with a dot or a backslash are commands: .help
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// File (Parquet, CSV, JSON, Arrow), Delta table, or folder of them; each file or subfolder is
-    /// a table named by its stem. Also a URL: s3://bucket/folder, gs, az, https, file; credentials
-    /// come from the usual variables, for S3 also from a profile
-    #[arg(long, value_name = "PATH")]
-    data: Option<PathBuf>,
     #[command(flatten)]
-    store: StoreArgs,
-    /// Memory of the pool
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
-    pool: Size,
-    #[command(flatten)]
-    flash: FlashArgs,
+    engine: EngineArgs,
     /// Most memory that DataFusion may take for sorts, joins and aggregates [default: no limit]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
-    /// Replacement policy of the pool
-    #[arg(long, value_name = "P", default_value = "pbm")]
-    policy: String,
-    /// Seed of the policy
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// In which order row groups are delivered, where the statement does not say
-    #[arg(long, value_name = "D", value_enum, default_value = "out-of-order")]
-    delivery: Delivered,
     /// How results are written
     #[arg(long, value_name = "F", value_enum, default_value = "table")]
     format: Format,
@@ -82,27 +62,6 @@ pub(crate) struct Args {
     /// other
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     file: Vec<PathBuf>,
-}
-
-/// In which order a scan's row groups come.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Delivered {
-    /// Each thread reads its share of the files
-    Stock,
-    /// File order, shared by all threads
-    InOrder,
-    /// What is in memory first, and what serves several statements
-    OutOfOrder,
-}
-
-impl From<Delivered> for Delivery {
-    fn from(delivered: Delivered) -> Self {
-        match delivered {
-            Delivered::Stock => Self::Stock,
-            Delivered::InOrder => Self::InOrder,
-            Delivered::OutOfOrder => Self::OutOfOrder,
-        }
-    }
 }
 
 /// Runs the verb.
@@ -143,7 +102,7 @@ async fn run_scripts(session: &mut Session, args: &Args) -> anyhow::Result<()> {
 
 /// A panic in a task ends its query, whose error says so; nothing else is printed, unless a
 /// backtrace is asked for.
-fn tell_panics_to_their_queries() {
+pub(crate) fn tell_panics_to_their_queries() {
     let (print, backtrace) = (std::panic::take_hook(), std::env::var_os("RUST_BACKTRACE").is_some());
     let main = std::thread::current().id();
     std::panic::set_hook(Box::new(move |panic| {
@@ -166,12 +125,4 @@ fn lines_of(path: &Path) -> anyhow::Result<impl Stream<Item = io::Result<String>
         None => io::stdin().lock().lines().try_for_each(|line| sender.blocking_send(line)),
     });
     Ok(stream::poll_fn(move |context| lines.poll_recv(context)))
-}
-
-/// Bytes of a flag's size, which must have a unit.
-fn bytes(flag: &str, size: Size) -> anyhow::Result<u64> {
-    match size {
-        Size::Bytes(bytes) => Ok(bytes),
-        size => Err(usage(format!("{flag}: `{size}` is no amount of memory; write 256MiB or 1GiB"))),
-    }
 }

@@ -1,9 +1,10 @@
 //! A statement under way, in tasks of its own: whoever waits for its rows may turn away at any
 //! time.
 
+use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 
-use anyhow::anyhow;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
@@ -20,28 +21,63 @@ use crate::tables;
 const AHEAD: usize = 2;
 
 /// The rows of a statement as they come. To drop it is to end the query.
-pub(super) struct Query {
+pub(crate) struct Query {
     schema: SchemaRef,
     batches: mpsc::Receiver<Result<RecordBatch, DataFusionError>>,
     tasks: JoinSet<()>,
 }
 
+/// Why a statement gives no rows, or no more of them. One line.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Failed(DataFusionError),
+    /// In a panic, of a decoder that met a broken file mostly.
+    Lost(JoinError),
+    /// The runtime is shutting down.
+    Dropped,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => f.write_str(&tables::message(error)),
+            Self::Lost(stopped) => {
+                write!(f, "the query ended in a fault of its own program, perhaps over a broken file: {stopped}")
+            }
+            Self::Dropped => f.write_str("the statement was not planned"),
+        }
+    }
+}
+
+impl std::error::Error for Ended {}
+
 impl Query {
     /// Plans `sql` and begins to execute it.
-    pub(super) async fn start(ctx: &SessionContext, sql: &str) -> anyhow::Result<Self> {
-        // Planning may take long without ever waiting for anything.
-        let mut planning = JoinSet::new();
+    pub(super) async fn start(ctx: &SessionContext, sql: &str) -> Result<Self, Ended> {
         let (ctx, sql) = (ctx.clone(), sql.to_owned());
-        planning.spawn(async move {
+        Self::run(async move {
             match summary::described(&sql) {
                 Some(described) => summary::of(&ctx, &described).await,
                 None => ctx.sql(&sql).await?.execute_stream().await,
             }
-        });
-        let planned: Option<Result<Result<SendableRecordBatchStream, _>, _>> = planning.join_next().await;
-        let planned =
-            planned.ok_or_else(|| anyhow!("the statement was not planned"))?.map_err(|stopped| lost(&stopped))?;
-        let mut stream = planned.map_err(|error| anyhow!(tables::message(&error)))?;
+        })
+        .await
+    }
+
+    /// Plans something, which may take long without ever waiting for anything.
+    pub(crate) async fn plan<T: Send + 'static>(
+        planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
+    ) -> Result<T, Ended> {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(planning);
+        tasks.join_next().await.ok_or(Ended::Dropped)?.map_err(Ended::Lost)?.map_err(Ended::Failed)
+    }
+
+    /// Begins to execute what `planning` ends in.
+    pub(crate) async fn run(
+        planning: impl Future<Output = Result<SendableRecordBatchStream, DataFusionError>> + Send + 'static,
+    ) -> Result<Self, Ended> {
+        let mut stream = Self::plan(planning).await?;
         let schema = Arc::clone(&stream.schema());
         let (sender, batches) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
@@ -55,24 +91,19 @@ impl Query {
         Ok(Self { schema, batches, tasks })
     }
 
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// The next rows; `None` at the end.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Option<RecordBatch>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Ended> {
         match self.batches.recv().await {
             Some(Ok(batch)) => Ok(Some(batch)),
-            Some(Err(error)) => Err(anyhow!(tables::message(&error))),
+            Some(Err(error)) => Err(Ended::Failed(error)),
             None => match self.tasks.join_next().await {
-                Some(Err(stopped)) => Err(lost(&stopped)),
+                Some(Err(stopped)) => Err(Ended::Lost(stopped)),
                 _ => Ok(None),
             },
         }
     }
-}
-
-/// A query that ended in a panic, of a decoder that met a broken file mostly.
-fn lost(stopped: &JoinError) -> anyhow::Error {
-    anyhow!("the query ended in a fault of its own program, perhaps over a broken file: {stopped}")
 }

@@ -8,27 +8,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Stream, StreamExt};
 use pagecast::storage::{MeteredStore, StoreStats};
-use pagecast::{Pool, PoolError, PoolOptions, PoolStats};
-use pagecast_core::policy::PolicySpec;
-use pagecast_datafusion::{Host, HostOptions};
+use pagecast::{Pool, PoolStats};
+use pagecast_datafusion::Host;
 
 use super::commands::{self, Command};
 use super::destination::Destination;
+use super::engine::Engine;
 use super::query::Query;
 use super::results::{self, Style};
 use super::screen::{Screen, Sink};
 use super::statements::{ALL_COLUMNS, Statement, Statements, dialect, with_all_columns};
-use super::{Args, bytes, files, lines_of, summary};
-use crate::failure::{say, usage};
+use super::{Args, files, lines_of, summary};
 use crate::flash;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::stores::{Prices, dollars};
 use crate::syntax::{self, Fault};
-use crate::tables::{self, Closed, Found, Table};
+use crate::tables::{Closed, Table};
 use crate::units::{bytes_text, seconds_text};
 
 /// Files that run files that run files: more are a circle.
@@ -94,29 +92,9 @@ impl Session {
         let screen = Screen::open(args.rows);
         let mut destination = Destination::new(screen, args.format, args.null.clone());
         destination.send_to(args.output.as_deref())?;
-        let pool = open_pool(args)?;
-        let mut runtime = RuntimeEnvBuilder::new();
-        if let Some(limit) = args.memory {
-            match bytes("--memory", limit)? {
-                0 => return Err(usage("--memory: no query works without memory; leave the flag out for no limit")),
-                limit => runtime = runtime.with_memory_limit(limit as usize, 1.0),
-            }
-        }
-        let config = SessionConfig::new().with_information_schema(true);
-        let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        let (found, store) = find(args, &ctx).await?;
-        let options = HostOptions::default().delivery(args.delivery.into());
-        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
-        files::install(&ctx, args.store.endpoint());
-        // Before the tables, so that what is read to know their columns comes once.
-        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), options)?;
-        let (tables, mut closed) = register(&ctx, found).await;
-        if tables.is_empty() && !closed.is_empty() {
-            return Err(closed.swap_remove(0).fault);
-        }
-        for closed in &closed {
-            say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
-        }
+        let Engine { ctx, pool, host, tables, closed, store } =
+            Engine::open(&args.engine, args.memory, SessionConfig::new()).await?;
+        files::install(&ctx, args.engine.store.endpoint());
         let figures = !args.quiet;
         Ok(Self { ctx, pool, host, tables, closed, store, destination, figures, depth: 0, said_off: false })
     }
@@ -282,30 +260,6 @@ impl Session {
     }
 }
 
-fn open_pool(args: &Args) -> anyhow::Result<Pool> {
-    let policy = PolicySpec::parse(&args.policy).map_err(|error| usage(format!("--policy: {error}")))?;
-    if policy.needs_trace() {
-        let name = policy.name();
-        return Err(usage(format!("--policy: {name} needs the future and works in `pagecast simulate`")));
-    }
-    let options = PoolOptions::default().memory(bytes("--pool", args.pool)?).policy(policy).seed(args.seed);
-    let flag = |error: &PoolError| match error {
-        PoolError::Open { .. } | PoolError::FlashTooSmall { .. } => "--flash",
-        _ => "--pool",
-    };
-    let pool = Pool::new(options.flash(args.flash.options()?));
-    pool.map_err(|error| usage(format!("{}: {error}", flag(&error))))
-}
-
-/// The tables of --data, and the store that they are in with its prices, if it is one.
-async fn find(args: &Args, ctx: &SessionContext) -> anyhow::Result<(Found, Option<(MeteredStore, Prices)>)> {
-    let Some(data) = &args.data else { return Ok((Found::default(), None)) };
-    let Some(source) = args.store.source(data)? else { return Ok((tables::discover(data)?, None)) };
-    let store = source.register(ctx)?;
-    let found = source.discover().await.context("--data")?;
-    Ok((found, (!source.is_local()).then_some((store, args.store.price))))
-}
-
 /// Writes the rows of a statement into `sink` as they come, up to `limit`.
 async fn show(
     ctx: &SessionContext,
@@ -352,27 +306,6 @@ struct Shown {
     /// The time until the last row came.
     seconds: f64,
     has_columns: bool,
-}
-
-/// Makes what was found known to SQL. What DataFusion cannot read is closed, too.
-async fn register(ctx: &SessionContext, found: Found) -> (Vec<Table>, Vec<Closed>) {
-    let Found { mut tables, mut closed } = found;
-    let mut faults = Vec::new();
-    for table in &tables {
-        let (ctx, table) = (ctx.clone(), table.clone());
-        // A task of its own: a decoder that panics over a footer ends that task.
-        let registered = tokio::spawn(async move { table.register(&ctx).await }).await;
-        faults.push(registered.unwrap_or_else(|stopped| Err(anyhow!("its files make no sense: {stopped}"))).err());
-    }
-    let mut faults = faults.into_iter();
-    tables.retain(|table| match faults.next().flatten() {
-        Some(fault) => {
-            closed.push(Closed { name: table.name.clone(), fault });
-            false
-        }
-        None => true,
-    });
-    (tables, closed)
 }
 
 /// What a statement asked of an object store, and what that costs.
