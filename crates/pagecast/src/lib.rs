@@ -87,7 +87,7 @@ pub use pagecast_core::predictor::PredictorConfig;
 pub use pagecast_core::{PageId, RelationId, ScanId};
 pub use pin::Pin;
 pub use pin_mut::PinMut;
-pub use pool::{Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
+pub use pool::{FrameView, Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
 #[cfg(feature = "object-store")]
 pub use pooled_store::PooledStore;
 pub use relation::Relation;

@@ -54,6 +54,12 @@ impl Cache {
         counts
     }
 
+    /// The page in a frame, and its pins, at this moment.
+    pub(crate) fn page_in(&self, frame: u32) -> Option<(PageId, u32)> {
+        let header = self.headers.get(frame as usize)?;
+        Some((header.tagged()?, header.pins()))
+    }
+
     /// Panics if an invariant does not hold. Nobody may be at work. Costs a look at each frame.
     pub(crate) fn check(&self) {
         let (used, unused) = self.headers.split_at(self.frames() as usize);

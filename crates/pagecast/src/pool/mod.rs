@@ -26,7 +26,7 @@ use crate::storage::{Device, Storage};
 use crate::unordered::{UnorderedScan, UnorderedSpec};
 use crate::{PoolError, UnorderedError};
 pub use resize::Resized;
-pub use snapshot::{RelationRequests, RelationView, Snapshot};
+pub use snapshot::{FrameView, RelationRequests, RelationView, Snapshot};
 
 /// A buffer pool: a fixed amount of memory that holds pages of files. Clones are the same pool.
 ///

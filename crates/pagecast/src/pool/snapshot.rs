@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagecast_core::cooperation::MemberView;
+use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::ScanView;
 use pagecast_core::{RelationId, ScanId};
 
@@ -59,6 +60,20 @@ pub struct RelationView {
     /// The requests for its pages, if
     /// [`PoolOptions::count_relations`](crate::PoolOptions::count_relations) is on.
     pub requests: Option<RelationRequests>,
+}
+
+/// A frame that holds a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct FrameView {
+    /// The page's relation.
+    pub relation: RelationId,
+    /// The page's number in it.
+    pub block: u32,
+    /// Who holds it now.
+    pub pins: u32,
+    /// The time until the first scan reads it, as the predictor has it; `None` if no scan wants it.
+    pub wanted: Option<Duration>,
 }
 
 /// The requests for the pages of one relation.
@@ -132,6 +147,36 @@ impl Pool {
             scans: self.scans(),
             unordered: self.unordered_scans(),
         }
+    }
+
+    /// Up to `most` frames, spread evenly over the pool, each with its page and when that is
+    /// wanted. Costs what an eviction costs for each, and stops nobody.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// let pool = Pool::new(PoolOptions::default().memory(1 << 20).device(Device::new(files, None)))?;
+    /// let table = pool.open("table".as_ref())?;
+    /// drop(table.pin(0, None)?);
+    /// let views = pool.frame_views(u32::MAX);
+    /// let resident: Vec<_> = views.iter().flatten().collect();
+    /// assert_eq!((views.len(), resident.len()), (pool.frames() as usize, 1));
+    /// // No scan has said that it wants the page.
+    /// assert_eq!((resident[0].relation, resident[0].wanted), (table.id(), None));
+    /// # Ok::<(), pagecast::PoolError>(())
+    /// ```
+    pub fn frame_views(&self, most: u32) -> Vec<Option<FrameView>> {
+        let (engine, frames) = (&self.0, self.frames());
+        let (count, now) = (frames.min(most), engine.now());
+        let view = |at: u32| {
+            let frame = u64::from(at) * u64::from(frames) / u64::from(count);
+            let (page, pins) = engine.cache.page_in(frame as u32)?;
+            let wanted = engine.predictor.next_access(Question::new(page, now)).map(Duration::from_nanos);
+            Some(FrameView { relation: page.relation(), block: page.block(), pins, wanted })
+        };
+        (0..count).map(view).collect()
     }
 
     /// Panics if an invariant of the pool does not hold: a pin or a load that is left, a page in
