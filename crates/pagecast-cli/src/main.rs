@@ -10,6 +10,8 @@ mod flash;
 mod formats;
 mod interrupt;
 mod output;
+#[cfg(feature = "serve")]
+mod serve;
 mod simulate;
 #[cfg(feature = "sql")]
 mod sql;
@@ -43,6 +45,12 @@ enum Verb {
     /// Run SQL over Parquet files and Delta tables: a shell, statements or scripts
     #[cfg(feature = "sql")]
     Sql(sql::Args),
+    /// Serve the tables to clients of PostgreSQL, who read them through one pool
+    #[cfg(feature = "serve")]
+    Serve(serve::Args),
+    /// Show the pool of a running `pagecast serve --ui` in a terminal
+    #[cfg(feature = "serve")]
+    Top(serve::top::Args),
     /// Replay page traces through replacement policies
     Simulate(simulate::Args),
     /// Run streams of scans on a simulated device, by how they get their rows
@@ -61,6 +69,10 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
+        #[cfg(feature = "serve")]
+        Verb::Serve(args) => serve::run(args),
+        #[cfg(feature = "serve")]
+        Verb::Top(args) => serve::top::run(args),
         Verb::Simulate(args) => simulate::run(args),
         Verb::ClosedLoop(args) => closed_loop::run(args),
         Verb::Trace(args) => trace::run(args),

@@ -1,0 +1,254 @@
+//! The functions that PostgreSQL's clients call beside its catalog. Most have one answer here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+
+use super::types;
+use super::{DATABASE, SCHEMA, Served};
+use crate::serve::settings;
+
+/// What a function answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Answer {
+    /// The same, whatever it is asked.
+    Always(ScalarValue),
+    /// A type's name in SQL, of its number and what is kept beside it.
+    TypeName,
+    /// A table's number, of its name.
+    TableNumber(Arc<BTreeMap<String, i64>>),
+    /// A table's name, of its number.
+    TableName(Arc<BTreeMap<String, i64>>),
+    /// What a setting is at first.
+    Setting,
+    /// Its first argument.
+    First,
+    /// Its second argument.
+    Second,
+    /// A name as SQL writes it.
+    Quoted,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Function {
+    name: &'static str,
+    answer: Answer,
+    signature: Signature,
+}
+
+impl Function {
+    fn of(name: &'static str, answer: Answer) -> ScalarUDF {
+        let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+        ScalarUDF::new_from_impl(Self { name, answer, signature: Signature::one_of(any, Volatility::Stable) })
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match &self.answer {
+            Answer::Always(value) => value.data_type(),
+            Answer::TableNumber(_) => DataType::Int64,
+            _ => DataType::Utf8,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Answer::Always(value) = &self.answer {
+            return Ok(ColumnarValue::Scalar(value.clone()));
+        }
+        let all_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let count = if all_scalar { 1 } else { args.number_rows };
+        let arrays = args.args.into_iter().map(|value| value.into_array(count)).collect::<Result<Vec<_>>>()?;
+        let answered = self.answered(&arrays, count)?;
+        Ok(match all_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answered, 0)?),
+            false => ColumnarValue::Array(answered),
+        })
+    }
+}
+
+impl Function {
+    fn answered(&self, arguments: &[ArrayRef], count: usize) -> Result<ArrayRef> {
+        let text = |at: usize| column(arguments, at, &DataType::Utf8, self.name);
+        let number = |at: usize| column(arguments, at, &DataType::Int64, self.name);
+        Ok(match &self.answer {
+            Answer::Always(value) => value.to_array_of_size(count)?,
+            Answer::TypeName => {
+                let (kinds, modifiers) = (number(0)?, number(1).or_else(|_| number(0))?);
+                let (kinds, modifiers) = (kinds.as_primitive::<Int64Type>(), modifiers.as_primitive::<Int64Type>());
+                let named = |row: usize| {
+                    let modifier =
+                        if arguments.len() > 1 && modifiers.is_valid(row) { modifiers.value(row) } else { -1 };
+                    kinds.is_valid(row).then(|| types::in_sql(kinds.value(row), modifier))
+                };
+                Arc::new(StringArray::from_iter((0..count).map(named)))
+            }
+            Answer::TableNumber(tables) => {
+                let names = text(0)?;
+                let numbers = names.as_string::<i32>().iter().map(|name| number_of(tables, name?));
+                Arc::new(Int64Array::from_iter(numbers))
+            }
+            Answer::TableName(tables) => {
+                let numbers = number(0)?;
+                let name = |number: Option<i64>| {
+                    let number = number?;
+                    let known = tables.iter().find(|(_, other)| **other == number);
+                    Some(known.map_or_else(|| number.to_string(), |(name, _)| name.clone()))
+                };
+                Arc::new(StringArray::from_iter(numbers.as_primitive::<Int64Type>().iter().map(name)))
+            }
+            Answer::Setting => {
+                let names = text(0)?;
+                let value = |name: Option<&str>| settings::at_first(name?);
+                Arc::new(StringArray::from_iter(names.as_string::<i32>().iter().map(value)))
+            }
+            Answer::First => text(0)?,
+            Answer::Second => text(1)?,
+            Answer::Quoted => {
+                let names = text(0)?;
+                Arc::new(StringArray::from_iter(names.as_string::<i32>().iter().map(|name| name.map(quoted))))
+            }
+        })
+    }
+}
+
+fn column(arguments: &[ArrayRef], at: usize, kind: &DataType, name: &str) -> Result<ArrayRef> {
+    let missing = || DataFusionError::Plan(format!("{name} takes more arguments"));
+    Ok(cast(arguments.get(at).ok_or_else(missing)?, kind)?)
+}
+
+/// The number of a table by its name, with or without its schema, in quotes or not; or of a number.
+fn number_of(tables: &BTreeMap<String, i64>, name: &str) -> Option<i64> {
+    let bare = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
+    tables.get(bare).copied().or_else(|| bare.parse().ok())
+}
+
+fn quoted(name: &str) -> String {
+    let plain = |(at, c): (usize, char)| c == '_' || c.is_ascii_lowercase() || (at > 0 && c.is_ascii_digit());
+    match !name.is_empty() && name.char_indices().all(plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// Functions that answer the same for all.
+pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
+    let none = ScalarValue::Utf8(None);
+    let text = |text: &str| ScalarValue::Utf8(Some(text.to_owned()));
+    let (yes, no, zero) =
+        (ScalarValue::Boolean(Some(true)), ScalarValue::Boolean(Some(false)), ScalarValue::Int64(Some(0)));
+    let version = format!("PostgreSQL {} on pagecast", settings::VERSION);
+    let schemas = [text("pg_catalog"), text(SCHEMA)];
+    let schemas = ScalarValue::List(ScalarValue::new_list_nullable(&schemas, &DataType::Utf8));
+    let owner = text(DATABASE);
+    let fixed: &[(&[&'static str], ScalarValue)] = &[
+        (&["version"], text(&version)),
+        (&["current_database", "current_catalog"], text(DATABASE)),
+        (&["current_schema"], text(SCHEMA)),
+        (&["current_schemas"], schemas),
+        (&["pg_get_userbyid"], owner),
+        (&["pg_size_pretty"], text("0 bytes")),
+        (&["pg_encoding_to_char"], text("UTF8")),
+        (&["pg_backend_pid", "pg_my_temp_schema"], ScalarValue::Int32(Some(0))),
+        (
+            &[
+                "pg_table_is_visible",
+                "pg_type_is_visible",
+                "pg_function_is_visible",
+                "has_any_column_privilege",
+                "has_column_privilege",
+                "has_database_privilege",
+                "has_function_privilege",
+                "has_schema_privilege",
+                "has_table_privilege",
+            ],
+            yes,
+        ),
+        (&["pg_is_in_recovery", "pg_relation_is_publishable", "pg_is_other_temp_schema", "pg_has_role"], no),
+        (&["pg_database_size", "pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size"], zero),
+        (
+            &[
+                "col_description",
+                "inet_client_addr",
+                "inet_server_addr",
+                "obj_description",
+                "pg_get_constraintdef",
+                "pg_get_expr",
+                "pg_get_function_arguments",
+                "pg_get_function_identity_arguments",
+                "pg_get_function_result",
+                "pg_get_functiondef",
+                "pg_get_indexdef",
+                "pg_get_partkeydef",
+                "pg_get_ruledef",
+                "pg_get_serial_sequence",
+                "pg_get_triggerdef",
+                "pg_get_viewdef",
+                "pg_tablespace_location",
+                "shobj_description",
+            ],
+            none,
+        ),
+    ];
+    for (names, value) in fixed {
+        for name in *names {
+            ctx.register_udf(Function::of(name, Answer::Always(value.clone())));
+        }
+    }
+    let tables: Arc<BTreeMap<_, _>> = Arc::new(served.iter().map(|table| (table.name.clone(), table.oid)).collect());
+    for (name, answer) in [
+        ("format_type", Answer::TypeName),
+        ("regtype_name", Answer::TypeName),
+        ("to_regclass", Answer::TableNumber(Arc::clone(&tables))),
+        ("regclass_name", Answer::TableName(tables)),
+        ("current_setting", Answer::Setting),
+        ("catalog_array_to_string", Answer::First),
+        ("set_config", Answer::Second),
+        ("quote_ident", Answer::Quoted),
+    ] {
+        ctx.register_udf(Function::of(name, answer));
+    }
+}
+
+/// The functions that say who a session's user is.
+pub(in crate::serve) fn of_user(ctx: &SessionContext, name: &str) {
+    for function in ["current_user", "session_user", "user", "current_role"] {
+        ctx.register_udf(Function::of(function, Answer::Always(ScalarValue::Utf8(Some(name.to_owned())))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_sql_needs_it() {
+        assert_eq!(quoted("line_item2"), "line_item2");
+        assert_eq!(quoted("Line \"item"), "\"Line \"\"item\"");
+    }
+
+    #[test]
+    fn tables_are_found_by_name_and_number() {
+        let tables = BTreeMap::from([("lineitem".to_owned(), 16_384)]);
+        for name in ["lineitem", "public.lineitem", "\"lineitem\"", "16384"] {
+            assert_eq!(number_of(&tables, name), Some(16_384));
+        }
+        assert_eq!(number_of(&tables, "orders"), None);
+    }
+}

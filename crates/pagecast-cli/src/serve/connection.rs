@@ -1,0 +1,418 @@
+//! One client: its prepared statements, its portals and its transaction, which holds nothing here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgwire::messages::data::{FieldDescription, NoData, ParameterDescription, RowDescription};
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, TARGET_TYPE_BYTE_PORTAL,
+    TARGET_TYPE_BYTE_STATEMENT,
+};
+use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::ParameterStatus;
+use pgwire::messages::{PgWireBackendMessage as Reply, PgWireFrontendMessage as Message};
+use tokio::io::AsyncWrite;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout};
+
+use super::parameters;
+use super::portals::{Portal, State};
+use super::problem::Problem;
+use super::rows::{self, Format};
+use super::server::{Client, shown};
+use super::settings::Settings;
+use super::statements::{self, Own, Statement, Work};
+use super::stop::{Closing, Stop, happens, shutdown};
+use super::wire::{Incoming, Writer};
+
+/// Prepared statements and portals that one client may have.
+const MOST_NAMED: usize = 4096;
+/// How long a client that is told to leave may take to read that.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A client that has proved who it is.
+pub(super) struct Connection<W> {
+    pub(super) client: Client,
+    settings: Settings,
+    pub(super) writer: Writer<W>,
+    messages: mpsc::Receiver<Result<Incoming, Problem>>,
+    gone: watch::Receiver<bool>,
+    closing: watch::Receiver<Closing>,
+    pub(super) session: Session,
+}
+
+/// What the client has made of the connection.
+#[derive(Default)]
+pub(super) struct Session {
+    statements: HashMap<String, Arc<Statement>>,
+    pub(super) portals: HashMap<String, Portal>,
+    pub(super) transaction: Transaction,
+    /// After an error of the extended protocol everything up to the next Sync is skipped.
+    skipping: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Transaction {
+    #[default]
+    None,
+    Open,
+    Failed,
+}
+
+impl<W: AsyncWrite + Unpin> Connection<W> {
+    pub(super) fn new(
+        client: Client,
+        settings: Settings,
+        writer: Writer<W>,
+        messages: mpsc::Receiver<Result<Incoming, Problem>>,
+        gone: watch::Receiver<bool>,
+        closing: watch::Receiver<Closing>,
+    ) -> Self {
+        Self { client, settings, writer, messages, gone, closing, session: Session::default() }
+    }
+
+    /// Answers until the client leaves or is told to.
+    pub(super) async fn run(mut self) {
+        let Err(problem) = self.answer_all().await else { return };
+        let told = async {
+            self.writer.put(Reply::ErrorResponse(problem.response()))?;
+            self.writer.shutdown().await?;
+            happens(&mut self.gone, |gone| *gone).await;
+            std::io::Result::Ok(())
+        };
+        // Nobody is left to tell of an error in here.
+        let _ = timeout(FAREWELL, told).await;
+    }
+
+    /// Ends with the fatal problem that ends the connection, or without one if the client left.
+    async fn answer_all(&mut self) -> Result<(), Problem> {
+        self.ready()?;
+        loop {
+            if self.messages.is_empty() {
+                let (mut stop, writer) = (self.stop(), &mut self.writer);
+                stop.of(writer.flush()).await.or_else(only_fatal)?;
+            }
+            let Some(incoming) = self.next().await? else { return Ok(()) };
+            let message = incoming.message;
+            if self.session.skipping && !matches!(message, Message::Sync(_)) {
+                continue;
+            }
+            let extended = message.is_extended_query();
+            let Err(problem) = self.answer(message).await else { continue };
+            if problem.fatal {
+                return Err(problem);
+            }
+            self.put(Reply::ErrorResponse(problem.response()))?;
+            if self.session.transaction == Transaction::Open {
+                self.session.transaction = Transaction::Failed;
+            }
+            if extended {
+                self.session.skipping = true;
+            } else {
+                self.ready()?;
+            }
+        }
+    }
+
+    /// The next message. A client that says nothing for too long is told to leave.
+    async fn next(&mut self) -> Result<Option<Incoming>, Problem> {
+        let idle = self.client.server.limits.idle_timeout;
+        let wait = async {
+            match idle {
+                Some(idle) => timeout(idle, self.messages.recv()).await.map_err(|_| {
+                    Problem::fatal("57P05", "terminating connection: nothing was asked for too long (--idle-timeout)")
+                }),
+                None => Ok(self.messages.recv().await),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = happens(&mut self.closing, |closing| *closing != Closing::No) => Err(shutdown()),
+            message = wait => message?.transpose(),
+        }
+    }
+
+    async fn answer(&mut self, message: Message) -> Result<(), Problem> {
+        match message {
+            Message::Query(query) => self.query(&query.query).await,
+            Message::Parse(parse) => self.parse(parse).await,
+            Message::Bind(bind) => self.bind(&bind),
+            Message::Describe(describe) => self.describe(&describe),
+            Message::Execute(execute) => self.execute(&execute).await,
+            Message::Close(close) => self.close(&close),
+            Message::Flush(_) => {
+                let (mut stop, writer) = (self.stop(), &mut self.writer);
+                stop.of(writer.flush()).await
+            }
+            Message::Sync(_) => {
+                self.session.skipping = false;
+                if self.session.transaction == Transaction::None {
+                    self.session.portals.clear();
+                }
+                self.ready()
+            }
+            // As PostgreSQL does where no COPY is under way.
+            Message::CopyData(_) | Message::CopyDone(_) | Message::CopyFail(_) => Ok(()),
+            _ => Err(Problem::fatal("08P01", "a message came that has no place here")),
+        }
+    }
+
+    /// The simple protocol: all statements of a text, one after the other.
+    async fn query(&mut self, sql: &str) -> Result<(), Problem> {
+        self.session.portals.remove("");
+        let all = statements::parse(sql)?;
+        if all.is_empty() {
+            self.put(Reply::EmptyQueryResponse(EmptyQueryResponse::new()))?;
+        }
+        for parsed in all {
+            let mut stop = self.stop();
+            self.client.entry.begin(shown(sql));
+            let ran = async {
+                let planned = Statement::plan(&self.client.account.ctx, parsed, &[], &self.settings);
+                let statement = Arc::new(stop.of(planned).await?);
+                self.check_transaction(&statement)?;
+                if !statement.parameters.is_empty() {
+                    return Err(Problem::error("42P02", "there is no parameter $1: this protocol has none"));
+                }
+                if let Some(fields) = self.fields(&statement, &[])? {
+                    self.put(Reply::RowDescription(RowDescription::new(fields)))?;
+                }
+                let mut portal = Portal { statement, values: Vec::new(), formats: Vec::new(), state: State::New };
+                self.advance(&mut portal, 0, &mut stop).await
+            };
+            let ran = ran.await;
+            self.client.entry.end();
+            ran?;
+        }
+        self.ready()
+    }
+
+    async fn parse(&mut self, parse: Parse) -> Result<(), Problem> {
+        let name = parse.name.unwrap_or_default();
+        if !name.is_empty() && self.session.statements.contains_key(&name) {
+            return Err(Problem::error("42P05", format!("prepared statement \"{name}\" is there already")));
+        }
+        check_room(self.session.statements.len())?;
+        let mut all = statements::parse(&parse.query)?;
+        let mut statement = match (all.pop(), all.is_empty()) {
+            (None, _) => Statement::empty(),
+            (Some(parsed), true) => {
+                let mut stop = self.stop();
+                stop.of(Statement::plan(&self.client.account.ctx, parsed, &parse.type_oids, &self.settings)).await?
+            }
+            _ => return Err(Problem::error("42601", "a prepared statement is one statement, and not several")),
+        };
+        statement.text = shown(&parse.query);
+        self.check_transaction(&statement)?;
+        self.session.statements.insert(name, Arc::new(statement));
+        self.put(Reply::ParseComplete(ParseComplete::new()))
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<(), Problem> {
+        let statement = Arc::clone(self.statement(bind.statement_name.as_deref())?);
+        let (given, wanted) = (bind.parameters.len(), statement.parameters.len());
+        if given != wanted {
+            return Err(Problem::error("08P01", format!("{given} parameters came for a statement of {wanted}")));
+        }
+        let value = |(number, (oid, kind)): (usize, &(u32, arrow::datatypes::DataType))| {
+            let format = Format::of(&bind.parameter_format_codes, number);
+            let bytes = bind.parameters[number].as_deref();
+            parameters::value(number + 1, *oid, kind, format, bytes)
+        };
+        let values = statement.parameters.iter().enumerate().map(value).collect::<Result<_, _>>()?;
+        let name = bind.portal_name.clone().unwrap_or_default();
+        if !name.is_empty() && self.session.portals.contains_key(&name) {
+            return Err(Problem::error("42P03", format!("portal \"{name}\" is there already")));
+        }
+        check_room(self.session.portals.len())?;
+        let formats = bind.result_column_format_codes.clone();
+        self.session.portals.insert(name, Portal { statement, values, formats, state: State::New });
+        self.put(Reply::BindComplete(BindComplete::new()))
+    }
+
+    fn statement(&self, name: Option<&str>) -> Result<&Arc<Statement>, Problem> {
+        let name = name.unwrap_or_default();
+        let missing = || Problem::error("26000", format!("there is no prepared statement \"{name}\""));
+        self.session.statements.get(name).ok_or_else(missing)
+    }
+
+    fn describe(&mut self, describe: &Describe) -> Result<(), Problem> {
+        let (statement, formats) = match describe.target_type {
+            TARGET_TYPE_BYTE_STATEMENT => {
+                let statement = Arc::clone(self.statement(describe.name.as_deref())?);
+                let types = statement.parameters.iter().map(|(oid, _)| *oid).collect();
+                self.put(Reply::ParameterDescription(ParameterDescription::new(types)))?;
+                (statement, Vec::new())
+            }
+            TARGET_TYPE_BYTE_PORTAL => {
+                let name = describe.name.as_deref().unwrap_or_default();
+                let portal = self.session.portals.get(name).ok_or_else(|| no_portal(name))?;
+                (Arc::clone(&portal.statement), portal.formats.clone())
+            }
+            other => return Err(Problem::error("08P01", format!("nothing is described as {other}"))),
+        };
+        match self.fields(&statement, &formats)? {
+            Some(fields) => self.put(Reply::RowDescription(RowDescription::new(fields))),
+            None => self.put(Reply::NoData(NoData::new())),
+        }
+    }
+
+    /// What the rows of a statement look like, if it gives some.
+    fn fields(&self, statement: &Statement, formats: &[i16]) -> Result<Option<Vec<FieldDescription>>, Problem> {
+        match &statement.work {
+            Work::Rows(rows) => Ok(Some(rows::describe(&rows.schema, &rows.names, formats))),
+            Work::Fetch { name, .. } => {
+                let portal = self.session.portals.get(name).ok_or_else(|| no_portal(name))?;
+                self.fields(&Arc::clone(&portal.statement), formats)
+            }
+            Work::Empty | Work::Own(_) | Work::Declare { .. } => Ok(None),
+        }
+    }
+
+    async fn execute(&mut self, execute: &Execute) -> Result<(), Problem> {
+        let name = execute.name.as_deref().unwrap_or_default();
+        let mut portal = self.session.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        self.check_transaction(&portal.statement)?;
+        let mut stop = self.stop();
+        self.client.entry.begin(Arc::clone(&portal.statement.text));
+        // 0 is for all rows, and so is what is below.
+        let limit = usize::try_from(execute.max_rows).unwrap_or(0);
+        let ran = self.advance(&mut portal, limit, &mut stop).await;
+        self.client.entry.end();
+        ran?;
+        // A COMMIT has closed all portals, this one too.
+        if matches!(portal.statement.work, Work::Rows(_)) {
+            self.session.portals.insert(name.to_owned(), portal);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, close: &Close) -> Result<(), Problem> {
+        let name = close.name.as_deref().unwrap_or_default();
+        match close.target_type {
+            TARGET_TYPE_BYTE_STATEMENT => _ = self.session.statements.remove(name),
+            TARGET_TYPE_BYTE_PORTAL => _ = self.session.portals.remove(name),
+            other => return Err(Problem::error("08P01", format!("nothing is closed as {other}"))),
+        }
+        self.put(Reply::CloseComplete(CloseComplete::new()))
+    }
+
+    /// Does what a statement wants of the connection; the word that it is done with.
+    pub(super) fn own(&mut self, own: &Own) -> Result<&'static str, Problem> {
+        let failed = self.session.transaction == Transaction::Failed;
+        Ok(match own {
+            Own::Begin => {
+                self.session.transaction = Transaction::Open;
+                "BEGIN"
+            }
+            Own::Commit | Own::Rollback => {
+                self.session.transaction = Transaction::None;
+                self.session.portals.clear();
+                if failed || *own == Own::Rollback { "ROLLBACK" } else { "COMMIT" }
+            }
+            Own::Savepoint => "SAVEPOINT",
+            Own::Release => "RELEASE",
+            Own::RollbackTo => {
+                if failed {
+                    self.session.transaction = Transaction::Open;
+                }
+                "ROLLBACK"
+            }
+            Own::Set(assignments) => {
+                for (name, value) in assignments {
+                    let reported = self.settings.set(name, value)?;
+                    self.report(reported)?;
+                }
+                "SET"
+            }
+            Own::Reset(name) => {
+                let reported = self.settings.reset(name)?;
+                self.report(reported)?;
+                "RESET"
+            }
+            Own::ResetAll => {
+                self.settings.reset_all();
+                "RESET"
+            }
+            Own::Deallocate(name) => {
+                match name {
+                    Some(name) => {
+                        self.statement(Some(name))?;
+                        self.session.statements.remove(name);
+                    }
+                    None => self.session.statements.clear(),
+                }
+                "DEALLOCATE"
+            }
+            Own::Close(name) => {
+                match name {
+                    Some(name) => _ = self.session.portals.remove(name).ok_or_else(|| no_portal(name))?,
+                    None => self.session.portals.clear(),
+                }
+                "CLOSE CURSOR"
+            }
+            Own::Discard => {
+                self.session = Session { transaction: self.session.transaction, ..Session::default() };
+                self.settings.reset_all();
+                "DISCARD ALL"
+            }
+            Own::Nothing(tag) => tag,
+        })
+    }
+
+    fn report(&mut self, name: Option<&'static str>) -> Result<(), Problem> {
+        let Some((name, value)) = name.and_then(|name| self.settings.get(name)) else { return Ok(()) };
+        self.put(Reply::ParameterStatus(ParameterStatus::new(name.to_owned(), value)))
+    }
+
+    /// After an error a transaction takes nothing but its end.
+    fn check_transaction(&self, statement: &Statement) -> Result<(), Problem> {
+        let ends = matches!(&statement.work, Work::Own(Own::Commit | Own::Rollback | Own::RollbackTo));
+        match self.session.transaction {
+            Transaction::Failed if !ends => Err(Problem::error(
+                "25P02",
+                "current transaction is aborted, commands ignored until end of transaction block",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn stop(&self) -> Stop {
+        Stop {
+            cancel: self.client.entry.cancel.subscribe(),
+            gone: self.gone.clone(),
+            closing: self.closing.clone(),
+            deadline: self.settings.statement_timeout().map(|limit| Instant::now() + limit),
+        }
+    }
+
+    fn ready(&mut self) -> Result<(), Problem> {
+        let status = match self.session.transaction {
+            Transaction::None => TransactionStatus::Idle,
+            Transaction::Open => TransactionStatus::Transaction,
+            Transaction::Failed => TransactionStatus::Error,
+        };
+        self.put(Reply::ReadyForQuery(ReadyForQuery::new(status)))
+    }
+
+    pub(super) fn put(&mut self, reply: Reply) -> Result<(), Problem> {
+        self.writer.put(reply).map_err(|error| Problem::error("54000", error.to_string()))
+    }
+}
+
+/// What ends a statement while its answer is sent is no longer of interest.
+fn only_fatal(problem: Problem) -> Result<(), Problem> {
+    if problem.fatal { Err(problem) } else { Ok(()) }
+}
+
+pub(super) fn no_portal(name: &str) -> Problem {
+    Problem::error("34000", format!("there is no portal \"{name}\""))
+}
+
+pub(super) fn check_room(named: usize) -> Result<(), Problem> {
+    match named < MOST_NAMED {
+        true => Ok(()),
+        false => Err(Problem::error("53400", format!("a connection has at most {MOST_NAMED} statements and portals"))),
+    }
+}

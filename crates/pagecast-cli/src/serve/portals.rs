@@ -1,0 +1,108 @@
+//! Portals of a connection: statements with their parameters, run on for some rows or for all.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use pgwire::messages::PgWireBackendMessage as Reply;
+use pgwire::messages::extendedquery::PortalSuspended;
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use tokio::io::AsyncWrite;
+
+use super::connection::{Connection, Transaction, check_room, no_portal};
+use super::execution::{Execution, Fetched};
+use super::problem::Problem;
+use super::statements::{self, Statement, Work};
+use super::stop::Stop;
+
+/// A statement with its parameters.
+pub(super) struct Portal {
+    pub(super) statement: Arc<Statement>,
+    pub(super) values: Vec<ScalarValue>,
+    pub(super) formats: Vec<i16>,
+    pub(super) state: State,
+}
+
+pub(super) enum State {
+    New,
+    Open(Box<Execution>),
+    Done,
+}
+
+impl<W: AsyncWrite + Unpin> Connection<W> {
+    /// Runs a portal on for up to `limit` rows, 0 for all.
+    pub(super) async fn advance(&mut self, portal: &mut Portal, limit: usize, stop: &mut Stop) -> Result<(), Problem> {
+        let statement = Arc::clone(&portal.statement);
+        let rows = match &statement.work {
+            Work::Empty => return self.put(Reply::EmptyQueryResponse(EmptyQueryResponse::new())),
+            Work::Own(own) => {
+                let tag = self.own(own)?;
+                return self.put(Reply::CommandComplete(CommandComplete::new(tag.to_owned())));
+            }
+            Work::Declare { name, statement } => {
+                let (name, statement) = (name.clone(), Arc::clone(statement));
+                return self.declare(name, statement, std::mem::take(&mut portal.values));
+            }
+            Work::Fetch { name, limit } => {
+                let (name, limit, formats) = (name.clone(), *limit, portal.formats.clone());
+                return self.fetch(name, limit, &formats, stop).await;
+            }
+            Work::Rows(rows) => rows,
+        };
+        let formats = portal.formats.clone();
+        let fetched = self.rows_of(portal, rows, limit, &formats, stop).await?;
+        if fetched.suspended {
+            return self.put(Reply::PortalSuspended(PortalSuspended::new()));
+        }
+        let tag = if rows.tag == "SELECT" { format!("SELECT {}", fetched.rows) } else { rows.tag.to_owned() };
+        self.put(Reply::CommandComplete(CommandComplete::new(tag)))
+    }
+
+    fn declare(&mut self, name: String, statement: Arc<Statement>, values: Vec<ScalarValue>) -> Result<(), Problem> {
+        if self.session.transaction == Transaction::None {
+            return Err(Problem::error("25P01", "DECLARE CURSOR can only be used in transaction blocks"));
+        }
+        if self.session.portals.contains_key(&name) {
+            return Err(Problem::error("42P03", format!("cursor \"{name}\" is there already")));
+        }
+        check_room(self.session.portals.len())?;
+        self.session.portals.insert(name, Portal { statement, values, formats: Vec::new(), state: State::New });
+        self.put(Reply::CommandComplete(CommandComplete::new("DECLARE CURSOR".to_owned())))
+    }
+
+    /// Rows of a cursor, in the formats that this FETCH wants.
+    async fn fetch(&mut self, name: String, limit: usize, formats: &[i16], stop: &mut Stop) -> Result<(), Problem> {
+        let mut portal = self.session.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
+        let statement = Arc::clone(&portal.statement);
+        let Work::Rows(rows) = &statement.work else { return Err(no_portal(&name)) };
+        let fetched = self.rows_of(&mut portal, rows, limit, formats, stop).await?;
+        self.session.portals.insert(name, portal);
+        self.put(Reply::CommandComplete(CommandComplete::new(format!("FETCH {}", fetched.rows))))
+    }
+
+    /// Sends up to `limit` rows of a portal, 0 for all.
+    async fn rows_of(
+        &mut self,
+        portal: &mut Portal,
+        rows: &statements::Rows,
+        limit: usize,
+        formats: &[i16],
+        stop: &mut Stop,
+    ) -> Result<Fetched, Problem> {
+        if matches!(portal.state, State::New) {
+            let values = std::mem::take(&mut portal.values);
+            let started = Execution::start(&self.client, rows, values, formats, stop).await?;
+            portal.state = State::Open(Box::new(started));
+            portal.formats = formats.to_vec();
+        }
+        let State::Open(execution) = &mut portal.state else { return Ok(Fetched { rows: 0, suspended: false }) };
+        if portal.formats != formats {
+            execution.write_as(&rows.schema, formats)?;
+            portal.formats = formats.to_vec();
+        }
+        let fetched = execution.fetch(&self.client, limit, &mut self.writer, stop).await?;
+        if !fetched.suspended {
+            portal.state = State::Done;
+        }
+        Ok(fetched)
+    }
+}

@@ -1,0 +1,126 @@
+//! What goes wrong, as clients are told: a class that programs understand (SQLSTATE) and one line.
+
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use pgwire::messages::response::ErrorResponse;
+
+use crate::failure::one_line;
+use crate::sql::query::Ended;
+use crate::tables;
+
+/// An error for a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Problem {
+    /// Whether the connection ends with it.
+    pub(super) fatal: bool,
+    /// SQLSTATE.
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    /// The character of the statement at fault, counted from 1.
+    pub(super) position: Option<usize>,
+}
+
+impl Problem {
+    /// One that ends a statement.
+    pub(super) fn error(code: &'static str, message: impl Into<String>) -> Self {
+        Self { fatal: false, code, message: message.into(), position: None }
+    }
+
+    /// One that ends a connection.
+    pub(super) fn fatal(code: &'static str, message: impl Into<String>) -> Self {
+        Self { fatal: true, ..Self::error(code, message) }
+    }
+
+    /// What DataFusion says.
+    pub(super) fn of(error: &DataFusionError) -> Self {
+        Self::error(code(error.find_root()), tables::message(error))
+    }
+
+    pub(super) fn response(&self) -> ErrorResponse {
+        let severity = if self.fatal { "FATAL" } else { "ERROR" };
+        let mut fields = vec![
+            (b'S', severity.to_owned()),
+            (b'V', severity.to_owned()),
+            (b'C', self.code.to_owned()),
+            (b'M', one_line(&self.message)),
+        ];
+        fields.extend(self.position.map(|position| (b'P', position.to_string())));
+        ErrorResponse::new(fields)
+    }
+}
+
+impl From<Ended> for Problem {
+    fn from(ended: Ended) -> Self {
+        match &ended {
+            Ended::Failed(error) => Self::of(error),
+            Ended::Lost(_) => Self::error("XX000", ended.to_string()),
+            Ended::Dropped => Self::error("57P01", ended.to_string()),
+        }
+    }
+}
+
+/// Of the connection itself: nobody is there to be told.
+impl From<std::io::Error> for Problem {
+    fn from(_: std::io::Error) -> Self {
+        Self::fatal("08006", "the client has gone")
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast_ref::<ArrowError>() {
+            Some(arrow) => Self::error(of_arrow(arrow), arrow.to_string()),
+            None => Self::error("XX000", format!("{error:#}")),
+        }
+    }
+}
+
+fn code(root: &DataFusionError) -> &'static str {
+    match root {
+        DataFusionError::SQL(..) => "42601",
+        DataFusionError::SchemaError(error, _) => match **error {
+            SchemaError::FieldNotFound { .. } => "42703",
+            SchemaError::AmbiguousReference { .. } => "42702",
+            _ => "42701",
+        },
+        DataFusionError::Plan(message) => of_plan(message),
+        DataFusionError::NotImplemented(_) => "0A000",
+        DataFusionError::ResourcesExhausted(_) => "53200",
+        DataFusionError::ArrowError(error, _) => of_arrow(error),
+        DataFusionError::ParquetError(_) => "XX001",
+        DataFusionError::ObjectStore(_) => "58030",
+        DataFusionError::IoError(error) => of_io(error),
+        DataFusionError::Internal(_) => "XX000",
+        DataFusionError::Configuration(_) => "22023",
+        _ => "58000",
+    }
+}
+
+fn of_plan(message: &str) -> &'static str {
+    if message.contains("table '") && message.contains("not found") {
+        "42P01"
+    } else if message.contains("Invalid function") {
+        "42883"
+    } else if message.contains("No function matches") || message.contains("to the signature") {
+        "42804"
+    } else {
+        "42000"
+    }
+}
+
+fn of_arrow(error: &ArrowError) -> &'static str {
+    match error {
+        ArrowError::DivideByZero => "22012",
+        ArrowError::CastError(_) | ArrowError::ParseError(_) => "22P02",
+        ArrowError::ArithmeticOverflow(_) => "22003",
+        ArrowError::InvalidArgumentError(_) => "22023",
+        ArrowError::NotYetImplemented(_) => "0A000",
+        ArrowError::IoError(_, error) => of_io(error),
+        ArrowError::ExternalError(_) => "58000",
+        _ => "XX000",
+    }
+}
+
+fn of_io(error: &std::io::Error) -> &'static str {
+    if error.kind() == std::io::ErrorKind::StorageFull { "53100" } else { "58030" }
+}

@@ -1,0 +1,389 @@
+//! SQL of PostgreSQL's clients as DataFusion understands it.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, GroupByExpr, Ident, JoinOperator,
+    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut,
+    VisitorMut,
+};
+
+use super::catalog::{self, CATALOG};
+use super::problem::Problem;
+
+/// The functions that may stand where a table does.
+const TABLE_FUNCTIONS: &[&str] = &["generate_series", "range", "unnest"];
+
+/// Rewrites what DataFusion does not know.
+pub(super) fn for_datafusion(mut statement: Statement) -> Result<Statement, Problem> {
+    match statement.visit(&mut Rewrite) {
+        ControlFlow::Break(problem) => Err(problem),
+        ControlFlow::Continue(()) => Ok(statement),
+    }
+}
+
+struct Rewrite;
+
+impl VisitorMut for Rewrite {
+    type Break = Problem;
+
+    /// A query of what is never there has no rows: the rest of it may be SQL that nobody here
+    /// knows.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Problem> {
+        if empty(&mut query.body) {
+            query.order_by = None;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// A catalog's table stands for itself, with or without its schema.
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Problem> {
+        if let [ObjectNamePart::Identifier(name)] = relation.0.as_slice() {
+            if catalog::has(&name.value) {
+                relation.0.insert(0, ObjectNamePart::Identifier(Ident::new(CATALOG)));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Functions that give tables may read files, or write them.
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Problem> {
+        let name = match factor {
+            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+                without_catalog(name);
+                name.to_string()
+            }
+            TableFactor::TableFunction { expr, .. } => expr.to_string(),
+            _ => return ControlFlow::Continue(()),
+        };
+        if TABLE_FUNCTIONS.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(Problem::error("42501", format!("clients may not call {name} in the place of a table")))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Problem> {
+        // DataFusion takes no subquery of which it cannot tell that it has one row at most.
+        if let Expr::Subquery(query) = expr {
+            if matches!(&*query.body, SetExpr::Select(select) if gives_nothing(select)) {
+                *expr = Expr::value(Value::Null);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Problem> {
+        match expr {
+            // OPERATOR(pg_catalog.~) is ~.
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(words) = op {
+                    if let Some(plain) = words.last().and_then(|word| operator(word)) {
+                        *op = plain;
+                    }
+                }
+            }
+            // Text is compared by its bytes, whatever is said.
+            Expr::Collate { expr: inner, .. } => *expr = take(inner),
+            Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } => {
+                if let Some(bytes) = bytes_of(inner, data_type) {
+                    *expr = bytes;
+                } else if let Some(other) = cast(inner, data_type) {
+                    *expr = other;
+                }
+            }
+            // Arrays of a subquery are lists of roles and columns, which nobody has here.
+            Expr::Function(Function { args: FunctionArguments::Subquery(_), .. }) => *expr = null_text(),
+            Expr::Function(function) => in_catalog(function),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a query reads a table that is always empty, and only rows of it: it joins nothing to
+/// others that could stay without it, and counts nothing.
+fn gives_nothing(select: &Select) -> bool {
+    let groups = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let counts = select.projection.iter().any(|item| counts(&item.to_string()));
+    let reads = select.from.iter().any(|from| {
+        is_empty(&from.relation)
+            || from.joins.iter().any(|join| {
+                matches!(join.join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_)) && is_empty(&join.relation)
+            })
+    });
+    let keeps_others = select.from.iter().flat_map(|from| &from.joins).any(|join| {
+        matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
+    });
+    reads && !keeps_others && groups && !counts
+}
+
+fn is_empty(relation: &TableFactor) -> bool {
+    let name = match relation {
+        TableFactor::Table { name, .. } => name,
+        TableFactor::Derived { subquery, .. } => {
+            return matches!(&*subquery.body, SetExpr::Select(select) if gives_nothing(select));
+        }
+        _ => return false,
+    };
+    let parts: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
+    match parts.as_slice() {
+        [name] => catalog::is_empty(&name.value),
+        [schema, name] => schema.value.eq_ignore_ascii_case(CATALOG) && catalog::is_empty(&name.value),
+        _ => false,
+    }
+}
+
+/// Whether an expression makes one row of many.
+fn counts(expr: &str) -> bool {
+    let lower = expr.to_ascii_lowercase();
+    // What a subquery counts makes no row of this one.
+    if lower.contains("select ") {
+        return false;
+    }
+    ["count(", "sum(", "max(", "min(", "avg(", "array_agg(", "string_agg(", "json_agg(", "bool_or(", "bool_and("]
+        .iter()
+        .any(|call| lower.contains(call))
+}
+
+/// Makes a query that gives nothing one without tables: its columns, as texts, and no row. Says
+/// whether it is one of these.
+fn empty(body: &mut SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) if gives_nothing(select) => {
+            let is_wild =
+                |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+            if select.projection.iter().any(is_wild) {
+                return false;
+            }
+            select.projection = std::mem::take(&mut select.projection).into_iter().map(null_named).collect();
+            number_twins(&mut select.projection);
+            select.from.clear();
+            (select.distinct, select.having) = (None, None);
+            select.selection = Some(Expr::value(Value::Boolean(false)));
+            true
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            let (left, right) = (empty(left), empty(right));
+            left && right
+        }
+        _ => false,
+    }
+}
+
+/// A null of the name that a column has.
+fn null_named(item: SelectItem) -> SelectItem {
+    let alias = match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(mut names)) => names.pop(),
+        SelectItem::UnnamedExpr(Expr::Function(mut function)) => function.name.0.pop().and_then(|part| match part {
+            ObjectNamePart::Identifier(name) => Some(name),
+            ObjectNamePart::Function(_) => None,
+        }),
+        _ => None,
+    };
+    SelectItem::ExprWithAlias { expr: null_text(), alias: alias.unwrap_or_else(|| Ident::new("?column?")) }
+}
+
+fn null_text() -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::value(Value::Null)),
+        data_type: DataType::Text,
+        array: false,
+        format: None,
+    }
+}
+
+/// DataFusion wants each column of a query to have a name of its own.
+fn number_twins(items: &mut [SelectItem]) {
+    let mut seen = std::collections::HashMap::new();
+    for item in items {
+        if let SelectItem::ExprWithAlias { alias, .. } = item {
+            let count = seen.entry(alias.value.clone()).or_insert(0);
+            if *count > 0 {
+                alias.value = format!("{}_{count}", alias.value);
+            }
+            *count += 1;
+        }
+    }
+}
+
+/// `'\x0102'::bytea` as DataFusion writes bytes.
+fn bytes_of(inner: &Expr, data_type: &DataType) -> Option<Expr> {
+    let (Expr::Value(value), DataType::Bytea) = (inner, data_type) else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let digits = text.strip_prefix("\\x")?;
+    digits
+        .bytes()
+        .all(|digit| digit.is_ascii_hexdigit())
+        .then(|| Expr::value(Value::HexStringLiteral(digits.to_owned())))
+}
+
+fn take(inner: &mut Expr) -> Expr {
+    std::mem::replace(inner, Expr::value(Value::Null))
+}
+
+fn operator(word: &str) -> Option<BinaryOperator> {
+    Some(match word {
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        ">" => BinaryOperator::Gt,
+        "<=" => BinaryOperator::LtEq,
+        ">=" => BinaryOperator::GtEq,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "||" => BinaryOperator::StringConcat,
+        _ => return None,
+    })
+}
+
+/// A cast to one of the types that only a catalog has. The name of a table as its number is a
+/// function; the others are numbers and texts.
+fn cast(inner: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
+    let (name, is_array) = match data_type {
+        DataType::Custom(name, _) => (name.0.last()?.as_ident()?.value.to_ascii_lowercase(), false),
+        DataType::Regclass => ("regclass".to_owned(), false),
+        DataType::Array(element) => (element_name(element)?, true),
+        _ => return None,
+    };
+    let replaced = match name.as_str() {
+        "regclass" if is_text(inner) => return Some(call("to_regclass", take(inner))),
+        "regclass" => return Some(call("regclass_name", take(inner))),
+        "regtype" => return Some(call("regtype_name", take(inner))),
+        "regproc" | "regprocedure" | "regnamespace" | "regrole" => DataType::Text,
+        "oid" | "xid" | "cid" => DataType::BigInt(None),
+        "int2" => DataType::SmallInt(None),
+        "int4" => DataType::Int(None),
+        "int8" => DataType::BigInt(None),
+        "float4" => DataType::Real,
+        "float8" => DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
+        "bool" => DataType::Boolean,
+        "name" | "text" | "varchar" | "bpchar" | "char" | "pg_node_tree" | "information_schema.sql_identifier" => {
+            DataType::Text
+        }
+        _ => return None,
+    };
+    // Arrays of the catalog are texts here.
+    *data_type = if is_array { DataType::Text } else { replaced };
+    None
+}
+
+fn element_name(element: &datafusion::sql::sqlparser::ast::ArrayElemTypeDef) -> Option<String> {
+    use datafusion::sql::sqlparser::ast::ArrayElemTypeDef::{AngleBracket, Parenthesis, SquareBracket};
+    match element {
+        SquareBracket(inner, _) | AngleBracket(inner) | Parenthesis(inner) => match &**inner {
+            DataType::Custom(name, _) => Some(name.0.last()?.as_ident()?.value.to_ascii_lowercase()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_) | Value::Placeholder(_)),
+        Expr::Nested(inner) => is_text(inner),
+        Expr::Cast { data_type: DataType::Text | DataType::Varchar(_), .. } => true,
+        Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => true,
+        _ => false,
+    }
+}
+
+/// A function of one argument.
+fn call(name: &str, argument: Expr) -> Expr {
+    use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArgumentList};
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))],
+        clauses: Vec::new(),
+    };
+    Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// `pg_catalog.upper(x)` is `upper(x)`. The catalog's own lists are texts, for which DataFusion's
+/// functions of arrays have no place.
+fn in_catalog(function: &mut Function) {
+    if without_catalog(&mut function.name) && function.name.to_string().eq_ignore_ascii_case("array_to_string") {
+        function.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("catalog_array_to_string"))]);
+    }
+}
+
+/// Takes the schema away that PostgreSQL's own names have. Says whether it was there.
+fn without_catalog(name: &mut ObjectName) -> bool {
+    let [schema, bare] = name.0.as_slice() else { return false };
+    let is_catalog = schema.as_ident().is_some_and(|schema| schema.value.eq_ignore_ascii_case(CATALOG));
+    if is_catalog {
+        *name = ObjectName(vec![bare.clone()]);
+    }
+    is_catalog
+}
+
+/// The names that PostgreSQL gives to the columns of a query; `None` where they depend on tables.
+pub(super) fn column_names(statement: &Statement) -> Option<Vec<String>> {
+    let select = top_select(statement)?;
+    select.projection.iter().map(column_name).collect()
+}
+
+fn top_select(statement: &Statement) -> Option<&Select> {
+    match statement {
+        Statement::Query(query) => match &*query.body {
+            SetExpr::Select(select) => Some(select),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn column_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        SelectItem::UnnamedExpr(expr) => Some(name_of(expr).unwrap_or_else(|| "?column?".to_owned())),
+        _ => None,
+    }
+}
+
+fn name_of(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(folded(name)),
+        Expr::CompoundIdentifier(names) => names.last().map(folded),
+        Expr::Function(function) => function.name.0.last().and_then(ObjectNamePart::as_ident).map(folded),
+        Expr::Cast { expr, .. } | Expr::Nested(expr) | Expr::Collate { expr, .. } => name_of(expr),
+        Expr::Case { .. } => Some("case".to_owned()),
+        Expr::Extract { .. } => Some("extract".to_owned()),
+        _ => None,
+    }
+}
+
+/// A name as PostgreSQL keeps it: in small letters, unless it is quoted.
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
+}
+
+/// The same query with a name of its own for each column that has none, which DataFusion wants
+/// where two are alike.
+pub(super) fn with_own_names(mut statement: Statement) -> Option<Statement> {
+    let Statement::Query(query) = &mut statement else { return None };
+    let SetExpr::Select(select) = &mut *query.body else { return None };
+    for (number, item) in select.projection.iter_mut().enumerate() {
+        if let SelectItem::UnnamedExpr(expr) = item {
+            let alias = Ident::with_quote('"', format!("?column?_{number}"));
+            *item = SelectItem::ExprWithAlias { expr: take(expr), alias };
+        }
+    }
+    Some(statement)
+}

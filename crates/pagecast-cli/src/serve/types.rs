@@ -1,0 +1,185 @@
+//! Which PostgreSQL type a column has, and in which of few Arrow types its values are written.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::sql::sqlparser::ast;
+use pgwire::api::Type;
+
+/// The type of a column on the wire.
+pub(super) fn of_arrow(arrow: &DataType) -> Type {
+    match canonical(arrow) {
+        DataType::Boolean => Type::BOOL,
+        DataType::Int16 => Type::INT2,
+        DataType::Int32 => Type::INT4,
+        DataType::Int64 => Type::INT8,
+        DataType::Float32 => Type::FLOAT4,
+        DataType::Float64 => Type::FLOAT8,
+        DataType::Decimal128(..) | DataType::Decimal256(..) => Type::NUMERIC,
+        DataType::BinaryView => Type::BYTEA,
+        DataType::Date32 => Type::DATE,
+        DataType::Time64(_) => Type::TIME,
+        DataType::Timestamp(_, None) => Type::TIMESTAMP,
+        DataType::Timestamp(_, Some(_)) => Type::TIMESTAMPTZ,
+        DataType::Interval(_) | DataType::Duration(_) => Type::INTERVAL,
+        DataType::List(element) => array_of(&of_arrow(element.data_type())),
+        _ => Type::TEXT,
+    }
+}
+
+/// The array of a type.
+pub(super) fn array_of(element: &Type) -> Type {
+    let known = ARRAYS.iter().find(|(_, known)| known == element);
+    known.map_or(Type::TEXT_ARRAY, |(array, _)| array.clone())
+}
+
+/// Arrays whose parts are known, and their parts.
+const ARRAYS: &[(Type, Type)] = &[
+    (Type::BOOL_ARRAY, Type::BOOL),
+    (Type::BYTEA_ARRAY, Type::BYTEA),
+    (Type::INT2_ARRAY, Type::INT2),
+    (Type::INT4_ARRAY, Type::INT4),
+    (Type::INT8_ARRAY, Type::INT8),
+    (Type::FLOAT4_ARRAY, Type::FLOAT4),
+    (Type::FLOAT8_ARRAY, Type::FLOAT8),
+    (Type::NUMERIC_ARRAY, Type::NUMERIC),
+    (Type::DATE_ARRAY, Type::DATE),
+    (Type::TIME_ARRAY, Type::TIME),
+    (Type::TIMESTAMP_ARRAY, Type::TIMESTAMP),
+    (Type::TIMESTAMPTZ_ARRAY, Type::TIMESTAMPTZ),
+    (Type::INTERVAL_ARRAY, Type::INTERVAL),
+    (Type::TEXT_ARRAY, Type::TEXT),
+    (Type::VARCHAR_ARRAY, Type::VARCHAR),
+];
+
+/// The type of what stands in an array.
+pub(super) fn element(array: &Type) -> Option<&'static Type> {
+    ARRAYS.iter().find(|(known, _)| known == array).map(|(_, element)| element)
+}
+
+/// The bytes of a value, or -1 where they vary.
+pub(super) fn size(kind: &Type) -> i16 {
+    match *kind {
+        Type::BOOL => 1,
+        Type::INT2 => 2,
+        Type::INT4 | Type::FLOAT4 | Type::DATE => 4,
+        Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
+        Type::INTERVAL => 16,
+        _ => -1,
+    }
+}
+
+/// What PostgreSQL says beside a numeric: its digits and scale in one number; -1 elsewhere.
+pub(super) fn modifier(arrow: &DataType) -> i32 {
+    match canonical(arrow) {
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) if scale >= 0 => {
+            ((i32::from(precision) << 16) | i32::from(scale)) + 4
+        }
+        _ => -1,
+    }
+}
+
+/// The type that values are cast to before they are written. What has no PostgreSQL type stays: it
+/// is written as Arrow shows it.
+pub(super) fn canonical(arrow: &DataType) -> DataType {
+    match arrow {
+        DataType::Int8 | DataType::UInt8 => DataType::Int16,
+        DataType::UInt16 => DataType::Int32,
+        DataType::UInt32 => DataType::Int64,
+        DataType::UInt64 => DataType::Decimal128(20, 0),
+        DataType::Float16 => DataType::Float32,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => DataType::BinaryView,
+        DataType::Date64 => DataType::Date32,
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Microsecond),
+        DataType::Timestamp(_, zone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.as_ref().map(|_| Arc::from("+00:00")))
+        }
+        DataType::Duration(_) => DataType::Duration(TimeUnit::Microsecond),
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Dictionary(_, values) => canonical(values),
+        DataType::RunEndEncoded(_, values) => canonical(values.data_type()),
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::ListView(element)
+        | DataType::LargeListView(element) => match canonical(element.data_type()) {
+            // A list of lists has no name of its own: it is shown.
+            DataType::List(_) => arrow.clone(),
+            element => DataType::List(Arc::new(Field::new_list_field(element, true))),
+        },
+        other => other.clone(),
+    }
+}
+
+/// The type that a parameter of this type has in a plan; `None` for one that the statement decides.
+pub(super) fn of_parameter(oid: u32) -> Option<DataType> {
+    let kind = Type::from_oid(oid)?;
+    if let Some(element) = element(&kind) {
+        return Some(DataType::new_list(of_parameter(element.oid())?, true));
+    }
+    Some(match kind {
+        Type::BOOL => DataType::Boolean,
+        Type::INT2 => DataType::Int16,
+        Type::INT4 => DataType::Int32,
+        Type::INT8 | Type::OID => DataType::Int64,
+        Type::FLOAT4 => DataType::Float32,
+        Type::FLOAT8 => DataType::Float64,
+        Type::NUMERIC => DataType::Decimal128(38, 10),
+        Type::BYTEA => DataType::Binary,
+        Type::DATE => DataType::Date32,
+        Type::TIME => DataType::Time64(TimeUnit::Microsecond),
+        Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+        Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::CHAR => DataType::Utf8,
+        _ => return None,
+    })
+}
+
+/// How SQL names the type of a parameter.
+pub(super) fn in_sql(arrow: &DataType) -> ast::DataType {
+    use ast::{ArrayElemTypeDef, ExactNumberInfo, TimezoneInfo};
+    match canonical(arrow) {
+        DataType::List(element) => {
+            let element = Box::new(in_sql(element.data_type()));
+            ast::DataType::Array(ArrayElemTypeDef::SquareBracket(element, None))
+        }
+        DataType::Boolean => ast::DataType::Boolean,
+        DataType::Int16 => ast::DataType::SmallInt(None),
+        DataType::Int32 => ast::DataType::Int(None),
+        DataType::Int64 => ast::DataType::BigInt(None),
+        DataType::Float32 => ast::DataType::Real,
+        DataType::Float64 => ast::DataType::Double(ExactNumberInfo::None),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            ast::DataType::Numeric(ExactNumberInfo::PrecisionAndScale(u64::from(precision), i64::from(scale)))
+        }
+        DataType::BinaryView => ast::DataType::Bytea,
+        DataType::Date32 => ast::DataType::Date,
+        DataType::Time64(_) => ast::DataType::Time(None, TimezoneInfo::None),
+        DataType::Timestamp(_, None) => ast::DataType::Timestamp(None, TimezoneInfo::None),
+        DataType::Timestamp(..) => ast::DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+        DataType::Interval(_) | DataType::Duration(_) => ast::DataType::Interval { fields: None, precision: None },
+        _ => ast::DataType::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_types() {
+        let words = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        assert_eq!(of_arrow(&words), Type::TEXT);
+        assert_eq!(of_arrow(&DataType::UInt64), Type::NUMERIC);
+        let list = |element| DataType::new_large_list(element, true);
+        assert_eq!(of_arrow(&list(DataType::Int8)), Type::INT2_ARRAY);
+        assert_eq!(of_arrow(&list(words)), Type::TEXT_ARRAY);
+        assert_eq!(of_arrow(&list(list(DataType::Int8))), Type::TEXT);
+        assert_eq!(modifier(&DataType::Decimal128(15, 2)), 983_046);
+    }
+}

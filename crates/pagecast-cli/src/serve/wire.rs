@@ -1,0 +1,214 @@
+//! Messages of one connection: cut out of bytes within limits, and written with backpressure.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use super::problem::Problem;
+
+/// Messages that wait for the ones before them.
+const AHEAD: usize = 64;
+/// Output that waits before it is sent.
+const OUTPUT_BYTES: usize = 64 << 10;
+/// What a client may send before it is known: PostgreSQL's own limit.
+const MOST_STARTUP_BYTES: usize = 10_000;
+/// Type and length.
+const HEADER_BYTES: usize = 5;
+/// The types of messages that a client has.
+const TYPES: &[u8] = b"BCDEFHPQSXcdfp";
+
+/// A message, with its part of the bytes that may wait.
+pub(super) struct Incoming {
+    pub(super) message: PgWireFrontendMessage,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Cuts messages out of what comes.
+pub(super) struct Reader<R> {
+    io: R,
+    buffer: BytesMut,
+    context: DecodeContext,
+    most_bytes: usize,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    pub(super) fn new(io: R, buffer: BytesMut, version: ProtocolVersion, most_bytes: usize) -> Self {
+        let mut context = DecodeContext::new(version);
+        (context.awaiting_frontend_ssl, context.awaiting_frontend_startup) = (false, false);
+        Self { io, buffer, context, most_bytes }
+    }
+
+    /// Reads nothing more into messages.
+    pub(super) async fn drain(&mut self) {
+        drain(&mut self.io).await;
+    }
+
+    /// The next message; `None` if the client has gone.
+    pub(super) async fn next(&mut self) -> Result<Option<PgWireFrontendMessage>, Problem> {
+        match self.header().await? {
+            Some(bytes) => self.body(bytes).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Waits until a message begins; how long it is, its type included.
+    async fn header(&mut self) -> Result<Option<usize>, Problem> {
+        if !self.fill(HEADER_BYTES).await {
+            return Ok(None);
+        }
+        if !TYPES.contains(&self.buffer[0]) {
+            return Err(Problem::fatal("08P01", format!("no message begins with byte {:#04x}", self.buffer[0])));
+        }
+        let bytes = (&self.buffer[1..HEADER_BYTES]).get_i32();
+        match usize::try_from(bytes) {
+            Ok(bytes) if bytes >= 4 && bytes <= self.most_bytes => Ok(Some(bytes + 1)),
+            _ => {
+                let most = self.most_bytes;
+                Err(Problem::fatal("08P01", format!("a message of {bytes} bytes is refused; at most {most} are taken")))
+            }
+        }
+    }
+
+    async fn body(&mut self, bytes: usize) -> Result<Option<PgWireFrontendMessage>, Problem> {
+        if !self.fill(bytes).await {
+            return Ok(None);
+        }
+        let mut frame = self.buffer.split_to(bytes);
+        let context = &self.context;
+        // The decoder trusts lengths inside of a message, which may be anything. It sees the bytes
+        // of this message only, and what it does with wrong ones ends here.
+        let decoded = catch_unwind(AssertUnwindSafe(|| PgWireFrontendMessage::decode(&mut frame, context)));
+        match decoded {
+            Ok(Ok(Some(message))) => Ok(Some(message)),
+            _ => Err(Problem::fatal("08P01", "a message's contents do not fit its length")),
+        }
+    }
+
+    /// Reads until `bytes` are there; `false` if the client has gone before.
+    async fn fill(&mut self, bytes: usize) -> bool {
+        while self.buffer.len() < bytes {
+            self.buffer.reserve(bytes - self.buffer.len());
+            if !matches!(self.io.read_buf(&mut self.buffer).await, Ok(1..)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Reads on while messages are worked on, so that it is seen when the client goes. What waits
+    /// has at most as many bytes as one message may have.
+    pub(super) async fn read_all(
+        mut self,
+        messages: mpsc::Sender<Result<Incoming, Problem>>,
+        gone: watch::Sender<bool>,
+    ) {
+        let room = Arc::new(Semaphore::new(self.most_bytes + 1));
+        let ended = loop {
+            let bytes = match self.header().await {
+                Ok(Some(bytes)) => bytes,
+                ended => break ended.err(),
+            };
+            let room = Arc::clone(&room).acquire_many_owned(bytes as u32).await;
+            let (Ok(_room), body) = (room, self.body(bytes).await) else { break None };
+            let message = match body {
+                Ok(Some(PgWireFrontendMessage::Terminate(_))) | Ok(None) => break None,
+                Ok(Some(message)) => message,
+                Err(problem) => break Some(problem),
+            };
+            if messages.send(Ok(Incoming { message, _room })).await.is_err() {
+                break None;
+            }
+        };
+        if let Some(problem) = ended {
+            let _ = messages.send(Err(problem)).await;
+            drop(messages);
+            drain(&mut self.io).await;
+        }
+        gone.send_replace(true);
+    }
+}
+
+/// Reads on until the client hangs up. A connection that is closed with bytes unread is torn down,
+/// and the client may never see what it was told last.
+pub(super) async fn drain<R: AsyncRead + Unpin>(io: &mut R) {
+    let mut waste = BytesMut::with_capacity(4096);
+    while matches!(io.read_buf(&mut waste).await, Ok(1..)) {
+        waste.clear();
+    }
+}
+
+/// A channel for [`Reader::read_all`].
+pub(super) fn channel() -> (mpsc::Sender<Result<Incoming, Problem>>, mpsc::Receiver<Result<Incoming, Problem>>) {
+    mpsc::channel(AHEAD)
+}
+
+/// The first bytes of a connection: a message without a type. `None` if the client has gone.
+pub(super) async fn startup_frame<R: AsyncRead + Unpin>(
+    io: &mut R,
+    buffer: &mut BytesMut,
+) -> Result<Option<BytesMut>, Problem> {
+    let mut needed = 4;
+    loop {
+        while buffer.len() < needed {
+            buffer.reserve(needed - buffer.len());
+            if !matches!(io.read_buf(buffer).await, Ok(1..)) {
+                return Ok(None);
+            }
+        }
+        let bytes = (&buffer[..4]).get_u32() as usize;
+        if !(8..=MOST_STARTUP_BYTES).contains(&bytes) {
+            return Err(Problem::fatal("08P01", "this is no client of the PostgreSQL protocol"));
+        }
+        if buffer.len() >= bytes {
+            return Ok(Some(buffer.split_to(bytes)));
+        }
+        needed = bytes;
+    }
+}
+
+/// Writes messages.
+pub(super) struct Writer<W> {
+    io: W,
+    pub(super) buffer: BytesMut,
+}
+
+impl<W: AsyncWrite + Unpin> Writer<W> {
+    pub(super) fn new(io: W) -> Self {
+        Self { io, buffer: BytesMut::new() }
+    }
+
+    /// Adds a message.
+    pub(super) fn put(&mut self, message: PgWireBackendMessage) -> io::Result<()> {
+        let before = self.buffer.len();
+        message.encode(&mut self.buffer).map_err(|error| {
+            self.buffer.truncate(before);
+            io::Error::other(error)
+        })
+    }
+
+    /// Sends what waits. Whoever is dropped in here loses nothing: what was sent is no longer in
+    /// the buffer.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while !self.buffer.is_empty() {
+            if self.io.write_buf(&mut self.buffer).await? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        self.io.flush().await
+    }
+
+    /// Whether so much waits that it should be sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.buffer.len() >= OUTPUT_BYTES
+    }
+
+    pub(super) async fn shutdown(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.io.shutdown().await
+    }
+}
