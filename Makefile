@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,7 +19,7 @@ demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/de
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-python test-postgres fuzz ## every test
+test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-serve test-python test-postgres fuzz ## every test
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
@@ -70,6 +70,9 @@ test-objects: ## the pool over S3 servers on loopback: one that Go builds once; 
 
 s3s-fs: ## a second S3 server for test-objects, which ignores conditions: minutes of building, once
 	cargo install --locked --root $(XDG_CACHE_HOME)/pagecast/tools --features binary --version 0.14.1 s3s-fs
+
+test-serve: ## the server under psql, psycopg and SQLAlchemy, which PyPI has
+	bash ci/serve.sh
 
 wheel: ## the Python package, as a wheel in target/wheels
 	bash ci/python.sh wheel

@@ -1,0 +1,87 @@
+//! `pagecast serve`: the built command, over its socket. What needs psql, or psycopg and SQLAlchemy
+//! in the Python that `PAGECAST_PYTHON` names (`make test-serve`), says `skipped` without.
+#![cfg(feature = "serve")]
+#![allow(clippy::unwrap_used)]
+
+mod clients;
+mod load;
+mod protocol;
+mod tpch;
+mod wire;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The command, where no cache folder of the user's is touched.
+fn pagecast() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagecast"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A server of its own, which ends with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn of(data: &Path, args: &[&str]) -> Self {
+        let mut command = pagecast();
+        command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let Some(port) = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()) else {
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("no server: {line}{stderr}");
+        };
+        Self { child, port }
+    }
+
+    /// Ends it as an operator does. Gives its exit status, and how long it took.
+    fn terminate(mut self) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(killed.success());
+        let status = self.child.wait().unwrap();
+        (status.code(), began.elapsed())
+    }
+
+    /// A number of `pagecast.status`.
+    fn status(&self, name: &str) -> i64 {
+        let mut client = wire::Client::connect(self.port, "checker");
+        let rows = client.rows(&format!("SELECT value FROM pagecast.status WHERE name = '{name}'"));
+        rows[0][0].as_deref().unwrap().parse().unwrap()
+    }
+
+    /// Waits until nothing is left of what clients did: no query, no scan, no pin, no memory.
+    #[track_caller]
+    fn assert_idle(&self) {
+        let began = Instant::now();
+        loop {
+            let names = ["scans", "unordered_scans", "pages_pinned", "query_memory_bytes"];
+            let left: Vec<_> = names.iter().map(|name| (*name, self.status(name))).collect();
+            // The one that asks.
+            let others = (self.status("connections") - 1, self.status("queries_running") - 1);
+            if left.iter().all(|(_, count)| *count == 0) && others == (0, 0) {
+                return;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "left behind: {left:?}, connections, queries {others:?}"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

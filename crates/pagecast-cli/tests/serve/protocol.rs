@@ -1,0 +1,250 @@
+//! What goes wrong, and what clients may not.
+
+use std::time::{Duration, Instant};
+
+use crate::Server;
+use crate::tpch::tables;
+use crate::wire::{Client, fields, framed};
+
+/// Long enough that whoever waits for its end would notice.
+const LONG: &str = "SELECT sum(value) FROM generate_series(1, 1000000000000)";
+
+fn server() -> Server {
+    Server::of(tables(), &["--pool", "1MiB", "--max-message", "64KiB"])
+}
+
+#[test]
+fn errors_have_a_class_and_one_line() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    for (sql, error) in [
+        ("SELEC 1", "42601 "),
+        ("EXPLAIN DELETE FROM nation", "25006 EXPLAIN"),
+        ("SELECT nothing FROM lineitem", "42703 No field named nothing"),
+        ("SELECT * FROM nowhere", "42P01 no table is called nowhere; SHOW TABLES lists the tables"),
+        ("SELECT nosuch(1)", "42883 "),
+        ("SELECT 1/0", "22012 "),
+        ("SELECT 'x'::int", "22P02 "),
+        ("SELECT $1", "42P02 "),
+        ("SET wal_level = 1", "42704 "),
+    ] {
+        let said = client.error(sql);
+        assert!(said.starts_with(error) && !said.contains('\n'), "{sql}: {said}");
+    }
+    assert_eq!(client.rows("SELECT 1"), [[Some("1".to_owned())]]);
+    assert!(!client.rows("EXPLAIN SELECT count(*) FROM nation").is_empty());
+}
+
+#[test]
+fn nobody_reads_files_or_writes() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    let file = tables().join("nation.parquet");
+    let file = file.display();
+    for (sql, words) in [
+        (format!("SELECT * FROM '{file}'"), "statements may not name files here"),
+        (format!("SELECT * FROM \"{file}\""), "statements may not name files here"),
+        ("SELECT * FROM \"/etc/passwd\"".into(), "statements may not name files here"),
+        ("SELECT * FROM \"s3://bucket/x.parquet\"".into(), "statements may not name files here"),
+        (format!("SELECT * FROM delta_compact('{file}')"), "clients may not call delta_compact"),
+        ("COPY lineitem TO '/tmp/x.csv'".into(), "COPY"),
+        ("COPY (SELECT 1) TO PROGRAM 'id'".into(), "PROGRAM"),
+        ("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'".into(), "CREATE EXTERNAL TABLE"),
+        ("CREATE TABLE x AS SELECT 1".into(), "CREATE TABLE"),
+        ("INSERT INTO nation SELECT * FROM nation".into(), "INSERT INTO"),
+        ("DELETE FROM nation".into(), "DELETE FROM"),
+        ("EXPLAIN ANALYZE INSERT INTO nation SELECT * FROM nation".into(), ""),
+        ("SET datafusion.execution.batch_size = 1".into(), "unrecognized configuration parameter"),
+    ] {
+        let said = client.error(&sql);
+        assert!(said.contains(words), "{sql}: {said}");
+    }
+}
+
+#[test]
+fn several_statements_stop_at_the_first_that_fails() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    client.query("SELECT 1; SELECT 1/0; SELECT 2");
+    let kinds: Vec<u8> = client.until_ready().iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == b'C').count(), 1);
+    client.query(";");
+    assert_eq!(client.until_ready(), [(b'I', vec![])]);
+    // A transaction that has failed takes nothing but its end.
+    client.rows("BEGIN");
+    client.error("SELECT 1/0");
+    assert!(client.error("SELECT 1").starts_with("25P02"));
+    client.rows("ROLLBACK");
+    assert_eq!(client.rows("SELECT 1").len(), 1);
+}
+
+#[test]
+fn garbage_is_refused_and_costs_nothing_lasting() {
+    let server = server();
+    // Before anybody is known.
+    for bytes in [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+        vec![0xff; 64],
+        vec![0; 64],
+        framed(None, &[0, 3]),
+        framed(None, &[0, 2, 0, 0, 0]),
+        framed(None, &[0, 3, 0, 0, b'u', b's', b'e', b'r']),
+        i32::MAX.to_be_bytes().to_vec(),
+    ] {
+        let mut client = Client::open(server.port);
+        client.raw(&bytes);
+        client.last_words();
+    }
+    // Of a client that is known: types, lengths, contents.
+    for bytes in [
+        vec![0xff; 64],
+        b"Q\xff\xff\xff\xff".to_vec(),
+        b"Q\0\0\0\x01".to_vec(),
+        b"Q\x7f\xff\xff\xff".to_vec(),
+        framed(Some(b'B'), &[0, 0, 0xff, 0xff, 0, 1]),
+        framed(Some(b'B'), b"\0\0\0\0\0\x01\x7f\xff\xff\xff\0\0"),
+        framed(Some(b'P'), b"\0SELECT 1\0\xff\xff"),
+        framed(Some(b'D'), b"S"),
+        framed(Some(b'E'), b"\0"),
+        framed(Some(b'p'), b"secret\0"),
+    ] {
+        let mut client = Client::connect(server.port, "ada");
+        client.raw(&bytes);
+        let said = client.last_words();
+        assert!(said.is_empty() || said.starts_with("08P01") || said.contains("there is no"), "{bytes:?}: {said}");
+    }
+    // A message that is too long is refused by its header.
+    let mut client = Client::connect(server.port, "ada");
+    client.query(&"x".repeat(70_000));
+    assert!(client.last_words().starts_with("08P01 a message of 70005 bytes is refused; at most 65536"));
+    server.assert_idle();
+}
+
+#[test]
+fn clients_that_vanish_or_say_nothing_are_let_go() {
+    let server = Server::of(tables(), &["--pool", "1MiB", "--idle-timeout", "300ms", "--max-connections", "3"]);
+    // Half of a greeting, half of a message, nothing at all.
+    let mut half = Client::open(server.port);
+    half.raw(&[0, 0]);
+    let mut silent = Client::connect(server.port, "ada");
+    silent.raw(b"Q\0\0");
+    assert!(silent.last_words().starts_with("57P05"));
+    // A client that goes ends its query.
+    let mut gone = Client::connect(server.port, "ada");
+    gone.query(LONG);
+    std::thread::sleep(Duration::from_millis(200));
+    drop(gone);
+    // The greeting has a time limit of its own.
+    let began = Instant::now();
+    assert_eq!(half.last_words(), "");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    server.assert_idle();
+    // Three are the limit.
+    let three: Vec<_> = (0..3).map(|_| Client::open(server.port)).collect();
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(Client::open(server.port).last_words().starts_with("53300"));
+    drop(three);
+}
+
+#[test]
+fn statements_are_cancelled_by_key_and_by_time() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    let cancel = |key: &[u8]| {
+        let mut canceller = Client::open(server.port);
+        canceller.raw(&framed(None, &[&80_877_102i32.to_be_bytes(), key].concat()));
+        assert_eq!(canceller.last_words(), "");
+    };
+    // A wrong key does nothing.
+    client.query(LONG);
+    std::thread::sleep(Duration::from_millis(100));
+    let mut wrong = client.key.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    cancel(&wrong);
+    client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut byte = [0];
+    assert!(client.stream.peek(&mut byte).is_err() || byte[0] == b'T');
+    client.stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let key = client.key.clone();
+    cancel(&key);
+    let messages = client.until_ready();
+    let error = messages.iter().find(|(kind, _)| *kind == b'E').unwrap();
+    assert_eq!(fields(&error.1), "57014 canceling statement due to user request");
+    client.rows("SET statement_timeout = '100ms'");
+    assert_eq!(client.error(LONG), "57014 canceling statement due to statement timeout");
+    client.rows("SET statement_timeout = 0");
+    assert_eq!(client.rows("SELECT count(*) FROM nation"), [[Some("25".to_owned())]]);
+    drop(client);
+    server.assert_idle();
+}
+
+#[test]
+fn queries_wait_for_a_place() {
+    let server = Server::of(tables(), &["--pool", "1MiB", "--max-queries", "1"]);
+    let mut first = Client::connect(server.port, "ada");
+    first.query(LONG);
+    std::thread::sleep(Duration::from_millis(200));
+    let mut second = Client::connect(server.port, "bob");
+    second.rows("SET statement_timeout = '200ms'");
+    assert_eq!(second.error("SELECT 1"), "57014 canceling statement due to statement timeout");
+    drop(first);
+    second.rows("SET statement_timeout = 0");
+    assert_eq!(second.rows("SELECT 1").len(), 1);
+}
+
+#[test]
+fn portals_give_rows_in_parts() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    client.send(b'P', b"s\0SELECT n_nationkey FROM nation WHERE n_nationkey < $1 ORDER BY 1\0\0\0");
+    client.send(b'B', b"p\0s\0\0\0\0\x01\0\0\0\x02\x31\x30\0\0");
+    for _ in 0..3 {
+        client.send(b'E', b"p\0\0\0\0\x04");
+    }
+    client.send(b'S', b"");
+    let messages = client.until_ready();
+    let kinds: String = messages.iter().map(|(kind, _)| *kind as char).collect();
+    assert_eq!(kinds, "12DDDDsDDDDsDDC");
+    assert_eq!(messages.last().unwrap().1, b"SELECT 2\0");
+    // The portal ended with its transaction, and the statement did not.
+    client.send(b'E', b"p\0\0\0\0\0");
+    client.send(b'D', b"Ss\0");
+    client.send(b'S', b"");
+    let messages = client.until_ready();
+    assert!(fields(&messages[0].1).starts_with("34000"));
+    assert_eq!(messages.len(), 1, "what follows an error up to Sync is skipped");
+    client.send(b'D', b"Ss\0");
+    client.send(b'S', b"");
+    let kinds: String = client.until_ready().iter().map(|(kind, _)| *kind as char).collect();
+    assert_eq!(kinds, "tT");
+    drop(client);
+    server.assert_idle();
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let server = Server::of(tables(), &["--pool", "1MiB", "--grace", "500ms"]);
+    let mut idle = Client::connect(server.port, "ada");
+    let mut busy = Client::connect(server.port, "bob");
+    busy.query(LONG);
+    std::thread::sleep(Duration::from_millis(200));
+    let (status, took) = server.terminate();
+    assert_eq!(status, Some(0));
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(idle.last_words().starts_with("57P01"));
+    assert!(busy.last_words().starts_with("57P01"));
+}
+
+#[test]
+fn usage_is_checked_before_anything_is_served() {
+    let refused = |args: &[&str]| {
+        let output = crate::pagecast().arg("serve").args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let data = tables().to_str().unwrap();
+    assert!(refused(&["--data", data, "--listen", "0.0.0.0:0"]).contains("say who may connect by --users"));
+    assert!(refused(&["--listen", "127.0.0.1:0"]).contains("--data: there is nothing to serve"));
+    assert!(refused(&["--data", data, "--max-message", "2GiB"]).contains("from 1KiB to 512MiB"));
+    assert!(refused(&["--data", data, "--max-queries", "0"]).contains("nobody is served with 0"));
+}
