@@ -45,6 +45,11 @@ fn of_text(text: &str, kind: &DataType) -> Result<ScalarValue, DataFusionError> 
             let bytes = hex(text).unwrap_or_else(|| text.as_bytes().to_vec());
             ScalarValue::Binary(Some(bytes)).cast_to(kind)
         }
+        // JDBC sends a date with a time zone, which a date does not have.
+        DataType::Date32 => {
+            let day = text.split_whitespace().next().unwrap_or(text);
+            ScalarValue::try_from_string(day.to_owned(), kind)
+        }
         // Arrow knows fewer words than PostgreSQL.
         DataType::Boolean => {
             let word = text.trim().to_ascii_lowercase();

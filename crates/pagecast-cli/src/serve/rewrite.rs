@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, GroupByExpr, Ident, JoinOperator,
     ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut,
-    VisitorMut,
+    VisitorMut, visit_expressions,
 };
 
 use super::catalog::{self, CATALOG};
@@ -331,6 +331,22 @@ fn without_catalog(name: &mut ObjectName) -> bool {
         *name = ObjectName(vec![bare.clone()]);
     }
     is_catalog
+}
+
+/// The parameters that stand for a list, as in `= ANY($1)`.
+pub(super) fn lists(statement: &Statement) -> Vec<String> {
+    let mut lists = Vec::new();
+    let _ = visit_expressions(statement, |expr| {
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr {
+            if let Expr::Value(value) = &**right {
+                if let Value::Placeholder(name) = &value.value {
+                    lists.push(name.clone());
+                }
+            }
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    lists
 }
 
 /// The names that PostgreSQL gives to the columns of a query; `None` where they depend on tables.

@@ -201,9 +201,11 @@ async fn typed(ctx: &SessionContext, ast: Ast, oids: &[u32]) -> Result<(LogicalP
     if found.len() > named || (1..=named).any(|number| !found.contains_key(&format!("${number}"))) {
         return Err(Problem::error("42P02", "parameters are called $1, $2 and so on, none left out"));
     }
+    let lists = rewrite::lists(&ast);
     let kind = |number: usize| {
         let told = told.get(number).cloned().flatten();
-        told.or_else(|| found.get(&format!("${}", number + 1)).cloned().flatten()).unwrap_or(DataType::Utf8)
+        let list = lists.contains(&format!("${}", number + 1)).then(|| DataType::new_list(DataType::Utf8, true));
+        told.or(list).or_else(|| found.get(&format!("${}", number + 1)).cloned().flatten()).unwrap_or(DataType::Utf8)
     };
     let kinds: Vec<DataType> = (0..named.max(told.len())).map(kind).collect();
     let is_found = |(number, kind): (usize, &DataType)| {
