@@ -128,7 +128,7 @@ fn clients_that_vanish_or_say_nothing_are_let_go() {
     half.raw(&[0, 0]);
     let mut silent = Client::connect(server.port, "ada");
     silent.raw(b"Q\0\0");
-    assert!(silent.last_words().starts_with("57P05"));
+    assert!(silent.said().starts_with("57P05"));
     // A client that goes ends its query.
     let mut gone = Client::connect(server.port, "ada");
     gone.query(LONG);

@@ -94,6 +94,11 @@ impl Client {
     /// What the server says before it hangs up.
     pub(crate) fn last_words(&mut self) -> String {
         let _ = self.stream.shutdown(Shutdown::Write);
+        self.said()
+    }
+
+    /// The same to a client that does not hang up first.
+    pub(crate) fn said(&mut self) -> String {
         let mut said = String::new();
         while let Some((kind, body)) = self.message() {
             if kind == b'E' {
