@@ -217,7 +217,8 @@ def read_together(document: Document, files: list[Kept]) -> None:
     for file in files:
         for row in file.rows:
             key = row["server"], row["parallel"], row["read_ahead"], row["kind"]
-            groups.setdefault(key, {})[row["streams"]] = row
+            # One file may have the pairs over stock, another those over the best stock.
+            groups.setdefault(key, {}).setdefault(row["streams"], {}).update(row)
     rows = []
     for (server, parallel, read_ahead, kind), of in sorted(groups.items()):
         for peer, name in (("ratio", "stock"), ("ratio_best", "best stock")):
