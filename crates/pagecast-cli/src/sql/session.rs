@@ -22,6 +22,7 @@ use super::results::{self, Style};
 use super::screen::{Screen, Sink};
 use super::statements::{ALL_COLUMNS, Statement, Statements, dialect, with_all_columns};
 use super::{Args, files, lines_of, summary};
+use crate::failure::say;
 use crate::flash;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::stores::{Prices, dollars};
