@@ -212,6 +212,7 @@ fn parts_never_do_what_architecture_says() {
         "hosts/delta",
         "hosts/capi",
         "hosts/kv",
+        "hosts/distributed",
         "hosts/python",
     ] {
         assert!(!of(part).contains("pagecast-cli") && !of(part).contains("pagecast-bench"), "{part}");
@@ -222,6 +223,10 @@ fn parts_never_do_what_architecture_says() {
     // Knows the pool, or a host.
     let delta = of("hosts/delta");
     assert!(!delta.contains("pagecast") && !delta.contains("pagecast-datafusion"));
+    // Knows the pool's inside, or policy or prediction logic. Affinity knows no DataFusion either.
+    assert!(!of("hosts/distributed").contains("pagecast-core"));
+    let affinity = code(&workspace().join("hosts/distributed/src/affinity.rs"));
+    assert!(!["datafusion", "pagecast"].iter().any(|word| words(&affinity).contains(word)));
     // Holds replay logic; unsafe outside of `array`.
     never("hosts/python/src", &["belady", "NextUses", "ConcurrentPolicy", "Predictor"]);
     let python = of("hosts/python");

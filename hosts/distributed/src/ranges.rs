@@ -1,0 +1,151 @@
+//! The files of a scan, cut into ranges on fixed borders.
+//!
+//! A plan can carry a range of a file's bytes, and no list of row groups: that is all that the wire
+//! format of DataFusion's plans has. A reader of a range reads the row groups that begin in it. So
+//! borders at fixed bytes are borders between row groups, the same ones for every query, and nobody
+//! needs a footer to plan.
+
+use std::num::NonZeroU64;
+
+use datafusion::datasource::listing::{FileRange, PartitionedFile};
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::affinity::{Load, RangeId};
+
+/// What a scan reads of a file between two borders.
+pub(crate) struct Piece {
+    pub(crate) file: PartitionedFile,
+    pub(crate) load: Load,
+}
+
+/// The scan of Parquet files that a plan node is.
+pub(crate) fn parquet_scan(plan: &dyn ExecutionPlan) -> Option<&FileScanConfig> {
+    let (config, _) = plan.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
+    Some(config)
+}
+
+/// Whether the rows of a scan may go to any partition of any task: it promises neither an order
+/// nor which partition has which rows.
+pub(crate) fn may_be_dealt_out(config: &FileScanConfig) -> bool {
+    config.output_partitioning.is_none() && config.output_ordering.is_empty() && !config.preserve_order
+}
+
+/// The pieces of a scan, sorted by file and place. `step` bytes are between two borders. How
+/// the planner cut the files for its partitions does not show.
+pub(crate) fn cut(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
+    let store = config.object_store_url.as_str();
+    let files = config.file_groups.iter().flat_map(|group| group.iter());
+    let mut pieces: Vec<(u64, Piece)> = files.flat_map(|file| cut_file(store, file, step)).collect();
+    let place = |number: u64, file: &PartitionedFile| {
+        let path = file.object_meta.location.as_ref().to_owned();
+        (path, number, file.range.as_ref().map(|range| (range.start, range.end)))
+    };
+    pieces.sort_by_cached_key(|(number, piece)| place(*number, &piece.file));
+    let mut joined: Vec<(u64, Piece)> = Vec::with_capacity(pieces.len());
+    for (number, piece) in pieces {
+        match joined.last_mut() {
+            Some((last, before)) if *last == number && continues(&before.file, &piece.file) => {
+                before.load.bytes += piece.load.bytes;
+                let (start, end) = (bounds(&before.file).0, bounds(&piece.file).1);
+                before.file.range = Some(FileRange { start, end });
+            }
+            _ => joined.push((number, piece)),
+        }
+    }
+    joined.into_iter().map(|(_, piece)| piece).collect()
+}
+
+/// What lies between each two borders of what is read of one file, with the number of the range.
+fn cut_file(store: &str, file: &PartitionedFile, step: NonZeroU64) -> impl Iterator<Item = (u64, Piece)> {
+    let (start, end) = bounds(file);
+    let (start, end) = (start.max(0).unsigned_abs(), end.max(0).unsigned_abs());
+    let last = end.saturating_sub(1).max(start);
+    let numbers = start / step..=last / step;
+    numbers.map(move |number| {
+        let from = start.max(number.saturating_mul(step.get()));
+        let to = end.min((number + 1).saturating_mul(step.get()));
+        let id = RangeId::new(store, file.object_meta.location.as_ref(), number);
+        let piece = file.clone().with_range(from.cast_signed(), to.cast_signed());
+        (number, Piece { file: piece, load: Load { id, bytes: to.saturating_sub(from) } })
+    })
+}
+
+/// From where to where a file is read, in bytes.
+fn bounds(file: &PartitionedFile) -> (i64, i64) {
+    let whole = (0, i64::try_from(file.object_meta.size).unwrap_or(i64::MAX));
+    file.range.as_ref().map_or(whole, |range| (range.start, range.end))
+}
+
+/// Whether a piece goes on where another one of the same file ends. A file that is listed twice is
+/// read twice.
+fn continues(before: &PartitionedFile, piece: &PartitionedFile) -> bool {
+    before.object_meta.location == piece.object_meta.location && bounds(before).1 == bounds(piece).0
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const STEP: NonZeroU64 = NonZeroU64::new(100).unwrap();
+
+    fn read(files: &[(&str, u64, Option<(i64, i64)>)]) -> Vec<(String, i64, i64, RangeId)> {
+        let files = files.iter().map(|&(path, size, range)| {
+            let file = PartitionedFile::new(path, size);
+            range.map_or(file.clone(), |(start, end)| file.with_range(start, end))
+        });
+        let groups = files.map(|file| vec![file].into()).collect();
+        let source = ParquetSource::new(std::sync::Arc::new(datafusion::arrow::datatypes::Schema::empty()));
+        let url = datafusion::execution::object_store::ObjectStoreUrl::parse("mem://lake").unwrap();
+        let config =
+            datafusion::datasource::physical_plan::FileScanConfigBuilder::new(url, std::sync::Arc::new(source))
+                .with_file_groups(groups)
+                .build();
+        let place = |piece: Piece| {
+            let (start, end) = bounds(&piece.file);
+            assert_eq!(piece.load.bytes, (end - start).unsigned_abs());
+            (piece.file.object_meta.location.to_string(), start, end, piece.load.id)
+        };
+        cut(&config, STEP).into_iter().map(place).collect()
+    }
+
+    fn id(path: &str, number: u64) -> RangeId {
+        RangeId::new("mem://lake/", path, number)
+    }
+
+    #[test]
+    fn a_file_is_cut_on_the_borders() {
+        let whole = read(&[("a", 250, None)]);
+        let borders = [(0, 100, 0), (100, 200, 1), (200, 250, 2)];
+        let expected: Vec<_> = borders.iter().map(|&(from, to, n)| ("a".to_owned(), from, to, id("a", n))).collect();
+        assert_eq!(whole, expected);
+    }
+
+    #[test]
+    fn what_the_planner_cut_does_not_show() {
+        let whole = read(&[("a", 250, None), ("b", 90, None)]);
+        let cut = [("a", 250, Some((130, 250))), ("b", 90, Some((0, 90))), ("a", 250, Some((0, 130)))];
+        assert_eq!(read(&cut), whole);
+    }
+
+    #[test]
+    fn a_part_of_a_file_stays_a_part() {
+        assert_eq!(read(&[("a", 250, Some((120, 180)))]), [("a".to_owned(), 120, 180, id("a", 1))]);
+        let gap = read(&[("a", 250, Some((110, 120))), ("a", 250, Some((130, 140)))]);
+        assert_eq!(gap.iter().map(|piece| (piece.1, piece.2)).collect::<Vec<_>>(), [(110, 120), (130, 140)]);
+    }
+
+    #[test]
+    fn a_file_that_is_listed_twice_is_read_twice() {
+        let twice = read(&[("a", 150, None), ("a", 150, None)]);
+        let places: Vec<_> = twice.iter().map(|piece| (piece.1, piece.2)).collect();
+        assert_eq!(places, [(0, 100), (0, 100), (100, 150), (100, 150)]);
+    }
+
+    #[test]
+    fn an_empty_file_is_one_piece() {
+        assert_eq!(read(&[("a", 0, None)]), [("a".to_owned(), 0, 0, id("a", 0))]);
+    }
+}
