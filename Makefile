@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python test-distributed lint-distributed bench-python results capi capi-header clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -79,6 +79,16 @@ wheel: ## the Python package, as a wheel in target/wheels
 
 test-python: ## the wheel in a fresh virtual environment, and its tests there
 	bash ci/python.sh test
+
+# A workspace of its own: nobody builds tonic and Arrow Flight along.
+DISTRIBUTED := --locked --manifest-path hosts/distributed/Cargo.toml
+test-distributed: ## the host for datafusion-distributed: three workers on loopback
+	cargo test $(DISTRIBUTED)
+	cargo run $(DISTRIBUTED) --example cluster
+
+lint-distributed: ## its formatting and clippy
+	cargo fmt --manifest-path hosts/distributed/Cargo.toml --check
+	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
 
 fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
 	bash ci/fuzz.sh

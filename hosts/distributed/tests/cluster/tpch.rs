@@ -1,0 +1,98 @@
+//! TPC-H queries 1 to 22 answer on three workers what one process answers, and no row comes twice.
+
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::prelude::SessionContext;
+use tokio::sync::OnceCell;
+
+use crate::cluster::{Cluster, RANGE, Routing, alone, coordinator, query};
+use crate::rows::{Row, run, same_order, same_rows};
+
+/// What one process answers.
+pub(crate) async fn expected() -> &'static [Vec<Row>] {
+    static EXPECTED: OnceCell<Vec<Vec<Row>>> = OnceCell::const_new();
+    EXPECTED.get_or_init(async || all_queries(&alone().await).await).await
+}
+
+pub(crate) async fn all_queries(ctx: &SessionContext) -> Vec<Vec<Row>> {
+    let mut results = Vec::new();
+    for number in 1..=22 {
+        results.push(run(ctx, &query(number)).await);
+    }
+    results
+}
+
+/// The columns by which the rows of a query are sorted.
+async fn ordered_by(ctx: &SessionContext, sql: &str) -> Vec<usize> {
+    let plan = ctx.state().create_logical_plan(sql).await.unwrap();
+    let mut at = &plan;
+    loop {
+        match at {
+            LogicalPlan::Limit(limit) => at = &limit.input,
+            LogicalPlan::Sort(sort) => {
+                let columns = sort.expr.iter().filter_map(|sorted| match &sorted.expr {
+                    Expr::Column(column) => plan.schema().index_of_column(column).ok(),
+                    _ => None,
+                });
+                return columns.collect();
+            }
+            _ => return Vec::new(),
+        }
+    }
+}
+
+pub(crate) async fn assert_right(ctx: &SessionContext, number: usize, result: &[Row], how: &str) {
+    let expected = &expected().await[number - 1];
+    let what = format!("query {number}, {how}");
+    assert!(!expected.is_empty(), "{what}: nothing to compare");
+    assert!(same_rows(expected, result), "{what}: other rows\n{expected:?}\n{result:?}");
+    let columns = ordered_by(ctx, &query(number)).await;
+    assert!(same_order(expected, result, &columns), "{what}: other order\n{expected:?}\n{result:?}");
+}
+
+/// Runs all queries on `cluster`, and compares.
+pub(crate) async fn round(cluster: &Cluster, how: &str) {
+    for (i, result) in all_queries(&cluster.ctx).await.iter().enumerate() {
+        assert_right(&cluster.ctx, i + 1, result, how).await;
+    }
+    cluster.assert_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_workers_answer_as_one_process() {
+    let cluster = Cluster::start(3, 1 << 20, Routing::Home(RANGE)).await;
+    round(&cluster, "three workers with tiny pools").await;
+    for node in &cluster.nodes {
+        let stats = node.pooled.host().pool().stats();
+        assert!(stats.bytes_read > 0 && stats.strokes > 0, "{} did not read through its pool: {stats:?}", node.url);
+        assert_eq!(node.pooled.host().refused_plans(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn task_counts_found_while_running_change_nothing() {
+    let cluster = Cluster::start(3, 4 << 20, Routing::Home(RANGE)).await;
+    run(&cluster.ctx, "SET distributed.dynamic_task_count = true").await;
+    round(&cluster, "dynamic tasks").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_row_comes_twice_however_files_are_cut() {
+    let cluster = Cluster::start(3, 4 << 20, Routing::Home(RANGE)).await;
+    let queries = [
+        "SELECT count(*), count(DISTINCT l_orderkey * 10 + l_linenumber), sum(l_orderkey), sum(l_partkey) FROM lineitem",
+        "SELECT count(*), sum(k) FROM (SELECT l_orderkey k FROM lineitem UNION ALL SELECT o_orderkey FROM orders \
+         UNION ALL SELECT l_partkey FROM lineitem)",
+        "SELECT count(*), sum(o_orderkey + l_linenumber) FROM orders JOIN lineitem ON o_orderkey = l_orderkey",
+    ];
+    let alone = alone().await;
+    for range in [1 << 10, 50_000, 1 << 20, u64::MAX] {
+        let ctx = coordinator(&cluster.members, Routing::Home(range)).await;
+        for tasks in [0, 1, 2, 5] {
+            run(&ctx, &format!("SET distributed.max_tasks_per_stage = {tasks}")).await;
+            for sql in queries {
+                let (expected, result) = (run(&alone, sql).await, run(&ctx, sql).await);
+                assert!(same_rows(&expected, &result), "{range} bytes, {tasks} tasks: {expected:?} {result:?}\n{sql}");
+            }
+        }
+    }
+}
