@@ -66,6 +66,6 @@ fn a_file_and_a_delta_table_of_one_name_are_no_two_tables() {
     let folder = data.path().join("lineitem");
     let make = format!("CREATE EXTERNAL TABLE other (id BIGINT) STORED AS DELTATABLE LOCATION '{}'", folder.display());
     assert!(sql(data.path(), &make).status.success());
-    let said = ["lineitem.parquet", "lineitem would both be table lineitem; rename one"];
+    let said = ["lineitem.parquet", "would both be table lineitem; rename one"];
     assert_fails(&sql(data.path(), "SELECT 1"), 1, &said);
 }
