@@ -174,12 +174,11 @@ impl Storage for Far {
     }
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut block = (offset / u64::from(PAGE)) as u32;
+        let first = (offset / u64::from(PAGE)) as u32;
         let mut read = 0;
-        for page in bufs.iter_mut().flat_map(|buf| buf.chunks_exact_mut(PAGE as usize)) {
+        for (page, block) in bufs.iter_mut().flat_map(|buf| buf.chunks_exact_mut(PAGE as usize)).zip(first..) {
             page.fill(0);
             page[..4].copy_from_slice(&block.to_le_bytes());
-            block += 1;
             read += page.len();
         }
         Ok(read)

@@ -23,6 +23,8 @@ enum Answer {
     Always(ScalarValue),
     /// A type's name in SQL, of its number and what is kept beside it.
     TypeName,
+    /// A type's number, of its name.
+    TypeNumber,
     /// A table's number, of its name.
     TableNumber(Arc<BTreeMap<String, i64>>),
     /// A table's name, of its number.
@@ -63,7 +65,7 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match &self.answer {
             Answer::Always(value) => value.data_type(),
-            Answer::TableNumber(_) => DataType::Int64,
+            Answer::TypeNumber | Answer::TableNumber(_) => DataType::Int64,
             _ => DataType::Utf8,
         })
     }
@@ -98,6 +100,11 @@ impl Function {
                     kinds.is_valid(row).then(|| types::in_sql(kinds.value(row), modifier))
                 };
                 Arc::new(StringArray::from_iter((0..count).map(named)))
+            }
+            Answer::TypeNumber => {
+                let names = text(0)?;
+                let numbers = names.as_string::<i32>().iter().map(|name| types::of_name(name?));
+                Arc::new(Int64Array::from_iter(numbers))
             }
             Answer::TableNumber(tables) => {
                 let names = text(0)?;
@@ -215,6 +222,7 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
     for (name, answer) in [
         ("format_type", Answer::TypeName),
         ("regtype_name", Answer::TypeName),
+        ("to_regtype", Answer::TypeNumber),
         ("to_regclass", Answer::TableNumber(Arc::clone(&tables))),
         ("regclass_name", Answer::TableName(tables)),
         ("current_setting", Answer::Setting),

@@ -59,6 +59,13 @@ pub(super) fn category(kind: &Type) -> &'static str {
     }
 }
 
+/// The number of a type by its name in the catalog or in SQL.
+pub(super) fn of_name(name: &str) -> Option<i64> {
+    let oid = |kind: &Type| i64::from(kind.oid());
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name).trim_matches('"');
+    ALL.iter().find(|&kind| kind.name() == name || in_sql(oid(kind), -1) == name).map(oid)
+}
+
 /// A type as SQL writes it, with what PostgreSQL keeps beside it.
 pub(super) fn in_sql(oid: i64, modifier: i64) -> String {
     let Some(kind) = u32::try_from(oid).ok().and_then(Type::from_oid) else { return "???".to_owned() };
@@ -96,5 +103,12 @@ mod tests {
         assert_eq!(in_sql(1016, -1), "bigint[]");
         assert_eq!(in_sql(25, -1), "text");
         assert_eq!(in_sql(7, -1), "???");
+    }
+
+    #[test]
+    fn a_type_is_found_by_both_of_its_names() {
+        for (name, oid) in [("int8", Some(20)), ("bigint", Some(20)), ("_int8", Some(1016)), ("hstore", None)] {
+            assert_eq!(of_name(name), oid, "{name}");
+        }
     }
 }
