@@ -151,7 +151,7 @@ impl Soak {
                 0 => self.store.checkpoint().unwrap(),
                 1 => self.store.flush().unwrap(),
                 _ => {
-                    let size = LEAST_MEMORY + random.next() % (MOST_MEMORY - LEAST_MEMORY);
+                    let size = LEAST_MEMORY + random.next() % (MOST_MEMORY - LOG_BUFFERS - LEAST_MEMORY);
                     pool.resize(size).unwrap();
                     assert!(pool.memory().total <= size, "{:?} of {size}", pool.memory());
                 }

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, GroupByExpr, Ident, JoinOperator,
-    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value,
+    ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::catalog::{self, CATALOG};
@@ -67,6 +67,8 @@ impl VisitorMut for Rewrite {
         if let Expr::Subquery(query) = expr {
             if matches!(&*query.body, SetExpr::Select(select) if gives_nothing(select)) {
                 *expr = Expr::value(Value::Null);
+            } else {
+                take_most(query);
             }
         }
         ControlFlow::Continue(())
@@ -81,6 +83,9 @@ impl VisitorMut for Rewrite {
                         *op = plain;
                     }
                 }
+            }
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape_as_usual(pattern, escape_char);
             }
             // Text is compared by its bytes, whatever is said.
             Expr::Collate { expr: inner, .. } => *expr = take(inner),
@@ -101,10 +106,10 @@ impl VisitorMut for Rewrite {
 }
 
 /// Whether a query reads a table that is always empty, and only rows of it: it joins nothing to
-/// others that could stay without it, and counts nothing.
+/// others that could stay without it, and counts nothing, unless by keys, of which there are none.
 fn gives_nothing(select: &Select) -> bool {
-    let groups = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let counts = select.projection.iter().any(|item| counts(&item.to_string()));
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return false };
+    let counts = keys.is_empty() && select.projection.iter().any(|item| counts(&item.to_string()));
     let reads = select.from.iter().any(|from| {
         is_empty(&from.relation)
             || from.joins.iter().any(|join| {
@@ -114,7 +119,33 @@ fn gives_nothing(select: &Select) -> bool {
     let keeps_others = select.from.iter().flat_map(|from| &from.joins).any(|join| {
         matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
     });
-    reads && !keeps_others && groups && !counts
+    reads && !keeps_others && !counts
+}
+
+/// A value looked up in the catalog is the most of the one that there is.
+fn take_most(query: &mut Query) {
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    let groups = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let looks_up =
+        groups && query.order_by.is_none() && query.limit_clause.is_none() && select.from.iter().all(is_ours);
+    if let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = &mut select.projection[..]
+        && looks_up
+        && !counts(&item.to_string())
+    {
+        *item = call("max", take(item));
+    }
+}
+
+/// Whether all of it are tables of the catalog.
+fn is_ours(from: &TableWithJoins) -> bool {
+    let is_one = |relation: &TableFactor| match relation {
+        TableFactor::Table { name, args: None, .. } => {
+            let name = name.0.last().and_then(ObjectNamePart::as_ident);
+            name.is_some_and(|name| catalog::has(&name.value))
+        }
+        _ => false,
+    };
+    is_one(&from.relation) && from.joins.iter().all(|join| is_one(&join.relation))
 }
 
 fn is_empty(relation: &TableFactor) -> bool {
@@ -159,6 +190,7 @@ fn empty(body: &mut SetExpr) -> bool {
             number_twins(&mut select.projection);
             select.from.clear();
             (select.distinct, select.having) = (None, None);
+            select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
             select.selection = Some(Expr::value(Value::Boolean(false)));
             true
         }
@@ -218,6 +250,23 @@ fn bytes_of(inner: &Expr, data_type: &DataType) -> Option<Expr> {
         .bytes()
         .all(|digit| digit.is_ascii_hexdigit())
         .then(|| Expr::value(Value::HexStringLiteral(digits.to_owned())))
+}
+
+/// `x LIKE pattern ESCAPE '/'` with the backslash as the escape, the only one that DataFusion knows.
+fn escape_as_usual(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
+    let Some(Value::SingleQuotedString(mark)) = escape.take().map(|escape| escape.value) else { return };
+    if mark == "\\" {
+        return;
+    }
+    let text = |text: &str| Expr::value(Value::SingleQuotedString(text.to_owned()));
+    let replace = |inner, from: &str, to: &str| call_with("replace", vec![inner, text(from), text(to)]);
+    let mut usual = replace(take(pattern), "\\", "\\\\");
+    if !mark.is_empty() {
+        // Twice, the mark is itself: it is kept aside as a character that no text has.
+        usual = replace(usual, &mark.repeat(2), "\u{1}");
+        usual = replace(replace(usual, &mark, "\\"), "\u{1}", &mark);
+    }
+    *pattern = usual;
 }
 
 fn take(inner: &mut Expr) -> Expr {
@@ -297,10 +346,14 @@ fn is_text(expr: &Expr) -> bool {
 
 /// A function of one argument.
 fn call(name: &str, argument: Expr) -> Expr {
+    call_with(name, vec![argument])
+}
+
+fn call_with(name: &str, arguments: Vec<Expr>) -> Expr {
     use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArgumentList};
     let list = FunctionArgumentList {
         duplicate_treatment: None,
-        args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))],
+        args: arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect(),
         clauses: Vec::new(),
     };
     Expr::Function(Function {

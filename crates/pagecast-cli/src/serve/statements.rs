@@ -197,10 +197,13 @@ async fn typed(ctx: &SessionContext, ast: Ast, oids: &[u32]) -> Result<(LogicalP
         Err(Ended::Failed(_)) if told.iter().any(Option::is_some) => (None, HashMap::new()),
         Err(ended) => return Err(explained(ended)),
     };
-    let named = found.keys().filter_map(|name| name.strip_prefix('$')?.parse::<usize>().ok()).max().unwrap_or(0);
-    if found.len() > named || (1..=named).any(|number| !found.contains_key(&format!("${number}"))) {
-        return Err(Problem::error("42P02", "parameters are called $1, $2 and so on, none left out"));
+    // Some may be left out: a part of the statement that gives nothing here had them.
+    let number = |name: &String| name.strip_prefix('$')?.parse::<usize>().ok().filter(|&number| number > 0);
+    let numbers: Vec<usize> = found.keys().filter_map(number).collect();
+    if numbers.len() < found.len() {
+        return Err(Problem::error("42P02", "parameters are called $1, $2 and so on"));
     }
+    let named = numbers.into_iter().max().unwrap_or(0);
     let lists = rewrite::lists(&ast);
     let kind = |number: usize| {
         let told = told.get(number).cloned().flatten();

@@ -117,8 +117,9 @@ def reflection():
     assert inspector.get_indexes("lineitem") == [] and inspector.get_foreign_keys("lineitem") == []
     nation = sqlalchemy.Table("nation", sqlalchemy.MetaData(), autoload_with=engine)
     with engine.connect() as connection:
-        counted = select(nation.c.n_regionkey, func.count()).group_by(nation.c.n_regionkey).order_by(1)
-        assert [tuple(row) for row in connection.execute(counted)] == [(key, 5) for key in range(5)]
+        key = nation.c.n_regionkey
+        counted = select(key, func.count()).group_by(key).order_by(key)
+        assert [tuple(row) for row in connection.execute(counted)] == [(region, 5) for region in range(5)]
         found = connection.execute(select(nation.c.n_name).where(nation.c.n_name.in_(["PERU", "CHINA"])))
         assert sorted(found.scalars()) == ["CHINA", "PERU"]
         streamed = connection.execution_options(stream_results=True).execute(select(nation.c.n_name))
