@@ -252,7 +252,7 @@ fn bytes_of(inner: &Expr, data_type: &DataType) -> Option<Expr> {
         .then(|| Expr::value(Value::HexStringLiteral(digits.to_owned())))
 }
 
-/// `x LIKE pattern ESCAPE '/'` with the backslash as the escape, the only one that DataFusion knows.
+/// `x LIKE pattern ESCAPE '/'` with the backslash as the escape: DataFusion knows no other.
 fn escape_as_usual(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
     let Some(Value::SingleQuotedString(mark)) = escape.take().map(|escape| escape.value) else { return };
     if mark == "\\" {
