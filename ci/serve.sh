@@ -24,5 +24,6 @@ if [ ! -e "$jar" ] && command -v mvn >/dev/null && command -v java >/dev/null; t
         -DoutputDirectory="$(dirname "$jar")" || echo "skipped: Maven has no driver for us" >&2
 fi
 [ -e "$jar" ] && export PAGECAST_JDBC="$jar"
+cargo clippy --locked -p pagecast-cli --features serve --all-targets -- -D warnings
 cargo test --locked -p pagecast-cli --features serve --bin pagecast
 cargo test --locked -p pagecast-cli --features serve --test serve -- --nocapture "$@"

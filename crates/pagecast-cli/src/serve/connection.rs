@@ -24,7 +24,7 @@ use super::server::{Client, shown};
 use super::settings::Settings;
 use super::statements::{self, Own, Statement, Work};
 use super::stop::{Closing, Stop, happens, shutdown};
-use super::wire::{Incoming, Writer};
+use super::wire::{Incoming, Received, Writer};
 
 /// Prepared statements and portals that one client may have.
 const MOST_NAMED: usize = 4096;
@@ -36,7 +36,7 @@ pub(super) struct Connection<W> {
     pub(super) client: Client,
     settings: Settings,
     pub(super) writer: Writer<W>,
-    messages: mpsc::Receiver<Result<Incoming, Problem>>,
+    messages: mpsc::Receiver<Received>,
     gone: watch::Receiver<bool>,
     closing: watch::Receiver<Closing>,
     pub(super) session: Session,
@@ -65,7 +65,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         client: Client,
         settings: Settings,
         writer: Writer<W>,
-        messages: mpsc::Receiver<Result<Incoming, Problem>>,
+        messages: mpsc::Receiver<Received>,
         gone: watch::Receiver<bool>,
         closing: watch::Receiver<Closing>,
     ) -> Self {

@@ -38,10 +38,10 @@ impl VisitorMut for Rewrite {
 
     /// A catalog's table stands for itself, with or without its schema.
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Problem> {
-        if let [ObjectNamePart::Identifier(name)] = relation.0.as_slice() {
-            if catalog::has(&name.value) {
-                relation.0.insert(0, ObjectNamePart::Identifier(Ident::new(CATALOG)));
-            }
+        if let [ObjectNamePart::Identifier(name)] = relation.0.as_slice()
+            && catalog::has(&name.value)
+        {
+            relation.0.insert(0, ObjectNamePart::Identifier(Ident::new(CATALOG)));
         }
         ControlFlow::Continue(())
     }
@@ -78,10 +78,10 @@ impl VisitorMut for Rewrite {
         match expr {
             // OPERATOR(pg_catalog.~) is ~.
             Expr::BinaryOp { op, .. } => {
-                if let BinaryOperator::PGCustomBinaryOperator(words) = op {
-                    if let Some(plain) = words.last().and_then(|word| operator(word)) {
-                        *op = plain;
-                    }
+                if let BinaryOperator::PGCustomBinaryOperator(words) = op
+                    && let Some(plain) = words.last().and_then(|word| operator(word))
+                {
+                    *op = plain;
                 }
             }
             Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
@@ -390,12 +390,11 @@ fn without_catalog(name: &mut ObjectName) -> bool {
 pub(super) fn lists(statement: &Statement) -> Vec<String> {
     let mut lists = Vec::new();
     let _ = visit_expressions(statement, |expr| {
-        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr {
-            if let Expr::Value(value) = &**right {
-                if let Value::Placeholder(name) = &value.value {
-                    lists.push(name.clone());
-                }
-            }
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
+            && let Expr::Value(value) = &**right
+            && let Value::Placeholder(name) = &value.value
+        {
+            lists.push(name.clone());
         }
         ControlFlow::<()>::Continue(())
     });

@@ -53,12 +53,12 @@ pub(super) async fn negotiate(
     buffer: &mut BytesMut,
     tls: Option<&TlsAcceptor>,
 ) -> Result<Option<Purpose>, Problem> {
-    if let Some(tls) = tls {
-        if asks_tls_at_once(stream.as_ref()).await {
-            secure(stream, tls).await?;
-            if !speaks_postgresql(stream.as_ref()) {
-                return Err(Problem::fatal("08P01", "a client that begins with TLS names the protocol postgresql"));
-            }
+    if let Some(tls) = tls
+        && asks_tls_at_once(stream.as_ref()).await
+    {
+        secure(stream, tls).await?;
+        if !speaks_postgresql(stream.as_ref()) {
+            return Err(Problem::fatal("08P01", "a client that begins with TLS names the protocol postgresql"));
         }
     }
     loop {

@@ -102,11 +102,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
     /// Reads on while messages are worked on, so that it is seen when the client goes. What waits
     /// has at most as many bytes as one message may have.
-    pub(super) async fn read_all(
-        mut self,
-        messages: mpsc::Sender<Result<Incoming, Problem>>,
-        gone: watch::Sender<bool>,
-    ) {
+    pub(super) async fn read_all(mut self, messages: mpsc::Sender<Received>, gone: watch::Sender<bool>) {
         let room = Arc::new(Semaphore::new(self.most_bytes + 1));
         let ended = loop {
             let bytes = match self.header().await {
@@ -142,8 +138,11 @@ pub(super) async fn drain<R: AsyncRead + Unpin>(io: &mut R) {
     }
 }
 
+/// What a client has sent, or what is wrong with it.
+pub(super) type Received = Result<Incoming, Problem>;
+
 /// A channel for [`Reader::read_all`].
-pub(super) fn channel() -> (mpsc::Sender<Result<Incoming, Problem>>, mpsc::Receiver<Result<Incoming, Problem>>) {
+pub(super) fn channel() -> (mpsc::Sender<Received>, mpsc::Receiver<Received>) {
     mpsc::channel(AHEAD)
 }
 
