@@ -19,7 +19,7 @@ demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/de
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-serve test-python test-postgres fuzz ## every test
+test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-python test-postgres fuzz ## every test
 
 test-core: ## predictor, policies, pool, simulator: the quick loop
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
