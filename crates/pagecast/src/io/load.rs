@@ -48,10 +48,6 @@ impl Extent {
         Self { offset, bytes: (bytes as u64).min(relation.len().saturating_sub(offset)) }
     }
 
-    pub(super) fn bytes(self) -> u64 {
-        self.bytes
-    }
-
     /// Whether all of it was read.
     pub(super) fn is_whole(self, answer: &io::Result<usize>) -> bool {
         answer.as_ref().is_ok_and(|&read| read as u64 == self.bytes)

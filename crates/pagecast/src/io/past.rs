@@ -8,7 +8,6 @@ use super::load::{Extent, end};
 use super::{ALIGNMENT, Answer, Brought, Buffer, Job, PastRead, Queue};
 use crate::PoolError;
 use crate::cache::{Carried, Loading};
-use crate::flash::FlashCopy;
 use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::{Buffers, Errand, Reading, Request, read_full};
@@ -29,6 +28,19 @@ impl PastRead {
         relation.verify_read()?;
         extent.check(relation, answer)?;
         Ok(buffer)
+    }
+
+    /// Its one page out of the copy on flash, if that is whole and the file is not known to have
+    /// changed.
+    fn copied(&mut self) -> Option<Buffer> {
+        let copy = self.copy.take()?;
+        self.relation.check_known().ok()?;
+        let (mut page, len) = (Buffer::new(self.relation.page_size() as usize), self.len as u32);
+        if !copy.read(page.bytes_mut(), len) {
+            return None;
+        }
+        copy.served(len);
+        Some(page)
     }
 }
 
@@ -57,13 +69,17 @@ pub(super) struct PastErrand {
 impl PastErrand {
     /// Of a relation that nobody writes. The pages of `loads` lie within what is read. A copy on
     /// flash that is whole ends it at once.
-    pub(super) fn start(queue: Arc<Queue>, read: PastRead, loads: Vec<Loading>, answer: Arc<Answer>) {
-        let PastRead { relation, offset, len, copy } = read;
-        let mut buffer = Buffer::new(len.next_multiple_of(ALIGNMENT));
-        let (storage, extent) = (relation.storage().clone(), Extent::new(&relation, offset, buffer.bytes_mut().len()));
-        let reading = Some(Reading::new(storage.as_ref(), offset, buffer));
-        let mut errand = Self { queue, relation, extent, reading, loads, answer, is_given_up: false };
-        if !copy.is_some_and(|copy| errand.end_with(&copy)) {
+    pub(super) fn start(queue: Arc<Queue>, mut read: PastRead, loads: Vec<Loading>, answer: Arc<Answer>) {
+        let copied = read.copied();
+        let PastRead { relation, offset, len, .. } = read;
+        let (storage, room) = (relation.storage().clone(), len.next_multiple_of(ALIGNMENT));
+        let extent = Extent::new(&relation, offset, room);
+        let mut errand = Self { queue, relation, extent, reading: None, loads, answer, is_given_up: false };
+        if let Some(page) = copied {
+            let outcome = errand.outcome(errand.relation.check_known(), page);
+            errand.answer.set(outcome);
+        } else {
+            errand.reading = Some(Reading::new(storage.as_ref(), offset, Buffer::new(room)));
             storage.start(Box::new(errand));
         }
     }
@@ -83,21 +99,6 @@ impl PastErrand {
             let read = PastRead { relation: Arc::clone(&self.relation), offset, len, copy: None };
             self.queue.submit(Job::Past(read, vec![loading], Answer::new()), 0);
         }
-    }
-
-    /// Ends it with its one page's copy on flash, unless the copy is none, or the file is known to
-    /// have changed.
-    fn end_with(&mut self, copy: &FlashCopy) -> bool {
-        let mut buffer = Buffer::new(self.relation.page_size() as usize);
-        let len = self.extent.bytes() as u32;
-        if self.relation.check_known().is_err() || !copy.read(buffer.bytes_mut(), len) {
-            return false;
-        }
-        copy.served(len);
-        self.reading = None;
-        let outcome = self.outcome(self.relation.check_known(), buffer);
-        self.answer.set(outcome);
-        true
     }
 
     fn answered(&mut self, answer: io::Result<usize>, buffer: Buffer) -> Result<Brought, PoolError> {
