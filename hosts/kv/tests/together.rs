@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
 use pagecast::TupleOptions;
-use pagecast::storage::{Device, MemoryFiles};
+use pagecast::storage::{DeclaredModel, Device, MemoryFiles};
 use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Options, Store};
 
@@ -90,8 +91,10 @@ fn readers_and_writers_see_whole_entries_that_only_get_newer() {
 
 #[test]
 fn commits_of_many_threads_share_their_flushes() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), Options::default()).unwrap();
+    // A device on which a write takes long enough for the others to come.
+    let slow = DeclaredModel { bandwidth: 1 << 30, latency: Duration::from_millis(1), outstanding: 16 };
+    let device = Device::new(MemoryFiles::new(), Some(slow));
+    let store = Store::open("s", Options::default().device(device)).unwrap();
     let before = store.pool().device().stats().syncs;
     std::thread::scope(|scope| {
         for thread in 0..8u8 {
@@ -102,7 +105,7 @@ fn commits_of_many_threads_share_their_flushes() {
     assert_eq!(store.check().unwrap().entries, 400);
     let flushes = store.pool().device().stats().syncs - before;
     println!("400 commits of 8 threads: {flushes} syncs");
-    assert!(flushes <= 400);
+    assert!(flushes < 300, "{flushes} syncs for 400 commits");
 }
 
 #[test]

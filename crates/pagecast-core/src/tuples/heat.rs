@@ -130,13 +130,18 @@ pub struct Candidate {
     pub bytes: u32,
     /// The least count of its items.
     pub least: u8,
+    /// Whether a change would be lost, so that its page has to be read and written first.
+    pub must_clean: bool,
 }
 
 impl Candidate {
-    /// Whether it goes before `other`: it alone has items that nobody asked for lately, or is worth
-    /// less, byte for byte.
+    /// Whether it goes before `other`: it alone need not be cleaned, or it alone has items that
+    /// nobody asked for lately, or it is worth less, byte for byte.
     #[inline]
     pub fn is_colder_than(&self, other: &Self) -> bool {
+        if self.must_clean != other.must_clean {
+            return other.must_clean;
+        }
         let (useless, colder) = (self.least == 0, self.hits * (other.bytes as f32) < other.hits * self.bytes as f32);
         if useless == (other.least == 0) { colder } else { useless }
     }
@@ -159,12 +164,15 @@ mod tests {
 
     #[test]
     fn the_coldest_byte_for_byte_leaves() {
-        let of = |hits, bytes| Candidate { hits, bytes, least: 1 };
+        let of = |hits, bytes| Candidate { hits, bytes, least: 1, must_clean: false };
         assert_eq!(coldest([of(4.0, 400), of(3.0, 200), of(1.0, 100), of(2.0, 500)]), Some(3));
         assert_eq!(coldest([of(1.0, 100), of(2.0, 200)]), Some(0), "of equals the first");
         assert_eq!(coldest([]), None);
         let useless = Candidate { least: 0, ..of(90.0, 100) };
         assert_eq!(coldest([of(0.0, 100), useless, of(1.0, 100)]), Some(1));
+        let dear = Candidate { must_clean: true, ..useless };
+        assert_eq!(coldest([dear, of(9.0, 100), of(2.0, 100)]), Some(2), "what must be cleaned goes last");
+        assert_eq!(coldest([dear, Candidate { hits: 3.0, ..dear }]), Some(1));
     }
 
     #[test]

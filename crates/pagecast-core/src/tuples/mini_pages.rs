@@ -179,9 +179,8 @@ impl MiniPages {
         let candidates = drawn.map(|at| self.candidate(items, at, age));
         let Some(at) = coldest(candidates).map(|at| drawn[at]) else { return false };
         let mini = &mut self.places[at as usize];
-        let trim = Trim::of(items.iter(&mini.items).map(Item::count));
+        let (trim, dirty) = trim(items, &mini.items);
         // All changes of a page are written together, and only if one of them would be lost.
-        let dirty = items.iter(&mini.items).any(|item| item.is_dirty() && !trim.keeps(item.count()));
         if dirty {
             items.clean(&mut mini.items);
         }
@@ -208,7 +207,8 @@ impl MiniPages {
             });
         }
         let least = items.iter(&mini.items).map(Item::count).min().unwrap_or(0);
-        Candidate { hits: heat.hits(age), bytes: self.room.charge(mini.per_slab), least }
+        let (_, must_clean) = trim(items, &mini.items);
+        Candidate { hits: heat.hits(age), bytes: self.room.charge(mini.per_slab), least, must_clean }
     }
 
     /// A checkpoint: how many had to be cleaned.
@@ -237,4 +237,10 @@ impl MiniPages {
         let held = self.places.iter().map(|mini| items.sum(&mini.items).0).sum::<u32>();
         assert_eq!(self.held, held, "(I2)");
     }
+}
+
+/// What would leave of a mini-page with these items, and whether a change is among that.
+fn trim(items: &Items, list: &ItemList) -> (Trim, bool) {
+    let trim = Trim::of(items.iter(list).map(Item::count));
+    (trim, items.iter(list).any(|item| item.is_dirty() && !trim.keeps(item.count())))
 }

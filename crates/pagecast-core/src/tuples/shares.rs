@@ -9,8 +9,8 @@
 //! it how much the costs differed: else it would have to make all that good before it is followed,
 //! long after the requests have changed.
 //!
-//! The pool goes over to another share if that is ahead by more than chance explains, and by more
-//! than it costs to settle there. It begins with no tuples.
+//! The pool goes over to another share if that is ahead by more than chance explains. It begins
+//! with no tuples.
 //!
 //! Cost: a request of one of the models' pages, 1 in [`SCALE`] at most, a request in each model.
 //! Bytes: [`Shares::bytes`]; nothing grows after. Concurrency: one thread. Who comes meanwhile lets
@@ -38,8 +38,6 @@ const LEAST_BYTES: u32 = 128 << 10;
 /// Standard deviations that a lead must have, as if the costs had differed by so many more.
 const Z: f32 = 3.0;
 const INERTIA: f32 = 40.0;
-/// What it costs to settle, in requests for each frame of a model that changes sides.
-const SETTLE: f32 = 0.5;
 /// Keeps the choice of pages apart from other uses of the same hash.
 const SALT: u64 = 0x5bd1_e995_7b93_a4d1;
 /// The smallest mini-pages that a model has room for, on average: so many bytes.
@@ -69,7 +67,6 @@ pub struct Shares {
     ahead: [f32; SHARES.len()],
     varied: [f32; SHARES.len()],
     followed: usize,
-    frames: u32,
 }
 
 /// Frames of each model of a pool of `frames`.
@@ -96,7 +93,6 @@ impl Shares {
             ahead: [0.0; SHARES.len()],
             varied: [0.0; SHARES.len()],
             followed: 0,
-            frames: small,
         })
     }
 
@@ -162,10 +158,8 @@ impl Shares {
     /// Goes over to the share that is furthest ahead, if it is far enough.
     fn follow(&mut self) {
         let worth_it = |&at: &usize| {
-            let (ahead, moved) = (self.ahead[at], (SHARES[at] - SHARES[self.followed]).abs() as f32);
-            ahead > 0.0
-                && ahead * ahead > Z * Z * (self.varied[at] + INERTIA)
-                && ahead > SETTLE * moved * self.frames as f32
+            let ahead = self.ahead[at];
+            ahead > 0.0 && ahead * ahead > Z * Z * (self.varied[at] + INERTIA)
         };
         let best = (0..SHARES.len()).filter(worth_it).max_by(|&a, &b| self.ahead[a].total_cmp(&self.ahead[b]));
         if let Some(best) = best {

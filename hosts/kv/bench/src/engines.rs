@@ -205,12 +205,7 @@ impl Engine for Lsm {
     }
 
     fn scan(&self, key: &[u8], count: usize) -> usize {
-        self.keyspace
-            .range(key.to_vec()..)
-            .take(count)
-            .filter(|_| true)
-            .map(|entry| entry.into_inner().expect("scan"))
-            .count()
+        self.keyspace.range(key.to_vec()..).take(count).filter_map(|entry| entry.into_inner().ok()).count()
     }
 
     fn settle(&self) {

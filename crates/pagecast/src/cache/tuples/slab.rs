@@ -295,7 +295,8 @@ impl Slab<'_> {
             }
         }
         let least = mini.entries(&*self.bytes).map(|entry| entry.visits).min().unwrap_or(0);
-        Candidate { hits: heat.hits(age), bytes: mini.bytes, least }
+        // Those with changes are no candidates.
+        Candidate { hits: heat.hits(age), bytes: mini.bytes, least, must_clean: false }
     }
 
     /// The mini-page goes on with the items that `trim` leaves.
