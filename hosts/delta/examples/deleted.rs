@@ -1,6 +1,9 @@
-//! What deleted rows cost a scan: a table with deletion vectors against the same rows compacted.
+//! What deleted and updated rows cost a scan: a table with deletion vectors against the same rows
+//! compacted, in alternation, out of warm pools.
 //!
-//! `cargo run --release -p pagecast-delta --example deleted -- [ROWS] [ROUNDS]`
+//! `cargo run --release -p pagecast-delta --example deleted -- [ROWS] [ROUNDS] [JSON]`. Linux only.
+//! Times are the best of the rounds. Processor time is that of all threads, which what else runs on
+//! the machine disturbs little.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,8 +15,11 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::{Delivery, Host, HostOptions, install_with};
 use pagecast_delta::{DeltaTable, Options, Table};
+use serde_json::json;
 
 const SQL: &str = "SELECT count(id), sum(part), max(text) FROM t";
+/// 1 % and 10 % of the rows, apart from each other and in stretches.
+const ROWS: [&str; 4] = ["id % 100 = 7", "id % 10 = 7", "id % 100000 < 1000", "id % 100000 < 10000"];
 
 /// So many rows, from this one on.
 fn rows(from: i64, count: i64) -> Result<RecordBatch> {
@@ -26,63 +32,110 @@ fn rows(from: i64, count: i64) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter(columns)?)
 }
 
-/// A session that reads the table through an empty pool.
-fn session(table: &Arc<Table>, delivery: Delivery) -> Result<(SessionContext, Arc<Host>)> {
-    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
-    ctx.register_table("t", Arc::new(DeltaTable::newest(table)?))?;
-    pagecast_delta::install(&ctx)?;
-    let pool = Pool::new(PoolOptions::default().memory(1 << 30)).map_err(external)?;
-    let host = install_with(&ctx, pool, HostOptions::default().delivery(delivery)).map_err(external)?;
-    Ok((ctx, host))
-}
-
 fn external(error: impl std::error::Error + Send + Sync + 'static) -> datafusion::common::DataFusionError {
     datafusion::common::DataFusionError::External(Box::new(error))
 }
 
-/// Bytes that one scan asks the pool for, and the best seconds of several.
-async fn scan(table: &Arc<Table>, delivery: Delivery, rounds: usize) -> Result<(u64, f64)> {
-    let (mut bytes, mut best) = (0, f64::MAX);
-    let (ctx, host) = session(table, delivery)?;
-    for _ in 0..rounds {
-        let before = host.pool().stats().bytes_requested;
-        let plan = ctx.sql(SQL).await?.create_physical_plan().await?;
-        let started = Instant::now();
-        collect(plan, ctx.task_ctx()).await?;
-        best = best.min(started.elapsed().as_secs_f64());
-        bytes = host.pool().stats().bytes_requested - before;
+/// Seconds that all threads of this process were on a processor so far.
+fn on_processor() -> Result<f64> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let stat = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanoseconds += stat.split(' ').next().and_then(|on_processor| on_processor.parse::<u64>().ok()).unwrap_or(0);
     }
-    Ok((bytes, best))
+    Ok(nanoseconds as f64 / 1e9)
+}
+
+/// A session that reads a version through a pool of its own, and what its scans have cost.
+struct Reader {
+    ctx: SessionContext,
+    host: Arc<Host>,
+    bytes: u64,
+    wall: f64,
+    processor: f64,
+}
+
+impl Reader {
+    fn new(version: DeltaTable, delivery: Delivery) -> Result<Self> {
+        let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+        ctx.register_table("t", Arc::new(version))?;
+        pagecast_delta::install(&ctx)?;
+        let pool = Pool::new(PoolOptions::default().memory(1 << 30)).map_err(external)?;
+        let host = install_with(&ctx, pool, HostOptions::default().delivery(delivery)).map_err(external)?;
+        Ok(Self { ctx, host, bytes: 0, wall: f64::MAX, processor: f64::MAX })
+    }
+
+    /// Scans the table once more.
+    async fn scan(&mut self) -> Result<()> {
+        let before = self.host.pool().stats().bytes_requested;
+        let plan = self.ctx.sql(SQL).await?.create_physical_plan().await?;
+        let (started, processor) = (Instant::now(), on_processor()?);
+        collect(plan, self.ctx.task_ctx()).await?;
+        self.wall = self.wall.min(started.elapsed().as_secs_f64());
+        self.processor = self.processor.min(on_processor()? - processor);
+        self.bytes = self.host.pool().stats().bytes_requested - before;
+        Ok(())
+    }
+}
+
+/// A table of four files, changed by this statement; and the version before it was compacted.
+async fn changed(folder: &std::path::Path, count: i64, statement: &str) -> Result<(Arc<Table>, DeltaTable)> {
+    let table = Table::create(folder, &rows(0, 1)?.schema(), &[], Options::default())?;
+    let ctx = SessionContext::new();
+    ctx.register_table("t", Arc::new(DeltaTable::newest(&table)?))?;
+    pagecast_delta::install(&ctx)?;
+    for file in 0..4 {
+        let new = ctx.read_batch(rows(file * count / 4, count / 4)?)?;
+        ctx.register_table("new", new.into_view())?;
+        ctx.sql("INSERT INTO t SELECT * FROM new").await?.collect().await?;
+        ctx.deregister_table("new")?;
+    }
+    ctx.sql(statement).await?.collect().await?;
+    let marked = DeltaTable::version(&table, &table.newest()?);
+    table.compact(0.0)?;
+    Ok((table, marked))
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<i64>().unwrap_or(0));
-    let (count, rounds) = (numbers.next().unwrap_or(4_000_000), numbers.next().unwrap_or(5) as usize);
-    println!("{count} rows in 4 files, best of {rounds} scans out of a warm pool; {SQL}");
-    println!("{:24} {:12} {:>10} {:>10} {:>7} {:>7}", "deleted", "delivery", "bytes", "compacted", "bytes", "time");
-    for deleted in ["id % 100 = 7", "id % 10 = 7", "id % 100000 < 1000", "id % 100000 < 10000"] {
-        let folder = tempfile::tempdir()?;
-        let table = Table::create(folder.path(), &rows(0, 1)?.schema(), &[], Options::default())?;
-        let (ctx, _) = session(&table, Delivery::Stock)?;
-        for file in 0..4 {
-            let new = ctx.read_batch(rows(file * count / 4, count / 4)?)?;
-            ctx.register_table("new", new.into_view())?;
-            ctx.sql("INSERT INTO t SELECT * FROM new").await?.collect().await?;
-            ctx.deregister_table("new")?;
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |otherwise| arguments.next().and_then(|text| text.parse::<i64>().ok()).unwrap_or(otherwise);
+    let (count, rounds) = (number(4_000_000), number(15));
+    println!("{count} rows in 4 files, best of {rounds} scans out of a warm pool, over those of the compacted table");
+    println!("{SQL}");
+    println!("{:46} {:12} {:>10} {:>6} {:>6} {:>9} {:>6}", "", "delivery", "bytes", "", "time", "seconds", "cpu");
+    let mut measured = Vec::new();
+    for statement in ["DELETE FROM t", "UPDATE t SET part = part + 1"] {
+        for rows in ROWS {
+            let folder = tempfile::tempdir()?;
+            let statement = format!("{statement} WHERE {rows}");
+            let (table, marked) = changed(folder.path(), count, &statement).await?;
+            for delivery in [Delivery::Stock, Delivery::InOrder, Delivery::OutOfOrder] {
+                let mut marked = Reader::new(marked.clone(), delivery)?;
+                let mut compacted = Reader::new(DeltaTable::newest(&table)?, delivery)?;
+                for _ in 0..rounds {
+                    marked.scan().await?;
+                    compacted.scan().await?;
+                }
+                let bytes = marked.bytes as f64 / compacted.bytes as f64;
+                let (wall, processor) = (marked.wall / compacted.wall, marked.processor / compacted.processor);
+                let delivery = format!("{delivery:?}");
+                println!(
+                    "{statement:46} {delivery:12} {:10} {bytes:6.3} {wall:6.3} {:9.4} {processor:6.3}",
+                    marked.bytes, marked.wall
+                );
+                measured.push(json!({
+                    "statement": statement, "delivery": delivery,
+                    "bytes": [marked.bytes, compacted.bytes],
+                    "wall_s": [marked.wall, compacted.wall],
+                    "processor_s": [marked.processor, compacted.processor],
+                }));
+            }
         }
-        ctx.sql(&format!("DELETE FROM t WHERE {deleted}")).await?.collect().await?;
-        let deliveries = [Delivery::Stock, Delivery::InOrder, Delivery::OutOfOrder];
-        let mut marked = Vec::new();
-        for delivery in deliveries {
-            marked.push(scan(&table, delivery, rounds).await?);
-        }
-        table.compact(0.0)?;
-        for (delivery, (bytes, seconds)) in deliveries.into_iter().zip(marked) {
-            let (least, peer) = scan(&table, delivery, rounds).await?;
-            let (more, longer) = (bytes as f64 / least as f64, seconds / peer);
-            println!("{deleted:24} {delivery:12?} {bytes:10} {least:10} {more:7.3} {longer:7.3}");
-        }
+    }
+    if let Some(path) = arguments.next() {
+        let all = json!({"rows": count, "rounds": rounds, "query": SQL, "marked_and_compacted": measured});
+        std::fs::write(path, format!("{all:#}\n"))?;
     }
     Ok(())
 }

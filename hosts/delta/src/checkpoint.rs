@@ -19,7 +19,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::actions::Action;
-use crate::error::{DeltaError, Result};
+use crate::error::{DeltaError, Result, decoded};
 use crate::log::State;
 
 /// Columns of a checkpoint that are read.
@@ -29,6 +29,10 @@ const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 /// The actions of a file of a checkpoint.
 pub(crate) fn read(path: &Path) -> Result<Vec<Action>> {
+    decoded(path, || actions(path))
+}
+
+fn actions(path: &Path) -> Result<Vec<Action>> {
     let broken = |error: &dyn std::fmt::Display| DeltaError::parquet(path, error);
     let file = File::open(path).map_err(DeltaError::io(path))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| broken(&error))?;

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::actions::{Action, Add};
 use crate::data::DataWriter;
-use crate::error::Result;
-use crate::held::hold;
+use crate::error::{DeltaError, Result};
+use crate::held::look_up;
 use crate::snapshot::DataFile;
 use crate::table::Table;
 use crate::transaction::left;
@@ -25,8 +25,7 @@ impl Table {
     /// Somebody has changed such a file meanwhile, a file cannot be read or written, or writers of
     /// the table must know what we do not. The table is as it was then.
     pub fn compact(&self, share: f64) -> Result<Option<u64>> {
-        let base = self.newest()?;
-        let _held = hold(&base);
+        let base = look_up(|| self.newest())?;
         protocol::check_write(&self.root, &base.state.protocol, &base.state.metadata)?;
         let worn = |file: &&Arc<DataFile>| file.deleted.len() as f64 > share * file.rows as f64;
         let old: Vec<_> = base.files.iter().map(|(_, file)| file).filter(worn).collect();
@@ -38,7 +37,7 @@ impl Table {
             writer.copy(file, left(file.rows, &file.deleted))?;
         }
         let new = writer.finish()?;
-        let version = commit::commit(self, &base, |since| {
+        let committed = commit::commit(self, &base, |since| {
             old.iter().try_for_each(|file| since.unchanged(file))?;
             let info = json!({
                 "timestamp": now(),
@@ -54,7 +53,11 @@ impl Table {
             let added = new.iter().map(|add| Add { data_change: false, ..add.clone() });
             actions.extend(added.map(|add| Action { add: Some(add), ..Action::default() }));
             Ok(actions)
-        })?;
-        Ok(Some(version))
+        });
+        // After another error the version may have its name, and then it has the files.
+        if let Err(DeltaError::Conflict { .. } | DeltaError::Refused { .. }) = &committed {
+            new.iter().for_each(|add| drop(self.options.disk.remove(&self.root.join(&add.path))));
+        }
+        committed.map(Some)
     }
 }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::actions::{Add, PartitionValues};
 use crate::disk::NewFile;
-use crate::error::{DeltaError, Result};
+use crate::error::{DeltaError, Result, decoded};
 use crate::snapshot::{Columns, DataFile};
 use crate::table::Options;
 use crate::{bounds, now};
@@ -31,6 +31,8 @@ pub(crate) struct DataWriter<'a> {
     /// By the texts of their partition values.
     open: HashMap<Vec<Option<String>>, OpenFile>,
     done: Vec<Add>,
+    /// All files until they are finished: they go with a writer that fails.
+    begun: Vec<PathBuf>,
 }
 
 struct OpenFile {
@@ -59,7 +61,7 @@ impl Write for Counted {
 
 impl<'a> DataWriter<'a> {
     pub(crate) fn new(root: &'a Path, options: &'a Options, columns: &'a Columns) -> Self {
-        Self { root, options, columns, open: HashMap::new(), done: Vec::new() }
+        Self { root, options, columns, open: HashMap::new(), done: Vec::new(), begun: Vec::new() }
     }
 
     /// Adds rows of the whole table's columns.
@@ -105,11 +107,12 @@ impl<'a> DataWriter<'a> {
         Ok(())
     }
 
-    fn begin(&self) -> Result<OpenFile> {
+    fn begin(&mut self) -> Result<OpenFile> {
         // Names sort in the order in which files were begun.
         let name = format!("{:013x}-{}.parquet", now(), Uuid::new_v4());
         let path = self.root.join(&name);
         let file = self.options.disk.create(&path).map_err(DeltaError::io(&path))?;
+        self.begun.push(path.clone());
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(self.options.row_group_rows))
@@ -146,11 +149,16 @@ impl<'a> DataWriter<'a> {
         if !self.done.is_empty() {
             self.options.disk.sync_folder(self.root).map_err(DeltaError::io(self.root))?;
         }
-        Ok(self.done)
+        self.begun.clear();
+        Ok(std::mem::take(&mut self.done))
     }
 
     /// Adds rows of an old file.
     pub(crate) fn copy(&mut self, file: &DataFile, left: Vec<Range<usize>>) -> Result<()> {
+        decoded(&file.path, || self.copy_rows(file, left))
+    }
+
+    fn copy_rows(&mut self, file: &DataFile, left: Vec<Range<usize>>) -> Result<()> {
         let path = &file.path;
         let broken = |error: &dyn std::fmt::Display| DeltaError::parquet(path, error);
         let opened = std::fs::File::open(path).map_err(DeltaError::io(path))?;
@@ -168,6 +176,14 @@ impl<'a> DataWriter<'a> {
             self.write_part(values.clone(), &batch)?;
         }
         Ok(())
+    }
+}
+
+impl Drop for DataWriter<'_> {
+    fn drop(&mut self) {
+        for path in &self.begun {
+            let _ = self.options.disk.remove(path);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can be wrong with a Delta table, in one line each.
 
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use datafusion::common::DataFusionError;
@@ -87,6 +88,12 @@ impl DeltaError {
     pub(crate) fn parquet(path: &Path, error: &dyn std::fmt::Display) -> Self {
         Self::broken(path, None, format!("no whole Parquet file ({error})"))
     }
+}
+
+/// What is decoded of this Parquet file. The decoder may panic over nonsense.
+pub(crate) fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    let decoded = panic::catch_unwind(AssertUnwindSafe(decode));
+    decoded.unwrap_or_else(|_| Err(DeltaError::parquet(path, &"its bytes make no sense")))
 }
 
 impl From<DeltaError> for DataFusionError {

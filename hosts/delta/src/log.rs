@@ -92,6 +92,15 @@ struct Listing {
     checkpoints: BTreeMap<u64, Vec<Part>>,
 }
 
+/// The last version that a table can have: others count them as `i64`.
+const LAST: u64 = i64::MAX as u64;
+
+/// The version in a file's name, which has twenty digits.
+fn version_of(text: &str) -> Option<u64> {
+    let version = text.parse().ok().filter(|&version| version <= LAST)?;
+    (text.len() == 20 && text.bytes().all(|digit| digit.is_ascii_digit())).then_some(version)
+}
+
 /// A file of a checkpoint, of so many.
 struct Part {
     path: PathBuf,
@@ -112,9 +121,7 @@ impl Listing {
             let path = entry.map_err(DeltaError::io(&log))?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let parts: Vec<_> = name.split('.').collect();
-            let Some(version) = parts.first().filter(|text| text.len() == 20).and_then(|text| text.parse().ok()) else {
-                continue;
-            };
+            let Some(version) = parts.first().and_then(|text| version_of(text)) else { continue };
             match parts[1..] {
                 ["json"] => listing.commits.push(version),
                 ["checkpoint", "parquet"] => listing.checkpoints.entry(version).or_default().push(Part { path, of: 1 }),
@@ -233,6 +240,9 @@ pub(crate) fn is_draft(path: &Path) -> bool {
 /// Writes a version, unless somebody has written it already. Nobody sees a part of it: the file
 /// gets its name when it is whole.
 pub(crate) fn commit(root: &Path, options: &Options, version: u64, actions: &[Action]) -> Result<bool> {
+    if version > LAST {
+        return Err(DeltaError::Refused { path: root.to_owned(), what: "it has its last version".to_owned() });
+    }
     let mut lines = Vec::new();
     for action in actions {
         let line = serde_json::to_vec(action).map_err(|error| DataFusionError::External(Box::new(error)))?;

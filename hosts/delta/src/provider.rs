@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::error;
-use crate::held::{Held, hold};
+use crate::held::{Held, hold, look_up};
 use crate::scan::{View, with_position};
 use crate::sink::{Change, ChangeSink};
 use crate::snapshot::Snapshot;
@@ -25,10 +25,8 @@ use crate::transaction::Transaction;
 pub struct DeltaTable {
     pub(crate) table: Arc<Table>,
     /// Without one each scan is of the newest version.
-    pub(crate) pinned: Option<Arc<Snapshot>>,
+    pub(crate) pinned: Option<Arc<Held>>,
     pub(crate) transaction: Option<Arc<Transaction>>,
-    /// The files of `pinned`, which stay as long as it may be read.
-    _held: Option<Arc<Held>>,
     schema: SchemaRef,
     /// Whether the hidden column is there.
     positions: bool,
@@ -41,36 +39,42 @@ impl DeltaTable {
     /// As [`Table::open`].
     pub fn newest(table: &Arc<Table>) -> error::Result<Self> {
         let schema = Arc::clone(table.newest()?.schema());
-        Ok(Self { table: Arc::clone(table), pinned: None, transaction: None, _held: None, schema, positions: false })
+        Ok(Self { table: Arc::clone(table), pinned: None, transaction: None, schema, positions: false })
     }
 
     /// One version for ever. It cannot be changed.
     pub fn version(table: &Arc<Table>, snapshot: &Arc<Snapshot>) -> Self {
-        let (schema, pinned) = (Arc::clone(snapshot.schema()), Some(Arc::clone(snapshot)));
-        Self {
-            table: Arc::clone(table),
-            pinned,
-            transaction: None,
-            _held: Some(hold(snapshot)),
-            schema,
-            positions: false,
-        }
+        Self::held(table, hold(snapshot))
+    }
+
+    pub(crate) fn held(table: &Arc<Table>, version: Arc<Held>) -> Self {
+        let schema = Arc::clone(version.schema());
+        Self { table: Arc::clone(table), pinned: Some(version), transaction: None, schema, positions: false }
     }
 
     /// What a transaction sees: the version at which it began, and its own changes.
     pub fn transaction(transaction: &Arc<Transaction>) -> Self {
-        let own = Self::version(transaction.table(), transaction.base());
+        let own = Self::held(transaction.table(), Arc::clone(transaction.held()));
         Self { transaction: Some(Arc::clone(transaction)), ..own }
     }
 
     /// The version that a statement which begins now sees.
-    pub(crate) fn current(&self) -> error::Result<Arc<Snapshot>> {
-        self.pinned.as_ref().map_or_else(|| self.table.newest(), |pinned| Ok(Arc::clone(pinned)))
+    pub(crate) fn current(&self) -> error::Result<Arc<Held>> {
+        self.pinned.as_ref().map_or_else(|| look_up(|| self.table.newest()), |pinned| Ok(Arc::clone(pinned)))
     }
 
     /// The same at this version.
-    pub(crate) fn at(self, snapshot: Arc<Snapshot>) -> Self {
-        Self { _held: Some(hold(&snapshot)), pinned: Some(snapshot), ..self }
+    pub(crate) fn at(self, version: Arc<Held>) -> Self {
+        Self { pinned: Some(version), ..self }
+    }
+
+    /// That this version has the columns that a statement was planned with.
+    pub(crate) fn check_columns(&self, version: &Snapshot) -> Result<()> {
+        let schema = version.schema();
+        if self.schema != (if self.positions { with_position(schema) } else { Arc::clone(schema) }) {
+            return plan_err!("the columns of {} have changed; plan again", self.table.folder().display());
+        }
+        Ok(())
     }
 
     pub(crate) fn check_may_change(&self) -> Result<()> {
@@ -119,9 +123,7 @@ impl TableProvider for DeltaTable {
             }
             None => (self.current()?, None),
         };
-        if snapshot.schema().fields().len() + usize::from(self.positions) != self.schema.fields().len() {
-            return plan_err!("the columns of {} have changed; plan again", self.table.folder().display());
-        }
+        self.check_columns(&snapshot)?;
         let (layer, inserted) = match changes {
             Some(changes) => (changes.layer()?, changes.rows),
             None => (snapshot.layer(&BTreeMap::new(), [])?, Vec::new()),

@@ -34,8 +34,8 @@ use pagecast_core::positions::{Layer, Piece};
 use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::RowSelection;
 
-use crate::held::{HoldingReaders, hold};
-use crate::snapshot::{DataFile, Snapshot};
+use crate::held::{Held, HoldingReaders};
+use crate::snapshot::DataFile;
 
 /// The hidden column that tells where a row is: its number among the stored rows, or, for a row in
 /// memory, the negative number behind zero.
@@ -45,7 +45,7 @@ const ROW: &str = "__pagecast_row_number";
 
 /// A version as a scan sees it.
 pub(crate) struct View<'a> {
-    pub(crate) snapshot: &'a Arc<Snapshot>,
+    pub(crate) snapshot: &'a Arc<Held>,
     /// Where its rows are.
     pub(crate) layer: Layer,
     /// Inserted rows, by their numbers in a layer.
@@ -137,7 +137,7 @@ impl View<'_> {
             TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
         let statistics = self.statistics(&schema);
         let url = ObjectStoreUrl::local_filesystem();
-        let readers = HoldingReaders::new(state.runtime_env().object_store(&url)?, hold(self.snapshot));
+        let readers = HoldingReaders::new(state.runtime_env().object_store(&url)?, Arc::clone(self.snapshot));
         let source = ParquetSource::new(schema)
             .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(readers));

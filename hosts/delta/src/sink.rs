@@ -65,6 +65,7 @@ impl DataSink for ChangeSink {
             Some(open) => Arc::clone(open),
             None => Transaction::new(&self.target.table, &self.target.current()?)?,
         };
+        self.target.check_columns(transaction.base())?;
         let (statement, count) = self.collect(data, &transaction).await?;
         if count > 0 {
             transaction.apply(statement)?;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use roaring::RoaringTreemap;
 use serde_json::Value;
 
 use crate::actions::{Add, FileKey};
-use crate::error::{DeltaError, Result};
+use crate::error::{DeltaError, Result, decoded};
 use crate::log::State;
 use crate::{protocol, schema, vector};
 
@@ -214,10 +213,10 @@ pub(crate) fn path_of(root: &Path, path: &str) -> Result<PathBuf> {
 /// Rows of a file whose statistics do not say.
 fn rows_of(path: &Path) -> Result<u64> {
     let file = File::open(path).map_err(DeltaError::io(path))?;
-    // The decoder may panic over nonsense.
-    let parse = AssertUnwindSafe(|| ParquetMetaDataReader::new().parse_and_finish(&file));
-    let footer = panic::catch_unwind(parse).map_err(|_| DeltaError::parquet(path, &"its footer makes no sense"))?;
-    let footer = footer.map_err(|error| DeltaError::parquet(path, &error))?;
+    let footer = decoded(path, || {
+        let footer = ParquetMetaDataReader::new().parse_and_finish(&file);
+        footer.map_err(|error| DeltaError::parquet(path, &error))
+    })?;
     u64::try_from(footer.file_metadata().num_rows()).map_err(|error| DeltaError::parquet(path, &error))
 }
 

@@ -23,11 +23,11 @@ use datafusion::prelude::SessionContext;
 
 use crate::create::{DELTATABLE, DeltaFactory};
 use crate::functions::{CompactFunction, VacuumFunction};
+use crate::held::{Held, look_up};
 use crate::provider::{Changed, DeltaTable};
 use crate::scan::POSITION;
 use crate::session::{Open, Word};
 use crate::sink::Change;
-use crate::snapshot::Snapshot;
 
 /// Lets the session's SQL change Delta tables, and read old versions of them: table `t` as it was
 /// at version 3 is `"t@v3"`. Tables may be registered before or after, in the default schema, also
@@ -87,8 +87,8 @@ impl SchemaProvider for DeltaSchema {
         let Some((table, version)) = old_version(name) else { return Ok(None) };
         let Some(table) = self.inner.table(table).await? else { return Ok(None) };
         let Some(delta) = table.downcast_ref::<DeltaTable>() else { return Ok(None) };
-        let snapshot = delta.table.at(version)?;
-        Ok(Some(Arc::new(DeltaTable::version(&delta.table, &snapshot))))
+        let version = look_up(|| delta.table.at(version))?;
+        Ok(Some(Arc::new(DeltaTable::held(&delta.table, version))))
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -127,11 +127,7 @@ fn delta(source: &Arc<dyn TableSource>) -> Option<DeltaTable> {
 
 /// Gives a scan of the newest version what the session's transaction sees, or else the version that
 /// the statement has seen first.
-fn pin(
-    node: LogicalPlan,
-    open: &Open,
-    versions: &mut HashMap<PathBuf, Arc<Snapshot>>,
-) -> Result<Transformed<LogicalPlan>> {
+fn pin(node: LogicalPlan, open: &Open, versions: &mut HashMap<PathBuf, Arc<Held>>) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
     let Some(table) = delta(&scan.source).filter(|table| table.pinned.is_none()) else {
         return Ok(Transformed::no(LogicalPlan::TableScan(scan)));

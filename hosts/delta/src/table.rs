@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::actions::{Action, Format, Metadata, Protocol};
 use crate::disk::{Disk, LocalDisk};
 use crate::error::{DeltaError, Result};
+use crate::held::look_up;
 use crate::protocol::{DELETION_VECTORS, ENABLE_VECTORS};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -212,6 +213,6 @@ impl Table {
     /// # Errors
     /// As [`open`](Self::open), and writers of the table must know what we do not.
     pub fn begin(self: &Arc<Self>) -> Result<Arc<Transaction>> {
-        Transaction::new(self, &self.newest()?)
+        Transaction::new(self, &look_up(|| self.newest())?)
     }
 }

@@ -39,7 +39,7 @@ use crate::{now, protocol, vector};
 #[derive(Debug)]
 pub struct Transaction {
     table: Arc<Table>,
-    base: Arc<Snapshot>,
+    base: Arc<Held>,
     changes: Mutex<Changes>,
     /// Files that it wrote and that are in no version, by their names.
     written: Mutex<BTreeSet<String>>,
@@ -49,9 +49,7 @@ pub struct Transaction {
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
     /// The version, and behind its files those that were written since.
-    pub(crate) snapshot: Arc<Snapshot>,
-    /// Its files stay until the transaction ends.
-    _held: Arc<Held>,
+    pub(crate) snapshot: Arc<Held>,
     /// By the path of a file, the numbers of rows in it that were deleted since.
     deleted: BTreeMap<String, RoaringTreemap>,
     /// Inserted rows.
@@ -76,11 +74,10 @@ pub(crate) struct Statement {
 }
 
 impl Transaction {
-    pub(crate) fn new(table: &Arc<Table>, base: &Arc<Snapshot>) -> Result<Arc<Self>> {
+    pub(crate) fn new(table: &Arc<Table>, base: &Arc<Held>) -> Result<Arc<Self>> {
         protocol::check_write(&table.root, &base.state.protocol, &base.state.metadata)?;
         let changes = Changes {
             snapshot: Arc::clone(base),
-            _held: hold(base),
             deleted: BTreeMap::new(),
             rows: Vec::new(),
             dropped: RoaringTreemap::new(),
@@ -101,6 +98,10 @@ impl Transaction {
         !self.changes.lock().operations.is_empty()
     }
 
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.base
+    }
+
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -118,8 +119,7 @@ impl Transaction {
         let mut after = changes.clone();
         after.delete(&statement.deleted)?;
         if !statement.files.is_empty() {
-            after.snapshot = Arc::new(after.snapshot.with(statement.files)?);
-            after._held = hold(&after.snapshot);
+            after.snapshot = hold(&Arc::new(after.snapshot.with(statement.files)?));
         }
         after.rows.extend(statement.rows);
         after.operations.insert(statement.operation);

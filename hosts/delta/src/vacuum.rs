@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,10 +85,17 @@ impl Table {
         }
         gone.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         if !how.dry_run {
-            gone.iter()
-                .try_for_each(|file| self.options.disk.remove(&file.path).map_err(DeltaError::io(&file.path)))?;
+            gone.iter().try_for_each(|file| self.remove(&file.path))?;
         }
         Ok(gone)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        match self.options.disk.remove(path) {
+            // Another vacuum was first.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(DeltaError::io(path)),
+        }
     }
 
     /// The files that stay, and those that left the table before `cut`.
@@ -175,8 +183,9 @@ fn is_ours(path: &Path) -> bool {
     name.ends_with(".parquet") || (name.starts_with("deletion_vector_") && name.ends_with(".bin"))
 }
 
-/// Visits the files of a table, each with its size. Links are not followed, and what begins with an
-/// underscore or a dot is none of them, unless it is a folder of a partition.
+/// Visits the files of a table, each with its size. Links are not followed. What begins with an
+/// underscore or a dot is none of them, unless it is a folder of a partition, and neither is what
+/// lies in a folder that is a table itself.
 fn walk(folder: &Path, visit: &mut impl FnMut(&DirEntry, u64)) -> Result<()> {
     for entry in entries(folder)? {
         let name = entry.file_name();
@@ -187,11 +196,13 @@ fn walk(folder: &Path, visit: &mut impl FnMut(&DirEntry, u64)) -> Result<()> {
         let path = entry.path();
         let file = match entry.metadata() {
             // Somebody else has deleted it.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file.map_err(DeltaError::io(&path))?,
         };
         if file.is_dir() {
-            walk(&path, visit)?;
+            if !log::is_table(&path) {
+                walk(&path, visit)?;
+            }
         } else if file.is_file() {
             visit(&entry, file.len());
         }

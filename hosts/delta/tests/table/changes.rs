@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pagecast_delta::{DeltaError, DeltaTable, Table, Transaction};
 
-use super::data::{Session, options, table};
+use super::data::{Session, Watched, options, rows, table};
 
 const ALL: &str = "SELECT count(*), sum(id), sum(part), min(text) FROM t";
 
@@ -191,6 +191,52 @@ async fn what_is_refused_or_given_up_leaves_no_files() {
     assert!(matches!(refused.commit(), Err(DeltaError::Conflict { version: 2, .. })));
     drop(refused);
     assert_eq!(files(), before + 1, "the deletion vector of the other one");
+}
+
+/// A statement that fails has written files before: what memory had no room for.
+#[tokio::test]
+async fn a_statement_that_fails_leaves_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    table(folder.path(), &[1000]).await;
+    let mut options = options();
+    options.memory = 0;
+    let spilling = Table::open_with(folder.path(), options).unwrap();
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    let session = Session::of(DeltaTable::newest(&spilling).unwrap(), None, 1);
+    let new = [rows(5000..6000), rows(6000..7000)];
+    session.ctx.register_table("new", session.ctx.read_batches(new).unwrap().into_view()).unwrap();
+    let insert = |divisor: i64| format!("INSERT INTO t SELECT id, 1 / (id - {divisor}), text FROM new");
+    let fault = session.try_run(&insert(6999)).await.unwrap_err().to_string();
+    assert!(fault.contains("ivide by zero"), "{fault}");
+    assert_eq!(files(), before);
+    assert_eq!(session.number(&insert(1)).await, 2000);
+    assert_eq!(files(), before + 1);
+}
+
+/// Somebody changes a file while it is compacted.
+#[tokio::test]
+async fn a_compaction_that_is_refused_leaves_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let others = table(folder.path(), &[1000]).await;
+    Session::new(&others, None).run("DELETE FROM t WHERE id < 500").await;
+    let once = std::sync::Once::new();
+    let delete = move |path: &std::path::Path| {
+        if path.extension().is_some_and(|kind| kind == "parquet") {
+            let delete = async { Session::new(&others, None).run("DELETE FROM t WHERE id = 700").await };
+            let alone = || tokio::runtime::Runtime::new().unwrap().block_on(delete);
+            once.call_once(|| drop(std::thread::scope(|scope| scope.spawn(alone).join().unwrap())));
+        }
+    };
+    let mut options = options();
+    options.disk = Watched::disk(delete, |_| {});
+    let table = Table::open_with(folder.path(), options).unwrap();
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    assert!(matches!(table.compact(0.1), Err(DeltaError::Conflict { version: 3, .. })));
+    assert_eq!(files(), before + 1, "the deletion vector of the other one");
+    assert_eq!(table.compact(0.1).unwrap(), Some(4));
+    assert_eq!(Session::new(&table, None).number("SELECT count(text) FROM t").await, 499);
 }
 
 /// Random changes against rows in a map, with filters that prune, and that are pushed down.

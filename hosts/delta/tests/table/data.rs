@@ -1,5 +1,7 @@
 //! Small tables, and what queries say of them.
 
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::{Delivery, Host, HostOptions, install_with};
-use pagecast_delta::{DeltaTable, Options, Table};
+use pagecast_delta::{DeltaTable, Disk, LocalDisk, NewFile, Options, Table};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -93,5 +95,56 @@ impl Session {
         let text = self.run(sql).await;
         let cell = text.lines().nth(3).unwrap().trim_matches(['|', ' ']).to_owned();
         cell.parse().unwrap_or_else(|_| panic!("{text}"))
+    }
+}
+
+type Watch = Box<dyn Fn(&Path) + Send + Sync>;
+
+/// A file system in which somebody acts before a file is created or removed.
+pub(crate) struct Watched {
+    create: Watch,
+    remove: Watch,
+}
+
+impl Watched {
+    pub(crate) fn disk(
+        create: impl Fn(&Path) + Send + Sync + 'static,
+        remove: impl Fn(&Path) + Send + Sync + 'static,
+    ) -> Arc<dyn Disk> {
+        Arc::new(Self { create: Box::new(create), remove: Box::new(remove) })
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Watched")
+    }
+}
+
+impl Disk for Watched {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        (self.create)(path);
+        LocalDisk.create(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalDisk.link(from, to)
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalDisk.replace(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        (self.remove)(path);
+        LocalDisk.remove(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        LocalDisk.create_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        LocalDisk.sync_folder(path)
     }
 }

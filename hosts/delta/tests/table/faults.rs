@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
 use pagecast_datafusion::Delivery;
-use pagecast_delta::{DeltaError, Table};
+use pagecast_delta::{DeltaError, DeltaTable, Table};
 
 use super::data::{Session, table};
 
@@ -55,6 +57,80 @@ async fn a_broken_log_says_where() {
     assert!(text.contains("00001.json") && text.contains("version 1 is missing"), "{text}");
     fs::remove_dir_all(root.join("_delta_log")).unwrap();
     assert!(fault(root).contains("no Delta table is here"));
+}
+
+/// A statement was planned, and then somebody gives two columns each other's name.
+#[tokio::test]
+async fn columns_that_have_changed_are_planned_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let table = table(root, &[100]).await;
+    let session = Session::new(&table, None);
+    // Without the words of Delta tables.
+    let bare = SessionContext::new();
+    bare.register_table("t", Arc::new(DeltaTable::newest(&table).unwrap())).unwrap();
+    let insert = session.ctx.sql("INSERT INTO t VALUES (1, 2, 'x')").await.unwrap();
+    let insert = insert.create_physical_plan().await.unwrap();
+
+    let first = fs::read_to_string(commit(root, 0)).unwrap();
+    let metadata = first.lines().find(|line| line.starts_with("{\"metaData\"")).unwrap();
+    let (id, part) = ("\\\"name\\\":\\\"id\\\"", "\\\"name\\\":\\\"part\\\"");
+    assert!(metadata.contains(id) && metadata.contains(part), "{metadata}");
+    let swapped = metadata.replace(id, "?").replace(part, id).replace('?', part);
+    fs::write(commit(root, 2), swapped + "\n").unwrap();
+
+    let faults = [
+        collect(insert, session.ctx.task_ctx()).await.unwrap_err(),
+        bare.sql("SELECT id FROM t").await.unwrap().collect().await.unwrap_err(),
+    ];
+    for fault in faults {
+        assert!(fault.to_string().contains("have changed; plan again"), "{fault}");
+    }
+    assert_eq!(table.newest().unwrap().version(), 2);
+    assert_eq!(session.number("SELECT sum(id) FROM t").await, 99 * 50);
+}
+
+#[tokio::test]
+async fn what_only_looks_like_a_version_is_none() {
+    let (folder, table) = broken().await;
+    let root = folder.path();
+    assert_eq!(table.checkpoint().unwrap(), 3);
+    for name in ["+0000000000000000009", "18446744073709551615", "09223372036854775808", "9"] {
+        for kind in ["json", "checkpoint.parquet"] {
+            let of = root.join(format!("_delta_log/{:020}.{kind}", 3));
+            fs::copy(of, root.join(format!("_delta_log/{name}.{kind}"))).unwrap();
+        }
+    }
+    let table = Table::open(root).unwrap();
+    assert_eq!(table.newest().unwrap().version(), 3);
+    assert_eq!(Session::new(&table, None).number("DELETE FROM t WHERE id = 1").await, 1);
+    assert_eq!(table.newest().unwrap().version(), 4);
+}
+
+/// Each byte of a checkpoint may be another one: a line says that it is broken, or nothing is lost.
+#[tokio::test]
+async fn a_broken_checkpoint_says_which() {
+    let (folder, table) = broken().await;
+    let root = folder.path();
+    table.checkpoint().unwrap();
+    let path = root.join(format!("_delta_log/{:020}.checkpoint.parquet", 3));
+    let whole = fs::read(&path).unwrap();
+    let mut refused = 0;
+    for at in (0..whole.len()).step_by(37) {
+        for flip in [0x01, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= flip;
+            fs::write(&path, &bytes).unwrap();
+            if let Err(fault) = Table::open(root) {
+                let text = fault.to_string();
+                assert!(!text.contains('\n') && text.contains(root.to_str().unwrap()), "byte {at}: {text}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 20, "{refused}, of {} bytes", whole.len());
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(Table::open(root).unwrap().newest().unwrap().rows(), 666);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use pagecast_datafusion::Delivery;
 use pagecast_delta::{DeltaError, DeltaTable, Table, Vacuum};
 
-use super::data::{Session, options, table};
+use super::data::{Session, Watched, options, table};
 
 const ALL: &str = "SELECT count(*), sum(id), sum(part), max(text) FROM t";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -136,6 +136,38 @@ async fn files_that_a_log_names_through_a_link_stay() {
     let table = Table::open(&root).unwrap();
     assert!(vacuumed(&table, everything()).is_empty());
     assert_eq!(Session::new(&table, None).number("SELECT count(id) FROM t").await, 10);
+
+    // It left the table, and somebody may still read it.
+    let read = DeltaTable::newest(&table).unwrap();
+    let old = Session::of(DeltaTable::version(&table, &table.newest().unwrap()), None, 1);
+    Session::of(read, None, 1).run("DELETE FROM t").await;
+    assert!(vacuumed(&table, everything()).is_empty());
+    assert_eq!(old.number("SELECT count(id) FROM t").await, 10);
+    drop(old);
+    assert_eq!(vacuumed(&table, everything()), [format!("real/{name}")].into());
+}
+
+#[tokio::test]
+async fn tables_inside_of_tables_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let outer = table(folder.path(), &[10]).await;
+    let inner = table(&folder.path().join("a/inner"), &[20]).await;
+    lay(&folder.path().join("a/left.parquet"), 8 * DAY);
+    assert_eq!(vacuumed(&outer, everything()), ["a/left.parquet".to_owned()].into());
+    assert_eq!(Session::new(&inner, None).number("SELECT count(text) FROM t").await, 20);
+}
+
+#[tokio::test]
+async fn two_vacuums_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = table(folder.path(), &[10]).await;
+    (0..3).for_each(|i| lay(&folder.path().join(format!("{i}.parquet")), 8 * DAY));
+    let mut options = options();
+    // Another vacuum is always first.
+    options.disk = Watched::disk(|_| {}, |path| fs::remove_file(path).unwrap());
+    let second = Table::open_with(folder.path(), options).unwrap();
+    assert_eq!(vacuumed(&second, everything()).len(), 3);
+    assert!(vacuumed(&first, everything()).is_empty());
 }
 
 #[tokio::test]

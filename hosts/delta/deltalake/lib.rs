@@ -1,0 +1,1 @@
+//! Tests alone: tables of the `deltalake` crate read through a pool.
