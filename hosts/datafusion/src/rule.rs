@@ -9,7 +9,6 @@ use datafusion::config::ConfigOptions;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::Distribution;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -35,10 +34,10 @@ pub(crate) const NAME: &str = "pagecast";
 /// Under [`Delivery::Stock`] a scan is executed as DataFusion does, and reads through the pool.
 /// Under the other two, its row groups go to whichever partition asks, unless what is above it
 /// relies on the order or the partitioning of its rows, or wants the row groups in an order of its
-/// own (a top-k sort): those scans keep stock delivery. So do those below a node of another engine
-/// that may count on whole files, and those that it does not let be exchanged read through the
-/// session's store. What [`Delivery::OutOfOrder`] leaves in
-/// order is in [`Needs::sequence`]. Beneath functions whose results tell in which order rows came
+/// own (a top-k sort): those scans keep stock delivery. So do all of a session in which DataFusion
+/// may not divide files among partitions. Scans that a node of another engine does not let be
+/// exchanged read through the session's store. What [`Delivery::OutOfOrder`] leaves in order is in
+/// [`Needs::sequence`]. Beneath functions whose results tell in which order rows came
 /// ([`HostOptions::keep_order`](crate::HostOptions)), small files are read by one stream, and large
 /// ones keep stock delivery.
 ///
@@ -60,7 +59,7 @@ pub(crate) struct Needs {
     /// Row groups one after the other, to whichever partition asks: a limit takes the first rows,
     /// or a sink writes rows as they come.
     pub(crate) sequence: bool,
-    /// Whole files in their order, whatever is between: a node that we do not know may count on it.
+    /// Whole files in their order, whatever is between: the session says that nobody divides files.
     pub(crate) whole_files: bool,
 }
 
@@ -80,7 +79,7 @@ impl Needs {
             declared: order_matters(plan, i, self.declared),
             files: self.files,
             sequence: takes_rows_as_they_come(plan) || (self.sequence && hands_rows_on(plan, i)),
-            whole_files: self.whole_files || may_count_on_files(plan, i),
+            whole_files: self.whole_files,
         }
     }
 }
@@ -171,7 +170,7 @@ impl PoolUnderParquet {
         let streams = match needs {
             _ if delivery == Delivery::Stock || !may_move_rows(&config) => Streams::Stock,
             Needs { whole_files: true, .. } => {
-                self.host.counted_on.fetch_add(1, Relaxed);
+                self.host.undivided.fetch_add(1, Relaxed);
                 Streams::Stock
             }
             Needs { declared: true, .. } => Streams::Stock,
@@ -196,7 +195,11 @@ impl PhysicalOptimizerRule for PoolUnderParquet {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         // The user sees the order of the root's rows, so an order that the root promises is one
         // that it needs.
-        let needs = Needs { declared: plan.output_ordering().is_some(), ..Needs::default() };
+        let declared = plan.output_ordering().is_some();
+        // A node that counts the rows of files as they come says nothing of it. DataFusion takes
+        // files apart below any node, unless it is told not to.
+        let whole_files = !config.optimizer.repartition_file_scans;
+        let needs = Needs { declared, whole_files, ..Needs::default() };
         let annotated = |plan: &_, needs| {
             let mut needed = Needed::new();
             self.annotate(plan, needs, &mut needed);
@@ -243,31 +246,6 @@ fn takes_rows_as_they_come(plan: &dyn ExecutionPlan) -> bool {
 /// out to other partitions.
 fn hands_rows_on(plan: &dyn ExecutionPlan, i: usize) -> bool {
     plan.maintains_input_order()[i] || plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>()
-}
-
-/// Whether `plan` is another engine's and wants all rows of child `i` in one partition. It may then
-/// count the rows of each file without saying that it requires an order, as delta-rs does to tell
-/// rows apart.
-fn may_count_on_files(plan: &dyn ExecutionPlan, i: usize) -> bool {
-    const KNOWN: [&str; 14] = [
-        "AggregateExec",
-        "AnalyzeExec",
-        "BoundedWindowAggExec",
-        "CrossJoinExec",
-        "DataSinkExec",
-        "GlobalLimitExec",
-        "HashJoinExec",
-        "NestedLoopJoinExec",
-        "OutputRequirementExec",
-        "PartialSortExec",
-        "PiecewiseMergeJoinExec",
-        "RecursiveQueryExec",
-        "SymmetricHashJoinExec",
-        "WindowAggExec",
-    ];
-    let is_known = || KNOWN.contains(&plan.name()) || plan.is::<SortExec>();
-    let requires = plan.input_distribution_requirements();
-    matches!(requires.child_distribution(i), Some(Distribution::SinglePartition)) && !is_known()
 }
 
 /// Bytes of the files of a scan, or of the ranges that it reads of them.

@@ -223,6 +223,7 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
     let other = scattered.session(config(true, 2)).await;
     let read_again = dictionaries.session(config(true, 2)).await;
     let small_pool = tables.session(config(true, 2)).await;
+    let small_memory = tables.session(config(false, 2)).await;
     for (ctx, options) in [
         (&merge, HostOptions::default().join_in_strokes(true)),
         (&hash, HostOptions::default().join_in_strokes(true)),
@@ -233,6 +234,7 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
         install_with(ctx, pool(4 << 20), options).unwrap();
     }
     install_with(&small_pool, pool(1 << 20), HostOptions::default().join_in_strokes(true)).unwrap();
+    install_with(&small_memory, pool(1 << 20), always()).unwrap();
     let ordered = format!(
         "CREATE EXTERNAL TABLE ordered STORED AS PARQUET WITH ORDER (k) LOCATION '{}'",
         tables.path().join("a").display()
@@ -255,6 +257,8 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
         (&read_again, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
         // What it brings ahead would leave the pool before it is read.
         (&small_pool, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("of its strokes, of")),
+        // That is better than a hash table that does not fit.
+        (&small_memory, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", None),
         (&hash, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("the hash table takes")),
         (&hash, "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b)", Some("a NULL of one side decides")),
     ];

@@ -1,7 +1,8 @@
 //! Plan nodes of other engines: those that refuse other children keep those that they have, and
-//! those that may count on whole files get them. Readers of Delta tables have such nodes.
+//! those that count on whole files get them in a session that does not let files be divided.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::AsArray;
@@ -23,7 +24,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 use futures::StreamExt;
-use pagecast_datafusion::{Delivery, HostOptions, install, install_with};
+use pagecast_datafusion::{Delivery, Host, HostOptions, install, install_with};
 
 use crate::data::{Session, numbers, register, write};
 use crate::rows::run;
@@ -138,7 +139,7 @@ async fn who_refuses_other_children_keeps_his_plan() {
 /// Rows of each file, whose first column counts them over all files.
 const ROWS: i64 = 10_000;
 
-/// Counts the rows of each file as they come, as delta-rs does, and says nothing of an order.
+/// Counts the rows of each file as they come, and says nothing of an order.
 #[derive(Debug)]
 struct Counting(Arc<dyn ExecutionPlan>);
 
@@ -228,25 +229,40 @@ impl PhysicalOptimizerRule for Count {
     }
 }
 
+/// A session with a counting node over each scan, and whether files are divided among partitions.
+async fn counting(folder: &Path, delivery: Delivery, divided: bool) -> (SessionContext, Arc<Host>) {
+    let plain = Session::plain(3).context();
+    let mut config = plain.copied_config();
+    config.options_mut().optimizer.repartition_file_scans = divided;
+    let state = SessionStateBuilder::new_from_existing(plain.state()).with_config(config);
+    let ctx = SessionContext::new_with_state(state.with_physical_optimizer_rule(Arc::new(Count)).build());
+    register(&ctx, "t", folder).await;
+    let host = install_with(&ctx, pool(1 << 20), HostOptions::default().delivery(delivery)).unwrap();
+    (ctx, host)
+}
+
+/// DataFusion, too, gives nobody whole files unless it is told to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_counts_the_rows_of_files_gets_them_in_their_order() {
+async fn who_counts_the_rows_of_files_gets_whole_ones_where_nobody_divides_them() {
+    const SQL: &str = "SELECT id, name FROM t";
     let folder = tempfile::tempdir().unwrap();
     for file in 0..3 {
         write(&folder.path().join(format!("{file}.parquet")), &numbers(file * ROWS, ROWS), 500);
     }
     for delivery in [Delivery::Stock, Delivery::InOrder, Delivery::OutOfOrder] {
-        let stock = Session::plain(3).context();
-        let mut config = stock.copied_config();
-        config.options_mut().optimizer.repartition_file_scans = false;
-        let state = SessionStateBuilder::new_from_existing(stock.state()).with_config(config);
-        let ours = SessionContext::new_with_state(state.with_physical_optimizer_rule(Arc::new(Count)).build());
-        register(&ours, "t", folder.path()).await;
-        let host = install_with(&ours, pool(1 << 20), HostOptions::default().delivery(delivery)).unwrap();
+        let (ctx, host) = counting(folder.path(), delivery, false).await;
         for round in 1..4 {
-            assert_eq!(run(&ours, "SELECT id, name FROM t").await.len() as i64, 3 * ROWS, "{delivery:?}");
-            let counted = if delivery == Delivery::Stock { 0 } else { round };
-            assert_eq!((host.counted_on_scans(), host.refused_plans()), (counted, 0), "{delivery:?}");
+            assert_eq!(run(&ctx, SQL).await.len() as i64, 3 * ROWS, "{delivery:?}");
+            let undivided = if delivery == Delivery::Stock { 0 } else { round };
+            assert_eq!((host.undivided_scans(), host.refused_plans()), (undivided, 0), "{delivery:?}");
         }
         assert!(host.pool().stats().requests > 0);
+        assert_eq!(host.out_of_order_scans(), 0);
+
+        let (ctx, host) = counting(folder.path(), delivery, true).await;
+        // Who counts then may count wrong, and does so without a pool, too.
+        let _ = ctx.sql(SQL).await.unwrap().collect().await;
+        assert_eq!(host.undivided_scans(), 0);
+        assert_eq!(host.out_of_order_scans() > 0, delivery == Delivery::OutOfOrder);
     }
 }
