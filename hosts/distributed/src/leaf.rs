@@ -25,7 +25,7 @@ pub(crate) fn homes(config: &FileScanConfig, workers: &Workers, step: NonZeroU64
 }
 
 /// Exchanges a scan for one that reads, in each task, the ranges of one worker. None for what is no
-/// scan of Parquet files, or promises an order: the planner cuts those.
+/// scan of Parquet files, or promises which partition has which rows: the planner cuts those.
 pub(crate) fn scale_up(
     event: ScaleUpLeafNodeEvent<'_>,
     workers: &Workers,
@@ -85,12 +85,16 @@ fn chosen(loads: &[Load], homes: &[usize], workers: usize, tasks: usize) -> Vec<
     chosen
 }
 
-/// The pieces in `partitions` groups of about as many bytes, each in the order of the files.
+/// The pieces in `partitions` groups, each in its order: where they belong, or about as many bytes
+/// in each.
 fn groups(pieces: Vec<Piece>, partitions: usize) -> Vec<FileGroup> {
     let mut groups = vec![(0u64, Vec::new()); partitions];
     for piece in pieces {
-        let least = groups.iter_mut().min_by_key(|(bytes, _)| *bytes);
-        let Some((bytes, files)) = least else { break };
+        let group = match piece.partition {
+            Some(partition) => groups.get_mut(partition),
+            None => groups.iter_mut().min_by_key(|(bytes, _)| *bytes),
+        };
+        let Some((bytes, files)) = group else { continue };
         *bytes += piece.load.bytes.max(1);
         files.push(piece.file);
     }

@@ -8,7 +8,7 @@
 use std::num::NonZeroU64;
 
 use datafusion::datasource::listing::{FileRange, PartitionedFile};
-use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
@@ -18,6 +18,8 @@ use crate::affinity::{Load, RangeId};
 pub(crate) struct Piece {
     pub(crate) file: PartitionedFile,
     pub(crate) load: Load,
+    /// The partition that it belongs to. None if any may read it.
+    pub(crate) partition: Option<usize>,
 }
 
 /// The scan of Parquet files that a plan node is.
@@ -26,15 +28,41 @@ pub(crate) fn parquet_scan(plan: &dyn ExecutionPlan) -> Option<&FileScanConfig> 
     Some(config)
 }
 
-/// Whether the rows of a scan may go to any partition of any task: it promises neither an order
-/// nor which partition has which rows.
+/// Whether the rows of a scan may go to any task: it does not promise which partition has which.
 pub(crate) fn may_be_dealt_out(config: &FileScanConfig) -> bool {
-    config.output_partitioning.is_none() && config.output_ordering.is_empty() && !config.preserve_order
+    config.output_partitioning.is_none()
 }
 
-/// The pieces of a scan, sorted by file and place. `step` bytes are between two borders. How
-/// the planner cut the files for its partitions does not show.
+/// The pieces of a scan. `step` bytes are between two borders.
 pub(crate) fn cut(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
+    if config.output_ordering.is_empty() && !config.preserve_order {
+        cut_on_borders(config, step)
+    } else {
+        as_listed(config, step)
+    }
+}
+
+/// The files of a scan that promises an order, as the planner listed them. Some of the files of a
+/// partition are in order as all of them are. Ranges of one file would not be: only whole files
+/// have the statistics that show an order.
+fn as_listed(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
+    let store = config.object_store_url.as_str();
+    let of_group = |(partition, group): (usize, &FileGroup)| -> Vec<Piece> {
+        let piece = |file: &PartitionedFile| {
+            let (start, end) = bounds(file);
+            let (start, end) = (start.max(0).unsigned_abs(), end.max(0).unsigned_abs());
+            let id = RangeId::new(store, file.object_meta.location.as_ref(), start / step);
+            let load = Load { id, bytes: end.saturating_sub(start) };
+            Piece { file: file.clone(), load, partition: Some(partition) }
+        };
+        group.iter().map(piece).collect()
+    };
+    config.file_groups.iter().enumerate().flat_map(of_group).collect()
+}
+
+/// The pieces of a scan that promises no order, sorted by file and place. How the planner cut the
+/// files for its partitions does not show.
+fn cut_on_borders(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
     let store = config.object_store_url.as_str();
     let files = config.file_groups.iter().flat_map(|group| group.iter());
     let mut pieces: Vec<(u64, Piece)> = files.flat_map(|file| cut_file(store, file, step)).collect();
@@ -68,7 +96,8 @@ fn cut_file(store: &str, file: &PartitionedFile, step: NonZeroU64) -> impl Itera
         let to = end.min((number + 1).saturating_mul(step.get()));
         let id = RangeId::new(store, file.object_meta.location.as_ref(), number);
         let piece = file.clone().with_range(from.cast_signed(), to.cast_signed());
-        (number, Piece { file: piece, load: Load { id, bytes: to.saturating_sub(from) } })
+        let load = Load { id, bytes: to.saturating_sub(from) };
+        (number, Piece { file: piece, load, partition: None })
     })
 }
 
@@ -91,7 +120,8 @@ mod tests {
 
     const STEP: NonZeroU64 = NonZeroU64::new(100).unwrap();
 
-    fn read(files: &[(&str, u64, Option<(i64, i64)>)]) -> Vec<(String, i64, i64, RangeId)> {
+    /// A scan of files, in a group each.
+    fn scan(files: &[(&str, u64, Option<(i64, i64)>)]) -> FileScanConfig {
         let files = files.iter().map(|&(path, size, range)| {
             let file = PartitionedFile::new(path, size);
             range.map_or(file.clone(), |(start, end)| file.with_range(start, end))
@@ -99,10 +129,13 @@ mod tests {
         let groups = files.map(|file| vec![file].into()).collect();
         let source = ParquetSource::new(std::sync::Arc::new(datafusion::arrow::datatypes::Schema::empty()));
         let url = datafusion::execution::object_store::ObjectStoreUrl::parse("mem://lake").unwrap();
-        let config =
-            datafusion::datasource::physical_plan::FileScanConfigBuilder::new(url, std::sync::Arc::new(source))
-                .with_file_groups(groups)
-                .build();
+        datafusion::datasource::physical_plan::FileScanConfigBuilder::new(url, std::sync::Arc::new(source))
+            .with_file_groups(groups)
+            .build()
+    }
+
+    fn read(files: &[(&str, u64, Option<(i64, i64)>)]) -> Vec<(String, i64, i64, RangeId)> {
+        let config = scan(files);
         let place = |piece: Piece| {
             let (start, end) = bounds(&piece.file);
             assert_eq!(piece.load.bytes, (end - start).unsigned_abs());
@@ -142,6 +175,16 @@ mod tests {
         let twice = read(&[("a", 150, None), ("a", 150, None)]);
         let places: Vec<_> = twice.iter().map(|piece| (piece.1, piece.2)).collect();
         assert_eq!(places, [(0, 100), (0, 100), (100, 150), (100, 150)]);
+    }
+
+    #[test]
+    fn files_in_order_stay_whole_and_where_they_are() {
+        let mut config = scan(&[("b", 250, None), ("a", 90, None), ("a", 300, Some((150, 300)))]);
+        config.preserve_order = true;
+        let pieces: Vec<_> = cut(&config, STEP).into_iter().map(|piece| (piece.partition, piece.load)).collect();
+        let load = |path, number, bytes| Load { id: id(path, number), bytes };
+        let expected = [(Some(0), load("b", 0, 250)), (Some(1), load("a", 0, 90)), (Some(2), load("a", 1, 150))];
+        assert_eq!(pieces, expected);
     }
 
     #[test]
