@@ -6,6 +6,11 @@ store. The store is declared: its objects are the files, each request takes its 
 share the bandwidth. `--url` measures a real one instead, as fast as it is. What they gave stays in
 target/bench/objects, and target/bench/objects.json has the rows of both.
 
+With `--foyer PROGRAM` (`make bench-foyer`) there are rows with a tier on flash: ours, by prediction
+and by second touch, and plain DataFusion over foyer's hybrid cache. The program is that cache; it
+stands between the reader and the same declared store, over HTTP, with as many bytes of memory and
+of flash as our pool. What it counts is kept; its time has HTTP in it, and is left out.
+
 Bytes and requests are counted, so that they hold for a debug build, too. Times do not.
 
 It is Python without dependencies: it only runs the command and reshapes JSON.
@@ -15,6 +20,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 WRITTEN = Path("target/bench")
@@ -30,14 +36,15 @@ GOALS = (
 )
 
 
-def bench(command: Path, options: argparse.Namespace, name: str, more: list[str]) -> dict:
+def bench(command: Path, options: argparse.Namespace, name: str, more: list[str],
+          deliveries: str = "none,stock,out-of-order") -> dict:
     """Runs the bench, and gives what it wrote."""
     to = WRITTEN / "objects" / f"{name}.json"
     to.parent.mkdir(parents=True, exist_ok=True)
     words = [str(command), "bench", "--streams", str(options.streams), "--queries",
              str(options.queries), "--pool", options.pool, "--seed", str(options.seed),
              "--repeat", str(options.repeat), "--policies", "pbm",
-             "--delivery", "none,stock,out-of-order", "--json", str(to), *more]
+             "--delivery", deliveries, "--json", str(to), *more]
     print("$ " + " ".join(words), flush=True)
     status = subprocess.run(words).returncode
     if status != 0:
@@ -58,9 +65,45 @@ def rows_of(given: dict, where: str) -> list[dict]:
             "requests": sum(asked) if run["store"] else run["storage_requests"],
             **{kind: store.get(kind) for kind in ("gets", "heads", "lists", "refused", "cost_usd")},
             "bypassed_bytes": run["bypassed_bytes"], "wall_s": run["wall_s"],
-            "flash_written": None, "flash_hits": None,
+            "flash_read": None, "flash_written": None,
         })
+        if run["flash"]:
+            rows[-1]["policy"] += ", " + run["flash"]["filling"]
+            rows[-1]["flash_read"] = run["flash"]["bytes_read"]
+            rows[-1]["flash_written"] = run["flash"]["bytes_written"]
     return rows
+
+
+def of_unit(text: str, units: dict[str, float]) -> int:
+    """A number with one of these units."""
+    for unit, worth in units.items():
+        if text.endswith(unit):
+            return round(float(text.removesuffix(unit)) * worth)
+    sys.exit(f"{text}: units are {', '.join(units)}")
+
+
+def over_foyer(options: argparse.Namespace, store: dict) -> list[dict]:
+    """Plain DataFusion over foyer's hybrid cache, with memory and flash as our pool has them."""
+    config = store["config"]
+    latency = of_unit(options.latency, {"ms": 1, "s": 1000})
+    bandwidth = of_unit(options.bandwidth, {"GB/s": 1e9, "MB/s": 1e6, "KB/s": 1e3})
+    flash = int(config["touched_bytes"] * options.flash)
+    with tempfile.TemporaryDirectory(dir=WRITTEN) as folder:
+        file = Path(config["data"].removeprefix("file://")) / "lineitem.parquet"
+        words = [options.foyer, file, config["pool_bytes"], flash, config["page_bytes"], latency,
+                 bandwidth, folder]
+        with subprocess.Popen([str(word) for word in words], text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as cache:
+            url = cache.stdout.readline().strip()
+            given = bench(options.command, options, "foyer", ["--data", url], "none")
+            counted, _ = cache.communicate()
+    counted = json.loads(counted)
+    print(f"foyer: {counted}")
+    [row] = rows_of(given, "foyer")
+    none = dict.fromkeys(("requests", "gets", "heads", "lists", "refused", "cost_usd", "wall_s"))
+    return [{**row, **none, "policy": "foyer", "bytes_read": counted["bytes_read"],
+             "flash_read": counted["flash_bytes_read"],
+             "flash_written": counted["flash_bytes_written"]}]
 
 
 def median(rows: list[dict], where: str, row: tuple[str, str], figure) -> float:
@@ -109,6 +152,8 @@ def main() -> None:
     parser.add_argument("--page-size", help="of the pool")
     parser.add_argument("--url", help="where the same lineitem.parquet lies in a real store")
     parser.add_argument("--endpoint")
+    parser.add_argument("--foyer", help="the program bench-foyer, for rows with a tier on flash")
+    parser.add_argument("--flash", type=float, default=0.6, help="the tier, of what is touched")
     options = parser.parse_args()
     declared = ["--bandwidth", options.bandwidth, "--latency", options.latency]
     if options.page_size:
@@ -123,13 +168,22 @@ def main() -> None:
         more += ["--refused", options.refused] if options.refused else []
     store = bench(options.command, options, "store", more)
     rows = rows_of(files, "files") + rows_of(store, "store")
+    if options.foyer:
+        tier = ["--flash", f"{WRITTEN}:{options.flash:.0%}",
+                "--flash-policies", "predicted,second-touch"]
+        rows += rows_of(bench(options.command, options, "flash", [*more, *tier], "out-of-order"),
+                        "flash")
+        rows += over_foyer(options, store)
     optimized = store["config"]["machine"]["optimized"]
     kept = ("sf", "streams", "queries", "pool", "seed", "repeat", "bandwidth", "latency", "refused",
             "page_size")
     arguments = {name.replace("_", "-"): getattr(options, name) for name in kept}
     if options.data:
         arguments["sf"], arguments["data"] = None, "FOLDER"
-    written = {"arguments": arguments, "optimized": optimized,
+    if options.foyer:
+        arguments["flash"] = options.flash
+    written = {"target": "bench-foyer" if options.foyer else "bench-objects",
+               "arguments": arguments, "optimized": optimized,
                "store": store["config"]["storage"]["label"], "prices": store["config"]["storage"]["prices"],
                "goals": summary(rows, optimized), "rows": rows}
     target = WRITTEN / "objects.json"

@@ -203,17 +203,25 @@ fn parts_never_do_what_architecture_says() {
     // Knows the pool or a host.
     never("crates/pagecast-sim/src", &["pagecast_datafusion", "pagecast_capi"]);
     assert!(!of("crates/pagecast-sim").contains("pagecast"), "then its code cannot know the pool either");
+    // Prints, reads flags, knows a terminal, the simulator or another host.
+    never("crates/pagecast-sql/src", &["println", "eprintln", "stdout", "stderr", "pagecast_sim"]);
+    let sql = of("crates/pagecast-sql");
+    for other in ["clap", "console", "indicatif", "rustyline", "pagecast-sim", "pagecast-kv", "pagecast-capi"] {
+        assert!(!sql.contains(other), "{other}");
+    }
     // Is depended on.
     for part in [
         "crates/pagecast-core",
         "crates/pagecast",
         "crates/pagecast-sim",
+        "crates/pagecast-sql",
         "hosts/datafusion",
         "hosts/delta",
         "hosts/capi",
         "hosts/kv",
         "hosts/distributed",
         "hosts/python",
+        "hosts/python/sql",
     ] {
         assert!(!of(part).contains("pagecast-cli") && !of(part).contains("pagecast-bench"), "{part}");
     }
@@ -234,6 +242,14 @@ fn parts_never_do_what_architecture_says() {
     for file in sources(&workspace().join("hosts/python/src"), "rs") {
         let unsafe_code = words(&code(&file)).contains("unsafe");
         assert!(!unsafe_code || file.ends_with("array.rs"), "{}", file.display());
+    }
+    // Reads files, plans scans; unsafe outside of `capsule_unsafe`.
+    let of_sql = of("hosts/python/sql");
+    assert!(of_sql.contains("pagecast-sql") && !of_sql.contains("pagecast-core") && !of_sql.contains("parquet"));
+    never("hosts/python/sql/src", &["File", "ListingTable", "ParquetSource", "Predictor"]);
+    for file in sources(&workspace().join("hosts/python/sql/src"), "rs") {
+        let unsafe_code = words(&code(&file)).contains("unsafe");
+        assert!(!unsafe_code || file.ends_with("capsule_unsafe.rs"), "{}", file.display());
     }
     // Holds policy or prediction logic.
     for host in ["hosts/datafusion/src", "hosts/capi/src", "hosts/kv/src", "hosts/postgres/predictor/src"] {

@@ -70,24 +70,21 @@ async fn what_was_listed_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_body_comes_in_few_requests_and_one_ahead() {
+async fn a_body_comes_in_few_requests_and_at_most_one_ahead() {
     let (faults, pooled, _pool) = setup();
     let (location, data) = (Path::from("a/log"), bytes(30 << 20, 9));
     faults.put(&location, data.clone().into()).await.unwrap();
     pooled.head(&location).await.unwrap();
-    let mut body = pooled.get_opts(&location, GetOptions::default()).await.unwrap().into_stream();
     let before = faults.requests().gets;
+    let mut body = pooled.get_opts(&location, GetOptions::default()).await.unwrap().into_stream();
     let first = body.try_next().await.unwrap().unwrap();
     assert_eq!(first.len(), 1 << 20);
-    // The second is on its way while nobody asks for it, and the third is not.
-    let begin = std::time::Instant::now();
-    while faults.requests().gets - before < 2 && begin.elapsed().as_secs() < 60 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    assert_eq!(faults.requests().gets - before, 2);
+    // The second may be on its way while nobody asks for it, and the third is not. The first of all
+    // asks whether the object is the one that is known.
+    assert!((2..=3).contains(&(faults.requests().gets - before)));
     let rest: Vec<_> = body.try_collect().await.unwrap();
     assert!([&first[..], &rest.concat()].concat() == data);
-    assert_eq!(faults.requests().gets - before, 6, "1, 2, 4, 8, 8 and 7 MiB");
+    assert_eq!(faults.requests().gets - before, 7, "the object as it is now, 1, 2, 4, 8, 8 and 7 MiB");
 }
 
 #[tokio::test]
