@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# The Python package: `wheel` builds target/wheels, `test` installs it into a fresh virtual
-# environment and runs its tests there, `bench` measures it, with the flags that follow. Tools come
-# from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
+# The Python packages. Of the simulator `wheel` builds target/wheels, `test` installs it into a
+# fresh virtual environment and runs its tests there, `bench` measures it, with the flags that
+# follow. Of SQL `wheel-sql`, `test-sql` and `bench-sql` do the same. Its tests take an unoptimized
+# build without the clients of object stores. Tools come from PyPI. Says `skipped` where Python, its
+# venv module or PyPI is not there.
 set -euo pipefail
 what=$1
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 MOST_BYTES=$((5 << 20))
+MOST_BYTES_OF_SQL=$((60 << 20))
 skip() { echo "skipped: $1"; exit 0; }
 
 python="${PYTHON:-python3}"
@@ -34,13 +37,26 @@ build() {
     cp LICENSE-MIT LICENSE-APACHE hosts/python/licenses/
     cp crates/pagecast-sim/assets/echarts/LICENSE hosts/python/licenses/LICENSE-echarts
     cp crates/pagecast-sim/assets/echarts/NOTICE hosts/python/licenses/NOTICE-echarts
-    rm -rf target/wheels
+    rm -f target/wheels/pagecast-*.whl
     "$venv_of_tools/bin/maturin" build --quiet --release --locked --manifest-path hosts/python/Cargo.toml \
         --interpreter "$python" --out target/wheels
-    wheel=$(echo target/wheels/*.whl)
+    wheel=$(echo target/wheels/pagecast-*.whl)
     bytes=$(wc -c < "$wheel")
     echo "built $wheel, $bytes bytes of at most $MOST_BYTES"
     [ "$bytes" -le "$MOST_BYTES" ]
+}
+
+# The wheel of SQL, with the flags that follow.
+build_sql() {
+    tools build 'maturin>=1.16,<2'
+    mkdir -p hosts/python/sql/licenses
+    cp LICENSE-MIT LICENSE-APACHE hosts/python/sql/licenses/
+    rm -f target/wheels/pagecast_sql-*.whl
+    "$venv_of_tools/bin/maturin" build --quiet --locked --manifest-path hosts/python/sql/Cargo.toml \
+        --interpreter "$python" --out target/wheels "$@"
+    wheel_of_sql=$(echo target/wheels/pagecast_sql-*.whl)
+    bytes=$(wc -c < "$wheel_of_sql")
+    echo "built $wheel_of_sql, $bytes bytes"
 }
 
 # The wheel alone into a fresh environment, and five lines that need nothing else.
@@ -81,5 +97,34 @@ bench)
     "$venv_of_tools/bin/python" hosts/python/bench/speed.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
         --json target/bench/python.json "${@:2}"
     ;;
-*) echo "usage: $0 wheel|test|bench" >&2; exit 2 ;;
+wheel-sql)
+    build_sql --release
+    [ "$bytes" -le "$MOST_BYTES_OF_SQL" ] || { echo "at most $MOST_BYTES_OF_SQL are wanted" >&2; exit 1; }
+    ;;
+test-sql)
+    build
+    build_sql --profile dev --no-default-features
+    cargo build --locked -p pagecast-cli
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    "$python" -m venv "$scratch/venv"
+    "$scratch/venv/bin/pip" install --quiet --no-index --find-links target/wheels 'pagecast[sql]'
+    "$scratch/venv/bin/python" -c 'import pagecast; pagecast.connect().sql("SELECT 1 AS alone").show()'
+    "$scratch/venv/bin/pip" install --quiet pytest numpy pyarrow polars 'pandas>=3' duckdb 'datafusion==55.*' ||
+        skip "PyPI has no pytest, numpy, pyarrow, polars, pandas, duckdb, datafusion for us"
+    export PAGECAST_ROOT=$PWD PAGECAST="$CARGO_TARGET_DIR/debug/pagecast"
+    "$scratch/venv/bin/python" -m pytest --rootdir hosts/python/sql -c hosts/python/sql/pyproject.toml \
+        hosts/python/sql/tests
+    ;;
+bench-sql)
+    build
+    build_sql --release
+    cargo build --release --locked -p pagecast-cli
+    tools bench-sql numpy pyarrow
+    "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
+    mkdir -p target/bench
+    "$venv_of_tools/bin/python" hosts/python/sql/bench/sql.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
+        --json target/bench/python-sql.json "${@:2}"
+    ;;
+*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql" >&2; exit 2 ;;
 esac

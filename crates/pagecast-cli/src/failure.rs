@@ -25,6 +25,30 @@ pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
+/// Why an engine cannot be opened, by the flag at fault.
+#[cfg(feature = "sql")]
+pub(crate) fn of_opening(pagecast_sql::OpenError { setting, cause }: pagecast_sql::OpenError) -> anyhow::Error {
+    use pagecast_sql::Setting;
+    let flag = match setting {
+        None => return cause,
+        Some(Setting::Data) => "--data",
+        Some(Setting::Endpoint) => "--endpoint",
+        Some(Setting::Pool) => "--pool",
+        Some(Setting::Flash) => "--flash",
+        Some(Setting::Policy) => "--policy",
+        Some(Setting::Memory) => "--memory",
+    };
+    cause.context(flag)
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    #[cfg(feature = "sql")]
+    if error.is::<pagecast_sql::Misuse>() {
+        return true;
+    }
+    error.is::<Usage>()
+}
+
 /// Prints `error` as one line.
 pub(crate) fn say(error: &anyhow::Error) {
     eprintln!("pagecast: {}", one_line(&format!("{error:#}")));
@@ -40,7 +64,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
     say(error);
     ExitCode::from(match error {
-        error if error.is::<Usage>() => 2,
+        error if is_usage(error) => 2,
         error if error.is::<Interrupted>() => Interrupted::STATUS,
         _ => 1,
     })

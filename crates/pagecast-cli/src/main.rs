@@ -2,12 +2,12 @@
 
 #[cfg(feature = "sql")]
 mod bench;
+#[cfg(feature = "sql")]
+mod cache;
 mod closed_loop;
 mod failure;
 #[cfg(feature = "sql")]
 mod flash;
-#[cfg(feature = "sql")]
-mod formats;
 mod interrupt;
 mod output;
 #[cfg(feature = "serve")]
@@ -17,12 +17,10 @@ mod simulate;
 mod sql;
 #[cfg(feature = "sql")]
 mod stores;
-#[cfg(feature = "sql")]
-mod syntax;
-#[cfg(feature = "sql")]
-mod tables;
 mod trace;
 mod units;
+#[cfg(feature = "sql")]
+mod watch;
 
 use std::process::ExitCode;
 
@@ -48,9 +46,9 @@ enum Verb {
     /// Serve the tables to clients of PostgreSQL, who read them through one pool
     #[cfg(feature = "serve")]
     Serve(serve::Args),
-    /// Show the pool of a running `pagecast serve --ui` in a terminal
-    #[cfg(feature = "serve")]
-    Top(serve::top::Args),
+    /// Show the pool of a running `pagecast bench --watch` or `serve --ui` in a terminal
+    #[cfg(feature = "sql")]
+    Top(watch::top::Args),
     /// Replay page traces through replacement policies
     Simulate(simulate::Args),
     /// Run streams of scans on a simulated device, by how they get their rows
@@ -71,8 +69,8 @@ fn main() -> ExitCode {
         Verb::Sql(args) => sql::run(args),
         #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(args),
-        #[cfg(feature = "serve")]
-        Verb::Top(args) => serve::top::run(args),
+        #[cfg(feature = "sql")]
+        Verb::Top(args) => watch::top::run(args),
         Verb::Simulate(args) => simulate::run(args),
         Verb::ClosedLoop(args) => closed_loop::run(args),
         Verb::Trace(args) => trace::run(args),

@@ -9,9 +9,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use object_store::ObjectMeta;
-
-use crate::stores::Source;
-use crate::tables::Table;
+use pagecast_sql::stores::Source;
+use pagecast_sql::tables::Table;
 
 /// The data of all tables as they were before the first row.
 pub(super) enum Fingerprint {

@@ -31,7 +31,7 @@ const VERSION: u32 = 1;
 ///
 /// All rows are held in memory while they are sorted, about 1.6 GB for each unit of `scale`.
 pub(super) fn folder(scale: f64) -> anyhow::Result<PathBuf> {
-    let cache = crate::tables::cache_folder()?.join("data");
+    let cache = crate::cache::folder()?.join("data");
     let folder = cache.join(format!("lineitem-sf{scale}-by-receipt-or-commit-rg128Ki-snappy-v{VERSION}"));
     if folder.join("lineitem.parquet").is_file() {
         return Ok(folder);

@@ -8,11 +8,13 @@ mod machine;
 mod page;
 mod results;
 mod row;
+mod stage;
 mod tier;
 mod timeline;
 mod touched;
 mod workload;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +25,16 @@ use pagecast::storage::{DeclaredModel, MAX_REQUEST, ObjectOptions, StoreModel};
 use pagecast::{PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
+use pagecast_sql::stores::Source;
+use pagecast_sql::tables::{self, Found, Table};
 
 use crate::failure::usage;
 use crate::flash::FlashArgs;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::output::{OutputArgs, write_whole};
-use crate::stores::{Source, StoreArgs};
-use crate::tables::{self, Found, Table};
+use crate::stores::StoreArgs;
 use crate::units::{self, Size};
+use crate::watch::{self, Watch, Watching};
 use fingerprint::Fingerprint;
 use results::{Config, Results, StorageConfig};
 use row::{Reading, Setting};
@@ -118,6 +122,9 @@ pub(crate) struct Args {
     /// DataFusion's target_partitions
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: u32,
+    /// Shows the pools at work on a page meanwhile: http://127.0.0.1:8432, or where ADDR says
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watch::USUAL)]
+    watch: Option<SocketAddr>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -173,7 +180,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let found: anyhow::Result<Found> = match &source {
-        None => tables::discover(&data),
+        None => tables::discover(&data).context("--data"),
         Some(source) => runtime.block_on(source.discover()),
     };
     let tables = found?.all()?;
@@ -218,6 +225,13 @@ fn with_tiers(rows: Vec<Reading>, args: &Args) -> Vec<Reading> {
         }
     };
     rows.into_iter().flat_map(tiers).collect()
+}
+
+/// A page that shows what runs.
+fn watched(address: SocketAddr, setting: &Setting) -> anyhow::Result<Watching> {
+    let watch = Watch::bind(address).context("--watch")?;
+    eprintln!("pagecast shows its pools on http://{}", watch.address());
+    watch.start(setting.stage.clone()).context("--watch")
 }
 
 fn page_bytes(size: Option<Size>) -> anyhow::Result<u32> {
@@ -277,6 +291,7 @@ impl Bench {
         let config = self.config(&setting, data.bytes());
         let repeat = config.repeat;
         let mut results = Results { schema: 1, config, partial: false, runs: Vec::new(), rows: self.rows.len() };
+        let _watching = self.args.watch.map(|address| watched(address, &setting)).transpose()?;
         let bar = self.bar(&setting);
         for (repetition, reading) in (1..=repeat).flat_map(|turn| self.rows.iter().map(move |row| (turn, row))) {
             bar.set_message(if repeat > 1 { format!("{reading}, {repetition}") } else { reading.to_string() });
@@ -318,6 +333,7 @@ impl Bench {
             read_ahead: args.read_ahead,
             touched_bytes: 0,
             seed: args.output.seed,
+            stage: Arc::default(),
         };
         let (ctx, _) = setting.session().await?;
         for template in &self.templates {

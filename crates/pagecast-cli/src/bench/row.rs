@@ -12,17 +12,19 @@ use pagecast::storage::{DeclaredModel, Device, MeteredStore};
 use pagecast::{Pool, PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{DeviceStore, Host, HostOptions};
+use pagecast_sql::stores::Source;
+use pagecast_sql::tables::{self, Table};
 use tokio::task::JoinSet;
 
 use super::floor::Requests;
 use super::machine;
 use super::results::{Delivery, Prefetch, QueryRun, Run, StoreRun};
+use super::stage::Stage;
 use super::tier::{Filling, FlashRun, Scratch, Tier};
 use super::timeline::{Timeline, pause};
 use super::workload::Query;
 use crate::failure;
-use crate::stores::{Prices, Source};
-use crate::tables::{self, Table};
+use crate::stores::Prices;
 
 /// What stays the same for all rows.
 pub(super) struct Setting {
@@ -43,6 +45,8 @@ pub(super) struct Setting {
     pub(super) read_ahead: f64,
     pub(super) touched_bytes: u64,
     pub(super) seed: u64,
+    /// Where who watches sees what runs.
+    pub(super) stage: Arc<Stage>,
 }
 
 /// How a row reads.
@@ -168,13 +172,14 @@ impl Setting {
     /// Runs all streams side by side, each its queries one after the other.
     pub(super) async fn run(&self, reading: &Reading, repetition: usize, bar: &ProgressBar) -> anyhow::Result<Run> {
         let reader = self.reader(reading).await?;
+        let _shown = reader.host.as_ref().map(|host| self.stage.show(host.pool(), reading.to_string()));
         machine::reset_peak_rss();
         let processors = machine::cpu_time();
         let (started, mut timeline) = (Instant::now(), Timeline::default());
         let mut streams = JoinSet::new();
         for (number, queries) in self.list.iter().enumerate() {
-            let is_pooled = reader.host.is_some();
-            streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), is_pooled, bar.clone()));
+            let stage = reader.host.is_some().then(|| Arc::clone(&self.stage));
+            streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), stage, bar.clone()));
         }
         let mut queries = Vec::new();
         // The first failure ends the run: dropping the set cancels the other streams.
@@ -294,17 +299,20 @@ struct Measured {
     peak_rss_bytes: Option<u64>,
 }
 
-/// One stream.
+/// One stream; on the stage, if it reads through a pool.
 async fn stream(
     ctx: SessionContext,
     stream: usize,
     queries: Vec<Query>,
-    is_pooled: bool,
+    stage: Option<Arc<Stage>>,
     bar: ProgressBar,
 ) -> anyhow::Result<Vec<QueryRun>> {
     let mut done = Vec::with_capacity(queries.len());
     for query in queries {
         let started = Instant::now();
+        if let Some(stage) = &stage {
+            stage.begin(stream, &query.name, &query.sql);
+        }
         let executed = async {
             let plan = ctx.sql(&query.sql).await?.create_physical_plan().await?;
             collect(Arc::clone(&plan), ctx.task_ctx()).await.map(|batches| (plan, batches))
@@ -313,10 +321,13 @@ async fn stream(
         let (plan, batches) = executed.with_context(|| format!("stream {stream}, query {}", query.name))?;
         let wall_s = started.elapsed().as_secs_f64();
         let rows = batches.iter().map(|batch| batch.num_rows()).sum();
-        let bytes_read = is_pooled.then(|| pagecast_datafusion::bytes_read(&plan));
+        let bytes_read = stage.as_ref().map(|_| pagecast_datafusion::bytes_read(&plan));
         let (name, selectivity) = (query.name, query.selectivity);
         done.push(QueryRun { name, selectivity, stream, wall_s, rows, bytes_read });
         bar.inc(1);
+    }
+    if let Some(stage) = &stage {
+        stage.end(stream);
     }
     Ok(done)
 }

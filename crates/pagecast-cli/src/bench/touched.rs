@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use pagecast::{Pool, PoolOptions};
+use pagecast_sql::tables;
 
 use super::row::Setting;
-use crate::tables;
 
 /// The distinct compressed bytes of column data that the query list reads after pruning, without
 /// rounding to pages: every scan of every query is planned, none is executed.

@@ -13,9 +13,9 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::SessionContext;
 use pagecast_core::random::Random;
+use pagecast_sql::syntax;
 
 use crate::failure::usage;
-use crate::syntax;
 
 /// SQL with places for a stream's parameters.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{ParamValues, ScalarValue};
+use pagecast_sql::query::Query;
 use tokio::io::AsyncWrite;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -14,7 +15,6 @@ use super::server::Client;
 use super::statements;
 use super::stop::Stop;
 use super::wire::Writer;
-use crate::sql::query::Query;
 
 /// Places among the queries that run.
 type Places = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);

@@ -15,10 +15,8 @@ mod startup;
 mod statements;
 mod stop;
 mod tls;
-pub(crate) mod top;
 mod types;
 mod users;
-mod watch;
 mod wire;
 
 use std::net::SocketAddr;
@@ -28,6 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use datafusion::prelude::SessionConfig;
+use pagecast_sql::query;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -35,14 +34,13 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::failure::{say, usage};
-use crate::sql;
-use crate::sql::engine::{Engine, EngineArgs, bytes};
+use crate::sql::engine::{EngineArgs, bytes};
 use crate::units::{self, Size};
+use crate::watch::{self, Watch};
 use problem::Problem;
 use server::{Limits, Server};
 use stop::Closing;
 use users::Users;
-use watch::Watch;
 
 /// How long the network may not hear of a client before it counts as gone.
 const UNHEARD: Duration = Duration::from_secs(120);
@@ -95,7 +93,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "0")]
     idle_timeout: Duration,
     /// Shows the pool at work on a page: http://127.0.0.1:8432, or where ADDR says
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8432")]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watch::USUAL)]
     ui: Option<SocketAddr>,
     /// How long statements that run may take to end when the server is shut down
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "10s")]
@@ -104,7 +102,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    sql::tell_panics_to_their_queries();
+    query::tell_panics_to_their_queries();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let served = runtime.block_on(serve(&args));
     // A query that was given up and has not noticed yet is not waited for.
@@ -119,9 +117,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         (Some(cert), Some(key)) => Some(tls::acceptor(cert, key)?),
         _ => None,
     };
-    if let Some(ui) = args.ui.filter(|ui| !ui.ip().is_loopback()) {
-        return Err(usage(format!("--ui: {ui} can be reached from elsewhere, and the page asks nobody who they are")));
-    }
+    let watch = args.ui.map(Watch::bind).transpose().context("--ui")?;
     if users.is_none() && !args.listen.ip().is_loopback() {
         let address = args.listen;
         return Err(usage(format!(
@@ -133,7 +129,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     }
     let config = SessionConfig::new().with_default_catalog_and_schema(catalog::DATABASE, catalog::SCHEMA);
     let config = config.set_str("datafusion.execution.time_zone", "+00:00");
-    let engine = Engine::open(&args.engine, args.memory, config).await?;
+    let engine = args.engine.open(args.memory, config).await?;
     let tables = engine.tables.len();
     catalog::install(&engine.ctx).await?;
     let server = Arc::new(Server::new(engine, users, tls, limits, args.max_queries)?);
@@ -142,14 +138,15 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener =
         listener.map_err(|error| usage(format!("--listen: no clients can connect to {}: {error}", args.listen)))?;
     let address = listener.local_addr().context("--listen")?;
-    let mut watching = JoinSet::new();
-    if let Some(ui) = args.ui {
-        let watch = Watch::bind(ui).await?;
+    let mut watching = None;
+    if let Some(watch) = watch {
         println!("pagecast shows its pool on http://{}", watch.address());
-        watching.spawn(watch.run(Arc::clone(&server)));
+        watching = Some(watch.start(server.clone()).context("--ui")?);
     }
     println!("pagecast serves {tables} {} on {address}", if tables == 1 { "table" } else { "tables" });
-    listen(&server, &listener, args).await
+    let served = listen(&server, &listener, args).await;
+    drop(watching);
+    served
 }
 
 fn limits(args: &Args) -> anyhow::Result<Limits> {

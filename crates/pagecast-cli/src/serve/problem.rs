@@ -2,11 +2,11 @@
 
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
+use pagecast_sql::query::Ended;
+use pagecast_sql::tables;
 use pgwire::messages::response::ErrorResponse;
 
 use crate::failure::one_line;
-use crate::sql::query::Ended;
-use crate::tables;
 
 /// An error for a client.
 #[derive(Clone, PartialEq, Eq, Debug)]

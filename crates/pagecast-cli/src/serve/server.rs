@@ -11,6 +11,8 @@ use bytes::{Bytes, BytesMut};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
+use pagecast::Pool;
+use pagecast_sql::Engine;
 use parking_lot::Mutex;
 use pgwire::messages::startup::SecretKey;
 use pgwire::messages::{PgWireBackendMessage, ProtocolVersion};
@@ -31,7 +33,7 @@ use super::startup::{Hello, Purpose, authenticate, negotiate, plain, welcome};
 use super::stop::Closing;
 use super::users::{User, Users, random};
 use super::wire::{self, Reader, Writer};
-use crate::sql::engine::Engine;
+use crate::watch::{Running, Watched};
 
 /// How long a client may take to say who it is.
 const STARTUP: Duration = Duration::from_secs(10);
@@ -106,12 +108,6 @@ pub(super) struct Doing {
     pub(super) since: Instant,
     /// Rows that were sent.
     sent: Arc<AtomicU64>,
-}
-
-impl Doing {
-    pub(super) fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
-    }
 }
 
 /// As much of a statement as others see.
@@ -257,17 +253,29 @@ impl Server {
             entry.cancel.send_modify(|count| *count += 1);
         }
     }
+}
 
-    /// Statements that run: the user, the text, and since when.
-    pub(super) fn running(&self) -> Vec<(i32, String, Doing)> {
-        let entries = self.entries.lock();
-        let doing = |(pid, entry): (&i32, &Arc<Entry>)| Some((*pid, entry.user.clone(), entry.doing.lock().clone()?));
-        entries.iter().filter_map(doing).collect()
+impl Watched for Server {
+    fn pool(&self) -> Option<Pool> {
+        Some(self.engine.pool.clone())
     }
 
-    /// Clients that are connected.
-    pub(super) fn connected(&self) -> usize {
+    fn doing(&self) -> String {
+        String::new()
+    }
+
+    fn connected(&self) -> usize {
         self.entries.lock().len()
+    }
+
+    fn running(&self) -> Vec<Running> {
+        let entries = self.entries.lock();
+        let running = |(pid, entry): (&i32, &Arc<Entry>)| {
+            let Doing { sql, since, sent } = entry.doing.lock().clone()?;
+            let rows = sent.load(Ordering::Relaxed);
+            Some(Running { number: i64::from(*pid), user: entry.user.clone(), sql, since, rows })
+        };
+        entries.iter().filter_map(running).collect()
     }
 }
 

@@ -15,15 +15,15 @@ use datafusion::sql::sqlparser::ast::{
     SetSessionParamKind, Statement as Ast, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use pagecast_sql::formats::Format;
+use pagecast_sql::query::{Ended, Query};
+use pagecast_sql::syntax::{self, Fault};
 use pgwire::api::Type;
 
 use super::problem::Problem;
 use super::rewrite;
 use super::settings::Settings;
 use super::types;
-use crate::formats::Format;
-use crate::sql::query::{Ended, Query};
-use crate::syntax::{self, Fault};
 
 /// How DataFusion says that two columns have one name.
 const TWINS: &str = "Projections require unique expression names";

@@ -4,14 +4,10 @@ mod commands;
 mod completion;
 mod destination;
 pub(crate) mod engine;
-mod files;
-pub(crate) mod query;
 mod results;
 mod screen;
 mod session;
 mod shell;
-mod statements;
-mod summary;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
@@ -19,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use futures::{Stream, stream};
+use pagecast_sql::query;
 use tokio::sync::mpsc;
 
 use crate::failure::usage;
@@ -66,7 +63,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    tell_panics_to_their_queries();
+    query::tell_panics_to_their_queries();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let mut session = runtime.block_on(Session::open(&args))?;
     let is_script = !args.command.is_empty() || !args.file.is_empty() || !io::stdin().is_terminal();
@@ -98,18 +95,6 @@ async fn run_scripts(session: &mut Session, args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A panic in a task ends its query, whose error says so; nothing else is printed, unless a
-/// backtrace is asked for.
-pub(crate) fn tell_panics_to_their_queries() {
-    let (print, backtrace) = (std::panic::take_hook(), std::env::var_os("RUST_BACKTRACE").is_some());
-    let main = std::thread::current().id();
-    std::panic::set_hook(Box::new(move |panic| {
-        if backtrace || std::thread::current().id() == main {
-            print(panic);
-        }
-    }));
 }
 
 /// The lines of a file, or of standard input for `-`, read by a thread, so that nobody who can be

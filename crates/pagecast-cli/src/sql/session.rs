@@ -13,27 +13,25 @@ use futures::{Stream, StreamExt};
 use pagecast::storage::{MeteredStore, StoreStats};
 use pagecast::{Pool, PoolStats};
 use pagecast_datafusion::Host;
+use pagecast_sql::query::Query;
+use pagecast_sql::statements::{Statement, Statements, dialect};
+use pagecast_sql::syntax::Fault;
+use pagecast_sql::tables::{Closed, Table};
+use pagecast_sql::{Engine, check, files};
 
 use super::commands::{self, Command};
 use super::destination::Destination;
-use super::engine::Engine;
-use super::query::Query;
 use super::results::{self, Style};
 use super::screen::{Screen, Sink};
-use super::statements::{ALL_COLUMNS, Statement, Statements, dialect, with_all_columns};
-use super::{Args, files, lines_of, summary};
+use super::{Args, lines_of};
 use crate::failure::say;
 use crate::flash;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::stores::{Prices, dollars};
-use crate::syntax::{self, Fault};
-use crate::tables::{Closed, Table};
 use crate::units::{bytes_text, seconds_text};
 
 /// Files that run files that run files: more are a circle.
 const MOST_FILES_DEEP: usize = 16;
-/// Tables that are named where another was asked for.
-const NAMED_TABLES: usize = 10;
 
 /// Whether there is more to run: `.quit` breaks.
 pub(super) type Flow = ControlFlow<()>;
@@ -93,9 +91,10 @@ impl Session {
         let screen = Screen::open(args.rows);
         let mut destination = Destination::new(screen, args.format, args.null.clone());
         destination.send_to(args.output.as_deref())?;
-        let Engine { ctx, pool, host, tables, closed, store } =
-            Engine::open(&args.engine, args.memory, SessionConfig::new()).await?;
-        files::install(&ctx, args.engine.store.endpoint());
+        let engine = args.engine.open(args.memory, SessionConfig::new()).await?;
+        let Engine { ctx, pool, host, tables, closed, store } = engine;
+        let store = store.map(|store| (store, args.engine.store.price));
+        files::install(&ctx, args.engine.store.endpoint.as_deref());
         let figures = !args.quiet;
         Ok(Self { ctx, pool, host, tables, closed, store, destination, figures, depth: 0, said_off: false })
     }
@@ -155,13 +154,7 @@ impl Session {
 
     /// Runs one statement and writes its result and what it read. Ctrl-C ends it.
     pub(super) async fn run(&mut self, sql: &str) -> anyhow::Result<()> {
-        let completed = with_all_columns(sql, dialect(&self.ctx).as_ref());
-        let sql = completed.as_deref().unwrap_or(sql);
-        let described = summary::described(sql);
-        let checked = described.as_deref().unwrap_or(sql);
-        let added = completed.as_ref().map_or(0, |_| ALL_COLUMNS.len() as u64);
-        syntax::statements_of(checked, dialect(&self.ctx).as_ref()).map_err(|fault| fault.after(added))?;
-        self.check_open(checked)?;
+        let sql = &check::statement(&self.ctx, &self.closed, sql)?;
         self.destination.check()?;
         let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
         let asked = self.asked();
@@ -179,7 +172,8 @@ impl Session {
         if !shown.as_ref().is_some_and(|shown| shown.as_ref().is_ok_and(|shown| !shown.has_columns)) {
             self.destination.written(!matches!(shown, Some(Ok(_))) || closed.is_err())?;
         }
-        let shown = shown.ok_or(Interrupted)?.map_err(|error| self.with_names(error))?;
+        let shown = shown.ok_or(Interrupted)?;
+        let shown = shown.map_err(|error| check::with_names(&self.ctx, error, "--data names a folder of tables"))?;
         closed?;
         let in_order = self.host.back_in_order_scans() - in_order;
         let after = self.pool.stats();
@@ -218,46 +212,9 @@ impl Session {
         }
     }
 
-    /// Fails if the statement names a table that is closed.
-    fn check_open(&self, sql: &str) -> anyhow::Result<()> {
-        if self.closed.is_empty() {
-            return Ok(());
-        }
-        let state = self.ctx.state();
-        let dialect = state.config_options().sql_parser.dialect;
-        let named = state.sql_to_statement(sql, &dialect).and_then(|parsed| state.resolve_table_references(&parsed));
-        for table in named.unwrap_or_default() {
-            if let Some(closed) = self.closed.iter().find(|closed| closed.name == table.table()) {
-                bail!("table {} is closed: {:#}", closed.name, closed.fault);
-            }
-        }
-        Ok(())
-    }
-
-    /// An error about a table that is not there, with those that are.
-    fn with_names(&self, error: anyhow::Error) -> anyhow::Error {
-        let text = error.to_string();
-        let missing = text.strip_prefix("table '").and_then(|text| text.strip_suffix("' not found"));
-        let Some(missing) = missing else { return error };
-        let missing = missing.strip_prefix("datafusion.public.").unwrap_or(missing);
-        let names = self.table_names();
-        let mut known = names.iter().take(NAMED_TABLES).cloned().collect::<Vec<_>>().join(", ");
-        match names.len() {
-            0 => known = "there are none: --data names a folder of tables".into(),
-            count if count > NAMED_TABLES => known += &format!(" and {} more", count - NAMED_TABLES),
-            _ => {}
-        }
-        anyhow!("no table is called {missing}; tables: {known}; a file stands in quotes, as in FROM 'day.parquet'")
-    }
-
     /// The tables and views of the default schema, sorted.
     pub(super) fn table_names(&self) -> Vec<String> {
-        let config = self.ctx.copied_config();
-        let names = &config.options().catalog;
-        let schema = self.ctx.catalog(&names.default_catalog).and_then(|all| all.schema(&names.default_schema));
-        let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
-        names.sort();
-        names
+        check::table_names(&self.ctx)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use pagecast_sql::statements::{Statements, dialect};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -11,9 +12,8 @@ use tokio::runtime::Runtime;
 use super::commands::Command;
 use super::completion::Words;
 use super::session::Session;
-use super::statements::{Statements, dialect};
+use crate::cache;
 use crate::failure::say;
-use crate::tables::cache_folder;
 
 type Lines = Editor<Words, FileHistory>;
 
@@ -23,7 +23,7 @@ pub(super) fn run(session: &mut Session, runtime: &Runtime, quiet: bool) -> anyh
     let config = config.completion_type(CompletionType::List).build();
     let mut editor = Lines::with_config(config).context("cannot edit lines here")?;
     editor.set_helper(Some(runtime.block_on(Words::of(&session.ctx))));
-    let history = cache_folder().map(|folder| folder.join("history"));
+    let history = cache::folder().map(|folder| folder.join("history"));
     if let Ok(path) = &history {
         // None yet, at the first start.
         let _ = editor.load_history(path);

@@ -1,8 +1,9 @@
 //! The contract of `pagecast bench`.
 
 use std::fs;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::{assert_fails, lineitem, pagecast};
@@ -120,7 +121,7 @@ fn ctrl_c_leaves_what_is_done() {
     // try.
     for seconds in [2, 8, 32, 128] {
         let mut command = pagecast();
-        command.args(["bench", "--policies", "lru", "--streams", "1", "--queries", "1", "--bandwidth", "local"]);
+        command.args(["bench", "--policies", "lru", "--streams", "1", "--queries", "20", "--bandwidth", "local"]);
         command.args(["--repeat", "1000", "--data"]).arg(data.path()).arg("--json").arg(&json);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let child = command.spawn().unwrap();
@@ -388,4 +389,23 @@ fn a_result_that_cannot_be_written_leaves_the_table() {
     assert_fails(&output, 1, &["cannot write", "out.json"]);
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("in-order") && table.contains("lru"), "{table}");
+}
+
+#[test]
+fn a_page_shows_the_pools_meanwhile() {
+    let (data, _) = lineitem();
+    let mut command = pagecast();
+    command.args(["bench", "--streams", "2", "--queries", "20", "--policies", "pbm", "--pool", "2MiB", "--data"]);
+    command.arg(data.path()).args(["--delivery", "in-order", "--bandwidth", "4MB/s", "--watch", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let address = said.trim().strip_prefix("pagecast shows its pools on http://").unwrap();
+    let top = pagecast().args(["top", address]).output().unwrap();
+    let shown = String::from_utf8_lossy(&top.stdout);
+    assert!(shown.contains("in-order pbm") && shown.contains("queries"), "{top:?}");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("in-order"), "{output:?}");
+    let elsewhere = pagecast().args(["bench", "--watch", "0.0.0.0:0", "--data"]).arg(data.path()).output().unwrap();
+    assert_fails(&elsewhere, 2, &["--watch", "can be reached from elsewhere"]);
 }

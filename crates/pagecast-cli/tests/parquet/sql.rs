@@ -323,6 +323,24 @@ fn a_result_is_never_whole_in_memory() {
     assert!(child.wait().unwrap().success());
 }
 
+#[test]
+fn a_join_whose_hash_table_does_not_fit_runs_in_strokes() {
+    let (data, tables) = (tempfile::tempdir().unwrap(), ["a", "b"]);
+    for table in tables {
+        let path = data.path().join(format!("{table}.parquet"));
+        let rows = format!("SELECT value AS k, sha256('{table}' || value) AS v FROM generate_series(1, 150000)");
+        let copy = format!("COPY ({rows}) TO '{}' OPTIONS ('format.max_row_group_size' '5000')", path.display());
+        stdout(&pagecast().args(["sql", "-c", &copy]).output().unwrap());
+    }
+    let join = |delivery| {
+        let query = "SELECT count(*), count(DISTINCT a.k % 100), max(b.v) > max(a.v) FROM a JOIN b ON a.k = b.k";
+        sql(data.path(), &["--memory", "5MiB", "--delivery", delivery, "-c", query])
+    };
+    let text = stdout(&join("out-of-order"));
+    assert!(text.contains("| 150000   | 100 "), "{text}");
+    assert_fails(&join("in-order"), 1, &["Resources exhausted"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_query() {

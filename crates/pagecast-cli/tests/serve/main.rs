@@ -5,6 +5,7 @@
 
 mod clients;
 mod load;
+mod page;
 mod protocol;
 mod tpch;
 mod wire;
@@ -25,6 +26,8 @@ fn pagecast() -> Command {
 struct Server {
     child: Child,
     port: u16,
+    /// The address of its page, with --ui.
+    ui: Option<String>,
 }
 
 impl Server {
@@ -32,14 +35,19 @@ impl Server {
         let mut command = pagecast();
         command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (mut stdout, mut line) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+        stdout.read_line(&mut line).unwrap();
+        let ui = line.trim().strip_prefix("pagecast shows its pool on ").map(str::to_owned);
+        if ui.is_some() {
+            line.clear();
+            stdout.read_line(&mut line).unwrap();
+        }
         let Some(port) = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()) else {
             let mut stderr = String::new();
             child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
             panic!("no server: {line}{stderr}");
         };
-        Self { child, port }
+        Self { child, port, ui }
     }
 
     /// Ends it as an operator does. Gives its exit status, and how long it took.

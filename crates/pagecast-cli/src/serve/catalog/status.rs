@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::DATABASE;
 use crate::serve::server::Server;
+use crate::watch::Watched;
 
 /// The schema of what is about the server itself.
 const OWN: &str = "pagecast";

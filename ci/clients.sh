@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Runs a command with the clients that the tests of `pagecast serve` take: psycopg, SQLAlchemy,
+# JDBC, and Chromium with Selenium. PyPI and Maven give them, into the user's cache folder, and
+# Debian the browser; what cannot be had is `skipped`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-serve"
+wanted="psycopg[binary]>=3.2,<4 SQLAlchemy>=2.0,<3 selenium>=4.40,<5"
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$venv"
+    # shellcheck disable=SC2086
+    if "${PYTHON:-python3}" -m venv "$venv" && "$venv/bin/pip" install --quiet $wanted; then
+        echo "$wanted" > "$venv/wanted"
+    else
+        echo "skipped: PyPI has no psycopg, SQLAlchemy and Selenium for us" >&2
+        rm -rf "$venv"
+    fi
+fi
+[ -x "$venv/bin/python" ] && export PAGECAST_PYTHON="$venv/bin/python"
+if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium chromium-driver
+    } >/dev/null || echo "skipped: Debian has no Chromium for us" >&2
+fi
+if [ -x "$venv/bin/python" ] && command -v chromedriver >/dev/null; then
+    export PAGECAST_BROWSER="$venv/bin/python"
+fi
+jar="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools/postgresql-42.7.7.jar"
+if [ ! -e "$jar" ] && command -v mvn >/dev/null && command -v java >/dev/null; then
+    mvn --batch-mode --quiet dependency:copy -Dartifact=org.postgresql:postgresql:42.7.7 \
+        -DoutputDirectory="$(dirname "$jar")" || echo "skipped: Maven has no driver for us" >&2
+fi
+[ -e "$jar" ] && export PAGECAST_JDBC="$jar"
+exec "$@"

@@ -1,0 +1,104 @@
+//! As much HTTP as a page needs: GET, one answer for a connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{self, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+const PAGE: &str = include_str!("page.html");
+const MOST_REQUEST_BYTES: usize = 8 << 10;
+/// How long a browser may leave what it is sent unread.
+const UNREAD: Duration = Duration::from_secs(30);
+
+/// What a browser wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Request {
+    Page,
+    Events,
+    Unknown,
+    /// A page of somewhere else asks in the name of its reader, or it is no GET.
+    Refused,
+}
+
+/// Reads a request; `None` if it is none.
+pub(super) async fn request(tcp: &mut TcpStream, address: SocketAddr) -> Option<Request> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() > MOST_REQUEST_BYTES || tcp.read_buf(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(parse(std::str::from_utf8(&head).ok()?, address))
+}
+
+fn parse(head: &str, address: SocketAddr) -> Request {
+    let mut lines = head.split("\r\n");
+    let path = lines.next().and_then(|line| line.strip_prefix("GET ")).and_then(|rest| rest.split(' ').next());
+    let host = lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let host = host.map_or("", |(_, host)| host.trim());
+    // A name that an attacker's name server points at this machine is no name of ours.
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']);
+    let ours = !address.ip().is_loopback() || name == "localhost" || name.parse() == Ok(address.ip());
+    match path {
+        None => Request::Refused,
+        Some(_) if !ours => Request::Refused,
+        Some("/") => Request::Page,
+        Some("/events") => Request::Events,
+        Some(_) => Request::Unknown,
+    }
+}
+
+/// Answers a request. Events go on until the browser leaves.
+pub(super) async fn answer(tcp: &mut TcpStream, request: Request, samples: &watch::Sender<Arc<str>>) -> io::Result<()> {
+    match request {
+        Request::Page => send(tcp, &whole("200 OK", "text/html; charset=utf-8", PAGE)).await,
+        Request::Unknown => send(tcp, &whole("404 Not Found", "text/plain", "there is / and /events\n")).await,
+        Request::Refused => send(tcp, &whole("403 Forbidden", "text/plain", "refused\n")).await,
+        Request::Events => events(tcp, samples.subscribe()).await,
+    }
+}
+
+fn whole(status: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\n\
+         Content-Security-Policy: default-src 'self' 'unsafe-inline'; img-src data:; frame-ancestors 'none'\r\n\
+         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+async fn events(tcp: &mut TcpStream, mut samples: watch::Receiver<Arc<str>>) -> io::Result<()> {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
+                Connection: close\r\n\r\nretry: 1000\n\n";
+    send(tcp, head).await?;
+    while samples.changed().await.is_ok() {
+        let sample = samples.borrow_and_update().clone();
+        send(tcp, &format!("data: {sample}\n\n")).await?;
+    }
+    Ok(())
+}
+
+async fn send(tcp: &mut TcpStream, text: &str) -> io::Result<()> {
+    timeout(UNREAD, tcp.write_all(text.as_bytes())).await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_this_machines_names_are_served() {
+        let address = "127.0.0.1:8080".parse().unwrap();
+        let get = |path: &str, host: &str| parse(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"), address);
+        assert_eq!(get("/", "127.0.0.1:8080"), Request::Page);
+        assert_eq!(get("/events", "localhost:8080"), Request::Events);
+        assert_eq!(get("/x", "localhost"), Request::Unknown);
+        assert_eq!(get("/events", "evil.example:8080"), Request::Refused);
+        assert_eq!(parse("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", address), Request::Refused);
+    }
+}

@@ -1,0 +1,150 @@
+//! Tables, a pool and DataFusion over both.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use pagecast::storage::MeteredStore;
+use pagecast::{FlashOptions, Pool, PoolError, PoolOptions};
+use pagecast_core::policy::PolicySpec;
+use pagecast_datafusion::{Delivery, Host, HostOptions};
+
+use crate::error::{OpenError, Setting, misuse};
+use crate::stores::Source;
+use crate::tables::{self, Closed, Found, Table};
+
+/// Where the tables are, and the pool that they are read through.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A file, a Delta table, or a folder of them, or a URL; without it there are no tables at
+    /// first.
+    pub data: Option<PathBuf>,
+    /// Where the store of the data is, if its provider has it elsewhere.
+    pub endpoint: Option<String>,
+    /// Bytes of the pool.
+    pub pool: u64,
+    /// A tier of the pool on flash.
+    pub flash: Option<FlashOptions>,
+    /// Replacement policy of the pool.
+    pub policy: String,
+    /// Seed of the policy.
+    pub seed: u64,
+    /// In which order row groups are delivered, where the statement does not say.
+    pub delivery: Delivery,
+    /// Most bytes that DataFusion may take for sorts, joins and aggregates; no limit without it.
+    pub memory: Option<u64>,
+}
+
+/// Tables, a pool and DataFusion over both.
+pub struct Engine {
+    /// Runs SQL.
+    pub ctx: SessionContext,
+    /// What reads go through.
+    pub pool: Pool,
+    /// What tells the pool of scans.
+    pub host: Arc<Host>,
+    /// The tables of [`Options::data`].
+    pub tables: Vec<Table>,
+    /// Those that cannot be read.
+    pub closed: Vec<Closed>,
+    /// Where the tables are, if that is an object store, and what it was asked.
+    pub store: Option<MeteredStore>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("tables", &self.tables).field("closed", &self.closed).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens the pool and the tables, in a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// An option that cannot be met. A table that cannot be read is closed, unless all are.
+    pub async fn open(options: Options, config: SessionConfig) -> Result<Self, OpenError> {
+        let pool = open_pool(&options)?;
+        let mut runtime = RuntimeEnvBuilder::new();
+        match options.memory {
+            Some(0) => {
+                let fault = misuse("no query works without memory; leave it out for no limit");
+                return Err(OpenError::of(Setting::Memory, fault));
+            }
+            Some(limit) => runtime = runtime.with_memory_limit(limit as usize, 1.0),
+            None => {}
+        }
+        let config = config.with_information_schema(true);
+        let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
+        let (found, store) = find(&options, &ctx).await?;
+        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        // Before the tables, so that what is read to know their columns comes once.
+        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options))?;
+        let (tables, mut closed) = register(&ctx, found).await;
+        if tables.is_empty() && !closed.is_empty() {
+            return Err(closed.swap_remove(0).fault.into());
+        }
+        Ok(Self { ctx, pool, host, tables, closed, store })
+    }
+}
+
+/// A hash table that would take much of the memory is not built, where its tables are clustered.
+fn host_options(options: &Options) -> HostOptions {
+    let host = HostOptions::default().delivery(options.delivery);
+    match options.memory {
+        Some(limit) => host.join_in_strokes(true).hash_join_memory(limit / 4),
+        None => host,
+    }
+}
+
+fn open_pool(options: &Options) -> Result<Pool, OpenError> {
+    let at_fault = |fault: String| OpenError::of(Setting::Policy, misuse(fault));
+    let policy = PolicySpec::parse(&options.policy).map_err(|error| at_fault(error.to_string()))?;
+    if policy.needs_trace() {
+        let name = policy.name();
+        return Err(at_fault(format!("{name} needs the future and works in the simulator")));
+    }
+    let pool = PoolOptions::default().memory(options.pool).policy(policy).seed(options.seed);
+    Pool::new(pool.flash(options.flash.clone())).map_err(|error| {
+        let setting = match error {
+            PoolError::Open { .. } | PoolError::FlashTooSmall { .. } => Setting::Flash,
+            _ => Setting::Pool,
+        };
+        OpenError::of(setting, misuse(error.to_string()))
+    })
+}
+
+/// The tables of the data, and the store that they are in, if it is one.
+async fn find(options: &Options, ctx: &SessionContext) -> Result<(Found, Option<MeteredStore>), OpenError> {
+    let Some(data) = &options.data else { return Ok((Found::default(), None)) };
+    let of_data = |error| OpenError::of(Setting::Data, error);
+    let Some(source) = Source::of(data, options.endpoint.as_deref())? else {
+        return Ok((tables::discover(data).map_err(of_data)?, None));
+    };
+    let store = source.register(ctx)?;
+    let found = source.discover().await.map_err(of_data)?;
+    Ok((found, (!source.is_local()).then_some(store)))
+}
+
+/// Makes what was found known to SQL. What DataFusion cannot read is closed, too.
+async fn register(ctx: &SessionContext, found: Found) -> (Vec<Table>, Vec<Closed>) {
+    let Found { mut tables, mut closed } = found;
+    let mut faults = Vec::new();
+    for table in &tables {
+        let (ctx, table) = (ctx.clone(), table.clone());
+        // A task of its own: a decoder that panics over a footer ends that task.
+        let registered = tokio::spawn(async move { table.register(&ctx).await }).await;
+        faults.push(registered.unwrap_or_else(|stopped| Err(anyhow!("its files make no sense: {stopped}"))).err());
+    }
+    let mut faults = faults.into_iter();
+    tables.retain(|table| match faults.next().flatten() {
+        Some(fault) => {
+            closed.push(Closed { name: table.name.clone(), fault });
+            false
+        }
+        None => true,
+    });
+    (tables, closed)
+}

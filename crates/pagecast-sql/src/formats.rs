@@ -1,0 +1,114 @@
+//! Formats of files, which are told apart by their endings.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::arrow::ArrowFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::listing::ListingOptions;
+use datafusion::execution::options::ReadOptions;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+
+/// What a table's files are; of a folder with several, the first is the table's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Format {
+    /// Columns in row groups, read through the pool.
+    Parquet,
+    /// With a line of names.
+    Csv,
+    /// The same with tabulators.
+    Tsv,
+    /// An array, or an object a line.
+    Json,
+    /// Files of Arrow's IPC.
+    Arrow,
+}
+
+const ENDINGS: [(&str, Format); 10] = [
+    ("parquet", Format::Parquet),
+    ("parq", Format::Parquet),
+    ("pq", Format::Parquet),
+    ("csv", Format::Csv),
+    ("tsv", Format::Tsv),
+    ("json", Format::Json),
+    ("ndjson", Format::Json),
+    ("jsonl", Format::Json),
+    ("arrow", Format::Arrow),
+    ("ipc", Format::Arrow),
+];
+
+/// All endings, for people.
+pub(crate) fn endings() -> String {
+    let [others @ .., (last, _)] = ENDINGS;
+    let others = others.map(|(ending, _)| format!(".{ending}"));
+    format!("{} and .{last}", others.join(", "))
+}
+
+impl Format {
+    /// What the ending of `path` says.
+    pub fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?;
+        ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|&(_, format)| format)
+    }
+
+    /// The format of a table of these files, and those of them that have it; none without files.
+    pub(crate) fn first_of(files: anyhow::Result<Vec<PathBuf>>) -> anyhow::Result<Option<(Self, Vec<PathBuf>)>> {
+        let files = files?;
+        let first = files.iter().filter_map(|file| Self::of(file)).min();
+        Ok(first.map(|format| (format, format.among(files))))
+    }
+
+    /// Those of `files` that have this format.
+    pub(crate) fn among(self, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+        files.retain(|file| Self::of(file) == Some(self));
+        files
+    }
+
+    /// How DataFusion reads them, with the keys of their folders. `first` is one of them, if it is
+    /// on this machine: whether its JSON is an array.
+    pub(crate) fn options(
+        self,
+        ctx: &SessionContext,
+        keys: Vec<(String, DataType)>,
+        first: Option<&Path>,
+    ) -> io::Result<ListingOptions> {
+        let options = ctx.copied_table_options();
+        let csv = || CsvFormat::default().with_options(options.csv.clone()).with_has_header(true);
+        let format: Arc<dyn FileFormat> = match self {
+            Self::Parquet => {
+                let read = ParquetReadOptions::default().table_partition_cols(keys);
+                return Ok(read.to_listing_options(&ctx.copied_config(), options));
+            }
+            Self::Csv => Arc::new(csv()),
+            Self::Tsv => Arc::new(csv().with_delimiter(b'\t')),
+            Self::Json => {
+                let is_array = first.map(first_byte).transpose()?.flatten() == Some(b'[');
+                Arc::new(JsonFormat::default().with_options(options.json).with_newline_delimited(!is_array))
+            }
+            Self::Arrow => Arc::new(ArrowFormat),
+        };
+        Ok(ListingOptions::new(format).with_table_partition_cols(keys))
+    }
+}
+
+/// The first byte of a file that is not white space.
+fn first_byte(path: &Path) -> io::Result<Option<u8>> {
+    let mut start = Vec::new();
+    File::open(path)?.take(4096).read_to_end(&mut start)?;
+    Ok(start.into_iter().find(|byte| !byte.is_ascii_whitespace()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_named_in_one_sentence() {
+        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow and .ipc");
+    }
+}

@@ -1,0 +1,21 @@
+//! SQL over files, object stores and Delta tables, all read through one pool: the part of the
+//! `pagecast` command and of the Python package that is the same in both.
+//!
+//! [`Engine::open`] makes the pool, finds the tables and gives a session of DataFusion over them.
+//! [`query::Query`] runs a statement in tasks of its own. Nothing here prints, or knows of a
+//! terminal.
+
+pub mod check;
+mod engine;
+mod error;
+pub mod files;
+pub mod formats;
+pub mod query;
+pub mod statements;
+pub mod stores;
+pub mod summary;
+pub mod syntax;
+pub mod tables;
+
+pub use engine::{Engine, Options};
+pub use error::{Misuse, OpenError, Setting};

@@ -1,0 +1,304 @@
+//! Tables in object stores: what `--data s3://bucket/prefix` names.
+
+mod credentials;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use datafusion::prelude::SessionContext;
+use futures::TryStreamExt;
+use object_store::path::Path as Location;
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme, parse_url_opts};
+use pagecast::storage::{MeteredStore, StoreModel, store_message};
+use url::{Position, Url};
+
+use crate::error::{OpenError, Setting, misuse};
+use crate::formats::Format;
+use crate::tables::{Found, Table, encoded, key};
+
+/// A place in an object store.
+pub struct Source {
+    /// The store's own URL: `s3://bucket`.
+    root: String,
+    store: Arc<dyn ObjectStore>,
+    prefix: Location,
+    scheme: ObjectStoreScheme,
+    model: Option<StoreModel>,
+}
+
+/// The place that `data` names, if it is a URL. `endpoint` is where the store is, if it is not
+/// where its provider has it.
+pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Option<Source>> {
+    let Some(text) = data.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
+    let url = Url::parse(text).map_err(|error| misuse(format!("no URL: {error}")))?;
+    let shown = without_secrets(url.clone());
+    let (scheme, _) = ObjectStoreScheme::parse(&url)
+        .map_err(|_| misuse(format!("{shown}: no store begins like this; s3, gs, az, https and file do")))?;
+    if let Some(feature) = missing_feature(&scheme) {
+        bail!("{shown}: this pagecast was built without it; build it with `--features {feature}`");
+    }
+    let mut settings = credentials::settings(scheme == ObjectStoreScheme::AmazonS3);
+    if let Some(endpoint) = endpoint {
+        credentials::set_endpoint(&mut settings, &scheme, endpoint);
+    }
+    if scheme == ObjectStoreScheme::AmazonS3
+        && let Some(missing) = credentials::missing_of_s3(&settings)
+    {
+        bail!("{shown}: {missing}");
+    }
+    let is_place = |name: &str| name.contains("endpoint") || name.contains("base_url");
+    let is_open =
+        |(name, value): (&String, &String)| is_place(&name.to_ascii_lowercase()) && value.starts_with("http:");
+    if url.scheme() == "http" || settings.iter().any(is_open) {
+        settings.insert("allow_http".to_owned(), "true".to_owned());
+    }
+    let made = parse_url_opts(&url, settings);
+    let (store, prefix) = made.map_err(|error| explained(shown.as_str(), &scheme, &error))?;
+    let root = without_secrets(url)[..Position::BeforePath].to_owned();
+    Ok(Some(Source { root, store: store.into(), prefix, scheme, model: None }))
+}
+
+/// A URL as it may be shown: without a password, and without a query, which may be a signature. Of
+/// Azure the part before the @ is the container; over HTTP it may be a token.
+fn without_secrets(mut url: Url) -> Url {
+    let _ = url.set_password(None);
+    if matches!(url.scheme(), "http" | "https") {
+        let _ = url.set_username("");
+    }
+    url.set_query(None);
+    url
+}
+
+/// The feature of this command that a store needs and that it was built without.
+fn missing_feature(scheme: &ObjectStoreScheme) -> Option<&'static str> {
+    let (is_there, feature) = match scheme {
+        ObjectStoreScheme::AmazonS3 => (cfg!(feature = "s3"), "s3"),
+        ObjectStoreScheme::GoogleCloudStorage => (cfg!(feature = "gcs"), "gcs"),
+        ObjectStoreScheme::MicrosoftAzure => (cfg!(feature = "azure"), "azure"),
+        ObjectStoreScheme::Http => (cfg!(feature = "http"), "http"),
+        _ => (true, ""),
+    };
+    (!is_there).then_some(feature)
+}
+
+impl Source {
+    /// The place that `data` names, if it is a URL. `endpoint` is where the store is, if it is not
+    /// where its provider has it.
+    ///
+    /// # Errors
+    ///
+    /// What is no URL, or one of a store that nobody knows; an endpoint without a URL.
+    pub fn of(data: &Path, endpoint: Option<&str>) -> Result<Option<Self>, OpenError> {
+        let found = source(data, endpoint).map_err(|error| OpenError::of(Setting::Data, error))?;
+        let is_local = found.as_ref().is_none_or(Self::is_local);
+        let is_http = found.as_ref().is_some_and(|source| source.scheme == ObjectStoreScheme::Http);
+        if endpoint.is_some() && (is_local || is_http) {
+            let what =
+                if is_http { "on a server that they name" } else { "in a folder of this machine, and in no store" };
+            return Err(OpenError::of(Setting::Endpoint, misuse(format!("the data are {what}"))));
+        }
+        Ok(found)
+    }
+
+    /// The same place, read as a store over a network, of the declared speed if there is one. A
+    /// folder of this machine becomes a store of its own, since a pool reads files without one.
+    pub fn over_network(self, model: Option<StoreModel>) -> Self {
+        let root = if self.is_local() { "declared://disk".to_owned() } else { self.root };
+        Self { root, model, ..self }
+    }
+
+    /// Whether its objects are files, which a pool reads without the store.
+    pub fn is_local(&self) -> bool {
+        self.root == "file://"
+    }
+
+    /// One line for reports.
+    pub fn describe(&self) -> String {
+        match &self.model {
+            Some(model) => format!("declared: {model}; objects of {}", self.root),
+            None => format!("objects of {}", self.root),
+        }
+    }
+
+    /// Makes the store known to a session, with counters at 0.
+    pub fn register(&self, ctx: &SessionContext) -> anyhow::Result<MeteredStore> {
+        let store = MeteredStore::new(Arc::clone(&self.store), self.model);
+        // Files of this machine are DataFusion's to open, and nobody asks what they cost.
+        let registered = if self.is_local() { Arc::clone(&self.store) } else { Arc::new(store.clone()) as _ };
+        ctx.register_object_store(&Url::parse(&self.root)?, registered);
+        Ok(store)
+    }
+
+    /// The same without counters, unless the session has a store for this root.
+    pub(crate) fn register_if_missing(&self, ctx: &SessionContext) -> anyhow::Result<()> {
+        let root = Url::parse(&self.root)?;
+        if ctx.runtime_env().object_store_registry.get_store(&root).is_err() {
+            ctx.register_object_store(&root, Arc::clone(&self.store));
+        }
+        Ok(())
+    }
+
+    /// The objects at this place, by name. One request.
+    pub async fn list(&self) -> anyhow::Result<Vec<ObjectMeta>> {
+        if self.is_object() {
+            let found = self.store.head(&self.prefix).await.map_err(|error| self.failed(&error))?;
+            return Ok(vec![found]);
+        }
+        let listed = self.store.list(Some(&self.prefix)).try_collect::<Vec<_>>().await;
+        let mut listed = listed.map_err(|error| self.failed(&error))?;
+        listed.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(listed)
+    }
+
+    /// Whether the place is an object and no folder.
+    fn is_object(&self) -> bool {
+        Format::of(Path::new(self.prefix.as_ref())).is_some()
+    }
+
+    /// An object's name for people.
+    pub fn name_of(&self, meta: &ObjectMeta) -> String {
+        format!("{}/{}", self.root, meta.location)
+    }
+
+    /// The tables at this place, by the rules of [`discover`](crate::tables::discover). One
+    /// listing, and no object is read.
+    pub async fn discover(&self) -> anyhow::Result<Found> {
+        let listed = self.list().await?;
+        if self.is_object() {
+            let table =
+                self.table(&listed[0].location, Format::of(Path::new(self.prefix.as_ref())), &[&listed[0]], true)?;
+            return Ok(Found { tables: vec![table], ..Found::default() });
+        }
+        let mut tables: BTreeMap<Location, Vec<&ObjectMeta>> = BTreeMap::new();
+        let keyed = |meta: &ObjectMeta| self.below(meta).first().is_some_and(|part| key(part).is_some());
+        let whole = listed.iter().any(|meta| self.below(meta).len() > 1 && keyed(meta));
+        for meta in listed.iter().filter(|meta| format(meta).is_some()) {
+            let parts = self.below(meta);
+            let hidden = parts.iter().any(|part| part.starts_with('.'));
+            // Folders of keys belong to the table; other folders below it do not.
+            let own = if whole { 0 } else { 1 };
+            let folders = parts.iter().skip(own).take(parts.len().saturating_sub(1 + own));
+            if hidden || folders.into_iter().any(|folder| key(folder).is_none()) {
+                continue;
+            }
+            let table = if whole { self.prefix.clone() } else { self.entry(&parts[0])? };
+            tables.entry(table).or_default().push(meta);
+        }
+        if tables.is_empty() {
+            bail!(
+                "no Parquet file below {}/{}; each *.parquet, *.csv, *.json or *.arrow object or folder of \
+                 them is a table",
+                self.root,
+                self.prefix
+            );
+        }
+        let mut found: BTreeMap<String, Table> = BTreeMap::new();
+        for (location, files) in tables {
+            let first = files.iter().filter_map(|meta| format(meta)).min();
+            let files: Vec<_> = files.into_iter().filter(|meta| format(meta) == first).collect();
+            let table = self.table(&location, first, &files, files[0].location == location)?;
+            match found.get(&table.name) {
+                Some(other) if other.format == table.format => {
+                    let (other, table, name) = (other.path.display(), table.path.display(), &table.name);
+                    bail!("{other} and {table} would both be table {name}");
+                }
+                Some(other) if other.format < table.format => {}
+                _ => _ = found.insert(table.name.clone(), table),
+            }
+        }
+        Ok(Found { tables: found.into_values().collect(), ..Found::default() })
+    }
+
+    /// What has this name at this place.
+    fn entry(&self, name: &str) -> anyhow::Result<Location> {
+        Ok(Location::parse(format!("{}/{name}", self.prefix))?)
+    }
+
+    /// The parts of an object's path below this place.
+    fn below(&self, meta: &ObjectMeta) -> Vec<String> {
+        let parts = meta.location.prefix_match(&self.prefix);
+        parts.map_or(Vec::new(), |parts| parts.map(|part| part.as_ref().to_owned()).collect())
+    }
+
+    fn table(
+        &self,
+        location: &Location,
+        format: Option<Format>,
+        files: &[&ObjectMeta],
+        is_file: bool,
+    ) -> anyhow::Result<Table> {
+        let path = |location: &Location| PathBuf::from(format!("{}/{location}", self.root));
+        let folder = path(location);
+        let name = if is_file { folder.file_stem() } else { folder.file_name() };
+        let name = name.map_or_else(|| self.root.clone(), |name| name.to_string_lossy().into_owned());
+        let url = format!("{}/{}", self.root, encoded(location.as_ref().as_bytes()));
+        let files = files.iter().map(|meta| path(&meta.location)).collect();
+        let files = (format.unwrap_or(Format::Parquet), files);
+        Table::in_store(name, folder, url.trim_end_matches('/').to_owned(), files, is_file)
+    }
+
+    /// What went wrong, with what may help.
+    fn failed(&self, error: &Error) -> anyhow::Error {
+        explained(&format!("{}/{}", self.root, self.prefix), &self.scheme, error)
+    }
+}
+
+/// What a store or its client says of a place, with what may help.
+fn explained(place: &str, scheme: &ObjectStoreScheme, error: &Error) -> anyhow::Error {
+    let said = store_message(error);
+    let help = match scheme {
+        _ if matches!(error, Error::NotFound { .. }) => "there is no such bucket or object",
+        // Asked for a credential, a client without one names the service that it looked for.
+        _ if said.contains("error sending request") && !said.contains("etadata/") => {
+            "it cannot be reached; is --endpoint right?"
+        }
+        ObjectStoreScheme::AmazonS3 => credentials::at_fault(&said),
+        ObjectStoreScheme::GoogleCloudStorage => {
+            "is GOOGLE_SERVICE_ACCOUNT (a file) or GOOGLE_SERVICE_ACCOUNT_KEY (its text) right?"
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            "are AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_KEY) right?"
+        }
+        ObjectStoreScheme::Http if said.contains("401 Unauthorized") => {
+            "its server wants a password, and none can be given"
+        }
+        ObjectStoreScheme::Http if said.contains("PROPFIND") => "its server lists no folders; name a file",
+        _ => return anyhow!("{place}: {said}"),
+    };
+    anyhow!("{place}: {help}: {said}")
+}
+
+fn format(meta: &ObjectMeta) -> Option<Format> {
+    Format::of(Path::new(meta.location.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_error_says_which_setting_may_be_wrong_and_no_secret() {
+        let said = |scheme, text: &str| {
+            let error = Error::Generic { store: "test", source: text.into() };
+            explained("gs://bucket/folder", &scheme, &error).to_string()
+        };
+        for (scheme, text, word) in [
+            (ObjectStoreScheme::GoogleCloudStorage, "Error reading pem file", "GOOGLE_SERVICE_ACCOUNT_KEY"),
+            (ObjectStoreScheme::MicrosoftAzure, "Invalid Access Key", "AZURE_STORAGE_ACCOUNT_KEY"),
+            (ObjectStoreScheme::AmazonS3, "<Code>ExpiredToken</Code>", "AWS_SESSION_TOKEN is too old"),
+            (ObjectStoreScheme::AmazonS3, "HTTP error: error sending request", "--endpoint"),
+            (ObjectStoreScheme::Http, "GET https://me:hunter2@host/x?sig=hunter2 in 2 s: no", "GET https://host/x in"),
+        ] {
+            let said = said(scheme, text);
+            assert!(said.starts_with("gs://bucket/folder: ") && said.contains(word), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+        let shown = without_secrets("https://hunter2@host/x?sig=hunter2".parse().unwrap());
+        assert_eq!(shown.as_str(), "https://host/x");
+        let shown = without_secrets("abfss://container@host/x".parse().unwrap());
+        assert_eq!(shown.as_str(), "abfss://container@host/x");
+    }
+}

@@ -1,0 +1,90 @@
+//! Where SQL is wrong.
+
+use std::fmt;
+
+use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+
+use crate::tables;
+
+/// What is no SQL in a text, and where. Lines and columns are counted from 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// From 1.
+    pub line: u64,
+    /// From 1.
+    pub column: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Fault {
+    /// The same in a text in which the one that it was found in begins at this place.
+    pub fn within(self, line: u64, column: u64) -> Self {
+        let column = if self.line == 1 { self.column + column - 1 } else { self.column };
+        Self { line: self.line + line - 1, column, what: self.what }
+    }
+
+    /// The same in a text without the `added` columns at its start.
+    pub fn after(self, added: u64) -> Self {
+        let added = if self.line == 1 { added.min(self.column - 1) } else { 0 };
+        Self { column: self.column - added, ..self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.what)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// How many statements `sql` has; or what is no SQL in it.
+pub fn statements(sql: &str) -> Result<usize, Fault> {
+    statements_of(sql, &GenericDialect {})
+}
+
+/// [`statements`] of another dialect.
+pub fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, Fault> {
+    let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map(|statements| statements.len());
+    parsed.map_err(|error| {
+        let message = tables::message(&error);
+        let place = |place: &str| {
+            let (line, column) = place.split_once(", Column: ")?;
+            Some((line.parse().ok()?, column.trim().parse().ok()?))
+        };
+        let placed = message.rsplit_once(" at Line: ").and_then(|(what, at)| Some((what, place(at)?)));
+        // The parser names no place when it means the end.
+        let (what, (line, column)) = placed.unwrap_or_else(|| (&message, end_of(sql)));
+        Fault { line, column, what: what.to_owned() }
+    })
+}
+
+/// Where `text` ends: what the parser means when it names no place.
+fn end_of(text: &str) -> (u64, u64) {
+    let text = text.trim_end();
+    let last = text.lines().last().unwrap_or_default();
+    (text.lines().count().max(1) as u64, last.chars().count() as u64 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_has_a_place() {
+        let fault = |sql| statements(sql).err().map(|fault| fault.to_string()).unwrap_or_default();
+        assert!(fault("SELECT 1\nFROM (").starts_with("2:7: "));
+        assert!(fault("SELECT 1\nFROM x WHERE )\n").starts_with("2:14: "));
+        assert!(fault("").is_empty() && fault("SELECT 1; SELECT 2;").is_empty());
+        assert_eq!(statements("SELECT 1; SELECT 2;"), Ok(2));
+    }
+
+    #[test]
+    fn a_place_moves_with_its_text() {
+        let fault = Fault { line: 1, column: 4, what: "x".into() };
+        assert_eq!(fault.clone().within(3, 10).to_string(), "3:13: x");
+        assert_eq!(Fault { line: 2, ..fault }.within(3, 10).to_string(), "4:4: x");
+    }
+}

@@ -1,0 +1,437 @@
+//! Files of tables, and Delta tables.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use arrow::datatypes::{DataType, Schema};
+use arrow::error::ArrowError;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::prelude::SessionContext;
+use pagecast_datafusion::check_footer;
+use pagecast_delta::{DeltaTable, is_table};
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+
+use crate::formats::Format;
+
+/// A table: a file, a folder of files of one format, or a Delta table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The file's name without its ending, or the folder's name.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// The same for DataFusion, in which nothing is a pattern.
+    url: String,
+    is_file: bool,
+    /// Of its files.
+    pub format: Format,
+    /// Its files, sorted by name.
+    pub files: Vec<PathBuf>,
+    /// The keys of its folders, `year` of `year=2024`, and the type of their values.
+    keys: Vec<(String, DataType)>,
+    /// What its log says, if it is a Delta table.
+    delta: Option<Arc<pagecast_delta::Table>>,
+}
+
+/// A table that cannot be read.
+#[derive(Debug)]
+pub struct Closed {
+    /// What it would be called.
+    pub name: String,
+    /// Names the file and its fault.
+    pub fault: anyhow::Error,
+}
+
+/// What a folder holds.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Those that can be read, by name.
+    pub tables: Vec<Table>,
+    /// Those that cannot.
+    pub closed: Vec<Closed>,
+}
+
+impl Found {
+    /// The tables, where each must be one that can be read.
+    pub fn all(self) -> anyhow::Result<Vec<Table>> {
+        self.closed.into_iter().next().map_or(Ok(self.tables), |closed| Err(closed.fault))
+    }
+}
+
+/// The tables in `data`, which is a file, a Delta table or a folder: of a folder each file whose
+/// ending is that of a format, and each subfolder that is a Delta table or holds such files, be it
+/// in folders of keys (`year=2024`); or only the folder itself, if it holds folders of keys. Where
+/// a Parquet table and one of another format would have one name, there is the Parquet table. Every
+/// footer is read, and every log, so that a broken one closes its table here and ends no run in its
+/// middle.
+pub fn discover(data: &Path) -> anyhow::Result<Found> {
+    let open = || data.canonicalize().with_context(|| format!("cannot open {}", data.display()));
+    discover_at(&open()?)
+}
+
+/// [`discover`] at a path without links.
+pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
+    let entries = if data.is_dir() { entries(data)? } else { Vec::new() };
+    let whole = entries.is_empty() || is_table(data) || entries.iter().any(|path| key_of(path).is_some());
+    let mut named: BTreeMap<String, Candidate> = BTreeMap::new();
+    for path in if whole { vec![data.to_owned()] } else { entries } {
+        let Some(new) = Candidate::at(path, data) else { continue };
+        match named.get(&new.name) {
+            Some(other) if other.rank() == new.rank() => {
+                let (other, new, name) = (other.path.display(), new.path.display(), &new.name);
+                bail!("{other} and {new} would both be table {name}; rename one");
+            }
+            Some(other) if other.rank() < new.rank() => {}
+            _ => _ = named.insert(new.name.clone(), new),
+        }
+    }
+    if named.is_empty() {
+        bail!(
+            "no Parquet file in {}; each *.parquet, *.csv, *.json or *.arrow file, folder of them or Delta table is a \
+             table",
+            data.display()
+        );
+    }
+    let mut found = Found::default();
+    for (name, candidate) in named {
+        match candidate.table() {
+            Ok(table) => found.tables.push(table),
+            Err(fault) => found.closed.push(Closed { name, fault }),
+        }
+    }
+    Ok(found)
+}
+
+/// What may be a table.
+struct Candidate {
+    name: String,
+    path: PathBuf,
+    /// Its files, if it is no Delta table.
+    files: Option<anyhow::Result<(Format, Vec<PathBuf>)>>,
+}
+
+impl Candidate {
+    /// What is at `path`; none if that is no table. `data` itself is one whatever its ending is.
+    fn at(path: PathBuf, data: &Path) -> Option<Self> {
+        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let files = if is_table(&path) {
+            None
+        } else if path == data && path.is_file() {
+            Some(Ok((Format::of(&path).unwrap_or(Format::Parquet), vec![path.clone()])))
+        } else {
+            Some(Format::first_of(files_of(&path)).transpose()?)
+        };
+        Some(Self { name, path, files })
+    }
+
+    /// Of two with one name, the one of the lower rank is the table.
+    fn rank(&self) -> Format {
+        match &self.files {
+            Some(Ok((format, _))) => *format,
+            _ => Format::Parquet,
+        }
+    }
+
+    fn table(self) -> anyhow::Result<Table> {
+        let Self { name, path, files } = self;
+        match files {
+            None => Table::of_log(name, path),
+            Some(files) => files.and_then(|(format, files)| Table::of(name, path, format, files)),
+        }
+    }
+}
+
+impl Table {
+    fn of(name: String, path: PathBuf, format: Format, files: Vec<PathBuf>) -> anyhow::Result<Self> {
+        if format == Format::Parquet {
+            files.iter().try_for_each(|file| footer(file).map(drop))?;
+        }
+        let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
+        Ok(Self { name, path, url, is_file, format, files, keys, delta: None })
+    }
+
+    /// A table in an object store. Nothing of it is read here.
+    pub(crate) fn in_store(
+        name: String,
+        path: PathBuf,
+        url: String,
+        (format, files): (Format, Vec<PathBuf>),
+        is_file: bool,
+    ) -> anyhow::Result<Self> {
+        let keys = keys(&path, &files)?;
+        Ok(Self { name, path, url, is_file, format, files, keys, delta: None })
+    }
+
+    /// The Delta table in this folder.
+    fn of_log(name: String, path: PathBuf) -> anyhow::Result<Self> {
+        let table = pagecast_delta::Table::open(&path)?;
+        let files = table.newest()?.files().map(Path::to_owned).collect();
+        let (url, format, keys) = (url(&path), Format::Parquet, Vec::new());
+        Ok(Self { name, url, path, is_file: false, format, files, keys, delta: Some(table) })
+    }
+
+    /// Its files as they are now.
+    pub fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
+        match &self.delta {
+            Some(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
+            None if self.is_file => Ok(self.files.clone()),
+            None => Ok(self.format.among(files_of(&self.path)?)),
+        }
+    }
+
+    /// Makes the table known to SQL.
+    pub async fn register(&self, ctx: &SessionContext) -> anyhow::Result<()> {
+        let table = self.provider(ctx).await?;
+        ctx.register_table(self.reference(), table).map_err(|error| anyhow!(message(&error)))?;
+        Ok(())
+    }
+
+    /// The table for DataFusion.
+    pub async fn provider(&self, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
+        if let Some(table) = &self.delta {
+            return Ok(Arc::new(DeltaTable::newest(table)?));
+        }
+        let made = self.listing(ctx).await;
+        let table = made.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
+        Ok(Arc::new(table.with_context(|| format!("{} is no table", self.path.display()))?))
+    }
+
+    fn reference(&self) -> TableReference {
+        TableReference::bare(self.name.as_str())
+    }
+
+    async fn listing(&self, ctx: &SessionContext) -> Result<ListingTable, DataFusionError> {
+        // The endings decide what is listed.
+        let first = self.files.first().map(PathBuf::as_path).filter(|file| file.is_file());
+        let options = self.format.options(ctx, self.keys.clone(), first)?.with_file_extension("");
+        let urls = self.urls()?;
+        let state = ctx.state();
+        let mut schemas = Vec::new();
+        for url in &urls {
+            schemas.push(options.infer_schema(&state, url).await?.as_ref().clone());
+        }
+        let schema = Arc::new(Schema::try_merge(schemas)?);
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
+        let cache = ctx.runtime_env().cache_manager.get_file_statistic_cache();
+        Ok(ListingTable::try_new(config)?.with_cache(cache))
+    }
+
+    /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its
+    /// files have.
+    fn urls(&self) -> Result<Vec<ListingTableUrl>, DataFusionError> {
+        if self.is_file {
+            return Ok(vec![ListingTableUrl::parse(&self.url)?.with_table_ref(self.reference())]);
+        }
+        let mut endings: Vec<_> = self.files.iter().filter_map(|file| file.extension()?.to_str()).collect();
+        endings.sort_unstable();
+        endings.dedup();
+        let folder = format!("{}/", self.url);
+        let of_ending = |ending: &str| {
+            let folder = folder.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
+            // Hidden files are left out here as they are in `entries`.
+            let pattern = format!("[!.]*.{ending}").parse().ok();
+            Ok(ListingTableUrl::try_new(folder, pattern)?.with_table_ref(self.reference()))
+        };
+        endings.into_iter().map(of_ending).collect()
+    }
+
+    /// The first file whose columns do not fit those of the files before it.
+    fn other_schema(&self) -> Option<anyhow::Error> {
+        if self.format != Format::Parquet {
+            return None;
+        }
+        let mut types: BTreeMap<String, (DataType, &Path)> = BTreeMap::new();
+        for file in &self.files {
+            let footer = footer(file).ok()?;
+            let metadata = footer.file_metadata();
+            let schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata()).ok()?;
+            for field in schema.fields() {
+                let (before, first) =
+                    types.entry(field.name().clone()).or_insert_with(|| (field.data_type().clone(), file));
+                if before != field.data_type() {
+                    let (name, now, file, first) = (field.name(), field.data_type(), file.display(), first.display());
+                    return Some(anyhow!("{file}: column {name} is {now} here and {before} in {first}"));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Makes `tables` known to SQL.
+pub async fn register(ctx: &SessionContext, tables: &[Table]) -> anyhow::Result<()> {
+    for table in tables {
+        table.register(ctx).await?;
+    }
+    Ok(())
+}
+
+/// What went wrong in DataFusion, without the layers that only pass it on and without words about
+/// its own structures.
+pub fn message(error: &DataFusionError) -> String {
+    let root = error.find_root();
+    let text = match root {
+        DataFusionError::SQL(error, _) => error.to_string(),
+        DataFusionError::NotImplemented(_) | DataFusionError::ResourcesExhausted(_) => root.strip_backtrace(),
+        _ => root.message().split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().to_owned(),
+    };
+    let mut text = text.as_str();
+    for end in
+        ["\n\tCandidate functions:", ", errors: Error during planning: ", "\nThis issue was likely caused by a bug"]
+    {
+        text = text.split(end).next().unwrap_or_default();
+    }
+    for layer in ["Error during planning: ", "Internal error: ", "sql parser error: "] {
+        text = text.strip_prefix(layer).unwrap_or(text);
+    }
+    if is_spill_without_room(root) {
+        let folder = std::env::temp_dir();
+        let folder = folder.display();
+        return format!(
+            "{text}; what is more than the memory limit is written to {folder}, TMPDIR names another folder"
+        );
+    }
+    match text.split_once(" to the signature ").and_then(|(head, rest)| Some((head, rest.split_once(" failed")?.1))) {
+        Some((head, tail)) => format!("{head} failed{tail}"),
+        None => text.replace(" not found on ConfigOptions", " not found"),
+    }
+}
+
+/// Whether a sort, join or aggregate had no room on disk for what it may not keep in memory.
+/// DataFusion does not say where that was.
+fn is_spill_without_room(root: &DataFusionError) -> bool {
+    let error = match root {
+        DataFusionError::IoError(error) => error,
+        DataFusionError::ArrowError(error, _) => match &**error {
+            ArrowError::IoError(_, error) => error,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    error.kind() == std::io::ErrorKind::StorageFull
+}
+
+fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let read = || -> std::io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    };
+    let mut paths = read().with_context(|| format!("cannot list folder {}", folder.display()))?;
+    paths.retain(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")));
+    paths.sort();
+    Ok(paths)
+}
+
+/// The files of some format of the table at `path`, also those in its folders of keys, sorted by
+/// name; none if it is no table.
+fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let is_ours = |path: &Path| Format::of(path).is_some() && path.is_file();
+    if !path.is_dir() {
+        return Ok(if is_ours(path) { vec![path.to_owned()] } else { Vec::new() });
+    }
+    let mut files = Vec::new();
+    for path in entries(path)? {
+        if key_of(&path).is_some() {
+            files.extend(files_of(&path)?);
+        } else if is_ours(&path) {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// The key and value of a folder `year=2024`.
+fn key_of(path: &Path) -> Option<(&str, &str)> {
+    key(path.file_name()?.to_str()?).filter(|_| path.is_dir())
+}
+
+/// The key and value in the name `year=2024`.
+pub(crate) fn key(name: &str) -> Option<(&str, &str)> {
+    name.split_once('=').filter(|(key, _)| !key.is_empty())
+}
+
+/// The keys of the folders that lead from `folder` to its `files`, which must be the same for all.
+/// A key whose values are all whole numbers is one.
+fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataType)>> {
+    let mut keys: Vec<(String, DataType)> = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
+            bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
+        }
+        let folders = file.ancestors().skip(1).take_while(|&path| path != folder);
+        let mut of_file: Vec<_> = folders.filter_map(|folder| key(folder.file_name()?.to_str()?)).collect();
+        of_file.reverse();
+        if number == 0 {
+            keys = of_file.iter().map(|&(key, _)| (key.to_owned(), DataType::Int64)).collect();
+        }
+        if !keys.iter().map(|(key, _)| key.as_str()).eq(of_file.iter().map(|&(key, _)| key)) {
+            bail!("{}: its folders have other keys than those of {}", file.display(), files[0].display());
+        }
+        for ((_, kind), (_, value)) in keys.iter_mut().zip(of_file) {
+            // DataFusion finds the folder of a number by writing the number, so that 01 must stay a
+            // text.
+            if !value.parse::<i64>().is_ok_and(|number| number.to_string() == value) {
+                *kind = DataType::Utf8;
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// `path` as a URL, in which nothing is a pattern.
+fn url(path: &Path) -> String {
+    format!("file://{}", encoded(path.as_os_str().as_encoded_bytes()))
+}
+
+/// A path as it stands in a URL.
+pub(crate) fn encoded(path: &[u8]) -> String {
+    let mut url = String::with_capacity(path.len());
+    for &byte in path {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'=' => url.push(byte.into()),
+            byte if byte.is_ascii_alphanumeric() => url.push(byte.into()),
+            byte => url += &format!("%{byte:02X}"),
+        }
+    }
+    url
+}
+
+/// Reads the footer, and checks that the data it speaks of lies inside the file.
+fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
+    let check = || -> anyhow::Result<ParquetMetaData> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        // The decoder believes what it reads, and may panic over nonsense.
+        let parse = AssertUnwindSafe(|| ParquetMetaDataReader::new().parse_and_finish(&file));
+        let footer = panic::catch_unwind(parse).map_err(|_| anyhow!("its footer makes no sense"))??;
+        check_footer(&footer, length)?;
+        Ok(footer)
+    };
+    check().with_context(|| format!("{} is truncated or no Parquet file", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_full_disk_has_a_name() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let folder = std::env::temp_dir().display().to_string();
+        let arrow = ArrowError::IoError("IO error: no room".into(), full());
+        for error in [DataFusionError::IoError(full()), DataFusionError::ArrowError(Box::new(arrow), None)] {
+            let text = message(&error);
+            assert!(text.contains(&folder) && text.contains("memory limit") && text.contains("TMPDIR"), "{text}");
+        }
+        let other = DataFusionError::IoError(std::io::ErrorKind::NotFound.into());
+        assert!(!message(&other).contains("TMPDIR"));
+    }
+}

@@ -1,0 +1,189 @@
+//! A statement that was planned, and runs when its rows are asked for.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::SchemaRef;
+use arrow::ffi::FFI_ArrowSchema;
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::common::Column;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::prelude::DataFrame;
+use pagecast_sql::query::{Ended, Query};
+use pagecast_sql::{check, summary, syntax, tables};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::{self, SqlError, one_line};
+use crate::rows::{Rows, Stage, Stream};
+use crate::session::Open;
+use crate::table;
+
+/// What a statement gives.
+enum Kind {
+    /// Rows, anew whenever they are asked for.
+    Query(DataFrame),
+    /// It has run, and these are its rows.
+    Done(Vec<RecordBatch>),
+}
+
+/// A statement of a session.
+#[pyclass(frozen, module = "pagecast_sql._engine")]
+pub(crate) struct Statement {
+    open: Arc<Open>,
+    schema: SchemaRef,
+    kind: Kind,
+}
+
+impl Statement {
+    /// Plans the one statement of `sql`. What changes something runs at once.
+    pub(crate) fn of(py: Python<'_>, open: &Arc<Open>, sql: &str) -> PyResult<Self> {
+        let engine = &open.engine;
+        let failed =
+            |error| errors::of(&check::with_names(&engine.ctx, error, "connect(data=...) names a folder of tables"));
+        let sql = check::statement(&engine.ctx, &engine.closed, sql).map_err(failed)?;
+        let described = summary::described(&sql);
+        match syntax::statements(described.as_deref().unwrap_or(&sql)) {
+            Ok(0) => return Err(PyValueError::new_err("there is no statement")),
+            Ok(1) | Err(_) => {}
+            Ok(several) => return Err(PyValueError::new_err(format!("{several} statements: sql() takes one"))),
+        }
+        if described.is_some() {
+            let rows = open.wait(
+                py,
+                pin!(async {
+                    let query = Query::start(&engine.ctx, &sql).await?;
+                    rest(query).await
+                }),
+            )?;
+            return rows
+                .map(|(schema, rows)| Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
+                .map_err(|ended| failed(ended.into()));
+        }
+        let ctx = engine.ctx.clone();
+        let planned = open.wait(py, pin!(Query::plan(async move { ctx.sql(&sql).await })))?;
+        let frame = planned.map_err(|ended| failed(ended.into()))?;
+        if is_query(frame.logical_plan()) {
+            let schema = Arc::new(frame.schema().as_arrow().clone());
+            return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(frame) });
+        }
+        let ran =
+            open.wait(py, pin!(async { rest(Query::run(async move { frame.execute_stream().await }).await?).await }))?;
+        let (schema, rows) = ran.map_err(|ended| failed(ended.into()))?;
+        Ok(Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
+    }
+
+    fn frame(&self) -> PyResult<&DataFrame> {
+        match &self.kind {
+            Kind::Query(frame) => Ok(frame),
+            Kind::Done(_) => Err(PyValueError::new_err("the statement is no query: it has run")),
+        }
+    }
+
+    /// The rows from the first on, for one consumer.
+    fn rows(&self, py: Python<'_>) -> PyResult<Rows> {
+        let frame = match &self.kind {
+            Kind::Done(rows) => {
+                let stage = Stage::Kept(rows.clone().into_iter());
+                return Ok(Rows::new(Arc::clone(&self.open), Arc::clone(&self.schema), stage));
+            }
+            Kind::Query(frame) => frame.clone(),
+        };
+        let planned = self.open.wait(py, pin!(Query::plan(async move { frame.create_physical_plan().await })))?;
+        let plan = planned.map_err(|ended| errors::of(&ended.into()))?;
+        Ok(Rows::new(Arc::clone(&self.open), plan.schema(), Stage::Planned(plan)))
+    }
+}
+
+/// Whether a plan does nothing but give rows.
+fn is_query(plan: &LogicalPlan) -> bool {
+    let changes = |plan: &LogicalPlan| {
+        matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Ddl(_) | LogicalPlan::Statement(_))
+    };
+    // EXPLAIN ANALYZE does what it explains.
+    !plan.exists(|node| Ok(changes(node))).unwrap_or(true)
+}
+
+/// All rows of a query.
+async fn rest(mut query: Query) -> Result<(SchemaRef, Vec<RecordBatch>), Ended> {
+    let mut rows = Vec::new();
+    while let Some(batch) = query.next().await? {
+        rows.push(batch);
+    }
+    Ok((Arc::clone(query.schema()), rows))
+}
+
+#[pymethods]
+impl Statement {
+    /// Names of its columns.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref());
+        let schema = schema.map_err(|error| SqlError::new_err(one_line(&error.to_string())))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// Its rows, from the first on.
+    fn stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        Ok(Stream::of(self.rows(py)?))
+    }
+
+    /// The first rows as a table of characters, and whether there are more.
+    fn text(&self, py: Python<'_>, rows: usize) -> PyResult<(String, bool)> {
+        let mut taken = self.rows(py)?;
+        let (mut shown, mut count) = (vec![RecordBatch::new_empty(taken.schema())], 0);
+        while let Some(batch) = taken.next() {
+            let batch = batch.or_else(|error| {
+                py.check_signals()?;
+                taken.check()?;
+                Err(SqlError::new_err(error.to_string()))
+            })?;
+            let room = rows - count.min(rows);
+            count += batch.num_rows();
+            shown.push(batch.slice(0, batch.num_rows().min(room)));
+            if count > rows {
+                break;
+            }
+        }
+        let text = pretty_format_batches(&shown).map_err(|error| SqlError::new_err(one_line(&error.to_string())))?;
+        Ok((text.to_string(), count > rows))
+    }
+
+    /// Itself as a table of the `datafusion` package, whose session has nothing to add.
+    #[pyo3(signature = (session=None))]
+    fn __datafusion_table_provider__<'py>(
+        &self,
+        py: Python<'py>,
+        session: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = session;
+        table::capsule(py, &self.open, self.frame()?)
+    }
+
+    /// A query of some of its columns and rows: those for which the SQL expression is true, up to
+    /// so many.
+    #[pyo3(signature = (columns=None, predicate=None, rows=None))]
+    fn narrowed(&self, columns: Option<Vec<String>>, predicate: Option<&str>, rows: Option<usize>) -> PyResult<Self> {
+        let frame = self.frame()?;
+        let narrow = || {
+            let mut frame = frame.clone();
+            if let Some(predicate) = predicate {
+                frame = frame.clone().filter(frame.parse_sql_expr(predicate)?)?;
+            }
+            if let Some(columns) = columns {
+                frame = frame.select(columns.into_iter().map(|name| Expr::Column(Column::from_name(name))))?;
+            }
+            if rows.is_some() { frame.limit(0, rows) } else { Ok(frame) }
+        };
+        let frame = narrow().map_err(|error| SqlError::new_err(one_line(&tables::message(&error))))?;
+        let schema = Arc::new(frame.schema().as_arrow().clone());
+        Ok(Self { open: Arc::clone(&self.open), schema, kind: Kind::Query(frame) })
+    }
+}

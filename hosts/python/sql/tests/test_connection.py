@@ -1,0 +1,188 @@
+"""Tables, changes, counts, errors."""
+
+import threading
+import warnings
+from pathlib import Path
+
+import pagecast
+import pandas
+import polars
+import pyarrow
+import pytest
+
+
+def test_tables_are_named(connection: pagecast.Connection, data: Path) -> None:
+    assert connection.tables() == ["days", "orders"]
+    assert repr(connection) == "<pagecast connection, 2 tables>"
+    named = connection.sql(f"SELECT count(*) FROM '{data / 'orders.parquet'}'")
+    assert named.to_polars().item() == 100_000
+
+
+def test_tables_are_registered(connection: pagecast.Connection, data: Path) -> None:
+    def count(table: str) -> int:
+        return connection.sql(f"SELECT count(*) FROM {table}").to_polars().item()
+
+    connection.register("again", data / "orders.parquet")
+    assert count("again") == 100_000
+    connection.register("again", str(data / "*.csv"))
+    assert count("again") == 2
+    for table in [
+        polars.DataFrame({"id": [1, 2, 3]}),
+        pandas.DataFrame({"id": [1, 2, 3]}),
+        pyarrow.table({"id": [1, 2, 3]}),
+        connection.sql("SELECT id FROM orders WHERE id < 3"),
+    ]:
+        connection.register("Few", table)
+        assert count('"Few"') == 3
+        assert count('orders JOIN "Few" USING (id)') == 3
+    with pytest.raises(TypeError, match="a path or a table with `__arrow_c_stream__`"):
+        connection.register("none", 7)
+    with pytest.raises(pagecast.SqlError, match="no such file"):
+        connection.register("none", data / "nothing.parquet")
+    with pytest.raises(pagecast.SqlError, match="holds 2 tables"):
+        connection.register("none", data)
+
+
+def test_a_delta_table_is_made_and_changed(connection: pagecast.Connection, tmp_path: Path) -> None:
+    place = tmp_path / "items"
+    connection.sql(f"CREATE EXTERNAL TABLE items (id BIGINT, state VARCHAR) STORED AS DELTATABLE LOCATION '{place}'")
+    inserted = connection.sql("INSERT INTO items SELECT id, state FROM orders").to_polars()
+    assert inserted.item() == 100_000
+    # It has run once; to look at its rows again does not run it again.
+    connection.sql("DELETE FROM items WHERE id >= 10").show()
+    with pagecast.connect(tmp_path, memory="8MiB") as other:
+        assert other.sql("SELECT count(*) FROM items").to_polars().item() == 10
+        assert other.sql('SELECT count(*) FROM "items@v1"').to_polars().item() == 100_000
+        other.sql("START TRANSACTION")
+        other.sql("UPDATE items SET state = 'new' WHERE id = 1")
+        assert connection.sql("SELECT count(*) FROM items WHERE state = 'new'").to_polars().item() == 0
+        other.sql("COMMIT")
+    assert connection.sql("SELECT count(*) FROM items WHERE state = 'new'").to_polars().item() == 1
+
+
+def test_what_changes_something_runs_at_once(connection: pagecast.Connection, tmp_path: Path) -> None:
+    connection.sql("CREATE VIEW paid AS SELECT * FROM orders WHERE state = 'paid'")
+    assert connection.tables() == ["days", "orders", "paid"]
+    file = tmp_path / "paid.parquet"
+    connection.sql(f"COPY paid TO '{file}'")
+    assert polars.read_parquet(file).height == 25_000
+    connection.sql("SET datafusion.execution.batch_size = 100")
+    assert connection.sql("SELECT id FROM orders").to_arrow()["id"].num_chunks >= 1000
+
+
+def test_the_pool_counts(data: Path) -> None:
+    with pagecast.connect(data, memory="64MiB") as connection:
+        assert connection.statistics()["requests"] == 0
+        sql = connection.sql("SELECT sum(id), sum(price) FROM orders")
+        sql.to_arrow()
+        first = connection.statistics()
+        assert 0 < first["bytes_read"] and 0 < first["bytes_requested"]
+        sql.to_arrow()
+        second = connection.statistics()
+        # All of it is in the pool, as is what was asked for.
+        assert second["bytes_read"] == first["bytes_read"]
+        assert second["bytes_requested"] == 2 * first["bytes_requested"]
+        assert second["hits"] > first["hits"] and second["hit_rate"] > 0.4
+
+
+def test_arguments_are_checked(data: Path, tmp_path: Path) -> None:
+    for arguments, words in [
+        ({"memory": "30%"}, "memory: `30%` is no amount"),
+        ({"memory": "much"}, "memory: `much` is no size"),
+        ({"memory": 1}, "memory: "),
+        ({"query_memory": 0}, "query_memory: no query works without memory"),
+        ({"policy": "best"}, "policy: "),
+        ({"policy": "opt"}, "policy: opt needs the future"),
+        ({"delivery": "soon"}, "delivery: `soon` is none"),
+        ({"endpoint": "http://127.0.0.1:1"}, "endpoint: "),
+        ({"flash_writes": "1MB"}, "flash_writes: there is no flash"),
+        ({"flash": (tmp_path, "1KiB")}, "flash: "),
+    ]:
+        with pytest.raises(ValueError) as raised:
+            pagecast.connect(data, **arguments)
+        assert str(raised.value).startswith(words) and "\n" not in str(raised.value)
+    with pytest.raises(TypeError, match="memory: a number of bytes"):
+        pagecast.connect(data, memory=1.5)
+    with pytest.raises(pagecast.SqlError, match="data: cannot open"):
+        pagecast.connect(tmp_path / "nothing")
+    with pytest.raises(pagecast.SqlError, match="no Parquet file in"):
+        pagecast.connect(tmp_path)
+    with pagecast.connect(memory=64 << 20, policy="lru", delivery="stock", query_memory="1GiB") as connection:
+        assert connection.tables() == []
+        assert connection.sql("SELECT 1 AS one").to_arrow().to_pylist() == [{"one": 1}]
+        with pytest.raises(pagecast.SqlError, match="tables: there are none"):
+            connection.sql("SELECT * FROM orders")
+
+
+def test_errors_are_one_line(connection: pagecast.Connection) -> None:
+    for sql, words in [
+        ("SELEC * FROM orders", "1:1: "),
+        ("SELECT\n1 FROM (", "2:"),
+        ("SELECT * FROM customers", "no table is called customers; tables: days, orders"),
+        ("SELECT missing FROM orders", "missing"),
+    ]:
+        with pytest.raises(pagecast.SqlError) as raised:
+            connection.sql(sql)
+        assert words in str(raised.value) and "\n" not in str(raised.value)
+    for sql, words in [("", "no statement"), ("SELECT 1; SELECT 2", "2 statements")]:
+        with pytest.raises(ValueError, match=words):
+            connection.sql(sql)
+    assert connection.sql("SELECT 1;").to_polars().item() == 1
+
+
+def test_a_query_that_fails_in_its_middle_says_so(connection: pagecast.Connection) -> None:
+    result = connection.sql("SELECT 1 / (id - 77777) AS x FROM orders ORDER BY x")
+    for take in [result.to_arrow, result.to_polars, result.to_pandas, result.show]:
+        with pytest.raises(pagecast.SqlError, match=r"^(Arrow error: )?Divide by zero( error)?$"):
+            take()
+    # Who takes the stream without us has an error of its own, with these words.
+    with pytest.raises(Exception, match="ivide by zero"):
+        pyarrow.table(result)
+    assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
+
+
+def test_memory_of_queries_is_bounded(data: Path) -> None:
+    with pagecast.connect(data, memory="16MiB", query_memory="1MiB") as connection:
+        with pytest.raises(pagecast.SqlError, match="emory"):
+            connection.sql("SELECT id, price, array_agg(state) FROM orders GROUP BY id, price").to_arrow()
+        assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
+
+
+def test_a_broken_table_warns(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "whole.parquet").write_bytes((data / "orders.parquet").read_bytes())
+    (tmp_path / "torn.parquet").write_bytes((data / "orders.parquet").read_bytes()[:-100])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        connection = pagecast.connect(tmp_path)
+    assert [str(warning.message)[:23] for warning in caught] == ["table torn is closed: /"]
+    assert caught[0].filename == __file__
+    with connection, pytest.raises(pagecast.SqlError, match="table torn is closed"):
+        connection.sql("SELECT * FROM torn")
+
+
+def test_closed_is_closed(data: Path) -> None:
+    connection = pagecast.connect(data, memory="16MiB")
+    result = connection.sql("SELECT count(*) FROM orders")
+    connection.close()
+    connection.close()
+    assert repr(connection) == "<pagecast connection, closed>"
+    with pytest.raises(ValueError, match="the connection is closed"):
+        connection.sql("SELECT 1")
+    # What was planned keeps its pool until it goes.
+    assert result.to_polars().item() == 100_000
+
+
+def test_threads_share_a_connection(connection: pagecast.Connection) -> None:
+    sums: list[int] = []
+
+    def ask(state: str) -> None:
+        for _ in range(5):
+            sql = f"SELECT count(*) FROM orders WHERE state = '{state}'"
+            sums.append(connection.sql(sql).to_polars().item())
+
+    threads = [threading.Thread(target=ask, args=(state,)) for state in ["open", "paid", "sent"] * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sums == [25_000] * 45
