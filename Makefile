@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel test-python test-distributed lint-distributed bench-python results capi capi-header clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,25 +60,36 @@ check-threads: ## ThreadSanitizer and Miri, where a nightly compiler has them
 no-std: ## predictor and manager of cooperation link without std and without an allocator
 	bash ci/core-no-std.sh
 
-test-host: ## DataFusion host, Delta tables and command, and what else needs Parquet
-	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli
-	cargo test --locked -p pagecast-datafusion -p pagecast-delta -p pagecast-cli -p pagecast --test objects --test pooled_store --test flash
+# One build of DataFusion for all of them: the server turns on features of what it stands on.
+HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-cli --features pagecast-cli/serve
+test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
+	bash ci/clients.sh cargo test --locked $(HOSTS)
+	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
 test-objects: ## the pool over S3 servers on loopback: one that Go builds once; s3s-fs
 	bash ci/servers.sh
 
+test-stores: ## command and DataFusion host over them, and over HTTP: another build of DataFusion
+	bash ci/servers.sh clients
+
 s3s-fs: ## a second S3 server for test-objects, which ignores conditions: minutes of building, once
 	cargo install --locked --root $(XDG_CACHE_HOME)/pagecast/tools --features binary --version 0.14.1 s3s-fs
 
-test-serve: ## the server under psql, psycopg and SQLAlchemy, which PyPI has
-	bash ci/serve.sh
+test-serve: ## of these, the server under psql, psycopg, SQLAlchemy and JDBC
+	bash ci/clients.sh cargo test --locked $(HOSTS) --test serve -- --nocapture $(ARGS)
 
 wheel: ## the Python package, as a wheel in target/wheels
 	bash ci/python.sh wheel
 
 test-python: ## the wheel in a fresh virtual environment, and its tests there
 	bash ci/python.sh test
+
+wheel-sql: ## the wheel of SQL for Python, optimized: DataFusion is built once more
+	bash ci/python.sh wheel-sql
+
+test-python-sql: ## SQL in Python, in a fresh virtual environment; DataFusion is built once more
+	bash ci/python.sh test-sql
 
 # A workspace of its own: nobody builds tonic and Arrow Flight along.
 DISTRIBUTED := --locked --manifest-path hosts/distributed/Cargo.toml
@@ -90,12 +101,21 @@ lint-distributed: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/distributed/Cargo.toml --check
 	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
 
+# A workspace of its own: nobody builds the deltalake crate along, which wants Rust 1.95.
+DELTALAKE := --locked --manifest-path hosts/delta/deltalake/Cargo.toml
+test-deltalake: ## tables of the deltalake crate in a session that has a pool
+	cargo test $(DELTALAKE)
+
+lint-deltalake: ## its formatting and clippy
+	cargo fmt --manifest-path hosts/delta/deltalake/Cargo.toml --check
+	cargo clippy $(DELTALAKE) --all-targets -- -D warnings
+
 fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
 	bash ci/fuzz.sh
 
 lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check
-	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets -- -D warnings
+	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets --features pagecast-cli/serve -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check
@@ -126,6 +146,12 @@ bench-delivery: build ## out of order beside in order; target/bench/delivery.jso
 bench-objects: build ## an object store beside files; target/bench/objects.json (ARGS='--sf 0.1')
 	python3 ci/objects.py $(PAGECAST) $(ARGS)
 
+# A workspace of its own: nobody builds foyer along. The command needs a client of HTTP for it.
+bench-foyer: ## the same with a tier on flash, beside foyer's hybrid cache
+	cargo build --release --locked -p pagecast-cli --features http
+	cargo build --release --locked --manifest-path crates/pagecast-bench/foyer/Cargo.toml
+	python3 ci/objects.py $(PAGECAST) --foyer $(CARGO_TARGET_DIR)/release/pagecast-foyer-bench $(ARGS)
+
 bench-flash: ## the tier on flash of a pool beside the simulator's; target/bench/flash.json
 	mkdir -p target/bench
 	cargo run --release --locked -p pagecast-bench --bin bench-flash -- --json target/bench/flash.json $(ARGS)
@@ -147,6 +173,9 @@ bench-sim: ## the simulator's throughput against libcachesim; writes target/benc
 
 bench-python: ## the simulator in Python against libcachesim; target/bench/python.json
 	bash ci/python.sh bench $(ARGS)
+
+bench-python-sql: ## SQL in Python beside the command; target/bench/python-sql.json
+	bash ci/python.sh bench-sql $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')
 	cargo build --release --locked -p pagecast-cli --no-default-features

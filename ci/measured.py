@@ -169,7 +169,7 @@ def delivery(given: dict) -> Reduced:
 
 
 def store(given: dict) -> Reduced:
-    kept = ("reads", "writes", "bytes_read", "bytes_written", "per_second")
+    kept = ("reads", "writes", "bytes_read", "device_bytes_read", "bytes_written", "per_second", "rates")
     rows = []
     for engine, parts in given["engines"].items():
         for part, of in parts.items():
@@ -178,21 +178,6 @@ def store(given: dict) -> Reduced:
                     rows.append({"engine": engine, "part": part, "work": work,
                                  **{name: row[name] for name in kept}})
     return Reduced(made("bench-kv", given["arguments"]), rows)
-
-
-def tuples(given: dict) -> Reduced:
-    rows = []
-    for cell in given["cells"]:
-        ours = cell["rows"][given["ours"]]
-        figure = cell["goals"][0]["figure"]
-        goals = [{name: goal[name] for name in ("figure", "peer", "goal", "ratio", "met")}
-                 for goal in cell["goals"]]
-        options = " ".join(cell["options"]).removeprefix("--")
-        rows.append({"workload": cell["workload"], "options": options, "figure": figure,
-                     "ours": round(ours[figure], 4), "share": round(ours["share"], 2), "goals": goals})
-    seeds = " ".join(map(str, given["seeds"]))
-    goals = " --goals" if given["only_goals"] else ""
-    return Reduced(made("bench-tuples", f"--seeds {seeds}{goals}"), rows)
 
 
 def tuples(given: dict) -> Reduced:
@@ -210,14 +195,14 @@ def tuples(given: dict) -> Reduced:
 
 def objects(given: dict) -> Reduced:
     kept = ("where", "delivery", "policy", "bytes_read", "gap_bytes", "requests", "gets", "heads",
-            "lists", "cost_usd", "wall_s")
+            "lists", "cost_usd", "wall_s", "flash_read", "flash_written")
     rows = [{name: row[name] for name in kept} for row in given["rows"]]
     if not given["optimized"]:
         rows = [{**row, "wall_s": None} for row in rows]
     arguments = " ".join(f"--{name} {value}" for name, value in given["arguments"].items()
                          if value is not None)
     under = "" if given["optimized"] else "a debug build, so without times"
-    return Reduced(made("bench-objects", arguments), rows, under=under)
+    return Reduced(made(given["target"], arguments), rows, under=under)
 
 
 @dataclass
@@ -242,7 +227,6 @@ KINDS = {
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
     "store": Kind("kv.json", store, "make bench-kv"),
-    "tuples": Kind("tuples.json", tuples, "make bench-tuples"),
     "tuples": Kind("tuples.json", tuples, "make bench-tuples"),
 }
 
