@@ -8,7 +8,8 @@
 //!      '- policy.evict(search) -- evictable? claim(frame, page) --> Claimed ----> Owned
 //!            |                        | refused: pinned, spared, kept, or dirty
 //!            |                        '--> the policy goes on to its next candidate
-//!            '- none --> kept pages too? --> look again --> Dirty: wait for a write, or NoFrame
+//!            '- none --> kept pages too? --> look again --> Dirty: wait for a write, or NoFrame:
+//!                        once more when no frame is a slab that is too many
 //! ```
 //!
 //! The policy chooses by what it knows of all pages. Beyond that, some pages are passed over as if
@@ -76,7 +77,17 @@ impl Cache {
             self.drain(DRAINED_PER_MISS);
         }
         let ready = self.take_capped(incoming).or_else(|| self.free.take()).or_else(|| self.slab_in_use());
-        ready.map_or_else(|| self.evict_and_lend(incoming, oracle), Ok)
+        match ready.map_or_else(|| self.evict_and_lend(incoming, oracle), Ok) {
+            Err(Placement::NoFrame) => self.frame_after_shrink(incoming, oracle),
+            found => found,
+        }
+    }
+
+    /// A frame once the tuples have theirs: after a shrink, slabs may have nearly all that are left
+    /// until whoever sees it has taken some away.
+    fn frame_after_shrink(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
+        self.settle_slabs();
+        self.free.take().map_or_else(|| self.evict(incoming, oracle), Ok)
     }
 
     /// The frame of a slab, if there are more of them than there are to be.

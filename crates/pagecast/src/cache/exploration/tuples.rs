@@ -177,6 +177,27 @@ fn slab_against_resize() {
     scene.end();
 }
 
+/// The pool shrinks to a page that is pinned and the slab, which is too many then: its frame is had
+/// for another page, whoever takes it away.
+fn slab_against_shrink() {
+    let scene = Scene::of(cache_with_slab(4, false));
+    let cache = &scene.cache;
+    [0, 1, 2].into_iter().for_each(|at| scene.read(at));
+    let pinned = (0..3).map(|block| load(cache, &scene.disk, block, 0).unwrap());
+    let (low, above): (Vec<_>, Vec<_>) = pinned.partition(|held| held.index() < 2);
+    assert!(low.len() == 1 && cache.headers[0].is_slab(0));
+    above.into_iter().for_each(|held| cache.unpin(held));
+    let resizer = spawn(&scene, |scene| {
+        scene.cache.resize(2);
+    });
+    let held = load(cache, &scene.disk, 3, 0).expect("the slab's frame can be had");
+    resizer.join().unwrap();
+    cache.unpin(held);
+    low.into_iter().for_each(|held| cache.unpin(held));
+    cache.drain(u32::MAX);
+    scene.end();
+}
+
 /// A slab that holds a change is in a frame that is out of use, since all others are pinned. The
 /// pool grows, and shrinks again, while a miss empties the frames that are out of use.
 fn slab_against_growth() {
@@ -189,6 +210,8 @@ fn slab_against_growth() {
     let in_frame = |frame: u32| blocks.into_iter().find(|&block| cache.headers[frame as usize].is_tagged(page(block)));
     let pinned: Vec<_> = [0, 1].into_iter().filter_map(|frame| load(cache, &scene.disk, in_frame(frame)?, 0)).collect();
     assert_eq!(pinned.len(), 2);
+    // One of two frames is to be a slab, so that this one may move.
+    cache.tuples.as_ref().unwrap().set_share(0.5);
     cache.resize(2);
     assert!(cache.slabs() == 1 && cache.headers[3].is_slab(0), "the slab stays, for what it holds");
     let resizer = spawn(&scene, |scene| {
@@ -307,6 +330,7 @@ fn items_never_go_back() {
     explore(4_000, dissolve_against_change);
     explore(2_000, slab_against_reader);
     explore(2_000, slab_against_resize);
+    explore(2_000, slab_against_shrink);
     explore(1_000, discard_against_dissolve);
     explore(1_000, slab_against_growth);
 }

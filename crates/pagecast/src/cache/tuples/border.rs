@@ -158,11 +158,18 @@ impl Cache {
     /// those in frames that are out of use move.
     pub(in crate::cache) fn resize_slabs(&self) {
         let Some(tuples) = &self.tuples else { return };
-        let border = tuples.border.lock();
-        self.fit_slabs(tuples);
-        drop(border);
+        self.settle_slabs();
         tuples.bound_models(self.frames());
         self.tell_policy();
+    }
+
+    /// No slab is too many once this returns, but for those that hold changes. Waits for whoever is
+    /// at it.
+    pub(in crate::cache) fn settle_slabs(&self) {
+        if let Some(tuples) = &self.tuples {
+            let _border = tuples.border.lock();
+            self.fit_slabs(tuples);
+        }
     }
 
     /// The same for what could not be moved then, unless somebody else is at it.
@@ -174,7 +181,8 @@ impl Cache {
         }
     }
 
-    /// The caller has the border. A slab that holds changes stays where no other frame is free.
+    /// The caller has the border. A slab that holds changes stays where no other frame is free, and
+    /// if it is too many: then pages need the free frames more.
     ///
     /// The number of frames is read anew each time: a resize changes it without the border, and by
     /// an old number a slab would move for ever among frames that are in use again.
@@ -196,7 +204,9 @@ impl Cache {
         while number < self.slabs() {
             if tuples.directory[number as usize].load(Ordering::Relaxed) < frames() {
                 number += 1;
-            } else if let Some(free) = self.free.take().or_else(|| self.close_slab(tuples, self.slabs() - 1)) {
+            } else if number < tuples.wanted(frames())
+                && let Some(free) = self.free.take().or_else(|| self.close_slab(tuples, self.slabs() - 1))
+            {
                 self.move_slab(tuples, number, free);
             } else {
                 number += 1;
