@@ -228,8 +228,7 @@ fn with_tiers(rows: Vec<Reading>, args: &Args) -> Vec<Reading> {
 }
 
 /// A page that shows what runs.
-fn watched(address: SocketAddr, setting: &Setting) -> anyhow::Result<Watching> {
-    let watch = Watch::bind(address).context("--watch")?;
+fn started(watch: Watch, setting: &Setting) -> anyhow::Result<Watching> {
     eprintln!("pagecast shows its pools on http://{}", watch.address());
     watch.start(setting.stage.clone()).context("--watch")
 }
@@ -282,6 +281,8 @@ impl Bench {
     /// pressed.
     async fn measure(&self) -> anyhow::Result<Results> {
         let interrupted = || anyhow::Error::from(Interrupted);
+        // Before any file is read: an address that is taken is told at once.
+        let watch = self.args.watch.map(Watch::bind).transpose().context("--watch")?;
         let data = Fingerprint::of(&self.tables, self.source.clone()).await?;
         let setting = unless_pressed(self.setting()).await.ok_or_else(interrupted)?;
         // Before any error of their own: plain DataFusion sees in a file that changed whatever it
@@ -291,7 +292,7 @@ impl Bench {
         let config = self.config(&setting, data.bytes());
         let repeat = config.repeat;
         let mut results = Results { schema: 1, config, partial: false, runs: Vec::new(), rows: self.rows.len() };
-        let _watching = self.args.watch.map(|address| watched(address, &setting)).transpose()?;
+        let _watching = watch.map(|watch| started(watch, &setting)).transpose()?;
         let bar = self.bar(&setting);
         for (repetition, reading) in (1..=repeat).flat_map(|turn| self.rows.iter().map(move |row| (turn, row))) {
             bar.set_message(if repeat > 1 { format!("{reading}, {repetition}") } else { reading.to_string() });
