@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The Python packages. Of the simulator `wheel` builds target/wheels, `test` installs it into a
 # fresh virtual environment and runs its tests there, `bench` measures it, with the flags that
-# follow. Of SQL `wheel-sql`, `test-sql` and `bench-sql` do the same. Its tests take an unoptimized
-# build without the clients of object stores. Tools come from PyPI. Says `skipped` where Python, its
-# venv module or PyPI is not there.
+# follow. Of SQL `wheel-sql`, `test-sql` and `bench-sql` do the same; its tests take an unoptimized
+# build. Tools come from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
 set -euo pipefail
 what=$1
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+# Where ci/servers.sh keeps the S3 server.
+export PATH="$PATH:$cache/tools/bin"
 MOST_BYTES=$((5 << 20))
 MOST_BYTES_OF_SQL=$((60 << 20))
 skip() { echo "skipped: $1"; exit 0; }
@@ -103,7 +104,7 @@ wheel-sql)
     ;;
 test-sql)
     build
-    build_sql --profile dev --no-default-features
+    build_sql --profile dev
     cargo build --locked -p pagecast-cli
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT

@@ -14,6 +14,7 @@ use pagecast_datafusion::{Delivery, Host, HostOptions};
 use crate::error::{OpenError, Setting, misuse};
 use crate::stores::Source;
 use crate::tables::{self, Closed, Found, Table};
+use crate::yielding;
 
 /// Where the tables are, and the pool that they are read through.
 #[derive(Clone, Debug)]
@@ -82,6 +83,7 @@ impl Engine {
         pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options))?;
+        yielding::install(&ctx);
         let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() && !closed.is_empty() {
             return Err(closed.swap_remove(0).fault.into());

@@ -16,6 +16,7 @@ pub mod stores;
 pub mod summary;
 pub mod syntax;
 pub mod tables;
+mod yielding;
 
 pub use engine::{Engine, Options};
 pub use error::{Misuse, OpenError, Setting};

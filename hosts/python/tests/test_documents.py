@@ -1,12 +1,11 @@
 """What the documents show runs: docstrings, docs/python.md, the README's lines. Stubs name what
 there is."""
 
-import ast
 import doctest
 import os
-import re
 from pathlib import Path
 
+import documents
 import pagecast
 import pagecast._pagecast
 import pagecast._policy
@@ -30,22 +29,14 @@ def test_docstrings_of_rust(of) -> None:
 
 
 def test_the_document_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = ROOT / "docs/python.md"
     monkeypatch.chdir(tmp_path)
-    # The fence that ends an example would be taken for its output.
-    text = re.sub(r"^```.*$", "", document.read_text(), flags=re.MULTILINE)
-    test = doctest.DocTestParser().get_doctest(text, {}, "python.md", str(document), 0)
-    assert test.examples and doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
+    documents.run_examples(ROOT / "docs/python.md")
 
 
 @pytest.mark.parametrize("document", ["README.md", "hosts/python/README.md"])
 def test_the_first_lines_run(document: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
     # SQL is in a wheel of its own, whose tests run its lines.
-    blocks = [block for block in blocks if "connect(" not in block]
-    assert blocks
-    for block in blocks:
-        exec(compile(block, document, "exec"), {})
+    documents.run_blocks(ROOT / document, lambda block: "connect(" not in block)
 
 
 def test_sql_is_named_where_it_is_missing() -> None:
@@ -56,14 +47,4 @@ def test_sql_is_named_where_it_is_missing() -> None:
 
 
 def test_stubs_name_what_there_is() -> None:
-    stub = ast.parse((Path(pagecast.__file__).parent / "_pagecast.pyi").read_text())
-    there = {name for name in dir(pagecast._pagecast) if not name.startswith("__")} | {"__version__"}
-    named = {node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)} | {"__version__"}
-    assert named == there
-    for node in stub.body:
-        if isinstance(node, ast.ClassDef) and node.name != "TraceError":
-            methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-            of = getattr(pagecast._pagecast, node.name)
-            public = {name for name in vars(of) if not name.startswith("__")}
-            assert {name for name in methods if not name.startswith("__")} == public, node.name
-    assert (Path(pagecast.__file__).parent / "py.typed").exists()
+    documents.check_stub(pagecast, pagecast._pagecast)

@@ -1,6 +1,8 @@
 //! Rust's errors as Python's, each one line.
 
-use pagecast_sql::{Misuse, OpenError, Setting};
+use arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use pagecast_sql::{Misuse, OpenError, Setting, tables};
 use pyo3::PyErr;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 
@@ -34,6 +36,15 @@ pub(crate) fn of(error: &anyhow::Error) -> PyErr {
         true => PyValueError::new_err(text),
         false => SqlError::new_err(text),
     }
+}
+
+/// What DataFusion says, without the words that it puts before.
+pub(crate) fn of_datafusion(error: &DataFusionError) -> PyErr {
+    SqlError::new_err(one_line(&tables::message(error)))
+}
+
+pub(crate) fn of_arrow(error: &ArrowError) -> PyErr {
+    SqlError::new_err(one_line(&error.to_string()))
 }
 
 /// `text` with every run of white space, line ends included, made one blank.

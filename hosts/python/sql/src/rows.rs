@@ -45,9 +45,14 @@ impl Rows {
         Self { open, schema, stage, thread: thread::current().id(), failure: Arc::default() }
     }
 
-    /// What ended the query, if it failed.
-    pub(crate) fn check(&self) -> PyResult<()> {
-        check(&self.failure)
+    /// The next rows. What ended the query is raised as it is here, and not as streams know it.
+    pub(crate) fn next_in(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        let Some(batch) = self.next() else { return Ok(None) };
+        batch.map(Some).or_else(|error| {
+            py.check_signals()?;
+            let failure = self.failure.lock().clone();
+            Err(SqlError::new_err(failure.unwrap_or_else(|| error.to_string())))
+        })
     }
 
     /// The next rows; on the thread that asked for the stream, Ctrl-C ends it.
@@ -68,10 +73,6 @@ impl Rows {
             Err(()) => Err(ArrowError::ComputeError("Ctrl-C ended the query".into())),
         }
     }
-}
-
-fn check(failure: &Mutex<Option<String>>) -> PyResult<()> {
-    failure.lock().clone().map_or(Ok(()), |text| Err(SqlError::new_err(text)))
 }
 
 /// Lets Ctrl-C be seen again when the consumer, who knows errors of streams alone, has given up.
@@ -150,12 +151,7 @@ impl Stream {
         // Not held while rows are waited for: another thread that asks finds that they are taken.
         let taken = self.rows.lock().take();
         let mut rows = taken.ok_or_else(|| PyValueError::new_err("these rows have been taken"))?;
-        let Some(batch) = rows.next() else { return Ok(None) };
-        let batch = batch.or_else(|error| {
-            py.check_signals()?;
-            rows.check()?;
-            Err(SqlError::new_err(error.to_string()))
-        })?;
+        let Some(batch) = rows.next_in(py)? else { return Ok(None) };
         let one = Rows::new(Arc::clone(&rows.open), rows.schema(), Stage::Kept(vec![batch].into_iter()));
         self.rows.lock().replace(rows);
         Ok(Some(Self::of(one)))

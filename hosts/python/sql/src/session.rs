@@ -11,14 +11,14 @@ use datafusion::prelude::SessionConfig;
 use pagecast::FlashOptions;
 use pagecast_datafusion::Delivery;
 use pagecast_sim::size::Size;
-use pagecast_sql::{Engine, Options, check, files, query, tables};
+use pagecast_sql::{Engine, Options, check, files, query};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::errors::{self, SqlError, one_line};
+use crate::errors::{self, one_line};
 use crate::statement::Statement;
 use crate::{capsule_unsafe, statistics, wait};
 
@@ -159,7 +159,7 @@ impl Session {
         let table = made.map_err(|error| errors::of(&error))?;
         let name = TableReference::bare(name);
         let registered = ctx.deregister_table(name.clone()).and_then(|_| ctx.register_table(name, table));
-        registered.map(drop).map_err(|error| SqlError::new_err(one_line(&tables::message(&error))))
+        registered.map(drop).map_err(|error| errors::of_datafusion(&error))
     }
 
     /// Makes a table of the rows of a stream, which are kept in memory.
@@ -172,7 +172,7 @@ impl Session {
             ctx.deregister_table(name.clone())?;
             ctx.register_table(name, Arc::new(table))
         });
-        registered.map(drop).map_err(|error| SqlError::new_err(one_line(&tables::message(&error))))
+        registered.map(drop).map_err(|error| errors::of_datafusion(&error))
     }
 
     /// Counts of the pool.

@@ -12,12 +12,12 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::DataFrame;
 use pagecast_sql::query::{Ended, Query};
-use pagecast_sql::{check, summary, syntax, tables};
+use pagecast_sql::{check, summary, syntax};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{self, SqlError, one_line};
+use crate::errors;
 use crate::rows::{Rows, Stage, Stream};
 use crate::session::Open;
 use crate::table;
@@ -126,7 +126,7 @@ impl Statement {
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.schema.as_ref());
-        let schema = schema.map_err(|error| SqlError::new_err(one_line(&error.to_string())))?;
+        let schema = schema.map_err(|error| errors::of_arrow(&error))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
@@ -139,12 +139,7 @@ impl Statement {
     fn text(&self, py: Python<'_>, rows: usize) -> PyResult<(String, bool)> {
         let mut taken = self.rows(py)?;
         let (mut shown, mut count) = (vec![RecordBatch::new_empty(taken.schema())], 0);
-        while let Some(batch) = taken.next() {
-            let batch = batch.or_else(|error| {
-                py.check_signals()?;
-                taken.check()?;
-                Err(SqlError::new_err(error.to_string()))
-            })?;
+        while let Some(batch) = taken.next_in(py)? {
             let room = rows - count.min(rows);
             count += batch.num_rows();
             shown.push(batch.slice(0, batch.num_rows().min(room)));
@@ -152,7 +147,7 @@ impl Statement {
                 break;
             }
         }
-        let text = pretty_format_batches(&shown).map_err(|error| SqlError::new_err(one_line(&error.to_string())))?;
+        let text = pretty_format_batches(&shown).map_err(|error| errors::of_arrow(&error))?;
         Ok((text.to_string(), count > rows))
     }
 
@@ -182,7 +177,7 @@ impl Statement {
             }
             if rows.is_some() { frame.limit(0, rows) } else { Ok(frame) }
         };
-        let frame = narrow().map_err(|error| SqlError::new_err(one_line(&tables::message(&error))))?;
+        let frame = narrow().map_err(|error| errors::of_datafusion(&error))?;
         let schema = Arc::new(frame.schema().as_arrow().clone());
         Ok(Self { open: Arc::clone(&self.open), schema, kind: Kind::Query(frame) })
     }

@@ -3,25 +3,55 @@
 use pyo3::prelude::*;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
 
 /// How often Ctrl-C is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Wakes the thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 /// What `work` gives, without the interpreter's lock. After Ctrl-C, which only Python's main thread
 /// sees, whoever drops `work` ends it.
+///
+/// The thread keeps time by itself: the runtime's clock stands still while its threads compute.
 pub(crate) fn until<T: Send>(
     py: Python<'_>,
     runtime: &Handle,
     mut work: Pin<&mut (impl Future<Output = T> + Send)>,
 ) -> PyResult<T> {
+    let _inside = runtime.enter();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
         let work = work.as_mut();
-        match py.detach(|| runtime.block_on(async { timeout(TICK, work).await })) {
-            Ok(done) => return Ok(done),
-            Err(_) => py.check_signals()?,
+        match py.detach(|| poll_for_a_tick(work, &waker)) {
+            Poll::Ready(done) => return Ok(done),
+            Poll::Pending => py.check_signals()?,
         }
+    }
+}
+
+/// What `work` gives, if it does so soon.
+fn poll_for_a_tick<T>(mut work: Pin<&mut impl Future<Output = T>>, waker: &Waker) -> Poll<T> {
+    let end = Instant::now() + TICK;
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(waker)) {
+            return Poll::Ready(done);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Poll::Pending;
+        }
+        thread::park_timeout(left);
     }
 }

@@ -1,12 +1,11 @@
 """What the documents show runs: docstrings, docs/python-sql.md, the README's lines. Stubs name what
 there is."""
 
-import ast
 import doctest
 import os
-import re
 from pathlib import Path
 
+import documents
 import pagecast
 import pagecast_sql._connection
 import pagecast_sql._engine
@@ -40,19 +39,12 @@ def test_docstrings(folder: Path, name: str) -> None:
 
 
 def test_the_document_runs(folder: Path) -> None:
-    document = ROOT / "docs/python-sql.md"
-    # The fence that ends an example would be taken for its output.
-    text = re.sub(r"^```.*$", "", document.read_text(), flags=re.MULTILINE)
-    test = doctest.DocTestParser().get_doctest(text, {}, document.name, str(document), 0)
-    assert test.examples and doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
+    documents.run_examples(ROOT / "docs/python-sql.md")
 
 
 @pytest.mark.parametrize("document", ["README.md", "hosts/python/sql/README.md"])
 def test_the_first_lines_run(folder: Path, document: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
-    assert any("connect(" in block for block in blocks)
-    for block in blocks:
-        exec(compile(block, document, "exec"), {})
+    documents.run_blocks(ROOT / document, lambda block: "connect(" in block)
 
 
 def test_connect_is_that_of_the_simulator() -> None:
@@ -62,15 +54,4 @@ def test_connect_is_that_of_the_simulator() -> None:
 
 
 def test_stubs_name_what_there_is() -> None:
-    stub = ast.parse((Path(pagecast_sql.__file__).parent / "_engine.pyi").read_text())
-    there = {name for name in dir(pagecast_sql._engine) if not name.startswith("__")} | {"__version__"}
-    named = {node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)} | {"__version__"}
-    assert named == there
-    for node in stub.body:
-        if isinstance(node, ast.ClassDef) and node.name != "SqlError":
-            methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-            of = getattr(pagecast_sql._engine, node.name)
-            public = {name for name in vars(of) if not name.startswith("__")}
-            assert {name for name in methods if not name.startswith("__")} == public, node.name
-            assert all(hasattr(of, name) for name in methods), node.name
-    assert (Path(pagecast_sql.__file__).parent / "py.typed").exists()
+    documents.check_stub(pagecast_sql, pagecast_sql._engine)
