@@ -61,7 +61,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 	bash ci/core-no-std.sh
 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
-HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-cli --features pagecast-cli/serve
+HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-cli --features pagecast-cli/serve
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
 	bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash

@@ -105,7 +105,9 @@ wheel-sql)
 test-sql)
     build
     build_sql --profile dev
-    cargo build --locked -p pagecast-cli
+    # As `make test-host` builds it, which has it then.
+    cargo test --locked --no-run -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-cli \
+        --features pagecast-cli/serve --test parquet
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     "$python" -m venv "$scratch/venv"
