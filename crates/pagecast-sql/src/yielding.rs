@@ -101,7 +101,7 @@ mod tests {
                  SELECT sum(a.value * b.value) FROM {joined}"
             );
             let (without, with) = (times(&stock, &sql).await, times(&ours, &sql).await);
-            // Every 128 batches of the two to four thousand, and not every 128 of those that are read.
+            // Every 128 batches of the two to four thousand, and not of the forty that are read.
             assert!(with >= 10 && without < 2, "{joined}: {with} times, and {without} by itself");
         }
     }

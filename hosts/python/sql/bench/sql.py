@@ -2,8 +2,9 @@
 
 Both run the same statements over the same files with pools of the same size, process after process
 in turns. The time of a statement is what the command says of it, and here what lies between the
-text and the last row in pyarrow. Processor time is that of the whole process, Python's own start
-left out. It is shown because other work on the machine lengthens wall time and not that.
+text and the last row in pyarrow. Processor time is that of the whole process, less that of one that
+asks `SELECT 1`. Its ratio is the median of the turns' own. It is shown because other work on the
+machine lengthens wall time and not that.
 """
 
 import argparse
@@ -95,7 +96,8 @@ def main() -> None:
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         write_items(Path(scratch))
-        rows = [measure(given, Path(scratch), name, sql) for name, sql in STATEMENTS.items()]
+        idle = [statistics.median(used for _, used in runs) for runs in in_turns(given, Path(scratch), ["SELECT 1"])]
+        rows = [measure(given, Path(scratch), name, sql, idle) for name, sql in STATEMENTS.items()]
     print(f"{'statement':<12} {'command':>10} {'python':>10} {'ratio':>7} {'by processor time':>18}")
     for row in rows:
         command, ours = row["command_seconds"], row["python_seconds"]
@@ -105,23 +107,34 @@ def main() -> None:
     given.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def measure(given: argparse.Namespace, data: Path, name: str, sql: str) -> dict[str, object]:
+Runs = list[tuple[list[float], float]]
+
+
+def in_turns(given: argparse.Namespace, data: Path, statements: list[str]) -> tuple[Runs, Runs]:
+    """What processes of the command and of Python took, which ran one after the other."""
     command, ours = [], []
     for _ in range(given.turns):
-        command.append(by_command(given.pagecast, data, [sql] * given.repeat))
-        ours.append(by_python(data, [sql] * given.repeat))
+        command.append(by_command(given.pagecast, data, statements))
+        ours.append(by_python(data, statements))
+    return command, ours
+
+
+def measure(
+    given: argparse.Namespace, data: Path, name: str, sql: str, idle: list[float]
+) -> dict[str, object]:
+    both = in_turns(given, data, [sql] * given.repeat)
     # Of each process the fastest run: the first reads what the others find.
-    fastest = [statistics.median(min(seconds) for seconds, _ in runs) for runs in (command, ours)]
-    processor = [statistics.median(used for _, used in runs) for runs in (command, ours)]
+    fastest = [statistics.median(min(seconds) for seconds, _ in runs) for runs in both]
+    used = [[used - start for _, used in runs] for runs, start in zip(both, idle, strict=True)]
     return {
         "statement": name,
         "sql": sql,
         "command_seconds": fastest[0],
         "python_seconds": fastest[1],
         "ratio": fastest[1] / fastest[0],
-        "command_processor_seconds": processor[0],
-        "python_processor_seconds": processor[1],
-        "processor_ratio": processor[1] / processor[0],
+        "command_processor_seconds": statistics.median(used[0]),
+        "python_processor_seconds": statistics.median(used[1]),
+        "processor_ratio": statistics.median(ours / command for command, ours in zip(*used, strict=True)),
     }
 
 
