@@ -219,7 +219,9 @@ fn parts_never_do_what_architecture_says() {
         "hosts/delta",
         "hosts/capi",
         "hosts/kv",
+        "hosts/cluster",
         "hosts/distributed",
+        "hosts/ballista",
         "hosts/python",
         "hosts/python/sql",
     ] {
@@ -231,10 +233,15 @@ fn parts_never_do_what_architecture_says() {
     // Knows the pool, or a host.
     let delta = of("hosts/delta");
     assert!(!delta.contains("pagecast") && !delta.contains("pagecast-datafusion"));
-    // Knows the pool's inside, or policy or prediction logic. Affinity knows no DataFusion either.
-    assert!(!of("hosts/distributed").contains("pagecast-core"));
-    let affinity = code(&workspace().join("hosts/distributed/src/affinity.rs"));
+    // Knows an engine of several machines. Affinity knows no DataFusion either.
+    let cluster = of("hosts/cluster");
+    assert!(!cluster.iter().any(|name| name.contains("distributed") || name.contains("ballista")));
+    let affinity = code(&workspace().join("hosts/cluster/src/affinity.rs"));
     assert!(!["datafusion", "pagecast"].iter().any(|word| words(&affinity).contains(word)));
+    // Knows the pool's inside, or policy or prediction logic.
+    for part in ["hosts/cluster", "hosts/distributed", "hosts/ballista"] {
+        assert!(!of(part).contains("pagecast-core"), "{part}");
+    }
     // Holds replay logic; unsafe outside of `array`.
     never("hosts/python/src", &["belady", "NextUses", "ConcurrentPolicy", "Predictor"]);
     let python = of("hosts/python");

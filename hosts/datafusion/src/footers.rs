@@ -2,7 +2,8 @@
 //!
 //! Every execution of every query needs them before it can say what it will read. In the pool they
 //! would be the first pages to be pushed out by the scans they describe. Those of objects come
-//! through it all the same: DataFusion reads them, too, and the second of the two asks for nothing.
+//! through it all the same where queries are planned: DataFusion reads them, too, and the second of
+//! the two asks for nothing. Where nobody plans, their pages would only take frames.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,20 +29,27 @@ type Slot = Arc<OnceCell<Arc<ParquetMetaData>>>;
 /// The footers of all files that were read through one pool.
 ///
 /// A file that changed loses its old footer when it is next loaded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Footers {
     by_path: Mutex<HashMap<PathBuf, (RelationId, Slot)>>,
     bytes_read: AtomicU64,
+    /// Whether those of objects come through the pool.
+    pooled: bool,
 }
 
 impl Footers {
+    /// None yet. `pooled`: whether those of objects come through the pool.
+    pub(crate) fn new(pooled: bool) -> Self {
+        Self { by_path: Mutex::default(), bytes_read: AtomicU64::new(0), pooled }
+    }
+
     /// The footer and page index of this generation of the file; read the first time, however many
     /// ask at once.
     pub(crate) async fn load(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
         let load = async || {
-            let file = relation.clone();
-            let task = tokio::task::spawn_blocking(move || catch(|| decode(&file)));
+            let (file, pooled) = (relation.clone(), self.pooled);
+            let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
             let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
             let (footer, bytes) = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;
             self.bytes_read.fetch_add(bytes, Relaxed);
@@ -57,7 +65,7 @@ impl Footers {
             return Ok(Arc::clone(footer));
         }
         let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
-        let (footer, bytes) = catch(|| decode(relation)).map_err(stopped)??;
+        let (footer, bytes) = catch(|| decode(relation, self.pooled)).map_err(stopped)??;
         self.bytes_read.fetch_add(bytes, Relaxed);
         let footer = Arc::new(footer);
         // Somebody else may load it now, too.
@@ -91,7 +99,7 @@ impl Footers {
 
 /// Reads and decodes a file's footer and page index, and says how many bytes that took beside the
 /// pool. Blocks.
-fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
+fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), HostError> {
     let not_parquet =
         |error: ParquetError| HostError::Footer { path: relation.path().to_owned(), source: Arc::new(error) };
     let mut decoder = ParquetMetaDataPushDecoder::try_new(relation.len())
@@ -106,7 +114,7 @@ fn decode(relation: &Relation) -> Result<(ParquetMetaData, u64), HostError> {
                 let what = format!("its footer names bytes {range:?} of {}", relation.len());
                 return Err(not_parquet(ParquetError::General(what)));
             }
-            let data = if relation.storage().compares_reads() {
+            let data = if pooled && relation.storage().compares_reads() {
                 relation.read_blocking(std::slice::from_ref(&range), None)?.data.concat()
             } else {
                 bytes += range.end - range.start;

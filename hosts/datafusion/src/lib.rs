@@ -158,6 +158,10 @@ pub struct HostOptions {
     /// How many bytes the table of a hash join takes that is joined in strokes to save them.
     /// Default: 64 MiB.
     pub hash_join_memory: u64,
+    /// Whether the session plans queries, and does not only run plans that others made. Who plans
+    /// reads the footers of objects, too. So they come through the pool, and are read once. Off,
+    /// they are read past it, and take no frames. Default: yes.
+    pub plans: bool,
 }
 
 impl Default for HostOptions {
@@ -169,6 +173,7 @@ impl Default for HostOptions {
             least_strokes: 4,
             join_in_strokes: false,
             hash_join_memory: 64 << 20,
+            plans: true,
             stores: true,
         }
     }
@@ -215,6 +220,12 @@ impl HostOptions {
     #[must_use]
     pub fn hash_join_memory(self, hash_join_memory: u64) -> Self {
         Self { hash_join_memory, ..self }
+    }
+
+    /// Sets [`HostOptions::plans`].
+    #[must_use]
+    pub fn plans(self, plans: bool) -> Self {
+        Self { plans, ..self }
     }
 }
 
@@ -364,7 +375,7 @@ pub fn install_with(
     let host = Arc::new(Host {
         pool,
         options,
-        footers: footers::Footers::default(),
+        footers: footers::Footers::new(options.plans),
         files: LocalFileSystem::new(),
         runtime: Arc::clone(state.runtime_env()),
         unregistered: AtomicU64::new(0),

@@ -15,14 +15,15 @@ use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExt, RouteTasksEvent, ScaleUpLeafNodeEvent,
     SessionStateBuilderExt,
 };
+use pagecast_cluster::affinity::Workers;
+use pagecast_cluster::dealing::homes;
+use pagecast_cluster::has_pool;
+use pagecast_cluster::ranges::{may_be_dealt_out, parquet_scan};
 use url::Url;
 
-use crate::affinity::Workers;
 use crate::channel::NamedChannels;
-use crate::leaf::{homes, scale_up};
-use crate::ranges::{may_be_dealt_out, parquet_scan};
+use crate::leaf::scale_up;
 use crate::route::route;
-use crate::worker::has_pool;
 use crate::{DistributedError, Members};
 
 /// How a session sends its scans to workers.

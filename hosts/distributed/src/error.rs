@@ -1,7 +1,7 @@
 //! What can go wrong when a cluster is put together.
 
 use datafusion::error::DataFusionError;
-use pagecast_datafusion::HostError;
+use pagecast_cluster::WorkerPoolError;
 use thiserror::Error;
 
 /// An error of this host. Those of a running query are DataFusion's, or the pool's on a worker.
@@ -13,9 +13,6 @@ pub enum DistributedError {
          install pools on the workers alone (PooledWorker)"
     )]
     PoolOnCoordinator,
-    /// Joins in strokes change the shape of a plan, which a worker must keep.
-    #[error("workers cannot join in strokes: the plan that they run must keep its shape; leave join_in_strokes off")]
-    JoinsInStrokes,
     /// The borders of ranges are no bytes apart.
     #[error("ranges of 0 bytes: set range_bytes to at least 1")]
     NoRange,
@@ -27,9 +24,9 @@ pub enum DistributedError {
         /// What is wrong with it.
         what: String,
     },
-    /// The pool's host refuses the session.
+    /// A worker gets no pool: its options cannot hold, or the pool's host refuses.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Pool(#[from] WorkerPoolError),
 }
 
 impl From<DistributedError> for DataFusionError {

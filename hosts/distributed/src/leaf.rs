@@ -1,28 +1,17 @@
 //! How many tasks a scan wants, and what each of them reads.
 //!
-//! A scan wants a task for each worker that one of its ranges is at home on. If it gets as many or
-//! more, all of its ranges are read at home, whatever the number. If it gets fewer, it goes to the
-//! workers that have most of it, and ranges of the others go to their next choice among these.
+//! A scan wants a task for each worker that one of its ranges is at home on.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{DistributedLeafExec, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse};
-
-use crate::affinity::{Load, Workers};
-use crate::ranges::{Piece, cut, may_be_dealt_out, parquet_scan};
-
-/// On how many workers the ranges of a scan are at home; at least one.
-pub(crate) fn homes(config: &FileScanConfig, workers: &Workers, step: NonZeroU64) -> usize {
-    let loads: Vec<Load> = cut(config, step).iter().map(|piece| piece.load).collect();
-    workers.place(&loads).into_iter().collect::<BTreeSet<_>>().len().max(1)
-}
+use pagecast_cluster::affinity::Workers;
+use pagecast_cluster::dealing::deal_out;
+use pagecast_cluster::ranges::{may_be_dealt_out, parquet_scan};
 
 /// Exchanges a scan for one that reads, in each task, the ranges of one worker. None for what is no
 /// scan of Parquet files, or promises which partition has which rows: the planner cuts those.
@@ -37,116 +26,4 @@ pub(crate) fn scale_up(
         variants.into_iter().map(|variant| DataSourceExec::from_data_source(variant) as Arc<dyn ExecutionPlan>);
     let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), variants);
     Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
-}
-
-/// A scan for each of `tasks`. Together they read each piece once.
-fn deal_out(config: &FileScanConfig, workers: &Workers, tasks: usize, step: NonZeroU64) -> Vec<FileScanConfig> {
-    let pieces = cut(config, step);
-    let loads: Vec<Load> = pieces.iter().map(|piece| piece.load).collect();
-    let mut of_task: Vec<Vec<Piece>> = (0..tasks.max(1)).map(|_| Vec::new()).collect();
-    for (piece, task) in pieces.into_iter().zip(tasks_of(&loads, workers, of_task.len())) {
-        of_task[task].push(piece);
-    }
-    let partitions = config.file_groups.len().max(1);
-    let variant = |pieces| {
-        let mut variant = config.clone();
-        variant.file_groups = groups(pieces, partitions);
-        variant
-    };
-    of_task.into_iter().map(variant).collect()
-}
-
-/// The task of each range.
-fn tasks_of(loads: &[Load], workers: &Workers, tasks: usize) -> Vec<usize> {
-    let homes = workers.place(loads);
-    if homes.is_empty() {
-        // No worker is known; the planner will say so. Until then nothing is lost.
-        return (0..loads.len()).map(|range| range % tasks).collect();
-    }
-    let chosen = chosen(loads, &homes, workers.len(), tasks);
-    let at_home: Option<Vec<usize>> = homes.iter().map(|home| chosen.binary_search(home).ok()).collect();
-    if let Some(at_home) = at_home {
-        return at_home;
-    }
-    let names = chosen.iter().map(|&worker| workers.names()[worker].as_str());
-    Workers::new(names).place(loads)
-}
-
-/// The workers that run the tasks, sorted: those with most bytes at home.
-fn chosen(loads: &[Load], homes: &[usize], workers: usize, tasks: usize) -> Vec<usize> {
-    let mut bytes = vec![0u64; workers];
-    for (load, &home) in loads.iter().zip(homes) {
-        bytes[home] += load.bytes.max(1);
-    }
-    let mut chosen: Vec<usize> = (0..workers).collect();
-    chosen.sort_by_key(|&worker| (Reverse(bytes[worker]), worker));
-    chosen.truncate(tasks);
-    chosen.sort_unstable();
-    chosen
-}
-
-/// The pieces in `partitions` groups, each in its order: where they belong, or about as many bytes
-/// in each.
-fn groups(pieces: Vec<Piece>, partitions: usize) -> Vec<FileGroup> {
-    let mut groups = vec![(0u64, Vec::new()); partitions];
-    for piece in pieces {
-        let group = match piece.partition {
-            Some(partition) => groups.get_mut(partition),
-            None => groups.iter_mut().min_by_key(|(bytes, _)| *bytes),
-        };
-        let Some((bytes, files)) = group else { continue };
-        *bytes += piece.load.bytes.max(1);
-        files.push(piece.file);
-    }
-    groups.into_iter().map(|(_, files)| FileGroup::new(files)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::affinity::RangeId;
-
-    fn loads(count: u64) -> Vec<Load> {
-        (0..count).map(|number| Load { id: RangeId::new("mem://", "t", number), bytes: 10 }).collect()
-    }
-
-    fn workers(count: usize) -> Workers {
-        Workers::new((0..count).map(|worker| format!("http://{worker}")))
-    }
-
-    /// The worker that reads each range.
-    fn readers(loads: &[Load], workers: &Workers, tasks: usize) -> Vec<usize> {
-        let homes = workers.place(loads);
-        let chosen = chosen(loads, &homes, workers.len(), tasks);
-        tasks_of(loads, workers, tasks).into_iter().map(|task| chosen[task]).collect()
-    }
-
-    #[test]
-    fn with_enough_tasks_all_is_read_at_home() {
-        let (loads, workers) = (loads(40), workers(8));
-        let homes = workers.place(&loads);
-        let distinct = homes.iter().collect::<BTreeSet<_>>().len();
-        for tasks in distinct..=8 {
-            assert_eq!(readers(&loads, &workers, tasks), homes, "{tasks} tasks");
-        }
-    }
-
-    #[test]
-    fn with_fewer_tasks_what_is_at_home_mostly_stays() {
-        let (loads, workers) = (loads(400), workers(8));
-        let homes = workers.place(&loads);
-        for tasks in 1..8 {
-            let readers = readers(&loads, &workers, tasks);
-            let chosen = chosen(&loads, &homes, 8, tasks);
-            let at_home = homes.iter().filter(|home| chosen.contains(home)).count();
-            let stayed = readers.iter().zip(&homes).filter(|(reader, home)| reader == home).count();
-            assert!(stayed * 100 >= at_home * 90, "{tasks} tasks: {stayed} of {at_home}");
-            assert!(readers.iter().all(|reader| chosen.contains(reader)));
-        }
-    }
-
-    #[test]
-    fn without_workers_nothing_is_lost() {
-        assert_eq!(tasks_of(&loads(5), &Workers::default(), 2), [0, 1, 0, 1, 0]);
-    }
 }

@@ -8,8 +8,9 @@
 //! tasks and begins at a worker drawn by lot, so the next query reads other bytes on each worker.
 //! Here files are cut on fixed borders, and a range goes where it went before.
 //!
-//! * [`affinity`]: which worker has which range. It knows no DataFusion.
-//! * `ranges`: the files of a scan, cut on the fixed borders.
+//! Where a range is at home, how files are cut and the pool of a worker are
+//! [`pagecast_cluster`]'s.
+//!
 //! * `leaf`: how many tasks a scan wants, and what each of them reads.
 //! * `route`: which worker runs which task of a stage.
 //! * `coordinator`: puts these into a session, and refuses one that has a pool.
@@ -18,13 +19,11 @@
 //!
 //! The user's guide is `docs/distributed.md`; `examples/cluster.rs` is its code.
 
-pub mod affinity;
 mod channel;
 mod coordinator;
 mod error;
 mod leaf;
 mod members;
-mod ranges;
 mod route;
 mod worker;
 

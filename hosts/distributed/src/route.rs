@@ -12,10 +12,9 @@ use std::num::NonZeroU64;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_distributed::{DistributedLeafExec, RouteTasksEvent, RouteTasksEventResponse};
+use pagecast_cluster::affinity::{Load, Workers};
+use pagecast_cluster::ranges::{cut, parquet_scan};
 use url::Url;
-
-use crate::affinity::{Load, Workers};
-use crate::ranges::{cut, parquet_scan};
 
 /// Bytes, by task and worker.
 type Votes = BTreeMap<(usize, usize), u64>;

@@ -4,6 +4,7 @@
 mod data;
 mod delivery;
 mod faults;
+mod files;
 mod lifecycle;
 mod merge_join;
 mod objects;

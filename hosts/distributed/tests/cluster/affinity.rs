@@ -1,17 +1,19 @@
 //! What affinity spares the store, counted at the workers' stores.
 
-use pagecast::{Pool, PoolOptions};
+use pagecast::Pool;
 use pagecast_datafusion::install;
 
-use crate::cluster::{Cluster, Node, RANGE, Routing, alone, objects};
+use crate::answers::all_queries;
+use crate::cluster::{Cluster, Node, Routing};
 use crate::rows::run;
-use crate::tpch::{all_queries, round};
+use crate::tables::{RANGE, alone, objects, pool_options};
+use crate::tpch::round;
 
 const AMPLE: u64 = 64 << 20;
 
 /// The distinct bytes that the queries read, in pages.
 async fn touched() -> u64 {
-    let (ctx, pool) = (alone().await, Pool::new(PoolOptions::default().memory(AMPLE).page_size(4096)).unwrap());
+    let (ctx, pool) = (alone().await, Pool::new(pool_options(AMPLE)).unwrap());
     install(&ctx, pool.clone()).unwrap();
     all_queries(&ctx).await;
     pool.stats().bytes_read
@@ -43,8 +45,9 @@ async fn a_second_round_reads_less_than_routes_by_lot_do() {
         "{touched} bytes touched, pools of {memory}: first and second round {at_home:?} at home (workers {shares:?}), \
          {by_lot:?} by lot; second round {share:.3}"
     );
-    // The goal is 0.35. Measured: 0.52.
-    assert!(share <= 0.65, "{share}");
+    // Measured: 0.04 to 0.10. The ports are drawn anew each time, and with them the homes: of 60
+    // draws in a model the worst had 0.20.
+    assert!(share <= 0.3, "{share}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

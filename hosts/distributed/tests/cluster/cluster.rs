@@ -4,47 +4,17 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::SessionContext;
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt};
-use object_store::memory::InMemory;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::ObjectStore;
+use pagecast::Pool;
 use pagecast::storage::MeteredStore;
-use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::HostOptions;
 use pagecast_distributed::{CoordinatorOptions, Members, PooledWorker, distribute};
-use tokio::sync::OnceCell;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-use crate::data::{Session, TABLES, tpch};
-
-const URL: &str = "mem://tpch";
-
-/// A range has about a row group of the largest table.
-pub(crate) const RANGE: u64 = 128 << 10;
-
-/// The TPC-H tables in a store, a folder each.
-pub(crate) async fn objects() -> Arc<InMemory> {
-    static STORE: OnceCell<Arc<InMemory>> = OnceCell::const_new();
-    let fill = || async {
-        let store = InMemory::new();
-        for table in TABLES {
-            for entry in std::fs::read_dir(tpch().join(table)).unwrap() {
-                let path = entry.unwrap().path();
-                let name = format!("{table}/{}", path.file_name().unwrap().to_str().unwrap());
-                store.put(&name.as_str().into(), std::fs::read(path).unwrap().into()).await.unwrap();
-            }
-        }
-        Arc::new(store)
-    };
-    Arc::clone(STORE.get_or_init(fill).await)
-}
-
-/// The text of TPC-H query `number`.
-pub(crate) fn query(number: usize) -> String {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../datafusion/tests/queries");
-    std::fs::read_to_string(folder.join(format!("q{number:02}.sql"))).unwrap()
-}
+use crate::tables::{URL, config, objects, pool_options, with_tables};
 
 /// A worker, as a process has it.
 pub(crate) struct Node {
@@ -60,7 +30,7 @@ impl Node {
         let store = MeteredStore::new(store, None);
         let environment = RuntimeEnv::default();
         environment.register_object_store(&URL.parse().unwrap(), Arc::new(store.clone()));
-        let pool = Pool::new(PoolOptions::default().memory(memory).page_size(4096)).unwrap();
+        let pool = Pool::new(pool_options(memory)).unwrap();
         let options = HostOptions::default().least_strokes(1);
         let pooled = PooledWorker::new(pool, Arc::new(environment), options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -146,8 +116,7 @@ impl Cluster {
 
 /// A session whose TPC-H tables are in the store, planned for the workers.
 pub(crate) async fn coordinator(members: &Members, routing: Routing) -> SessionContext {
-    let config = Session::plain(2).context().copied_config();
-    let builder = SessionStateBuilder::new().with_default_features().with_config(config);
+    let builder = SessionStateBuilder::new().with_default_features().with_config(config());
     let builder = match routing {
         Routing::Home(bytes) => distribute(builder, members, CoordinatorOptions::default().range_bytes(bytes)).unwrap(),
         Routing::Default => builder.with_distributed_worker_resolver(members.clone()).with_distributed_planner(),
@@ -155,17 +124,4 @@ pub(crate) async fn coordinator(members: &Members, routing: Routing) -> SessionC
     // The tables are small; they go to all workers all the same.
     let state = builder.with_distributed_file_scan_config_bytes_per_partition(1).unwrap().build();
     with_tables(SessionContext::new_with_state(state)).await
-}
-
-/// The same tables in one process, without workers.
-pub(crate) async fn alone() -> SessionContext {
-    with_tables(Session::plain(2).context()).await
-}
-
-async fn with_tables(ctx: SessionContext) -> SessionContext {
-    ctx.register_object_store(&URL.parse().unwrap(), objects().await);
-    for table in TABLES {
-        ctx.register_parquet(table, format!("{URL}/{table}/"), ParquetReadOptions::default()).await.unwrap();
-    }
-    ctx
 }

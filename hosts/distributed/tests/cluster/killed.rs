@@ -6,9 +6,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use pagecast::storage::{FaultStore, ObjectFault};
 
-use crate::cluster::{Cluster, Node, RANGE, Routing, objects, query};
+use crate::answers::assert_right;
+use crate::cluster::{Cluster, Node, Routing};
 use crate::rows::{Row, rows};
-use crate::tpch::{assert_right, round};
+use crate::tables::{RANGE, objects, query};
+use crate::tpch::round;
 
 /// Longer than any query takes, and than their own time to wait for a plan.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod affinity;
+mod answers;
 mod cluster;
-#[path = "../../../datafusion/tests/host/data.rs"]
-#[allow(dead_code)]
-mod data;
 mod documents;
+#[path = "../../../datafusion/tests/host/files.rs"]
+mod files;
 mod killed;
 mod refusing;
 #[path = "../../../datafusion/tests/host/rows.rs"]
 mod rows;
+mod tables;
 mod tpch;

@@ -6,11 +6,13 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use pagecast::{Pool, PoolOptions};
+use pagecast_cluster::WorkerPoolError;
 use pagecast_datafusion::{HostOptions, install};
 use pagecast_distributed::{CoordinatorOptions, DistributedError, Members, PooledWorker, distribute};
 
-use crate::cluster::{Cluster, RANGE, Routing, alone};
+use crate::cluster::{Cluster, Routing};
 use crate::rows::run;
+use crate::tables::{RANGE, alone};
 
 fn pool() -> Pool {
     Pool::new(PoolOptions::default().memory(1 << 20)).unwrap()
@@ -44,7 +46,7 @@ fn options_that_cannot_hold_are_refused() {
     assert!(matches!(refused, Err(DistributedError::NoRange)), "{refused:?}");
     let options = HostOptions::default().join_in_strokes(true);
     let refused = PooledWorker::new(pool(), Arc::new(RuntimeEnv::default()), options);
-    assert!(matches!(refused, Err(DistributedError::JoinsInStrokes)), "{refused:?}");
+    assert!(matches!(refused, Err(DistributedError::Pool(WorkerPoolError::JoinsInStrokes))), "{refused:?}");
     let members = Members::new(["http://127.0.0.1:1"]).unwrap();
     let refused = members.replace(["http://127.0.0.1:2", "nobody"]);
     assert!(refused.unwrap_err().to_string().contains("`nobody` is not the URL of a worker"));

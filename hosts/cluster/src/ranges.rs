@@ -7,7 +7,7 @@
 
 use std::num::NonZeroU64;
 
-use datafusion::datasource::listing::{FileRange, PartitionedFile};
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
@@ -15,26 +15,29 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::affinity::{Load, RangeId};
 
 /// What a scan reads of a file between two borders.
-pub(crate) struct Piece {
-    pub(crate) file: PartitionedFile,
-    pub(crate) load: Load,
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The file, with the range of it that is read.
+    pub file: PartitionedFile,
+    /// Which range it is, and its bytes.
+    pub load: Load,
     /// The partition that it belongs to. None if any may read it.
-    pub(crate) partition: Option<usize>,
+    pub partition: Option<usize>,
 }
 
 /// The scan of Parquet files that a plan node is.
-pub(crate) fn parquet_scan(plan: &dyn ExecutionPlan) -> Option<&FileScanConfig> {
+pub fn parquet_scan(plan: &dyn ExecutionPlan) -> Option<&FileScanConfig> {
     let (config, _) = plan.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
     Some(config)
 }
 
 /// Whether the rows of a scan may go to any task: it does not promise which partition has which.
-pub(crate) fn may_be_dealt_out(config: &FileScanConfig) -> bool {
+pub fn may_be_dealt_out(config: &FileScanConfig) -> bool {
     config.output_partitioning.is_none()
 }
 
 /// The pieces of a scan. `step` bytes are between two borders.
-pub(crate) fn cut(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
+pub fn cut(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
     if config.output_ordering.is_empty() && !config.preserve_order {
         cut_on_borders(config, step)
     } else {
@@ -50,9 +53,7 @@ fn as_listed(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
     let of_group = |(partition, group): (usize, &FileGroup)| -> Vec<Piece> {
         let piece = |file: &PartitionedFile| {
             let (start, end) = bounds(file);
-            let (start, end) = (start.max(0).unsigned_abs(), end.max(0).unsigned_abs());
-            let id = RangeId::new(store, file.object_meta.location.as_ref(), start / step);
-            let load = Load { id, bytes: end.saturating_sub(start) };
+            let load = load(store, file, start / step, end.saturating_sub(start));
             Piece { file: file.clone(), load, partition: Some(partition) }
         };
         group.iter().map(piece).collect()
@@ -76,8 +77,7 @@ fn cut_on_borders(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
         match joined.last_mut() {
             Some((last, before)) if *last == number && continues(&before.file, &piece.file) => {
                 before.load.bytes += piece.load.bytes;
-                let (start, end) = (bounds(&before.file).0, bounds(&piece.file).1);
-                before.file.range = Some(FileRange { start, end });
+                before.file = between(&before.file, bounds(&before.file).0, bounds(&piece.file).1);
             }
             _ => joined.push((number, piece)),
         }
@@ -88,23 +88,30 @@ fn cut_on_borders(config: &FileScanConfig, step: NonZeroU64) -> Vec<Piece> {
 /// What lies between each two borders of what is read of one file, with the number of the range.
 fn cut_file(store: &str, file: &PartitionedFile, step: NonZeroU64) -> impl Iterator<Item = (u64, Piece)> {
     let (start, end) = bounds(file);
-    let (start, end) = (start.max(0).unsigned_abs(), end.max(0).unsigned_abs());
     let last = end.saturating_sub(1).max(start);
     let numbers = start / step..=last / step;
     numbers.map(move |number| {
         let from = start.max(number.saturating_mul(step.get()));
         let to = end.min((number + 1).saturating_mul(step.get()));
-        let id = RangeId::new(store, file.object_meta.location.as_ref(), number);
-        let piece = file.clone().with_range(from.cast_signed(), to.cast_signed());
-        let load = Load { id, bytes: to.saturating_sub(from) };
-        (number, Piece { file: piece, load, partition: None })
+        let load = load(store, file, number, to.saturating_sub(from));
+        (number, Piece { file: between(file, from, to), load, partition: None })
     })
 }
 
-/// From where to where a file is read, in bytes.
-fn bounds(file: &PartitionedFile) -> (i64, i64) {
-    let whole = (0, i64::try_from(file.object_meta.size).unwrap_or(i64::MAX));
-    file.range.as_ref().map_or(whole, |range| (range.start, range.end))
+fn load(store: &str, file: &PartitionedFile, number: u64, bytes: u64) -> Load {
+    Load { id: RangeId::new(store, file.object_meta.location.as_ref(), number), bytes }
+}
+
+/// The file, read between two bytes.
+fn between(file: &PartitionedFile, from: u64, to: u64) -> PartitionedFile {
+    file.clone().with_range(from.cast_signed(), to.cast_signed())
+}
+
+/// From where to where a file is read, in bytes. Plans are sent by others, so a place before the
+/// file's begin counts as its begin.
+fn bounds(file: &PartitionedFile) -> (u64, u64) {
+    let at = |place: i64| place.max(0).unsigned_abs();
+    file.range.as_ref().map_or((0, file.object_meta.size.min(at(i64::MAX))), |range| (at(range.start), at(range.end)))
 }
 
 /// Whether a piece goes on where another one of the same file ends. A file that is listed twice is
@@ -134,11 +141,11 @@ mod tests {
             .build()
     }
 
-    fn read(files: &[(&str, u64, Option<(i64, i64)>)]) -> Vec<(String, i64, i64, RangeId)> {
+    fn read(files: &[(&str, u64, Option<(i64, i64)>)]) -> Vec<(String, u64, u64, RangeId)> {
         let config = scan(files);
         let place = |piece: Piece| {
             let (start, end) = bounds(&piece.file);
-            assert_eq!(piece.load.bytes, (end - start).unsigned_abs());
+            assert_eq!(piece.load.bytes, end - start);
             (piece.file.object_meta.location.to_string(), start, end, piece.load.id)
         };
         cut(&config, STEP).into_iter().map(place).collect()
