@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -94,12 +94,21 @@ test-python-sql: ## SQL in Python, in a fresh virtual environment; DataFusion is
 # A workspace of its own: nobody builds tonic and Arrow Flight along.
 DISTRIBUTED := --locked --manifest-path hosts/distributed/Cargo.toml
 test-distributed: ## the host for datafusion-distributed: three workers on loopback
-	cargo test $(DISTRIBUTED)
+	cargo test $(DISTRIBUTED) -p pagecast-distributed -p pagecast-cluster
 	cargo run $(DISTRIBUTED) --example cluster
 
 lint-distributed: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/distributed/Cargo.toml --check
 	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
+
+# A workspace of its own: Ballista turns on all of DataFusion's features.
+BALLISTA := --locked --manifest-path hosts/ballista/Cargo.toml
+test-ballista: ## the host for Ballista: a scheduler and three executors on loopback
+	cargo test $(BALLISTA)
+
+lint-ballista: ## its formatting and clippy
+	cargo fmt --manifest-path hosts/ballista/Cargo.toml --check
+	cargo clippy $(BALLISTA) --all-targets -- -D warnings
 
 # A workspace of its own: nobody builds the deltalake crate along, which wants Rust 1.95.
 DELTALAKE := --locked --manifest-path hosts/delta/deltalake/Cargo.toml
