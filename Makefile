@@ -105,6 +105,7 @@ lint-distributed: ## its formatting and clippy
 BALLISTA := --locked --manifest-path hosts/ballista/Cargo.toml
 test-ballista: ## the host for Ballista: a scheduler and three executors on loopback
 	cargo test $(BALLISTA)
+	cargo run $(BALLISTA) --example ballista
 
 lint-ballista: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/ballista/Cargo.toml --check

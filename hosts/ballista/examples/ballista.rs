@@ -30,7 +30,7 @@ async fn main() -> Outcome<()> {
 
     // In life, each of the four is a process on a machine of its own.
     let port = free_port()?;
-    tokio::spawn(scheduler(SchedulerConfig::default(), SocketAddr::from(([127, 0, 0, 1], port))));
+    tokio::spawn(scheduler(SchedulerConfig::default().with_port(port), SocketAddr::from(([127, 0, 0, 1], port))));
     let mut pools = Vec::new();
     for _ in 0..3 {
         let pool = Pool::new(PoolOptions::default().memory(64 << 20))?;

@@ -119,8 +119,9 @@ fn groups(pieces: Vec<Piece>, partitions: usize) -> Vec<FileGroup> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use std::collections::BTreeSet;
+    use datafusion::datasource::listing::PartitionedFile;
 
     use super::*;
     use crate::affinity::RangeId;
@@ -167,6 +168,53 @@ mod tests {
     #[test]
     fn without_workers_nothing_is_lost() {
         assert_eq!(tasks_of(&loads(5), &Workers::default(), 2), [0, 1, 0, 1, 0]);
+    }
+
+    const STEP: NonZeroU64 = NonZeroU64::new(100).unwrap();
+
+    /// What each partition of a scan reads, and at how many homes.
+    fn partitions(config: &FileScanConfig, homes: &[(Load, usize)]) -> Vec<(Vec<Load>, usize)> {
+        let of_group = |group: &FileGroup| {
+            let mut alone = config.clone();
+            alone.file_groups = vec![group.clone()];
+            let loads: Vec<Load> = cut(&alone, STEP).iter().map(|piece| piece.load).collect();
+            let at = |load: &Load| homes.iter().find(|(other, _)| other == load).map(|&(_, home)| home);
+            let homes = loads.iter().map(at).collect::<BTreeSet<_>>().len();
+            (loads, homes)
+        };
+        config.file_groups.iter().map(of_group).collect()
+    }
+
+    /// Paths and ranges, by partition.
+    fn files(config: &FileScanConfig) -> Vec<Vec<String>> {
+        let name = |file: &PartitionedFile| format!("{} {:?}", file.object_meta.location, file.range);
+        config.file_groups.iter().map(|group| group.iter().map(name).collect()).collect()
+    }
+
+    #[test]
+    fn each_partition_of_a_scan_reads_what_is_at_home_on_one_worker() {
+        let config =
+            crate::ranges::tests::scan(&[("a", 2_000, None), ("b", 700, None), ("c", 90, None), ("d", 5, None)]);
+        let whole: Vec<Load> = cut(&config, STEP).iter().map(|piece| piece.load).collect();
+        for count in [1, 2, 3, 9] {
+            let workers = workers(count);
+            let dealt = deal_within(&config, &workers, STEP);
+            assert_eq!(dealt.file_groups.len(), 4, "{count} workers");
+            let homes: Vec<(Load, usize)> = whole.iter().copied().zip(workers.place(&whole)).collect();
+            let partitions = partitions(&dealt, &homes);
+            let mut read: Vec<Load> = partitions.iter().flat_map(|(loads, _)| loads.clone()).collect();
+            read.sort_by_key(|load| load.id);
+            let mut expected = whole.clone();
+            expected.sort_by_key(|load| load.id);
+            assert_eq!(read, expected, "{count} workers: each range once");
+            // Of nine workers five have no partition, and their ranges go to others.
+            let mixed = partitions.iter().filter(|(_, homes)| *homes > 1).count();
+            assert!(mixed == 0 || count == 9, "{count} workers: {mixed} partitions of several homes");
+            assert_eq!(files(&deal_within(&dealt, &workers, STEP)), files(&dealt), "dealt out twice");
+        }
+        let mut ordered = config;
+        ordered.preserve_order = true;
+        assert_eq!(files(&deal_within(&ordered, &workers(3), STEP)), files(&ordered));
     }
 
     #[test]

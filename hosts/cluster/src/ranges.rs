@@ -122,13 +122,13 @@ fn continues(before: &PartitionedFile, piece: &PartitionedFile) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const STEP: NonZeroU64 = NonZeroU64::new(100).unwrap();
 
     /// A scan of files, in a group each.
-    fn scan(files: &[(&str, u64, Option<(i64, i64)>)]) -> FileScanConfig {
+    pub(crate) fn scan(files: &[(&str, u64, Option<(i64, i64)>)]) -> FileScanConfig {
         let files = files.iter().map(|&(path, size, range)| {
             let file = PartitionedFile::new(path, size);
             range.map_or(file.clone(), |(start, end)| file.with_range(start, end))

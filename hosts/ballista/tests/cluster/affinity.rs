@@ -43,6 +43,8 @@ async fn a_second_round_reads_less_than_ballistas_routes_do() {
         "{touched} bytes touched, pools of {memory}: first and second round {at_home:?} at home (executors \
          {shares:?}), {default:?} by default; second round {share:.3}"
     );
+    // Measured: 0.37. Ballista cuts files alike in each query, and goes through its executors in
+    // an order that stays while none comes or goes.
     assert!(share <= 0.65, "{share}");
 }
 
