@@ -61,7 +61,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 	bash ci/core-no-std.sh
 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
-HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-cli --features pagecast-cli/serve
+HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-cli --features pagecast-cli/flight
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
 	bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
@@ -76,7 +76,7 @@ test-stores: ## command and DataFusion host over them, and over HTTP: another bu
 s3s-fs: ## a second S3 server for test-objects, which ignores conditions: minutes of building, once
 	cargo install --locked --root $(XDG_CACHE_HOME)/pagecast/tools --features binary --version 0.14.1 s3s-fs
 
-test-serve: ## of these, the server under psql, psycopg, SQLAlchemy and JDBC
+test-serve: ## of these, the server under psql, psycopg, SQLAlchemy, ADBC and JDBC
 	bash ci/clients.sh cargo test --locked $(HOSTS) --test serve -- --nocapture $(ARGS)
 
 wheel: ## the Python package, as a wheel in target/wheels
@@ -125,7 +125,7 @@ fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly c
 
 lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check
-	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets --features pagecast-cli/serve -- -D warnings
+	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets --features pagecast-cli/flight -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check

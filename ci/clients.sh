@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs a command with the clients that the tests of `pagecast serve` take: psycopg, SQLAlchemy,
-# JDBC, and Chromium with Selenium. PyPI and Maven give them, into the user's cache folder, and
-# Debian the browser; what cannot be had is `skipped`.
+# ADBC, two drivers of JDBC, and Chromium with Selenium. PyPI and Maven give them, into the user's
+# cache folder, and Debian the browser; what cannot be had is `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-serve"
-wanted="psycopg[binary]>=3.2,<4 SQLAlchemy>=2.0,<3 selenium>=4.40,<5"
+wanted="psycopg[binary]>=3.2,<4 SQLAlchemy>=2.0,<3 selenium>=4.40,<5
+    adbc-driver-flightsql>=1.8,<2 adbc-driver-manager>=1.8,<2 pyarrow>=20"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     rm -rf "$venv"
@@ -13,11 +14,13 @@ if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     if "${PYTHON:-python3}" -m venv "$venv" && "$venv/bin/pip" install --quiet $wanted; then
         echo "$wanted" > "$venv/wanted"
     else
-        echo "skipped: PyPI has no psycopg, SQLAlchemy and Selenium for us" >&2
+        echo "skipped: PyPI has no psycopg, SQLAlchemy, ADBC and Selenium for us" >&2
         rm -rf "$venv"
     fi
 fi
-[ -x "$venv/bin/python" ] && export PAGECAST_PYTHON="$venv/bin/python"
+if [ -x "$venv/bin/python" ]; then
+    export PAGECAST_PYTHON="$venv/bin/python" PAGECAST_ADBC="$venv/bin/python"
+fi
 if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium chromium-driver
     } >/dev/null || echo "skipped: Debian has no Chromium for us" >&2
@@ -25,10 +28,18 @@ fi
 if [ -x "$venv/bin/python" ] && command -v chromedriver >/dev/null; then
     export PAGECAST_BROWSER="$venv/bin/python"
 fi
-jar="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools/postgresql-42.7.7.jar"
-if [ ! -e "$jar" ] && command -v mvn >/dev/null && command -v java >/dev/null; then
-    mvn --batch-mode --quiet dependency:copy -Dartifact=org.postgresql:postgresql:42.7.7 \
-        -DoutputDirectory="$(dirname "$jar")" || echo "skipped: Maven has no driver for us" >&2
-fi
-[ -e "$jar" ] && export PAGECAST_JDBC="$jar"
+# A driver of Java as Maven names it; where it is, if Maven has it for us.
+driver() {
+    local jar
+    jar="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools/$(cut -d: -f2,3 <<< "$1" | tr : -).jar"
+    if [ ! -e "$jar" ] && command -v mvn >/dev/null && command -v java >/dev/null; then
+        mvn --batch-mode --quiet dependency:copy -Dartifact="$1" -DoutputDirectory="$(dirname "$jar")" >&2 ||
+            echo "skipped: Maven has no $1 for us" >&2
+    fi
+    if [ -e "$jar" ]; then echo "$jar"; fi
+}
+jar="$(driver org.postgresql:postgresql:42.7.7)"
+[ -n "$jar" ] && export PAGECAST_JDBC="$jar"
+jar="$(driver org.apache.arrow:flight-sql-jdbc-driver:18.3.0)"
+[ -n "$jar" ] && export PAGECAST_FLIGHT_JDBC="$jar"
 exec "$@"

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::storage::MeteredStore;
-use pagecast::{FlashOptions, Pool, PoolError, PoolOptions};
+use pagecast::{FlashOptions, Pool, PoolError, PoolOptions, Recorder};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{Delivery, Host, HostOptions};
 
@@ -17,7 +17,7 @@ use crate::tables::{self, Closed, Found, Table};
 use crate::yielding;
 
 /// Where the tables are, and the pool that they are read through.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// A file, a Delta table, or a folder of them, or a URL; without it there are no tables at
     /// first.
@@ -36,6 +36,8 @@ pub struct Options {
     pub delivery: Delivery,
     /// Most bytes that DataFusion may take for sorts, joins and aggregates; no limit without it.
     pub memory: Option<u64>,
+    /// Who hears of each request for a page of the pool.
+    pub recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// Tables, a pool and DataFusion over both.
@@ -108,7 +110,8 @@ fn open_pool(options: &Options) -> Result<Pool, OpenError> {
         let name = policy.name();
         return Err(at_fault(format!("{name} needs the future and works in the simulator")));
     }
-    let pool = PoolOptions::default().memory(options.pool).policy(policy).seed(options.seed);
+    let mut pool = PoolOptions::default().memory(options.pool).policy(policy).seed(options.seed);
+    pool.recorder = options.recorder.clone();
     Pool::new(pool.flash(options.flash.clone())).map_err(|error| {
         let setting = match error {
             PoolError::Open { .. } | PoolError::FlashTooSmall { .. } => Setting::Flash,

@@ -34,6 +34,7 @@
 //! | `relation` | an open file in the caller's hands |
 //! | `tuples` | a relation whose items are read one at a time |
 //! | `scan`, `unordered`, `session` | what a caller keeps while it reads |
+//! | `share` | frames that several scans have together |
 //! | `pool` | what users call: [`Pool`], with resize, writes, snapshot and [`warm`] restart |
 //! | `pooled_store` | an object store over a pool |
 //! | [`metrics`] | a snapshot as Prometheus text |
@@ -67,6 +68,7 @@ mod relation;
 mod scan;
 mod seal;
 mod session;
+mod share;
 mod stats;
 pub mod storage;
 mod sync;
@@ -94,6 +96,7 @@ pub use relation::Relation;
 pub use scan::Scan;
 pub use seal::{Format, Lsn, SEAL_BYTES};
 pub use session::Session;
+pub use share::Share;
 pub use stats::PoolStats;
 pub use tuples::{TupleId, Tuples};
 pub use unordered::{Lease, UnorderedScan, UnorderedSpec};

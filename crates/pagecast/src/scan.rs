@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pagecast_core::predictor::{RegisterError, ScanSpec};
 use pagecast_core::{PageId, ScanId};
 
 use crate::cache::Capped;
@@ -17,8 +18,16 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(engine: Arc<Engine>, id: ScanId) -> Self {
-        Self { engine, id }
+    /// Announces a scan whose loads count against this share, if it has one.
+    pub(crate) fn register(
+        engine: &Arc<Engine>,
+        spec: &ScanSpec<'_>,
+        share: Option<u64>,
+    ) -> Result<Self, RegisterError> {
+        let id = engine.registry.lock().register(spec, engine.now())?;
+        engine.cache.count_against(id, share);
+        engine.prefetch.begin(id, spec);
+        Ok(Self { engine: Arc::clone(engine), id })
     }
 
     /// What requests of the scan are marked with.
@@ -127,6 +136,7 @@ impl Drop for Scan {
     fn drop(&mut self) {
         self.engine.end_window(self.id);
         self.cap(None);
+        self.engine.cache.count_against(self.id, None);
         let now = self.engine.now();
         self.engine.registry.lock().finish(self.id, now);
     }

@@ -52,9 +52,16 @@ pub struct Lease {
 }
 
 impl UnorderedScan {
-    pub(crate) fn register(engine: &Arc<Engine>, spec: &UnorderedSpec<'_>) -> Result<Self, UnorderedError> {
+    /// Announces a scan whose loads count against this share, if it has one. The first of them may
+    /// begin in here.
+    pub(crate) fn register(
+        engine: &Arc<Engine>,
+        spec: &UnorderedSpec<'_>,
+        share: Option<u64>,
+    ) -> Result<Self, UnorderedError> {
         let positions = positions(spec.strokes);
         let account = Account::new(announce(engine, spec, positions.as_deref())?);
+        engine.cache.count_against(account.scan, share);
         let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
         let resident = |page| cache.is_resident(page);
         match cooperation.register(spec.strokes, spec.workers, account.clone(), resident, engine) {
@@ -64,6 +71,7 @@ impl UnorderedScan {
                 Ok(Self(Arc::new(registration)))
             }
             Err(refusal) => {
+                engine.cache.count_against(account.scan, None);
                 engine.registry.lock().finish(account.scan, engine.now());
                 Err(refusal.into())
             }
@@ -142,6 +150,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.engine.cache.cooperation.finish(self.member, &self.engine);
+        self.engine.cache.count_against(self.account.scan, None);
         let now = self.engine.now();
         self.engine.registry.lock().finish(self.account.scan, now);
     }

@@ -236,6 +236,37 @@ fn a_capped_scan_leaves_the_others_pages() {
 }
 
 #[test]
+fn scans_of_one_share_leave_the_others_pages() {
+    use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
+
+    let (pool, table, other) = pool(PoolOptions::default().policy("lru".parse().unwrap()));
+    touch(&table, 0..100);
+    let runs = [Run { first: 0, blocks: 400, position: 0, span: 400 }];
+    let parts = [Part { relation: other.id(), pages: Pages::Runs(&runs) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 400, parts: &parts };
+    let share = pool.share(8);
+    // The second begins where the first has ended, with what it left behind.
+    for _ in 0..2 {
+        let scan = share.register(&spec).unwrap();
+        for block in 0..400 {
+            drop(other.pin(block, Some(scan.id())).unwrap());
+        }
+        assert_eq!((resident(&pool, &other), resident(&pool, &table)), (8, 100));
+    }
+    // Two at once have it together.
+    let scans = [share.register(&spec).unwrap(), share.register(&spec).unwrap()];
+    for block in 0..400 {
+        let scan = &scans[block as usize / 10 % 2];
+        drop(other.pin(block, Some(scan.id())).unwrap());
+    }
+    assert_eq!((resident(&pool, &other), resident(&pool, &table)), (8, 100));
+    drop(share);
+    touch(&other, 0..100);
+    assert!(resident(&pool, &other) > 90, "the bound ended with the share");
+    pool.check();
+}
+
+#[test]
 fn kept_pages_stay_under_every_policy_while_others_can_leave() {
     for policy in every_policy() {
         let (pool, table, other) = pool(PoolOptions::default().policy(policy.parse().unwrap()));

@@ -204,7 +204,11 @@ impl Shared {
             return true;
         }
         let spec = UnorderedSpec { kind: UNORDERED_PARQUET_SCAN, workers: self.partitions, strokes: &strokes };
-        let scan = self.host.pool.register_unordered(&spec).ok();
+        let scan = match &self.work.share {
+            Some(share) => share.register_unordered(&spec),
+            None => self.host.pool.register_unordered(&spec),
+        };
+        let scan = scan.ok();
         // Of a partition that nobody fetches from the others must not wait for: who reads them may
         // come to it only after them. What it holds it reads, or nobody wants its rows.
         scan.iter().for_each(UnorderedScan::end_early);

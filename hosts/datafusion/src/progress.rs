@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
-use pagecast::{PageId, Relation, RelationId, Scan, ScanId};
+use pagecast::{PageId, Relation, RelationId, Scan, ScanId, Share};
 use parking_lot::Mutex;
 
 use crate::Host;
@@ -36,6 +36,7 @@ pub(crate) struct Progress {
     files: Vec<Relation>,
     /// Rows before each row group, and at the end all rows.
     starts: Vec<u64>,
+    share: Option<Arc<Share>>,
     state: Mutex<State>,
 }
 
@@ -58,7 +59,7 @@ impl Progress {
             starts.push(start + row_group.rows);
         }
         let state = State { done: vec![false; files.len()], frontier: 0, scan: None, refused: false };
-        Self { host: Arc::clone(host), expected, files, starts, state: Mutex::new(state) }
+        Self { host: Arc::clone(host), expected, files, starts, share: plan.share.clone(), state: Mutex::new(state) }
     }
 
     /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room
@@ -73,7 +74,12 @@ impl Progress {
         let parts: Vec<Part<'_>> =
             runs.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
         let length = self.starts[self.expected.len()];
-        match self.host.pool.register(&ScanSpec { kind: PARQUET_SCAN, length, parts: &parts }) {
+        let spec = ScanSpec { kind: PARQUET_SCAN, length, parts: &parts };
+        let registered = match &self.share {
+            Some(share) => share.register(&spec),
+            None => self.host.pool.register(&spec),
+        };
+        match registered {
             Ok(scan) => {
                 scan.report(self.starts[state.frontier]);
                 state.scan = Some(scan);

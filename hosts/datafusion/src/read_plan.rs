@@ -32,7 +32,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
-use pagecast::Relation;
+use pagecast::{Relation, Share};
 use parquet::file::metadata::ParquetMetaData;
 
 use self::probe::{Asked, Columns, Probe};
@@ -96,6 +96,8 @@ impl PlannedFile {
 pub(crate) struct ReadPlan {
     /// In the order of the scan.
     pub(crate) files: Vec<PlannedFile>,
+    /// What it loads counts against this share of the pool.
+    pub(crate) share: Option<Arc<Share>>,
 }
 
 impl ReadPlan {
@@ -138,7 +140,7 @@ pub(crate) async fn plan_reads(
     }
     let mut opened =
         stream::iter(files.into_iter().map(|file| open(host, &config.object_store_url, file))).buffered(FOOTERS);
-    let mut plan = ReadPlan { files: Vec::new() };
+    let mut plan = ReadPlan { files: Vec::new(), share: context.session_config().get_extension() };
     while let Some((file, relation, footer)) = opened.try_next().await? {
         let mut planned = PlannedFile { file, relation, footer, counts_rows, row_groups: Vec::new() };
         let planning = async {

@@ -5,8 +5,9 @@
 //! of a file have the same units. What one scan reads of a unit is a stroke.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use pagecast::Unit;
+use pagecast::{Share, Unit};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use crate::read_plan::{PlannedFile, PlannedRowGroup, ReadPlan};
@@ -19,6 +20,8 @@ pub(crate) struct Work {
     pub(crate) reads: Vec<UnitRead>,
     /// Which of the reads each stroke consists of.
     pub(crate) strokes: Vec<Range<usize>>,
+    /// What it loads counts against this share of the pool.
+    pub(crate) share: Option<Arc<Share>>,
 }
 
 impl Work {
@@ -26,7 +29,7 @@ impl Work {
     pub(crate) fn of_units(mut plan: ReadPlan, page_size: u64) -> Self {
         let reads = cut(&mut plan, page_size);
         let strokes = (0..reads.len()).map(|number| number..number + 1).collect();
-        Self { files: plan.files, reads, strokes }
+        Self { files: plan.files, reads, strokes, share: plan.share }
     }
 
     /// Adds a stroke that reads all of these plans; how many reads the first one comes to.
@@ -37,6 +40,7 @@ impl Work {
             let mut reads = cut(&mut plan, page_size);
             reads.iter_mut().for_each(|read| read.file += self.files.len());
             first.get_or_insert(reads.len());
+            self.share = self.share.take().or(plan.share);
             self.reads.append(&mut reads);
             self.files.append(&mut plan.files);
         }
@@ -54,7 +58,7 @@ impl Work {
         for read in self.reads {
             self.files[read.file].row_groups.extend(read.row_groups);
         }
-        ReadPlan { files: self.files }
+        ReadPlan { files: self.files, share: self.share }
     }
 }
 

@@ -334,6 +334,7 @@ impl Bench {
             read_ahead: args.read_ahead,
             touched_bytes: 0,
             seed: args.output.seed,
+            watched: args.watch.is_some(),
             stage: Arc::default(),
         };
         let (ctx, _) = setting.session().await?;

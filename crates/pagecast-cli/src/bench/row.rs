@@ -9,7 +9,7 @@ use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use indicatif::ProgressBar;
 use pagecast::storage::{DeclaredModel, Device, MeteredStore};
-use pagecast::{Pool, PoolOptions, PrefetchOptions};
+use pagecast::{Pool, PoolOptions, PrefetchOptions, Recorder};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{DeviceStore, Host, HostOptions};
 use pagecast_sql::stores::Source;
@@ -25,6 +25,7 @@ use super::timeline::{Timeline, pause};
 use super::workload::Query;
 use crate::failure;
 use crate::stores::Prices;
+use crate::watch::Shadow;
 
 /// What stays the same for all rows.
 pub(super) struct Setting {
@@ -45,6 +46,8 @@ pub(super) struct Setting {
     pub(super) read_ahead: f64,
     pub(super) touched_bytes: u64,
     pub(super) seed: u64,
+    /// Whether somebody may watch.
+    pub(super) watched: bool,
     /// Where who watches sees what runs.
     pub(super) stage: Arc<Stage>,
 }
@@ -98,6 +101,8 @@ struct Reader {
     store: Option<Arc<DeviceStore>>,
     host: Option<Arc<Host>>,
     requests: Arc<Requests>,
+    /// A clock beside the pool, for who watches.
+    shadow: Option<Arc<Shadow>>,
     /// The tier's folder, which goes when the pool has gone.
     _scratch: Option<Scratch>,
 }
@@ -138,7 +143,8 @@ impl Setting {
     async fn reader(&self, reading: &Reading) -> anyhow::Result<Reader> {
         let (ctx, objects) = self.without_tables()?;
         let (device, requests) = (self.device(), Arc::<Requests>::default());
-        let mut reader = Reader { ctx, device, objects, requests, store: None, host: None, _scratch: None };
+        let mut reader =
+            Reader { ctx, device, objects, requests, shadow: None, store: None, host: None, _scratch: None };
         match reading {
             Reading::Plain if self.source.is_some() => {}
             Reading::Plain => {
@@ -150,6 +156,11 @@ impl Setting {
             Reading::Pooled(policy, delivery, filling) => {
                 let (scratch, flash) = Tier::begin(self.flash.as_ref(), *filling)?.unzip();
                 reader._scratch = scratch;
+                reader.shadow = self.watched.then(|| Shadow::new(Some(reader.requests.clone())));
+                let recorder: Arc<dyn Recorder> = match &reader.shadow {
+                    Some(shadow) => shadow.clone(),
+                    None => reader.requests.clone(),
+                };
                 let pool = make_pool(
                     PoolOptions::default()
                         .memory(self.pool_bytes)
@@ -158,9 +169,12 @@ impl Setting {
                         .seed(self.seed)
                         .device(reader.device.clone())
                         .prefetch(PrefetchOptions::default().share(self.read_ahead).read_ahead(self.read_ahead > 0.0))
-                        .recorder(reader.requests.clone())
+                        .recorder(recorder)
                         .flash(flash),
                 )?;
+                if let Some(shadow) = &reader.shadow {
+                    shadow.start(&pool)?;
+                }
                 let options = HostOptions::default().delivery(*delivery);
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options)?);
             }
@@ -172,7 +186,8 @@ impl Setting {
     /// Runs all streams side by side, each its queries one after the other.
     pub(super) async fn run(&self, reading: &Reading, repetition: usize, bar: &ProgressBar) -> anyhow::Result<Run> {
         let reader = self.reader(reading).await?;
-        let _shown = reader.host.as_ref().map(|host| self.stage.show(host.pool(), reading.to_string()));
+        let _shown =
+            reader.host.as_ref().map(|host| self.stage.show(host.pool(), reader.shadow.clone(), reading.to_string()));
         machine::reset_peak_rss();
         let processors = machine::cpu_time();
         let (started, mut timeline) = (Instant::now(), Timeline::default());

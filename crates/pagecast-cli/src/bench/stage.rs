@@ -1,24 +1,25 @@
 //! What `--watch` shows of a bench: the pool of the row that runs, and the queries of its streams.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use pagecast::Pool;
 use parking_lot::Mutex;
 
-use crate::watch::{Running, Watched};
+use crate::watch::{Running, Shadow, Watched};
 
 /// Rows of a bench, one after the other.
 #[derive(Default)]
 pub(super) struct Stage {
-    row: Mutex<Option<(Pool, String)>>,
+    row: Mutex<Option<(Pool, Option<Arc<Shadow>>, String)>>,
     streams: Mutex<BTreeMap<usize, Running>>,
 }
 
 impl Stage {
     /// The pool of a row, until what this gives is dropped.
-    pub(super) fn show(&self, pool: &Pool, row: String) -> OnStage<'_> {
-        *self.row.lock() = Some((pool.clone(), row));
+    pub(super) fn show(&self, pool: &Pool, shadow: Option<Arc<Shadow>>, row: String) -> OnStage<'_> {
+        *self.row.lock() = Some((pool.clone(), shadow, row));
         OnStage(self)
     }
 
@@ -51,11 +52,15 @@ impl Drop for OnStage<'_> {
 
 impl Watched for Stage {
     fn pool(&self) -> Option<Pool> {
-        self.row.lock().as_ref().map(|(pool, _)| pool.clone())
+        self.row.lock().as_ref().map(|(pool, ..)| pool.clone())
+    }
+
+    fn shadow(&self) -> Option<Arc<Shadow>> {
+        self.row.lock().as_ref().and_then(|(_, shadow, _)| shadow.clone())
     }
 
     fn doing(&self) -> String {
-        self.row.lock().as_ref().map(|(_, row)| row.clone()).unwrap_or_default()
+        self.row.lock().as_ref().map(|(.., row)| row.clone()).unwrap_or_default()
     }
 
     fn connected(&self) -> usize {

@@ -17,7 +17,7 @@ use super::stop::Stop;
 use super::wire::Writer;
 
 /// Places among the queries that run.
-type Places = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+pub(super) type Places = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
 
 /// Rows of a statement, of which some may have been sent.
 pub(super) struct Execution {
@@ -50,14 +50,8 @@ impl Execution {
         formats: &[i16],
         stop: &mut Stop,
     ) -> Result<Self, Problem> {
-        let places = stop.of(admit(client)).await?;
-        let bound = !values.is_empty();
-        let values = ParamValues::from(values);
-        let query = stop.of(statement.execute(&client.account.ctx, values, bound)).await?;
+        let (query, places) = begin(client, statement, values, stop).await?;
         let rows = Rows::of(&statement.schema, formats);
-        if query.schema().fields().len() != statement.schema.fields().len() {
-            return Err(Problem::error("0A000", "the statement has other columns than when it was prepared"));
-        }
         Ok(Self { query, rows, batch: None, places: Some(places) })
     }
 
@@ -104,6 +98,22 @@ impl Execution {
         }
         Ok(())
     }
+}
+
+/// Begins a query as soon as there is a place for it.
+pub(super) async fn begin(
+    client: &Client,
+    statement: &statements::Rows,
+    values: Vec<ScalarValue>,
+    stop: &mut Stop,
+) -> Result<(Query, Places), Problem> {
+    let places = stop.of(admit(client)).await?;
+    let bound = !values.is_empty();
+    let query = stop.of(statement.execute(&client.account.ctx, ParamValues::from(values), bound)).await?;
+    if query.schema().fields().len() != statement.schema.fields().len() {
+        return Err(Problem::error("0A000", "the statement has other columns than when it was prepared"));
+    }
+    Ok((query, places))
 }
 
 /// Waits for a place: first among the user's queries, if they are limited, then among all.

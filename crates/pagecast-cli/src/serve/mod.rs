@@ -3,6 +3,9 @@
 mod catalog;
 mod connection;
 mod execution;
+#[cfg(feature = "flight")]
+mod flight;
+mod listen;
 mod memory;
 mod parameters;
 mod portals;
@@ -24,26 +27,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use datafusion::prelude::SessionConfig;
+use pagecast::Recorder;
 use pagecast_sql::query;
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use pgwire::tokio::TlsAcceptor;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use crate::failure::{say, usage};
+use crate::failure::usage;
 use crate::sql::engine::{EngineArgs, bytes};
 use crate::units::{self, Size};
-use crate::watch::{self, Watch};
-use problem::Problem;
+use crate::watch::{self, Shadow, Watch};
+use listen::Listeners;
 use server::{Limits, Server};
-use stop::Closing;
 use users::Users;
 
-/// How long the network may not hear of a client before it counts as gone.
-const UNHEARD: Duration = Duration::from_secs(120);
 /// Most bytes of a message that can be asked for: half of what the protocol has.
 const MOST_MESSAGE: u64 = 1 << 29;
 
@@ -59,8 +58,13 @@ pub(crate) struct Args {
     /// Where clients connect; port 0 for any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
     listen: SocketAddr,
-    /// Users and their passwords: lines of `name password`, after which memory=SIZE and queries=N
-    /// may stand; without it everybody on this machine is let in
+    /// Where clients of Flight SQL connect (ADBC, JDBC), if they may: 127.0.0.1:31337, or where
+    /// ADDR says
+    #[cfg(feature = "flight")]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = flight::USUAL)]
+    flight: Option<SocketAddr>,
+    /// Users and their passwords: lines of `name password`, after which memory=SIZE, queries=N and
+    /// share=P% (of the pool) may stand; without it everybody on this machine is let in
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Certificate chain (PEM); clients must then use TLS
@@ -113,40 +117,91 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let limits = limits(args)?;
     let users = args.users.as_deref().map(Users::read).transpose().context("--users")?;
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(cert), Some(key)) => Some(tls::acceptor(cert, key)?),
-        _ => None,
-    };
+    let tls = args.tls(startup::ALPN)?;
     let watch = args.ui.map(Watch::bind).transpose().context("--ui")?;
-    if users.is_none() && !args.listen.ip().is_loopback() {
-        let address = args.listen;
-        return Err(usage(format!(
-            "--listen: {address} can be reached from elsewhere; say who may connect by --users"
-        )));
-    }
+    args.check_reach("--listen", args.listen)?;
+    #[cfg(feature = "flight")]
+    let flight_tls = args.flight_tls()?;
     if args.engine.data.is_none() {
         return Err(usage("--data: there is nothing to serve; name a file, a folder or a URL"));
     }
     let config = SessionConfig::new().with_default_catalog_and_schema(catalog::DATABASE, catalog::SCHEMA);
     let config = config.set_str("datafusion.execution.time_zone", "+00:00");
-    let engine = args.engine.open(args.memory, config).await?;
+    // Nothing is paid for it without a page.
+    let shadow = watch.as_ref().map(|_| Shadow::new(None));
+    let recorder = shadow.clone().map(|shadow| shadow as Arc<dyn Recorder>);
+    let engine = args.engine.open(args.memory, config, recorder).await?;
+    if let Some(shadow) = &shadow {
+        shadow.start(&engine.pool)?;
+    }
     let tables = engine.tables.len();
     catalog::install(&engine.ctx).await?;
-    let server = Arc::new(Server::new(engine, users, tls, limits, args.max_queries)?);
+    let server = Arc::new(Server::new(engine, users, tls, limits, shadow)?);
     catalog::status::install(&server)?;
-    let listener = TcpListener::bind(args.listen).await;
-    let listener =
-        listener.map_err(|error| usage(format!("--listen: no clients can connect to {}: {error}", args.listen)))?;
-    let address = listener.local_addr().context("--listen")?;
+    let postgresql = bind("--listen", args.listen).await?;
+    let address = postgresql.local_addr().context("--listen")?;
+    #[cfg(feature = "flight")]
+    let flight = match args.flight {
+        Some(address) => {
+            let listener = bind("--flight", address).await?;
+            println!("pagecast speaks Flight SQL on {}", listener.local_addr().context("--flight")?);
+            Some((listener, flight::Flight::start(&server, flight_tls)?))
+        }
+        None => None,
+    };
     let mut watching = None;
     if let Some(watch) = watch {
         println!("pagecast shows its pool on http://{}", watch.address());
         watching = Some(watch.start(server.clone()).context("--ui")?);
     }
     println!("pagecast serves {tables} {} on {address}", if tables == 1 { "table" } else { "tables" });
-    let served = listen(&server, &listener, args).await;
+    let listeners = Listeners {
+        postgresql,
+        #[cfg(feature = "flight")]
+        flight,
+    };
+    let served = listeners.serve(&server, args.grace).await;
     drop(watching);
     served
+}
+
+async fn bind(flag: &'static str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| usage(format!("{flag}: no clients can connect to {address}: {error}")))
+}
+
+impl Args {
+    /// TLS for clients that may name the protocol `alpn`.
+    fn tls(&self, alpn: &[u8]) -> anyhow::Result<Option<TlsAcceptor>> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => tls::acceptor(cert, key, alpn).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whoever can be reached from elsewhere asks who is there.
+    fn check_reach(&self, flag: &str, address: SocketAddr) -> anyhow::Result<()> {
+        if self.users.is_none() && !address.ip().is_loopback() {
+            return Err(usage(format!(
+                "{flag}: {address} can be reached from elsewhere; say who may connect by --users"
+            )));
+        }
+        Ok(())
+    }
+
+    /// TLS for clients of Flight SQL, who send their passwords.
+    #[cfg(feature = "flight")]
+    fn flight_tls(&self) -> anyhow::Result<Option<TlsAcceptor>> {
+        let tls = self.tls(flight::ALPN)?;
+        let Some(address) = self.flight else { return Ok(None) };
+        self.check_reach("--flight", address)?;
+        if tls.is_none() && !address.ip().is_loopback() {
+            return Err(usage(format!(
+                "--flight: {address} can be reached from elsewhere, and passwords are sent; give --tls-cert and --tls-key"
+            )));
+        }
+        Ok(tls)
+    }
 }
 
 fn limits(args: &Args) -> anyhow::Result<Limits> {
@@ -165,110 +220,11 @@ fn limits(args: &Args) -> anyhow::Result<Limits> {
         return Err(usage("--user-memory: no query works without memory; leave the flag out for no limit"));
     }
     Ok(Limits {
+        connections: args.max_connections,
+        queries: args.max_queries,
         message: message as usize,
         statement_timeout: args.statement_timeout,
         idle_timeout: (!args.idle_timeout.is_zero()).then_some(args.idle_timeout),
         user_memory,
     })
-}
-
-/// Takes connections until the server is to end, and lets those end that are there.
-async fn listen(server: &Arc<Server>, listener: &TcpListener, args: &Args) -> anyhow::Result<()> {
-    let mut signals = Signals::new()?;
-    let room = Arc::new(Semaphore::new(args.max_connections));
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = signals.next() => break,
-            // Each that ends is forgotten here.
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((tcp, _)) => take(server, &room, tcp, &mut connections, args.max_connections),
-                Err(error) => {
-                    // Of the machine, mostly: too many files are open. It passes.
-                    say(&anyhow!("no connection can be taken: {error}"));
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            },
-        }
-    }
-    server.closing.send_replace(Closing::Soon);
-    let ended = async { while connections.join_next().await.is_some() {} };
-    tokio::select! {
-        _ = timeout(args.grace, ended) => {}
-        () = signals.next() => {}
-    }
-    server.closing.send_replace(Closing::Now);
-    let ended = async { while connections.join_next().await.is_some() {} };
-    // What is left waits for its client to read.
-    let _ = timeout(Duration::from_secs(2), ended).await;
-    Ok(())
-}
-
-fn take(server: &Arc<Server>, room: &Arc<Semaphore>, tcp: TcpStream, connections: &mut JoinSet<()>, most: usize) {
-    if let Err(error) = prepare(&tcp) {
-        say(&anyhow!("a connection cannot be set up: {error}"));
-        return;
-    }
-    match Arc::clone(room).try_acquire_owned() {
-        Ok(place) => {
-            let server = Arc::clone(server);
-            connections.spawn(async move {
-                server.serve(tcp).await;
-                drop(place);
-            });
-        }
-        Err(_) => {
-            let problem = Problem::fatal("53300", format!("{most} clients are connected, which is the limit"));
-            connections.spawn(server::turn_away(tcp, problem));
-        }
-    }
-}
-
-/// A client that vanished without a word is noticed by the network.
-fn prepare(tcp: &TcpStream) -> std::io::Result<()> {
-    tcp.set_nodelay(true)?;
-    let socket = SockRef::from(tcp);
-    let alive = TcpKeepalive::new().with_time(UNHEARD / 2).with_interval(UNHEARD / 8).with_retries(4);
-    socket.set_tcp_keepalive(&alive)?;
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(UNHEARD))?;
-    Ok(())
-}
-
-/// Ctrl-C and SIGTERM.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let open = |kind| signal(kind).context("no signals");
-        Ok(Self { terminate: open(SignalKind::terminate())?, interrupt: open(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {})
-    }
-
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }

@@ -33,20 +33,24 @@ use super::startup::{Hello, Purpose, authenticate, negotiate, plain, welcome};
 use super::stop::Closing;
 use super::users::{User, Users, random};
 use super::wire::{self, Reader, Writer};
-use crate::watch::{Running, Watched};
+use crate::watch::{Running, Shadow, Watched};
 
 /// How long a client may take to say who it is.
-const STARTUP: Duration = Duration::from_secs(10);
+pub(super) const STARTUP: Duration = Duration::from_secs(10);
 /// How long somebody who guesses passwords waits for each answer.
-const WRONG_PASSWORD: Duration = Duration::from_millis(300);
+pub(super) const WRONG_PASSWORD: Duration = Duration::from_millis(300);
 /// Bytes of a key that cancels, for clients that take more than four.
-const KEY_BYTES: usize = 32;
+pub(super) const KEY_BYTES: usize = 32;
 /// Characters of a statement that others see.
 const SHOWN_SQL: usize = 200;
 
 /// What clients may use.
 #[derive(Debug)]
 pub(super) struct Limits {
+    /// Most clients that are connected.
+    pub(super) connections: usize,
+    /// Most queries that run.
+    pub(super) queries: usize,
     /// Most bytes of a message.
     pub(super) message: usize,
     /// Of a statement, unless its client says otherwise; 0 for none.
@@ -59,9 +63,13 @@ pub(super) struct Limits {
 /// What all connections share.
 pub(super) struct Server {
     pub(super) engine: Engine,
-    users: Option<Users>,
+    /// A clock beside the pool, for who watches.
+    shadow: Option<Arc<Shadow>>,
+    pub(super) users: Option<Users>,
     tls: Option<TlsAcceptor>,
     pub(super) limits: Limits,
+    /// Places among the clients that are connected.
+    pub(super) room: Arc<Semaphore>,
     /// Places among the queries that run.
     pub(super) places: Arc<Semaphore>,
     /// What each user of --users has.
@@ -138,15 +146,18 @@ impl Server {
         users: Option<Users>,
         tls: Option<TlsAcceptor>,
         limits: Limits,
-        places: usize,
+        shadow: Option<Arc<Shadow>>,
     ) -> anyhow::Result<Self> {
-        let places = Arc::new(Semaphore::new(places));
+        let room = Arc::new(Semaphore::new(limits.connections));
+        let places = Arc::new(Semaphore::new(limits.queries));
         let (closing, _) = watch::channel(Closing::No);
         let mut server = Self {
             engine,
+            shadow,
             users: None,
             tls,
             limits,
+            room,
             places,
             accounts: HashMap::new(),
             entries: Mutex::default(),
@@ -161,7 +172,8 @@ impl Server {
         Ok(server)
     }
 
-    /// DataFusion for a user: the tables, rules and caches of all, and a memory of its own.
+    /// DataFusion for a user: the tables, rules and caches of all, a memory of its own, and a share
+    /// of the pool.
     fn account(&self, name: &str, user: Option<&User>) -> anyhow::Result<Account> {
         let state = self.engine.ctx.state();
         let mut runtime = Arc::clone(state.runtime_env());
@@ -169,7 +181,15 @@ impl Server {
             let capped = Capped::new(usize::try_from(limit)?, Arc::clone(&runtime.memory_pool));
             runtime = RuntimeEnvBuilder::from_runtime_env(&runtime).with_memory_pool(Arc::new(capped)).build_arc()?;
         }
-        let state = SessionStateBuilder::new_from_existing(state).with_runtime_env(runtime).build();
+        let mut state = SessionStateBuilder::new_from_existing(state).with_runtime_env(runtime);
+        if let Some(share) = user.and_then(|user| user.share) {
+            let pool = &self.engine.pool;
+            let frames = (f64::from(pool.frames()) * share) as u32;
+            // The scans of the user find it there.
+            let config = state.config().take().unwrap_or_default();
+            *state.config() = Some(config.with_extension(Arc::new(pool.share(frames))));
+        }
+        let state = state.build();
         let ctx = SessionContext::new_with_state(state);
         catalog::of_user(&ctx, name);
         let places = user.and_then(|user| user.queries).map(|queries| Arc::new(Semaphore::new(queries)));
@@ -232,18 +252,28 @@ impl Server {
 
     fn admit(self: &Arc<Self>, user: &str, hello: &Hello) -> Result<(Registered, Arc<Account>, Settings), Problem> {
         let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
-        let fatal = |error: anyhow::Error| Problem::fatal("XX000", format!("{error:#}"));
-        let account = match self.accounts.get(user) {
-            Some(account) => Arc::clone(account),
-            None => Arc::new(self.account(user, None).map_err(fatal)?),
-        };
-        let key = random(if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES }).map_err(fatal)?;
+        let account = self.account_of(user)?;
+        let key = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
+        Ok((self.register(user, key)?, account, settings))
+    }
+
+    /// What a user has who was let in.
+    pub(super) fn account_of(&self, user: &str) -> Result<Arc<Account>, Problem> {
+        match self.accounts.get(user) {
+            Some(account) => Ok(Arc::clone(account)),
+            None => Ok(Arc::new(self.account(user, None).map_err(fatal)?)),
+        }
+    }
+
+    /// Somebody who runs statements, with a key of so many bytes that cancels them.
+    pub(super) fn register(self: &Arc<Self>, user: &str, key_bytes: usize) -> Result<Registered, Problem> {
+        let key = random(key_bytes).map_err(fatal)?;
         let (cancel, _) = watch::channel(0);
         let entry =
             Arc::new(Entry { key, cancel, user: user.to_owned(), doing: Mutex::default(), sent: Arc::default() });
         let pid = self.next_pid.fetch_add(1, Ordering::Relaxed);
         self.entries.lock().insert(pid, Arc::clone(&entry));
-        Ok((Registered { server: Arc::clone(self), pid, entry }, account, settings))
+        Ok(Registered { server: Arc::clone(self), pid, entry })
     }
 
     /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.
@@ -260,12 +290,16 @@ impl Watched for Server {
         Some(self.engine.pool.clone())
     }
 
+    fn shadow(&self) -> Option<Arc<Shadow>> {
+        self.shadow.clone()
+    }
+
     fn doing(&self) -> String {
         String::new()
     }
 
     fn connected(&self) -> usize {
-        self.entries.lock().len()
+        self.limits.connections - self.room.available_permits()
     }
 
     fn running(&self) -> Vec<Running> {
@@ -279,11 +313,11 @@ impl Watched for Server {
     }
 }
 
-/// A connection while it is there.
-struct Registered {
+/// A connection while it is there, or what one of Flight SQL runs.
+pub(super) struct Registered {
     server: Arc<Server>,
     pid: i32,
-    entry: Arc<Entry>,
+    pub(super) entry: Arc<Entry>,
 }
 
 impl Registered {
@@ -299,6 +333,10 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.server.entries.lock().remove(&self.pid);
     }
+}
+
+fn fatal(error: anyhow::Error) -> Problem {
+    Problem::fatal("XX000", format!("{error:#}"))
 }
 
 /// Tells a client why it is not served, and waits a moment for it to hang up, which is what `rest`

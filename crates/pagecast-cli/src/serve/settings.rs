@@ -82,6 +82,7 @@ enum Kind {
 }
 
 /// The settings of a connection.
+#[derive(Clone)]
 pub(super) struct Settings {
     /// Those that are not what they are at first.
     changed: BTreeMap<&'static str, String>,

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use pgwire::api::auth::sasl::scram::{SCRAM_ITERATIONS, ScramSecret, gen_salted_password};
 use tokio_rustls::rustls::crypto::{SecureRandom, ring};
 
-use crate::units::Size;
+use crate::units::{self, Size};
 
 const SCHEME: &str = "SCRAM-SHA-256$";
 const SALT_BYTES: usize = 16;
@@ -36,6 +36,8 @@ pub(super) struct User {
     pub(super) memory: Option<u64>,
     /// Most queries of the user that run at once.
     pub(super) queries: Option<usize>,
+    /// Most of the pool that the user's scans may fill, of 1.
+    pub(super) share: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -47,8 +49,8 @@ struct Verifier {
 }
 
 impl Users {
-    /// The users of a file: a line for each, `name password`, then `memory=1GiB` and `queries=4` if
-    /// wanted. Empty lines and those that begin with `#` are none.
+    /// The users of a file: a line for each, `name password`, then `memory=1GiB`, `queries=4` and
+    /// `share=25%` if wanted. Empty lines and those that begin with `#` are none.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut users = HashMap::new();
@@ -92,6 +94,24 @@ impl Users {
             }
         }
     }
+
+    /// Whether a password that was sent is the user's. It takes milliseconds of computing, also for
+    /// a user who does not exist.
+    #[cfg(feature = "flight")]
+    pub(super) fn fits(&self, name: &str, password: &str) -> bool {
+        let ScramSecret::Verifier { salt, iterations, stored_key, .. } = self.secret(name) else { return false };
+        let salted = gen_salted_password(password, &salt, iterations);
+        match ScramSecret::verifier_from_salted_password(salt, salted, iterations) {
+            ScramSecret::Verifier { stored_key: sent, .. } => are_same(&sent, &stored_key),
+            ScramSecret::SaltedPassword { .. } => false,
+        }
+    }
+}
+
+/// Whether the bytes are the same; how long it takes does not say where they differ.
+#[cfg(feature = "flight")]
+fn are_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
 
 /// The user of a line.
@@ -104,7 +124,7 @@ fn user(line: &str) -> anyhow::Result<(&str, User)> {
         Some(rest) => Verifier::parse(rest).ok_or_else(|| anyhow!("the password of {name} is no {SCHEME}..."))?,
         None => Verifier::of(password)?,
     };
-    let (mut memory, mut queries) = (None, None);
+    let (mut memory, mut queries, mut share) = (None, None, None);
     for word in words {
         match word.split_once('=') {
             Some(("memory", size)) => match size.parse() {
@@ -115,10 +135,11 @@ fn user(line: &str) -> anyhow::Result<(&str, User)> {
                 Ok(count) if count > 0 => queries = Some(count),
                 _ => bail!("queries={count} is no number of queries; write queries=4"),
             },
-            _ => bail!("`{word}` is unknown; what may follow a password is memory=1GiB and queries=4"),
+            Some(("share", size)) => share = Some(units::share(size).map_err(|what| anyhow!("share={size}: {what}"))?),
+            _ => bail!("`{word}` is unknown; what may follow a password is memory=1GiB, queries=4 and share=25%"),
         }
     }
-    Ok((name, User { verifier, memory, queries }))
+    Ok((name, User { verifier, memory, queries, share }))
 }
 
 impl Verifier {
@@ -165,12 +186,14 @@ mod tests {
 
     #[test]
     fn lines_have_a_name_a_password_and_limits() {
-        let (name, one) = user("ada secret memory=64MiB queries=2").unwrap();
-        assert_eq!((name, one.memory, one.queries), ("ada", Some(64 << 20), Some(2)));
+        let (name, one) = user("ada secret memory=64MiB queries=2 share=25%").unwrap();
+        assert_eq!((name, one.memory, one.queries, one.share), ("ada", Some(64 << 20), Some(2), Some(0.25)));
         for (line, what) in [
             ("ada", "no password"),
             ("ada x memory=0", "memory=0"),
             ("ada x queries=many", "queries=many"),
+            ("ada x share=0%", "share=0%"),
+            ("ada x share=2", "share=2"),
             ("ada x y", "`y` is unknown"),
             ("ada SCRAM-SHA-256$4096:AAAA", "is no SCRAM-SHA-256$"),
         ] {

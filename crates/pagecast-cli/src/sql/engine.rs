@@ -1,9 +1,11 @@
 //! The flags of every verb that runs SQL for somebody.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use datafusion::prelude::SessionConfig;
+use pagecast::Recorder;
 use pagecast_datafusion::Delivery;
 use pagecast_sql::{Engine, Options};
 
@@ -60,8 +62,14 @@ impl From<Delivered> for Delivery {
 }
 
 impl EngineArgs {
-    /// Opens the pool and the tables. `memory` is the most that DataFusion may take.
-    pub(crate) async fn open(&self, memory: Option<Size>, config: SessionConfig) -> anyhow::Result<Engine> {
+    /// Opens the pool and the tables. `memory` is the most that DataFusion may take, and `recorder`
+    /// hears of each request for a page.
+    pub(crate) async fn open(
+        &self,
+        memory: Option<Size>,
+        config: SessionConfig,
+        recorder: Option<Arc<dyn Recorder>>,
+    ) -> anyhow::Result<Engine> {
         let options = Options {
             data: self.data.clone(),
             endpoint: self.store.endpoint.clone(),
@@ -71,6 +79,7 @@ impl EngineArgs {
             seed: self.seed,
             delivery: self.delivery.into(),
             memory: memory.map(|limit| bytes("--memory", limit)).transpose()?,
+            recorder,
         };
         let engine = Engine::open(options, config).await.map_err(of_opening)?;
         for closed in &engine.closed {

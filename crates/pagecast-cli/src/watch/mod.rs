@@ -1,11 +1,13 @@
 //! The pool at work, to be looked at: a page over HTTP whose numbers come by server-sent events.
 //! `pagecast serve --ui` and `pagecast bench --watch` have it, and `pagecast top` reads it.
 //!
-//! Nothing is sampled while nobody looks. The page is one file inside the binary and asks for
-//! nothing else. It has a thread of its own: queries that compute for long keep all others busy.
+//! Nothing is sampled while nobody looks; a clock beside the pool follows it all the time. The page
+//! is one file inside the binary and asks for nothing else. It has a thread of its own: queries
+//! that compute for long keep all others busy.
 
 mod http;
 mod sample;
+mod shadow;
 pub(crate) mod top;
 
 use std::net::{SocketAddr, TcpListener};
@@ -21,6 +23,7 @@ use tokio::time::timeout;
 
 use crate::failure::{say, usage};
 use sample::Sampler;
+pub(crate) use shadow::Shadow;
 
 /// Where the page is, unless somebody says otherwise.
 pub(crate) const USUAL: &str = "127.0.0.1:8432";
@@ -35,6 +38,8 @@ const REQUEST: Duration = Duration::from_secs(5);
 pub(crate) trait Watched: Send + Sync {
     /// The pool, if there is one now.
     fn pool(&self) -> Option<Pool>;
+    /// The clock beside it, if there is one.
+    fn shadow(&self) -> Option<Arc<Shadow>>;
     /// What is done with it, in a few words.
     fn doing(&self) -> String;
     /// Clients, or streams of queries.

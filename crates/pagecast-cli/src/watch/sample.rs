@@ -46,6 +46,7 @@ impl Sampler {
         let names = names(&snapshot);
         let frames: String = pool.frame_views(MOST_FRAMES).iter().map(|view| frame(view.as_ref())).collect();
         let seconds = snapshot.age.as_secs_f64();
+        let compared = self.watched.shadow().and_then(|shadow| shadow.compare(&pool));
         let sample = json!({
             "seconds": seconds,
             "doing": self.watched.doing(),
@@ -58,6 +59,10 @@ impl Sampler {
             "bytes_requested": counts[0],
             "bytes_read": counts[1],
             "evictions": counts[2],
+            "clock_bytes": compared.map(|compared| compared.clock_bytes),
+            // Below 0 where the clock would have read less.
+            "clock_saved": compared.map(|compared| compared.clock_bytes as i64 - compared.pool_bytes as i64),
+            "clock_sampled": compared.map(|compared| compared.sampled),
             "requests": stats.requests,
             "hits": stats.hits,
             "strokes": stats.strokes,

@@ -102,6 +102,7 @@ fn lines(sample: &Value, width: usize) -> Vec<String> {
             bytes("read_rate"),
             number("evictions"),
         ),
+        against(sample),
         format!("strokes {}, of which others' loads brought {}", number("strokes"), number("strokes_shared")),
         frames(sample["frames"].as_str().unwrap_or_default()),
         String::new(),
@@ -116,6 +117,20 @@ fn lines(sample: &Value, width: usize) -> Vec<String> {
         format!("{seconds:>8} {:>10} rows  {}  {sql}", query["rows"].as_u64().unwrap_or(0), text(&query["user"]))
     }));
     lines
+}
+
+/// What a clock of the same size would have read for the same requests.
+fn against(sample: &Value) -> String {
+    let (Some(clock), Some(saved), Some(sampled)) =
+        (sample["clock_bytes"].as_u64(), sample["clock_saved"].as_i64(), sample["clock_sampled"].as_f64())
+    else {
+        return "no clock beside it".to_owned();
+    };
+    let word = if saved < 0 { "more read than by" } else { "saved against" };
+    let share = 100.0 * saved.unsigned_abs() as f64 / clock.max(1) as f64;
+    let from = if sampled < 1.0 { format!(", from 1 page in {:.0}", 1.0 / sampled) } else { String::new() };
+    let (saved, clock) = (bytes_text(saved.unsigned_abs()), bytes_text(clock));
+    format!("{word} a clock {saved} ({share:.1} % of its {clock}{from})")
 }
 
 /// Which pages are in the pool, by when they are wanted.
@@ -164,11 +179,14 @@ mod tests {
     fn a_sample_is_a_screen() {
         let sample = serde_json::json!({
             "seconds": 61.0, "connections": 3, "frames": "aAz.", "scan_count": 1, "requests": 4, "hits": 1,
+            "clock_bytes": 4096, "clock_saved": 1024, "clock_sampled": 0.25,
             "scans": [{"name": "t/\u{1b}[2J.parquet", "position": 5, "length": 10, "speed": 2.0, "left": 2.5}],
             "queries": [{"user": "ada", "sql": "SELECT\n 1", "seconds": 1.0, "rows": 7}],
         });
         let lines = lines(&sample, 80).join("\n");
-        for part in ["hit rate 25.0 %", "50 % wanted within a second", " 50 %", "SELECT 1", "7 rows"] {
+        for part in
+            ["hit rate 25.0 %", "50 % wanted within a second", " 50 %", "SELECT 1", "7 rows", "a clock 1.0KiB (25.0 %"]
+        {
             assert!(lines.contains(part), "{part}: {lines}");
         }
         assert!(!lines.contains('\u{1b}'));

@@ -97,7 +97,7 @@ fn jdbc_works() {
 }
 
 /// psql with a password, and with or without TLS.
-fn login(server: &Server, user: &str, password: &str, tls: &str, sql: &str) -> Option<(bool, String)> {
+pub(crate) fn login(server: &Server, user: &str, password: &str, tls: &str, sql: &str) -> Option<(bool, String)> {
     let mut psql = psql(server)?;
     psql.env("PGPASSWORD", password).env("PGSSLMODE", tls).args(["-U", user, "-At", "-c", sql]);
     let output = psql.output().unwrap();

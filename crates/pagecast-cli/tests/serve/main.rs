@@ -1,12 +1,15 @@
-//! `pagecast serve`: the built command, over its socket. What needs psql, or psycopg and SQLAlchemy
-//! in the Python that `PAGECAST_PYTHON` names (`make test-serve`), says `skipped` without.
+//! `pagecast serve`: the built command, over its socket. What needs psql, or packages of Python and
+//! Java that variables name (`make test-serve`), says `skipped` without.
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used)]
 
 mod clients;
+#[cfg(feature = "flight")]
+mod flight;
 mod load;
 mod page;
 mod protocol;
+mod shares;
 mod tpch;
 mod wire;
 
@@ -28,6 +31,8 @@ struct Server {
     port: u16,
     /// The address of its page, with --ui.
     ui: Option<String>,
+    /// Where it speaks Flight SQL, with --flight.
+    flight: Option<String>,
 }
 
 impl Server {
@@ -35,19 +40,21 @@ impl Server {
         let mut command = pagecast();
         command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (mut stdout, mut line) = (BufReader::new(child.stdout.take().unwrap()), String::new());
-        stdout.read_line(&mut line).unwrap();
-        let ui = line.trim().strip_prefix("pagecast shows its pool on ").map(str::to_owned);
-        if ui.is_some() {
-            line.clear();
-            stdout.read_line(&mut line).unwrap();
+        let (mut ui, mut flight) = (None, None);
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let after = |words: &str| line.strip_prefix(words).map(str::to_owned);
+            ui = ui.or_else(|| after("pagecast shows its pool on "));
+            flight = flight.or_else(|| after("pagecast speaks Flight SQL on "));
+            // The last one that it says.
+            if line.starts_with("pagecast serves ") {
+                let port = line.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap();
+                return Self { child, port, ui, flight };
+            }
         }
-        let Some(port) = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()) else {
-            let mut stderr = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-            panic!("no server: {line}{stderr}");
-        };
-        Self { child, port, ui }
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        panic!("no server: {stderr}");
     }
 
     /// Ends it as an operator does. Gives its exit status, and how long it took.

@@ -76,13 +76,19 @@ def looks(driver):
     assert len(grounds) == 2, grounds
 
 
+def compares(driver):
+    """What was saved against a clock is among the numbers."""
+    names = driver.execute_script("return [...document.querySelectorAll('#numbers dt')].map(name => name.textContent)")
+    assert any("a clock" in name for name in names), names
+
+
 def many(driver):
     """A thousand scans, all frames that are sent, and a hundred queries, drawn thirty times."""
     sample = {
         "seconds": 1, "policy": "pbm", "pool_bytes": 1 << 36, "resident": 1 << 20, "in_use": 1 << 20, "pinned": 9,
         "loading": 3, "bytes_requested": 1e12, "bytes_read": 4e11, "evictions": 7, "requests": 100, "hits": 60,
         "strokes": 5, "strokes_shared": 3, "stroke_loads": 2, "requested_rate": 1e9, "read_rate": 4e8,
-        "eviction_rate": 7, "connections": 200, "frames": "aAbcdefghijz." * 315, "scan_count": 1000,
+        "eviction_rate": 7, "clock_bytes": 6e11, "clock_saved": 2e11, "clock_sampled": 0.25, "connections": 200, "frames": "aAbcdefghijz." * 315, "scan_count": 1000,
         "scans": [
             {"id": str(n), "name": f"lake/{n}.parquet", "position": n, "length": 1000, "unordered": n % 2 == 0,
              "speed": n, "left": 9.5, "shared": n % 3, "strokes": 9, "out": 1, "waiting": False}
@@ -119,6 +125,7 @@ def main():
         driver.get(ADDRESS)
         WebDriverWait(driver, 30).until(lambda driver: samples(driver) >= 2)
         scans_move(driver)
+        compares(driver)
         looks(driver)
         many(driver)
         wrong = [entry for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]

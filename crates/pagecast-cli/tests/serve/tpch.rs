@@ -21,7 +21,7 @@ use crate::{Server, pagecast};
 
 const SCALE: f64 = 0.01;
 
-/// The eight tables, a file for each.
+/// The eight tables of TPC-H, a file for each.
 pub(crate) fn tables() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER.get_or_init(generate).path()
@@ -52,7 +52,7 @@ fn generate() -> TempDir {
     folder
 }
 
-fn query(number: usize) -> PathBuf {
+pub(crate) fn query(number: usize) -> PathBuf {
     let queries = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hosts/datafusion/tests/queries");
     queries.join(format!("q{number:02}.sql"))
 }
@@ -70,7 +70,7 @@ pub(crate) fn psql(server: &Server) -> Option<Command> {
 }
 
 /// Fields as numbers where they are some: the shell and PostgreSQL write them in their own ways.
-fn rows(csv: &[u8]) -> Vec<Vec<String>> {
+pub(crate) fn rows(csv: &[u8]) -> Vec<Vec<String>> {
     let text = String::from_utf8(csv.to_vec()).unwrap();
     let field = |field: &str| match field.parse::<f64>() {
         Ok(number) => format!("{number:.4}"),
@@ -82,6 +82,15 @@ fn rows(csv: &[u8]) -> Vec<Vec<String>> {
     rows
 }
 
+/// What the shell gives for a file of SQL.
+pub(crate) fn by_shell(file: &Path) -> Vec<Vec<String>> {
+    let mut shell = pagecast();
+    shell.args(["sql", "--quiet", "--format", "csv", "--data"]).arg(tables()).arg("-f").arg(file);
+    let shell = shell.output().unwrap();
+    assert!(shell.status.success(), "{}", String::from_utf8_lossy(&shell.stderr));
+    rows(&shell.stdout)
+}
+
 #[test]
 fn queries_1_to_22_give_what_the_shell_gives() {
     let server = Server::of(tables(), &["--pool", "1MiB"]);
@@ -90,12 +99,7 @@ fn queries_1_to_22_give_what_the_shell_gives() {
         let file = query(number);
         let served = psql(&server).unwrap().args(["--csv", "-v", "ON_ERROR_STOP=1", "-f"]).arg(&file).output().unwrap();
         assert!(served.status.success(), "query {number}: {}", String::from_utf8_lossy(&served.stderr));
-        let mut shell = pagecast();
-        shell.args(["sql", "--quiet", "--format", "csv", "--data"]).arg(tables()).arg("-f").arg(&file);
-        let shell = shell.output().unwrap();
-        assert!(shell.status.success(), "{}", String::from_utf8_lossy(&shell.stderr));
-        let (served, shell) = (rows(&served.stdout), rows(&shell.stdout));
-        assert_eq!(served, shell, "query {number}");
+        assert_eq!(rows(&served.stdout), by_shell(&file), "query {number}");
     }
     server.assert_idle();
     assert!(server.status("bytes_read") > 0, "the pool has read nothing");

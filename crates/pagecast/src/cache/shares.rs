@@ -1,7 +1,7 @@
-//! Shares of the pool that are set by hand: caps, which bound what a relation or a scan may take,
-//! and keeps, which spare a relation's pages.
+//! Shares of the pool that are set by hand: caps, which bound what a relation, a scan or several
+//! scans together may take, and keeps, which spare a relation's pages.
 //!
-//! **Cap.** The resident pages that a relation or a scan had loaded stand in a ring. When the ring
+//! **Cap.** The resident pages that whoever is capped had loaded stand in a ring. When the ring
 //! is full, the next load takes the frame of the oldest of them that nobody holds, and the policy
 //! is not asked. Pages that are pinned stay, and pages on their way are not in the ring yet: by as
 //! many a cap is exceeded for a while.
@@ -23,7 +23,7 @@ use pagecast_core::{FrameId, PageId, RelationId, ScanId};
 use super::Cache;
 use crate::stats::Counter;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::atomic::{AtomicI64, AtomicU32};
+use crate::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 use crate::sync::{Mutex, unless_mistaken};
 use crate::token::Owned;
 
@@ -35,6 +35,8 @@ pub(crate) const MAX_KEEPS: usize = 16;
 pub(crate) enum Capped {
     Relation(RelationId),
     Scan(ScanId),
+    /// All scans of a [`Share`](crate::Share).
+    Share(u64),
 }
 
 /// The caps that are set.
@@ -42,7 +44,16 @@ pub(super) struct Caps {
     /// How many there are: without any, nobody takes the lock. Relaxed: a load that misses a cap
     /// set this moment is as one that was there before.
     number: AtomicU32,
-    rings: Mutex<HashMap<Capped, Ring>>,
+    /// Shares so far, which are numbered.
+    shares: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    rings: HashMap<Capped, Ring>,
+    /// The share that a scan counts against.
+    shares: HashMap<ScanId, u64>,
 }
 
 struct Ring {
@@ -53,11 +64,11 @@ struct Ring {
 
 impl Caps {
     pub(super) fn new() -> Self {
-        Self { number: AtomicU32::new(0), rings: Mutex::new(HashMap::new()) }
+        Self { number: AtomicU32::new(0), shares: AtomicU64::new(0), state: Mutex::default() }
     }
 
     fn set(&self, whose: Capped, most: Option<u32>, pages: VecDeque<(u32, PageId)>) {
-        let mut rings = self.rings.lock();
+        let rings = &mut self.state.lock().rings;
         match most {
             Some(most) => drop(rings.insert(whose, Ring { most: most.max(1), pages })),
             None => drop(rings.remove(&whose)),
@@ -65,8 +76,10 @@ impl Caps {
         self.number.store(rings.len() as u32, Relaxed);
     }
 
-    fn of(access: &Access) -> impl Iterator<Item = Capped> + use<> {
-        [Some(Capped::Relation(access.page.relation())), access.scan.map(Capped::Scan)].into_iter().flatten()
+    fn of(&self, access: &Access) -> impl Iterator<Item = Capped> + use<> {
+        let share = access.scan.and_then(|scan| self.state.lock().shares.get(&scan).copied());
+        let relation = Capped::Relation(access.page.relation());
+        [Some(relation), access.scan.map(Capped::Scan), share.map(Capped::Share)].into_iter().flatten()
     }
 
     fn are_set(&self) -> bool {
@@ -74,22 +87,22 @@ impl Caps {
     }
 
     fn in_ring(&self, whose: Capped) -> usize {
-        self.rings.lock().get(&whose).map_or(0, |ring| ring.pages.len())
+        self.state.lock().rings.get(&whose).map_or(0, |ring| ring.pages.len())
     }
 
     /// Whether a frame with its page stands in a ring.
     #[cfg(all(test, pagecast_shuttle))]
     pub(super) fn has(&self, whose: Capped, page: (u32, PageId)) -> bool {
-        self.rings.lock().get(&whose).is_some_and(|ring| ring.pages.contains(&page))
+        self.state.lock().rings.get(&whose).is_some_and(|ring| ring.pages.contains(&page))
     }
 
     /// Takes the oldest out of a ring that is full.
     fn take_oldest(&self, whose: Capped) -> Option<(u32, PageId)> {
-        self.rings.lock().get_mut(&whose).filter(|ring| ring.is_full())?.pages.pop_front()
+        self.state.lock().rings.get_mut(&whose).filter(|ring| ring.is_full())?.pages.pop_front()
     }
 
     fn put(&self, whose: Capped, page: (u32, PageId)) {
-        if let Some(ring) = self.rings.lock().get_mut(&whose) {
+        if let Some(ring) = self.state.lock().rings.get_mut(&whose) {
             ring.pages.push_back(page);
         }
     }
@@ -166,6 +179,25 @@ impl Cache {
         self.caps.set(whose, most, pages);
     }
 
+    /// A new share of so many frames, by its number.
+    pub(crate) fn share(&self, most: u32) -> u64 {
+        let share = self.caps.shares.fetch_add(1, Relaxed);
+        self.cap(Capped::Share(share), Some(most));
+        share
+    }
+
+    /// From here on pages of the scan's loads are the share's, or nobody's.
+    pub(crate) fn count_against(&self, scan: ScanId, share: Option<u64>) {
+        if self.caps.shares.load(Relaxed) == 0 {
+            return;
+        }
+        let shares = &mut self.caps.state.lock().shares;
+        match share {
+            Some(share) => drop(shares.insert(scan, share)),
+            None => drop(shares.remove(&scan)),
+        }
+    }
+
     /// Keeps up to `most` pages of a relation, or none any more with 0. False if too many relations
     /// are kept already.
     pub(crate) fn keep(&self, relation: RelationId, most: u32) -> bool {
@@ -200,7 +232,7 @@ impl Cache {
             return None;
         }
         let mut taken = None;
-        for whose in Caps::of(access) {
+        for whose in self.caps.of(access) {
             // Once round at most: what cannot be had goes to the back.
             for _ in 0..self.caps.in_ring(whose) {
                 // The rings' lock is free again here: it is the last to be taken (I6).
@@ -221,8 +253,9 @@ impl Cache {
     /// Whether the relation or the scan has as many pages as it may.
     pub(super) fn is_at_cap(&self, access: &Access) -> bool {
         self.caps.are_set() && {
-            let rings = self.caps.rings.lock();
-            Caps::of(access).filter_map(|whose| rings.get(&whose)).any(Ring::is_full)
+            let of = self.caps.of(access);
+            let rings = &self.caps.state.lock().rings;
+            of.filter_map(|whose| rings.get(&whose)).any(Ring::is_full)
         }
     }
 
@@ -238,7 +271,7 @@ impl Cache {
     pub(super) fn note_arrival(&self, access: &Access, frame: u32) {
         self.keeps.count(access.page, 1);
         if self.caps.are_set() {
-            Caps::of(access).for_each(|whose| self.caps.put(whose, (frame, access.page)));
+            self.caps.of(access).for_each(|whose| self.caps.put(whose, (frame, access.page)));
         }
     }
 }

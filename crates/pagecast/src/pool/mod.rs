@@ -21,6 +21,7 @@ use crate::options::PoolOptions;
 use crate::relation::Relation;
 use crate::scan::Scan;
 use crate::session::Session;
+use crate::share::Share;
 use crate::stats::PoolStats;
 use crate::storage::{Device, Storage};
 use crate::unordered::{UnorderedScan, UnorderedSpec};
@@ -122,10 +123,7 @@ impl Pool {
     /// The predictor has no room, or the description is wrong. The scan may run without being
     /// registered.
     pub fn register(&self, spec: &ScanSpec<'_>) -> Result<Scan, RegisterError> {
-        let now = self.0.now();
-        let id = self.0.registry.lock().register(spec, now)?;
-        self.0.prefetch.begin(id, spec);
-        Ok(Scan::new(self.0.clone(), id))
+        Scan::register(&self.0, spec, None)
     }
 
     /// Announces a scan that reads its strokes in any order. It is forgotten when the
@@ -136,7 +134,13 @@ impl Pool {
     /// The predictor or the manager of cooperation has no room, or the description is wrong. The
     /// scan may run in an order of its own, registered by [`register`](Self::register) or not.
     pub fn register_unordered(&self, spec: &UnorderedSpec<'_>) -> Result<UnorderedScan, UnorderedError> {
-        UnorderedScan::register(&self.0, spec)
+        UnorderedScan::register(&self.0, spec, None)
+    }
+
+    /// A share of the pool: so many frames, at least 1, for what the scans load that are registered
+    /// [with it](Share::register).
+    pub fn share(&self, frames: u32) -> Share {
+        Share::new(&self.0, frames)
     }
 
     /// A session: the way to many requests from one thread or one client.

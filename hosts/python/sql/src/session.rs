@@ -103,6 +103,7 @@ pub(crate) fn open(
             }
         },
         memory: query_memory.map(|limit| bytes("query_memory", limit)).transpose()?,
+        recorder: None,
     };
     let runtime = Builder::new_multi_thread().thread_name("pagecast").enable_all().build();
     let runtime = runtime.map_err(|error| PyOSError::new_err(format!("no threads for queries: {error}")))?;

@@ -1,0 +1,138 @@
+//! A connection that carries requests, and who has it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pgwire::tokio::server::MaybeTls;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tonic::transport::server::Connected;
+
+use super::session::Session;
+use crate::serve::problem::Problem;
+use crate::serve::server::{STARTUP, Server};
+
+/// A connection. It ends when its client does not say in time who it is, or asks nothing for too
+/// long.
+pub(super) struct Line {
+    io: MaybeTls,
+    peer: Arc<Peer>,
+    timer: Pin<Box<Sleep>>,
+    /// Among the clients that are connected.
+    _place: OwnedSemaphorePermit,
+}
+
+/// Who is at the other end.
+pub(super) struct Peer {
+    opened: Instant,
+    idle_timeout: Option<Duration>,
+    state: Mutex<State>,
+}
+
+struct State {
+    session: Option<Arc<Session>>,
+    /// Requests that are being answered.
+    busy: usize,
+    /// When the last of them ended.
+    since: Instant,
+}
+
+/// A request while it is answered.
+pub(super) struct Busy(Arc<Peer>);
+
+impl Line {
+    pub(super) fn new(io: MaybeTls, place: OwnedSemaphorePermit, idle_timeout: Option<Duration>) -> Self {
+        let opened = Instant::now();
+        let state = Mutex::new(State { session: None, busy: 0, since: opened });
+        let peer = Arc::new(Peer { opened, idle_timeout, state });
+        Self { io, peer, timer: Box::pin(sleep_until(opened + STARTUP)), _place: place }
+    }
+
+    /// Ready when the client has been silent for too long.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(due) = self.peer.due() else { return Poll::Pending };
+        if self.timer.deadline() != due {
+            self.timer.as_mut().reset(due);
+        }
+        self.timer.as_mut().poll(context)
+    }
+}
+
+impl Peer {
+    /// When the connection ends if nothing happens.
+    fn due(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        match (&state.session, state.busy) {
+            (None, _) => Some(self.opened + STARTUP),
+            (Some(_), 0) => self.idle_timeout.map(|limit| state.since + limit),
+            (Some(_), _) => None,
+        }
+    }
+
+    /// The session of a user on this connection, which belongs to whoever comes first.
+    pub(super) fn session(&self, server: &Arc<Server>, user: &str) -> Result<Arc<Session>, Problem> {
+        let mut state = self.state.lock();
+        if let Some(session) = &state.session {
+            return match session.user == user {
+                true => Ok(Arc::clone(session)),
+                false => Err(Problem::error("28000", format!("this connection is of the user \"{}\"", session.user))),
+            };
+        }
+        let session = Arc::new(Session::new(server, user)?);
+        state.session = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Says that a request is being answered.
+    pub(super) fn busy(self: &Arc<Self>) -> Busy {
+        self.state.lock().busy += 1;
+        Busy(Arc::clone(self))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.busy -= 1;
+        state.since = Instant::now();
+    }
+}
+
+impl Connected for Line {
+    type ConnectInfo = Arc<Peer>;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        Arc::clone(&self.peer)
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.io).poll_read(context, bytes) {
+            Poll::Pending => {
+                ready!(self.poll_late(context));
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            read => read,
+        }
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}

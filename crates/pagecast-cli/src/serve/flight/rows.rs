@@ -1,0 +1,159 @@
+//! Rows on their way to a client: a task brings them, so that a client that does not read them
+//! meets the same end as one that does.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::{FlightData, IpcMessage, SchemaAsIpc};
+use bytes::Bytes;
+use datafusion::arrow::ipc::writer::IpcWriteOptions;
+use datafusion::common::ScalarValue;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use pagecast_sql::query::Query;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tonic::Status;
+
+use super::line::Busy;
+use super::session::Session;
+use crate::serve::execution::{self, Places};
+use crate::serve::problem::Problem;
+use crate::serve::server::{Client, KEY_BYTES, Registered};
+use crate::serve::statements::{Rows, Statement};
+use crate::serve::stop::{Stop, shutdown};
+
+/// Batches that wait for the client.
+const AHEAD: usize = 1;
+
+/// A query, and all that it holds until its last row is sent.
+struct Sending {
+    query: Query,
+    stop: Stop,
+    schema: SchemaRef,
+    registered: Registered,
+    _places: Places,
+}
+
+/// Runs a statement that gives rows. They come as long as the stream is held.
+pub(super) async fn run(
+    session: &Session,
+    statement: &Statement,
+    rows: &Rows,
+    values: Vec<ScalarValue>,
+    busy: Arc<Busy>,
+) -> Result<BoxStream<'static, Result<FlightData, Status>>, Problem> {
+    let (server, account) = (Arc::clone(&session.server), Arc::clone(&session.account));
+    let registered = server.register(&session.user, KEY_BYTES)?;
+    let entry = Arc::clone(&registered.entry);
+    entry.begin(Arc::clone(&statement.text));
+    let mut stop = session.stop_of(&entry);
+    let client = Client { server, account, entry };
+    let (query, places) = execution::begin(&client, rows, values, &mut stop).await?;
+    let schema = sent(&rows.schema);
+    let sending = Sending { query, stop, schema: Arc::clone(&schema), registered, _places: places };
+    let (sender, batches) = mpsc::channel(AHEAD);
+    let mut task = JoinSet::new();
+    task.spawn(sending.all(sender));
+    let batches = stream::try_unfold((batches, task), |(mut batches, mut task)| async move {
+        match batches.recv().await {
+            Some(batch) => Ok(Some((batch, (batches, task)))),
+            None => match task.join_next().await {
+                Some(Ok(Ok(()))) | None => Ok(None),
+                Some(Ok(Err(problem))) => Err(FlightError::from(Status::from(problem))),
+                Some(Err(_)) => Err(FlightError::from(Status::from(shutdown()))),
+            },
+        }
+    });
+    Ok(encoded(schema, batches.inspect(move |_| _ = &busy)))
+}
+
+impl Sending {
+    async fn all(mut self, sender: mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
+        while let Some(batch) = self.stop.of(self.query.next()).await? {
+            let count = batch.num_rows();
+            let batch = as_sent(&batch, &self.schema)?;
+            // An error is that the client has gone: then this task ends too.
+            let taken = async { sender.send(batch).await.map_err(|_| crate::serve::stop::left()) };
+            self.stop.of(taken).await?;
+            self.registered.entry.sent(count);
+        }
+        Ok(())
+    }
+}
+
+/// Batches as messages, after one with their schema.
+pub(super) fn encoded(
+    schema: SchemaRef,
+    batches: impl stream::Stream<Item = Result<RecordBatch, FlightError>> + Send + 'static,
+) -> BoxStream<'static, Result<FlightData, Status>> {
+    FlightDataEncoderBuilder::new().with_schema(schema).build(batches).map_err(Status::from).boxed()
+}
+
+/// A schema as its own message, as Flight's answers carry it.
+pub(super) fn message(schema: &Schema) -> Result<Bytes, Problem> {
+    let options = IpcWriteOptions::default();
+    let message = IpcMessage::try_from(SchemaAsIpc::new(schema, &options));
+    message.map(|message| message.0).map_err(|error| Problem::from(anyhow::Error::new(error)))
+}
+
+/// The columns that a client is sent. Views, dictionaries and the like are written out: not every
+/// client's Arrow knows them.
+pub(super) fn sent(schema: &Schema) -> SchemaRef {
+    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let plain = plain(field.data_type());
+    Arc::new(Field::new(field.name(), plain, field.is_nullable()))
+}
+
+fn plain(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::RunEndEncoded(_, values) => plain(values.data_type()),
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(plain_field(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain_field(item), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        other => other.clone(),
+    }
+}
+
+fn as_sent(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Problem> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type())).collect::<Result<Vec<_>, _>>();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let made = columns.and_then(|columns| RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options));
+    made.map_err(|error| Problem::from(anyhow::Error::new(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use arrow::array::{ArrayRef, AsArray, DictionaryArray, StringViewArray};
+    use arrow::datatypes::Int8Type;
+
+    #[test]
+    fn columns_are_written_out() {
+        let words: DictionaryArray<Int8Type> = ["a", "b", "a"].into_iter().collect();
+        let columns: Vec<(&str, ArrayRef)> =
+            vec![("v", Arc::new(StringViewArray::from(vec!["x", "y", "z"]))), ("d", Arc::new(words))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let batch = as_sent(&batch, &sent(&batch.schema())).unwrap();
+        let texts = |column: usize| batch.column(column).as_string::<i32>().iter().flatten().collect::<String>();
+        assert_eq!((texts(0), texts(1)), ("xyz".to_owned(), "aba".to_owned()));
+        let list = DataType::new_list(DataType::Utf8View, true);
+        assert_eq!(plain(&list), DataType::new_list(DataType::Utf8, true));
+    }
+}

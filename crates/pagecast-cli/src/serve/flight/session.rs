@@ -1,0 +1,121 @@
+//! What a client has on its connection: settings and prepared statements.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::common::ScalarValue;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::parameters::numbered;
+use crate::serve::connection::check_room;
+use crate::serve::problem::Problem;
+use crate::serve::server::{Account, Entry, Server, shown};
+use crate::serve::settings::Settings;
+use crate::serve::statements::{self, Own, Statement};
+use crate::serve::stop::Stop;
+
+/// A user on a connection.
+pub(super) struct Session {
+    pub(super) server: Arc<Server>,
+    pub(super) user: String,
+    pub(super) account: Arc<Account>,
+    settings: Mutex<Settings>,
+    prepared: Mutex<Statements>,
+}
+
+#[derive(Default)]
+struct Statements {
+    all: HashMap<Bytes, Arc<Prepared>>,
+    given: u64,
+}
+
+/// A statement and, once they have come, its parameters.
+pub(super) struct Prepared {
+    pub(super) statement: Arc<Statement>,
+    pub(super) values: Mutex<Vec<ScalarValue>>,
+}
+
+impl Session {
+    pub(super) fn new(server: &Arc<Server>, user: &str) -> Result<Self, Problem> {
+        let settings = Settings::of(user, server.limits.statement_timeout, &BTreeMap::new())?;
+        Ok(Self {
+            server: Arc::clone(server),
+            user: user.to_owned(),
+            account: server.account_of(user)?,
+            settings: Mutex::new(settings),
+            prepared: Mutex::default(),
+        })
+    }
+
+    /// Plans the one statement of a text.
+    pub(super) async fn plan(&self, sql: &str) -> Result<Arc<Statement>, Problem> {
+        let sql = numbered(sql);
+        let mut all = statements::parse(&sql)?;
+        let mut statement = match (all.pop(), all.is_empty()) {
+            (None, _) => Statement::empty(),
+            (Some(parsed), true) => {
+                let settings = self.settings.lock().clone();
+                let plan = Statement::plan(&self.account.ctx, parsed, &[], &settings);
+                // Nobody else can end it before it runs.
+                self.stop(watch::channel(0).1).of(plan).await?
+            }
+            _ => return Err(Problem::error("42601", "a request is one statement, and not several")),
+        };
+        statement.text = shown(&sql);
+        Ok(Arc::new(statement))
+    }
+
+    /// Keeps a statement; the handle that its client names it by.
+    pub(super) fn keep(&self, statement: Arc<Statement>) -> Result<Bytes, Problem> {
+        let mut prepared = self.prepared.lock();
+        check_room(prepared.all.len())?;
+        prepared.given += 1;
+        let handle = Bytes::copy_from_slice(&prepared.given.to_be_bytes());
+        prepared.all.insert(handle.clone(), Arc::new(Prepared { statement, values: Mutex::default() }));
+        Ok(handle)
+    }
+
+    pub(super) fn prepared(&self, handle: &Bytes) -> Result<Arc<Prepared>, Problem> {
+        let missing = || Problem::error("26000", "this connection has no such prepared statement");
+        self.prepared.lock().all.get(handle).cloned().ok_or_else(missing)
+    }
+
+    pub(super) fn close(&self, handle: &Bytes) {
+        self.prepared.lock().all.remove(handle);
+    }
+
+    /// Does what a statement wants of the connection.
+    pub(super) fn own(&self, own: &Own) -> Result<(), Problem> {
+        let mut settings = self.settings.lock();
+        match own {
+            Own::Set(assignments) => {
+                for (name, value) in assignments {
+                    settings.set(name, value)?;
+                }
+            }
+            Own::Reset(name) => _ = settings.reset(name)?,
+            Own::ResetAll => settings.reset_all(),
+            Own::Begin | Own::Commit | Own::Rollback | Own::Savepoint | Own::Release | Own::RollbackTo => {}
+            Own::Nothing(_) => {}
+            Own::Deallocate(_) | Own::Close(_) | Own::Discard => {
+                return Err(Problem::error("0A000", "statements of Flight SQL are closed by their handles"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What ends a statement before it is done, `cancel` among it. That the client has gone is seen
+    /// by whoever drops the statement then.
+    pub(super) fn stop(&self, cancel: watch::Receiver<u64>) -> Stop {
+        let deadline = self.settings.lock().statement_timeout().map(|limit| Instant::now() + limit);
+        Stop { cancel, gone: watch::channel(false).1, closing: self.server.closing.subscribe(), deadline }
+    }
+
+    /// The same for what others may cancel.
+    pub(super) fn stop_of(&self, entry: &Entry) -> Stop {
+        self.stop(entry.cancel.subscribe())
+    }
+}

@@ -1,0 +1,163 @@
+//! Connections are taken until the server is to end, and those that are there may end first.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+#[cfg(feature = "flight")]
+use super::flight::Flight;
+use super::problem::Problem;
+use super::server::{Server, turn_away};
+use super::stop::Closing;
+use crate::failure::say;
+
+/// How long the network may not hear of a client before it counts as gone.
+const UNHEARD: Duration = Duration::from_secs(120);
+
+/// Where clients connect.
+pub(super) struct Listeners {
+    pub(super) postgresql: TcpListener,
+    #[cfg(feature = "flight")]
+    pub(super) flight: Option<(TcpListener, Flight)>,
+}
+
+/// What a client speaks.
+enum Protocol {
+    PostgreSql,
+    #[cfg(feature = "flight")]
+    Flight(Flight),
+}
+
+impl Listeners {
+    async fn accept(&self) -> io::Result<(TcpStream, Protocol)> {
+        #[cfg(feature = "flight")]
+        if let Some((listener, flight)) = &self.flight {
+            return tokio::select! {
+                accepted = self.postgresql.accept() => accepted.map(|(tcp, _)| (tcp, Protocol::PostgreSql)),
+                accepted = listener.accept() => accepted.map(|(tcp, _)| (tcp, Protocol::Flight(flight.clone()))),
+            };
+        }
+        self.postgresql.accept().await.map(|(tcp, _)| (tcp, Protocol::PostgreSql))
+    }
+
+    /// Serves until Ctrl-C or SIGTERM, and then until what runs has ended, for `grace` at most.
+    pub(super) async fn serve(self, server: &Arc<Server>, grace: Duration) -> anyhow::Result<()> {
+        let mut signals = Signals::new()?;
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = signals.next() => break,
+                // Each that ends is forgotten here.
+                Some(_) = connections.join_next() => {}
+                accepted = self.accept() => match accepted {
+                    Ok((tcp, protocol)) => take(server, tcp, protocol, &mut connections),
+                    Err(error) => {
+                        // Of the machine, mostly: too many files are open. It passes.
+                        say(&anyhow!("no connection can be taken: {error}"));
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+            }
+        }
+        server.closing.send_replace(Closing::Soon);
+        tokio::select! {
+            _ = timeout(grace, self.ended(&mut connections)) => {}
+            () = signals.next() => {}
+        }
+        server.closing.send_replace(Closing::Now);
+        // What is left waits for its client to read.
+        let _ = timeout(Duration::from_secs(2), self.ended(&mut connections)).await;
+        Ok(())
+    }
+
+    /// Waits until no connection is left.
+    async fn ended(&self, connections: &mut JoinSet<()>) {
+        while connections.join_next().await.is_some() {}
+        #[cfg(feature = "flight")]
+        if let Some((_, flight)) = &self.flight {
+            flight.ended().await;
+        }
+    }
+}
+
+fn take(server: &Arc<Server>, tcp: TcpStream, protocol: Protocol, connections: &mut JoinSet<()>) {
+    if let Err(error) = prepare(&tcp) {
+        say(&anyhow!("a connection cannot be set up: {error}"));
+        return;
+    }
+    let server = Arc::clone(server);
+    match (Arc::clone(&server.room).try_acquire_owned(), protocol) {
+        (Ok(place), Protocol::PostgreSql) => {
+            connections.spawn(async move {
+                server.serve(tcp).await;
+                drop(place);
+            });
+        }
+        (Err(_), Protocol::PostgreSql) => {
+            let most = server.limits.connections;
+            let problem = Problem::fatal("53300", format!("{most} clients are connected, which is the limit"));
+            connections.spawn(turn_away(tcp, problem));
+        }
+        #[cfg(feature = "flight")]
+        (Ok(place), Protocol::Flight(flight)) => {
+            connections.spawn(async move { flight.open(tcp, place).await });
+        }
+        // A client of gRPC waits a moment and tries again.
+        #[cfg(feature = "flight")]
+        (Err(_), Protocol::Flight(_)) => drop(tcp),
+    }
+}
+
+/// A client that vanished without a word is noticed by the network.
+fn prepare(tcp: &TcpStream) -> std::io::Result<()> {
+    tcp.set_nodelay(true)?;
+    let socket = SockRef::from(tcp);
+    let alive = TcpKeepalive::new().with_time(UNHEARD / 2).with_interval(UNHEARD / 8).with_retries(4);
+    socket.set_tcp_keepalive(&alive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNHEARD))?;
+    Ok(())
+}
+
+/// Ctrl-C and SIGTERM.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let open = |kind| signal(kind).context("no signals");
+        Ok(Self { terminate: open(SignalKind::terminate())?, interrupt: open(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
