@@ -211,7 +211,10 @@ mod tests {
         while pages.len() < count {
             let first = below(3000);
             pages.extend((first..first + below(400)).map(|page| page % 3000));
-            pages.extend((0..100).map(|_| below(1 + below(300))));
+            for _ in 0..100 {
+                let most = 1 + below(300);
+                pages.push(below(most));
+            }
         }
         pages.truncate(count);
         pages
@@ -240,7 +243,8 @@ mod tests {
 
     fn simulated(requests: &[u64], frames: u32) -> u64 {
         let text = requests.iter().map(|page| format!("{page}\n")).collect::<String>();
-        let mut source = read_from(text.as_bytes(), "requests".as_ref(), &Format::Text).unwrap();
+        let text = std::io::Cursor::new(text.into_bytes());
+        let mut source = read_from(text, "requests".as_ref(), &Format::Text).unwrap();
         let trace = Trace::load("requests", source.as_mut()).unwrap();
         let outcome = simulate(&trace, &CLOCK.parse().unwrap(), frames, 7, Interleaving::Fixed).unwrap();
         outcome.counts.misses * u64::from(PAGE)
