@@ -7,7 +7,8 @@
 //! all.
 //!
 //! Cost: a counter for each request; for those in the sample a lock, 16 bytes on their way, and one
-//! step of the replay on a thread of its own. 48 bytes for each of the clock's frames.
+//! step of the replay on a thread of its own. 48 bytes for each of the clock's frames, and 4 MiB
+//! for requests at most.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,6 +27,9 @@ const CLOCK: &str = "clock";
 const MOST_FRAMES: u32 = 1 << 14;
 /// Requests that go to the thread together.
 const TOGETHER: usize = 256;
+/// Lots of them that may wait for it. What comes when it is that far behind is left out, and what
+/// the clock would have read of it is estimated.
+const BEHIND: usize = 1024;
 
 /// A clock beside a pool. It follows the pool's requests from [`start`](Self::start) until the pool
 /// is gone.
@@ -51,7 +55,7 @@ type Request = (PageId, u32);
 
 struct Waiting {
     requests: Vec<Request>,
-    replay: mpsc::Sender<Vec<Request>>,
+    replay: mpsc::SyncSender<Vec<Request>>,
 }
 
 /// What the replay has come to, in bytes.
@@ -87,7 +91,7 @@ impl Shadow {
         let sampled = (f64::from(most_frames) / f64::from(frames.max(1))).min(1.0);
         let frames = ((f64::from(frames) * sampled).round() as u32).max(1);
         let clock = PolicySpec::parse(CLOCK)?;
-        let (replay, requests) = mpsc::channel();
+        let (replay, requests) = mpsc::sync_channel(BEHIND);
         let seen = Arc::<Seen>::default();
         let feed = Feed {
             sampled,
@@ -160,8 +164,8 @@ impl Waiting {
     fn send(&mut self) {
         if !self.requests.is_empty() {
             let requests = std::mem::replace(&mut self.requests, Vec::with_capacity(TOGETHER));
-            // The thread takes them as long as this is there.
-            let _ = self.replay.send(requests);
+            // The thread takes them as long as this is there, unless it is too far behind.
+            let _ = self.replay.try_send(requests);
         }
     }
 }
