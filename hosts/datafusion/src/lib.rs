@@ -264,7 +264,7 @@ impl Host {
     }
 
     /// Bytes that were read from the device to load footers and page indexes of files. Not part of
-    /// the pool's own count, to which those of objects belong.
+    /// the pool's own count, to which those of objects belong where [`HostOptions::plans`] is on.
     pub fn footer_bytes_read(&self) -> u64 {
         self.footers.bytes_read()
     }

@@ -23,6 +23,7 @@ async fn three_workers_answer_as_one_process() {
         let stats = node.pooled.host().pool().stats();
         assert!(stats.bytes_read > 0 && stats.strokes > 0, "{} did not read through its pool: {stats:?}", node.url);
         assert_eq!(node.pooled.host().refused_plans(), 0);
+        assert!(node.pooled.host().footer_bytes_read() > 0, "footers take no frames");
     }
 }
 
