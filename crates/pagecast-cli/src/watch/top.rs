@@ -185,7 +185,7 @@ mod tests {
         });
         let lines = lines(&sample, 80).join("\n");
         for part in
-            ["hit rate 25.0 %", "50 % wanted within a second", " 50 %", "SELECT 1", "7 rows", "a clock 1.0KiB (25.0 %"]
+            ["hit rate 25.0 %", "50 % wanted within a second", " 50 %", "SELECT 1", "7 rows", "a clock 1.0 KiB (25.0 %"]
         {
             assert!(lines.contains(part), "{part}: {lines}");
         }

@@ -197,7 +197,7 @@ impl FlightSqlService for Service {
         let asked = Asked::by(&request)?;
         let prepared = asked.session.prepared(&query.prepared_statement_handle)?;
         let values = async {
-            let data = request.into_inner().into_peekable().map_err(|status| FlightError::from(status));
+            let data = request.into_inner().into_peekable().map_err(FlightError::from);
             let mut rows = FlightRecordBatchStream::new_from_flight_data(data);
             let mut values = None;
             while let Some(batch) = rows.next().await {
