@@ -12,14 +12,20 @@ use crate::watch::{Running, Shadow, Watched};
 /// Rows of a bench, one after the other.
 #[derive(Default)]
 pub(super) struct Stage {
-    row: Mutex<Option<(Pool, Option<Arc<Shadow>>, String)>>,
+    row: Mutex<Option<Row>>,
     streams: Mutex<BTreeMap<usize, Running>>,
+}
+
+struct Row {
+    pool: Pool,
+    shadow: Option<Arc<Shadow>>,
+    name: String,
 }
 
 impl Stage {
     /// The pool of a row, until what this gives is dropped.
-    pub(super) fn show(&self, pool: &Pool, shadow: Option<Arc<Shadow>>, row: String) -> OnStage<'_> {
-        *self.row.lock() = Some((pool.clone(), shadow, row));
+    pub(super) fn show(&self, pool: &Pool, shadow: Option<Arc<Shadow>>, name: String) -> OnStage<'_> {
+        *self.row.lock() = Some(Row { pool: pool.clone(), shadow, name });
         OnStage(self)
     }
 
@@ -52,15 +58,15 @@ impl Drop for OnStage<'_> {
 
 impl Watched for Stage {
     fn pool(&self) -> Option<Pool> {
-        self.row.lock().as_ref().map(|(pool, ..)| pool.clone())
+        self.row.lock().as_ref().map(|row| row.pool.clone())
     }
 
     fn shadow(&self) -> Option<Arc<Shadow>> {
-        self.row.lock().as_ref().and_then(|(_, shadow, _)| shadow.clone())
+        self.row.lock().as_ref().and_then(|row| row.shadow.clone())
     }
 
     fn doing(&self) -> String {
-        self.row.lock().as_ref().map(|(.., row)| row.clone()).unwrap_or_default()
+        self.row.lock().as_ref().map(|row| row.name.clone()).unwrap_or_default()
     }
 
     fn connected(&self) -> usize {

@@ -54,6 +54,7 @@ impl Server {
         }
         let mut stderr = String::new();
         child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        child.wait().unwrap();
         panic!("no server: {stderr}");
     }
 

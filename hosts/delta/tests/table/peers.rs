@@ -12,7 +12,7 @@ use super::data::{Session, options, table};
 
 fn python() -> Option<String> {
     let python = std::env::var("PAGECAST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let known = Command::new(&python).args(["-c", "import deltalake, pyarrow"]).output();
+    let known = Command::new(&python).args(["-c", "import pyarrow; from deltalake import DeltaTable"]).output();
     if known.is_ok_and(|known| known.status.success()) {
         return Some(python);
     }
