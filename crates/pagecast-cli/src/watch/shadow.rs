@@ -283,7 +283,7 @@ mod tests {
         shadow.start(&pool).unwrap();
         for page in requests(20_000) {
             let begin = page * u64::from(PAGE);
-            table.read_blocking(&[begin..begin + 10], None).unwrap();
+            table.read_blocking(std::slice::from_ref(&(begin..begin + 10)), None).unwrap();
         }
         let Compared { pool_bytes, sampled, .. } = shadow.compare(&pool).unwrap();
         assert!(pool_bytes > 0 && pool.stats().hits > 0);

@@ -64,7 +64,7 @@ struct Ring {
 
 impl Caps {
     pub(super) fn new() -> Self {
-        Self { number: AtomicU32::new(0), shares: AtomicU64::new(0), state: Mutex::default() }
+        Self { number: AtomicU32::new(0), shares: AtomicU64::new(0), state: Mutex::new(State::default()) }
     }
 
     fn set(&self, whose: Capped, most: Option<u32>, pages: VecDeque<(u32, PageId)>) {
