@@ -127,8 +127,11 @@ pub(crate) mod tests {
 
     const STEP: NonZeroU64 = NonZeroU64::new(100).unwrap();
 
+    /// A file's path, its size, and the range of it that is read.
+    pub(crate) type Listed<'a> = (&'a str, u64, Option<(i64, i64)>);
+
     /// A scan of files, in a group each.
-    pub(crate) fn scan(files: &[(&str, u64, Option<(i64, i64)>)]) -> FileScanConfig {
+    pub(crate) fn scan(files: &[Listed<'_>]) -> FileScanConfig {
         let files = files.iter().map(|&(path, size, range)| {
             let file = PartitionedFile::new(path, size);
             range.map_or(file.clone(), |(start, end)| file.with_range(start, end))
@@ -141,7 +144,7 @@ pub(crate) mod tests {
             .build()
     }
 
-    fn read(files: &[(&str, u64, Option<(i64, i64)>)]) -> Vec<(String, u64, u64, RangeId)> {
+    fn read(files: &[Listed<'_>]) -> Vec<(String, u64, u64, RangeId)> {
         let config = scan(files);
         let place = |piece: Piece| {
             let (start, end) = bounds(&piece.file);
