@@ -43,9 +43,9 @@ async fn a_second_round_reads_less_than_ballistas_routes_do() {
         "{touched} bytes touched, pools of {memory}: first and second round {at_home:?} at home (executors \
          {shares:?}), {default:?} by default; second round {share:.3}"
     );
-    // Measured: 0.37. Ballista cuts files alike in each query, and goes through its executors in
-    // an order that stays while none comes or goes.
-    assert!(share <= 0.65, "{share}");
+    // Measured: 0.26 to 0.37. Ballista cuts files alike in each query, and goes through its
+    // executors in an order that stays while none comes or goes. Homes are drawn anew with the ports.
+    assert!(share <= 0.5, "{share}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
