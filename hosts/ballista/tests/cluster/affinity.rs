@@ -44,7 +44,8 @@ async fn a_second_round_reads_less_than_ballistas_routes_do() {
          {shares:?}), {default:?} by default; second round {share:.3}"
     );
     // Measured: 0.26 to 0.37. Ballista cuts files alike in each query, and goes through its
-    // executors in an order that stays while none comes or goes. Homes are drawn anew with the ports.
+    // executors in an order that stays while none comes or goes. Ports are drawn anew each time,
+    // and homes with them.
     assert!(share <= 0.5, "{share}");
 }
 
