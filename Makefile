@@ -9,7 +9,7 @@ EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecas
 .PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## the pagecast command, optimized
 	cargo build --release --locked -p pagecast-cli
