@@ -33,8 +33,10 @@ use crate::unordered::{UnorderedScan, UnorderedSpec};
 ///
 /// let share = pool.share(4);
 /// let scan = share.register(&spec)?;
-/// table.read_blocking(&[0..1 << 20], Some(scan.id()))?; // 16 pages of 64 KiB
-/// assert!(pool.snapshot().frames.resident <= 4);
+/// for first in (0..table.len()).step_by(64 << 10) {
+///     table.read_blocking(&[first..first + (64 << 10)], Some(scan.id()))?;
+/// }
+/// assert_eq!(pool.snapshot().frames.resident, 4); // of 16 pages
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Share {
