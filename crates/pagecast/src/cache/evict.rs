@@ -78,7 +78,7 @@ impl Cache {
         }
         let ready = self.take_capped(incoming).or_else(|| self.free.take()).or_else(|| self.slab_in_use());
         match ready.map_or_else(|| self.evict_and_lend(incoming, oracle), Ok) {
-            Err(Placement::NoFrame) => self.frame_after_shrink(incoming, oracle),
+            Err(Placement::NoFrame) if self.tuples.is_some() => self.frame_after_shrink(incoming, oracle),
             found => found,
         }
     }
