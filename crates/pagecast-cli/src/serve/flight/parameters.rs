@@ -38,12 +38,17 @@ pub(super) fn numbered(sql: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// Fails unless so many values came as the statement has parameters.
+pub(super) fn check_count(given: usize, wanted: usize) -> Result<(), Problem> {
+    match given == wanted {
+        true => Ok(()),
+        false => Err(Problem::error("08P01", format!("{given} parameters came for a statement of {wanted}"))),
+    }
+}
+
 /// The values of the one row that binds parameters of these types.
 pub(super) fn bound(rows: &RecordBatch, parameters: &[(u32, DataType)]) -> Result<Vec<ScalarValue>, Problem> {
-    let (given, wanted) = (rows.num_columns(), parameters.len());
-    if given != wanted {
-        return Err(Problem::error("08P01", format!("{given} parameters came for a statement of {wanted}")));
-    }
+    check_count(rows.num_columns(), parameters.len())?;
     let value = |(number, (_, kind)): (usize, &(u32, DataType))| {
         let value = ScalarValue::try_from_array(rows.column(number), 0).and_then(|value| value.cast_to(kind));
         value.map_err(|error| {

@@ -60,10 +60,7 @@ impl Asked {
 
     /// Runs a statement, and sends its rows if it gives some.
     async fn run(self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Rows, Problem> {
-        let (given, wanted) = (values.len(), statement.parameters.len());
-        if given != wanted {
-            return Err(Problem::error("08P01", format!("{given} parameters came for a statement of {wanted}")));
-        }
+        parameters::check_count(values.len(), statement.parameters.len())?;
         let Work::Rows(work) = &statement.work else {
             self.change(statement)?;
             return Ok(Response::new(rows::encoded(Arc::new(Schema::empty()), futures::stream::empty())));
@@ -210,7 +207,7 @@ impl FlightSqlService for Service {
             }
             values.ok_or_else(|| Problem::error("08P01", "no row of parameters came"))
         };
-        let values = asked.session.stop(tokio::sync::watch::channel(0).1).of(values).await?;
+        let values = asked.session.stop_alone().of(values).await?;
         *prepared.values.lock() = values;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(query.prepared_statement_handle) })
     }

@@ -59,8 +59,7 @@ impl Session {
             (Some(parsed), true) => {
                 let settings = self.settings.lock().clone();
                 let plan = Statement::plan(&self.account.ctx, parsed, &[], &settings);
-                // Nobody else can end it before it runs.
-                self.stop(watch::channel(0).1).of(plan).await?
+                self.stop_alone().of(plan).await?
             }
             _ => return Err(Problem::error("42601", "a request is one statement, and not several")),
         };
@@ -109,9 +108,14 @@ impl Session {
 
     /// What ends a statement before it is done, `cancel` among it. That the client has gone is seen
     /// by whoever drops the statement then.
-    pub(super) fn stop(&self, cancel: watch::Receiver<u64>) -> Stop {
+    fn stop(&self, cancel: watch::Receiver<u64>) -> Stop {
         let deadline = self.settings.lock().statement_timeout().map(|limit| Instant::now() + limit);
         Stop { cancel, gone: watch::channel(false).1, closing: self.server.closing.subscribe(), deadline }
+    }
+
+    /// The same for what nobody else knows of, as it does not run yet.
+    pub(super) fn stop_alone(&self) -> Stop {
+        self.stop(watch::channel(0).1)
     }
 
     /// The same for what others may cancel.
