@@ -1,22 +1,9 @@
 //! What affinity spares the store, counted at the executors' stores.
 
-use pagecast::Pool;
-use pagecast_datafusion::install;
-
-use crate::answers::all_queries;
+use crate::answers::{AMPLE, touched};
 use crate::cluster::{Cluster, Node, Routing};
-use crate::tables::{RANGE, alone, pool_options};
+use crate::tables::RANGE;
 use crate::tpch::round;
-
-const AMPLE: u64 = 64 << 20;
-
-/// The distinct bytes that the queries read, in pages.
-async fn touched() -> u64 {
-    let (ctx, pool) = (alone().await, Pool::new(pool_options(AMPLE)).unwrap());
-    install(&ctx, pool.clone()).unwrap();
-    all_queries(&ctx).await;
-    pool.stats().bytes_read
-}
 
 /// What the executors read from the store in each of two rounds of all queries.
 async fn rounds(cluster: &Cluster, how: &str) -> [u64; 2] {

@@ -4,25 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::ObjectStore;
-use pagecast::storage::{FaultStore, ObjectFault};
+use pagecast::storage::FaultStore;
 
-use crate::answers::assert_right;
+use crate::answers::{answer, assert_right, silence, until_asked};
 use crate::cluster::{Cluster, Routing};
-use crate::rows::{Row, rows};
-use crate::tables::{RANGE, alone, objects, query};
+use crate::tables::{RANGE, alone, objects};
 use crate::tpch::round;
-
-/// Longer than any query takes, and than the scheduler waits for an executor.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-async fn answer(cluster: &Cluster, number: usize) -> Result<Vec<Row>, String> {
-    let answer = async {
-        let batches = cluster.ctx.sql(&query(number)).await?.collect().await?;
-        Ok::<_, datafusion::error::DataFusionError>(rows(&batches))
-    };
-    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("query {number} hangs"));
-    answer.map_err(|error| error.to_string())
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_whose_executor_dies_ends_and_the_others_take_its_ranges() {
@@ -30,17 +17,14 @@ async fn a_query_whose_executor_dies_ends_and_the_others_take_its_ranges() {
     let silent = FaultStore::new(store.clone());
     let stores: Vec<Arc<dyn ObjectStore>> = vec![store.clone(), Arc::new(silent.clone()), store];
     let mut cluster = Cluster::over(stores, 4 << 20, Routing::Home(RANGE)).await;
-    silent.plan([ObjectFault::Silent]);
+    silence(&silent);
     let mut dying = cluster.nodes.remove(1);
     let kill = async {
         // The executor waits for a store that does not answer: it is in the middle.
-        while silent.unplan() {
-            silent.plan([ObjectFault::Silent]);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until_asked(&silent).await;
         dying.kill();
     };
-    let (ended, ()) = tokio::join!(answer(&cluster, 1), kill);
+    let (ended, ()) = tokio::join!(answer(&cluster.ctx, 1), kill);
     match ended {
         Ok(result) => {
             println!("right");

@@ -1,23 +1,10 @@
 //! What affinity spares the store, counted at the workers' stores.
 
-use pagecast::Pool;
-use pagecast_datafusion::install;
-
-use crate::answers::all_queries;
+use crate::answers::{AMPLE, touched};
 use crate::cluster::{Cluster, Node, Routing};
 use crate::rows::run;
-use crate::tables::{RANGE, alone, objects, pool_options};
+use crate::tables::{RANGE, objects};
 use crate::tpch::round;
-
-const AMPLE: u64 = 64 << 20;
-
-/// The distinct bytes that the queries read, in pages.
-async fn touched() -> u64 {
-    let (ctx, pool) = (alone().await, Pool::new(pool_options(AMPLE)).unwrap());
-    install(&ctx, pool.clone()).unwrap();
-    all_queries(&ctx).await;
-    pool.stats().bytes_read
-}
 
 /// What the workers read from the store in each of `rounds` rounds of all queries.
 async fn rounds(cluster: &Cluster, rounds: usize, how: &str) -> Vec<u64> {

@@ -4,25 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use pagecast::storage::{FaultStore, ObjectFault};
+use pagecast::storage::FaultStore;
 
-use crate::answers::assert_right;
+use crate::answers::{answer, assert_right, silence, until_asked};
 use crate::cluster::{Cluster, Node, Routing};
-use crate::rows::{Row, rows};
-use crate::tables::{RANGE, objects, query};
+use crate::tables::{RANGE, objects};
 use crate::tpch::round;
-
-/// Longer than any query takes, and than their own time to wait for a plan.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-async fn answer(cluster: &Cluster, number: usize) -> Result<Vec<Row>, String> {
-    let answer = async {
-        let batches = cluster.ctx.sql(&query(number)).await?.collect().await?;
-        Ok::<_, datafusion::error::DataFusionError>(rows(&batches))
-    };
-    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("query {number} hangs"));
-    answer.map_err(|error| error.to_string())
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_whose_worker_dies_ends_with_its_name() {
@@ -34,21 +21,18 @@ async fn a_query_whose_worker_dies_ends_with_its_name() {
         Node::start(store, 4 << 20),
     ];
     let mut cluster = Cluster::of(nodes, Routing::Home(RANGE)).await;
-    silent.plan([ObjectFault::Silent]);
+    silence(&silent);
     let mut dying = cluster.nodes.remove(1);
     let kill = async {
         // The worker waits for a store that does not answer: it is in the middle.
-        while silent.unplan() {
-            silent.plan([ObjectFault::Silent]);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until_asked(&silent).await;
         dying.kill();
     };
-    let (ended, ()) = tokio::join!(answer(&cluster, 1), kill);
+    let (ended, ()) = tokio::join!(answer(&cluster.ctx, 1), kill);
     let (error, url) = (ended.unwrap_err(), &dying.url);
     println!("{error}");
     assert!(error.contains(url), "{error}");
-    let error = answer(&cluster, 1).await.unwrap_err();
+    let error = answer(&cluster.ctx, 1).await.unwrap_err();
     println!("{error}");
     assert!(error.contains(url), "{error}");
 
@@ -68,7 +52,7 @@ async fn queries_at_once_end_right_or_with_an_error() {
                 dying.kill();
             }
         };
-        let answers = join_all(numbers.iter().map(|&number| answer(&cluster, number)));
+        let answers = join_all(numbers.iter().map(|&number| answer(&cluster.ctx, number)));
         let (answers, ()) = tokio::join!(answers, kill);
         for (&number, answer) in numbers.iter().zip(answers) {
             match answer {
