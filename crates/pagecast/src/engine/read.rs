@@ -294,19 +294,27 @@ impl<C: Client, M: Memory> Reading<C, M> {
         self.output.fill(visit, page);
     }
 
-    /// Asks for the pages that are to be read past the pool: those that have a copy on flash alone,
-    /// the others joined.
+    /// Asks for the pages that are to be read past the pool. One with a copy on flash comes from
+    /// there, and parts those around it: a request over it would read it from its storage after all.
     fn ask_past(&mut self) {
         let mut others = Vec::new();
         for (visit, loading) in std::mem::take(&mut self.past) {
             let access = self.engine.access(self.relation.page(visit.block), self.scan, false, None);
             match self.engine.cache.copy_on_flash(&access) {
-                Some(copy) => self.ask(vec![(visit, loading)], Some(copy)),
+                Some(copy) => {
+                    self.ask_joined(std::mem::take(&mut others));
+                    self.ask(vec![(visit, loading)], Some(copy));
+                }
                 None => others.push((visit, loading)),
             }
         }
+        self.ask_joined(others);
+    }
+
+    /// Makes few requests for the pages of `visits`.
+    fn ask_joined(&mut self, visits: Vec<(Visit, Option<Loading>)>) {
         let (most, gap) = (self.relation.pages_of_a_request(), self.relation.pages_of_a_gap());
-        for request in past_requests(others, most, gap) {
+        for request in past_requests(visits, most, gap) {
             self.ask(request, None);
         }
     }

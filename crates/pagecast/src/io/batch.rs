@@ -39,10 +39,11 @@ impl<'a> Batch<'a> {
         self.relation
     }
 
-    /// Adds a load that has its frame. A page with a copy on flash comes from there, and is to the
-    /// others of its request as one that is resident.
+    /// Adds a load that has its frame. A page with a copy on flash comes from there, and parts those
+    /// around it: a request over it would read it from its storage after all.
     pub(crate) fn add(&mut self, loading: Loading) {
         if let Some(copy) = loading.copy_on_flash() {
+            self.flush();
             return self.hand_over(Job::Copy(self.relation.clone(), copy, loading));
         }
         let block = u64::from(loading.access().page.block());

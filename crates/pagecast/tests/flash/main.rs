@@ -35,11 +35,14 @@ struct Setup {
 }
 
 impl Setup {
+    /// Each page is a request, so that requests are pages.
     fn new(slots: u64) -> Self {
+        Self::of_shape(slots, RequestShape { max_bytes: PAGE as usize, max_gap: 0 })
+    }
+
+    fn of_shape(slots: u64, shape: RequestShape) -> Self {
         let faults = FaultStore::new(InMemory::new());
         let metered = MeteredStore::new(Arc::new(faults.clone()), None);
-        // Each page a request, so that requests are pages.
-        let shape = RequestShape { max_bytes: PAGE as usize, max_gap: 0 };
         Self {
             faults,
             store: Arc::new(metered.clone()),
@@ -117,6 +120,27 @@ fn read_settling(pool: &Pool, table: &Relation, bytes: &[u8], every: u64) {
 
 fn view(pool: &Pool) -> FlashView {
     pool.flash().unwrap()
+}
+
+#[test]
+fn no_request_reads_over_what_flash_has() {
+    let setup = Setup::of_shape(600, RequestShape { max_bytes: 1 << 20, max_gap: 16 * PAGE as usize });
+    let options = PoolOptions::default().memory(900_000).page_size(PAGE as u32).policy("lru".parse().unwrap());
+    let pool = Pool::new(options.flash(setup.options())).unwrap();
+    let (bytes, others) = (content(8, 1), content(400, 2));
+    let table = setup.open(&pool, &setup.put("a/table", bytes.clone()));
+    table.read_blocking(&[3 * PAGE..4 * PAGE], None).unwrap();
+    let other = setup.open(&pool, &setup.put("b/table", others.clone()));
+    read_all(&pool, &other, &others);
+    let (gets, before) = (setup.gets(), pool.stats());
+    let read = table.read_blocking(&[PAGE..2 * PAGE, 3 * PAGE..4 * PAGE, 5 * PAGE..6 * PAGE], None).unwrap();
+    for (data, page) in read.data.iter().zip([1, 3, 5]) {
+        assert!(data[..] == bytes[page * PAGE as usize..][..PAGE as usize], "page {page}");
+    }
+    let after = pool.stats();
+    // One for page 1 and one for page 5, without what lies between.
+    assert_eq!((setup.gets() - gets, after.flash_hits - before.flash_hits, after.gap_bytes), (2, 1, before.gap_bytes));
+    assert_eq!(setup.metered.stats().bytes_read, after.bytes_read - after.flash_bytes_read);
 }
 
 #[test]
