@@ -295,7 +295,7 @@ impl<C: Client, M: Memory> Reading<C, M> {
     }
 
     /// Asks for the pages that are to be read past the pool. One with a copy on flash comes from
-    /// there, and parts those around it: a request over it would read it from its storage after all.
+    /// there, and parts those around it: a request over it would read it from its storage, too.
     fn ask_past(&mut self) {
         let mut others = Vec::new();
         for (visit, loading) in std::mem::take(&mut self.past) {

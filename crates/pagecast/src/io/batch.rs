@@ -39,8 +39,8 @@ impl<'a> Batch<'a> {
         self.relation
     }
 
-    /// Adds a load that has its frame. A page with a copy on flash comes from there, and parts those
-    /// around it: a request over it would read it from its storage after all.
+    /// Adds a load that has its frame. A page with a copy on flash comes from there, and parts
+    /// those around it: a request over it would read it from its storage, too.
     pub(crate) fn add(&mut self, loading: Loading) {
         if let Some(copy) = loading.copy_on_flash() {
             self.flush();
