@@ -14,7 +14,7 @@
 //! prune are planned and released unread.
 //!
 //! Cost: pruning and one opening without I/O per file, about what DataFusion itself spends on it,
-//! and a question to the decoder per row group that is left. Groups of files are planned at once.
+//! and a question to the decoder per row group that is left.
 
 mod probe;
 mod prune;
@@ -22,13 +22,12 @@ mod prune;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
     ParquetAccessPlan, ParquetRowSelection, RowGroupAccess, RowGroupAccessPlanFilter,
 };
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::execution::TaskContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -42,7 +41,7 @@ use crate::guard::catch_in;
 use crate::row_groups::RowGroups;
 use crate::{Host, HostError};
 
-/// Footers that are read at the same time for each group of files.
+/// Footers that are read at the same time.
 const FOOTERS: usize = 16;
 
 /// One row group that survived pruning.
@@ -126,59 +125,37 @@ pub(crate) async fn plan_reads(
     context: &Arc<TaskContext>,
     metrics: &ExecutionPlanMetricsSet,
 ) -> Result<ReadPlan> {
-    let of_all = FileScanConfigBuilder::from(config.clone()).with_file_groups(Vec::new()).build();
-    // All partitions wait for the plan, so that there is a processor for each group of files.
-    let plan_group = |group: &FileGroup| {
-        let (config, host, context) = (of_all.clone(), Arc::clone(host), Arc::clone(context));
-        SpawnedTask::spawn(plan_files(config, group.clone(), host, context, metrics.clone()))
-    };
-    let tasks: Vec<_> = config.file_groups.iter().map(plan_group).collect();
-    let mut plan = ReadPlan { files: Vec::new(), share: context.session_config().get_extension() };
-    for task in tasks {
-        let files = task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        plan.files.extend(files?);
-    }
-    Ok(plan)
-}
-
-/// The files of `group` that the filter of the scan leaves.
-async fn plan_files(
-    config: FileScanConfig,
-    group: FileGroup,
-    host: Arc<Host>,
-    context: Arc<TaskContext>,
-    metrics: ExecutionPlanMetricsSet,
-) -> Result<Vec<PlannedFile>> {
     let source = config.file_source();
     let counts_rows = !source.table_schema().virtual_columns().is_empty();
     let source = source
         .downcast_ref::<ParquetSource>()
         .ok_or_else(|| DataFusionError::Internal(format!("in-order delivery of a {} source", source.file_type())))?;
-    let pruner = Pruner::new(&config, source, &metrics);
-    let probe = Probe::new(&config, source, &context)?;
+    let pruner = Pruner::new(config, source, metrics);
+    let probe = Probe::new(config, source, context)?;
     let mut files = Vec::new();
-    for file in group.into_inner() {
-        if !pruner.leaves_nothing(&file)? {
-            files.push(file);
+    for file in config.file_groups.iter().flat_map(FileGroup::iter) {
+        if !pruner.leaves_nothing(file)? {
+            files.push(file.clone());
         }
     }
-    let files = stream::iter(files.into_iter().map(|file| open(&host, &config.object_store_url, file)));
-    let (mut opened, mut planned) = (files.buffered(FOOTERS), Vec::new());
+    let mut opened =
+        stream::iter(files.into_iter().map(|file| open(host, &config.object_store_url, file))).buffered(FOOTERS);
+    let mut plan = ReadPlan { files: Vec::new(), share: context.session_config().get_extension() };
     while let Some((file, relation, footer)) = opened.try_next().await? {
-        let mut file = PlannedFile { file, relation, footer, counts_rows, row_groups: Vec::new() };
+        let mut planned = PlannedFile { file, relation, footer, counts_rows, row_groups: Vec::new() };
         let planning = async {
-            let footer = Arc::clone(&file.footer);
-            let access = wanted(&mut file.file, &footer)?;
+            let footer = Arc::clone(&planned.footer);
+            let access = wanted(&mut planned.file, &footer)?;
             // One row group is pruned by the opener alone, which is asked about it anyway.
             let several = access.row_group_index_iter().nth(1).is_some();
-            let left = if several { pruner.prune(&file.file, &footer, access.clone())? } else { access.clone() };
-            ask(&mut file, &footer, access, left, &probe, config.limit).await
+            let left = if several { pruner.prune(&planned.file, &footer, access.clone())? } else { access.clone() };
+            ask(&mut planned, &footer, access, left, &probe, config.limit).await
         };
         let result = catch_in(planning).await;
-        result.map_err(|what| HostError::Decoder { path: file.relation.path().to_owned(), what })??;
-        planned.push(file);
+        result.map_err(|what| HostError::Decoder { path: planned.relation.path().to_owned(), what })??;
+        plan.files.push(planned);
     }
-    Ok(planned)
+    Ok(plan)
 }
 
 /// Which of these row groups of a file that was planned the scan's filter leaves now, by their
@@ -260,15 +237,11 @@ async fn ask(
     probe: &Probe,
     limit: Option<usize>,
 ) -> Result<()> {
-    let (mut first, mut columns) = (None, None);
+    let mut columns: Option<Columns> = None;
     let entries = wanted.into_inner().into_iter().zip(left.into_inner()).enumerate();
     for (number, (access, left)) in entries.filter(|(_, (_, left))| left.should_scan()) {
         let rows = footer.row_group(number).num_rows().max(0) as u64;
         let mut row_group = PlannedRowGroup { number, access, rows, bytes: Vec::new() };
-        if let (Some(first), None) = (first, &columns) {
-            let PlannedRowGroup { number, bytes, .. }: &PlannedRowGroup = &planned.row_groups[first];
-            columns = Some(Columns::of(bytes, footer.row_group(*number), footer, limit)?);
-        }
         let asked = match &columns {
             Some(columns) => columns.ask(number, &left)?,
             None => probe.ask(planned.with(std::slice::from_ref(&row_group)), footer).await?,
@@ -282,8 +255,8 @@ async fn ask(
         if let Asked::Bytes(bytes) = asked {
             row_group.bytes = bytes;
         }
-        if opened && first.is_none() {
-            first = Some(planned.row_groups.len());
+        if opened && columns.is_none() {
+            columns = Some(Columns::of(&row_group.bytes, footer.row_group(number), footer, limit)?);
         }
         planned.row_groups.push(row_group);
     }
