@@ -129,7 +129,7 @@ fn no_request_reads_over_what_flash_has() {
     let pool = Pool::new(options.flash(setup.options())).unwrap();
     let (bytes, others) = (content(8, 1), content(400, 2));
     let table = setup.open(&pool, &setup.put("a/table", bytes.clone()));
-    table.read_blocking(&[3 * PAGE..4 * PAGE], None).unwrap();
+    table.read_blocking(std::slice::from_ref(&(3 * PAGE..4 * PAGE)), None).unwrap();
     let other = setup.open(&pool, &setup.put("b/table", others.clone()));
     read_all(&pool, &other, &others);
     let (gets, before) = (setup.gets(), pool.stats());
