@@ -419,19 +419,21 @@ fn a_read_goes_on_for_who_has_joined_it() {
 
 #[test]
 fn a_read_that_fails_fails_for_who_has_joined_it() {
-    let (setup, ..) = few_frames(64);
-    // One request: of two, the second may be under way still when who waits has the first's error.
-    let bytes = content(100);
-    let table = setup.open(&setup.put(bytes.clone()));
-    setup.faults.plan([ObjectFault::Silent]);
+    let (setup, table, bytes) = few_frames(64);
+    setup.faults.plan([ObjectFault::Silent, ObjectFault::Silent]);
     let readers = vec![table.clone(); 3];
-    let read = setup.runtime.block_on(futures::future::join_all(begin(&readers)));
+    // Readers have the error of the first request. This one waits for the first page of the second,
+    // which may meet its deadline later: then nothing is under way any more.
+    let second = table.read(std::slice::from_ref(&((8 << 20)..(8 << 20) + PAGE)), None);
+    let (mut read, second) =
+        setup.runtime.block_on(futures::future::join(futures::future::join_all(begin(&readers)), second));
+    read.push(second);
     for failed in read {
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("s3://bucket/a/table") && error.contains("no answer within"), "{error}");
     }
-    assert_eq!(setup.faults.requests().gets, 1);
-    assert_eq!(gets_for(&setup, &table, &bytes, &[0..table.len()]), 1);
+    assert_eq!(setup.faults.requests().gets, 2);
+    assert_eq!(gets_for(&setup, &table, &bytes, &[0..table.len()]), 2);
     setup.pool.check();
 }
 

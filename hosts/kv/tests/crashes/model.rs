@@ -118,7 +118,9 @@ impl World {
                     Ok(_) => self.model = after,
                     // Of so small a store a few long entries may want too many pages. Nothing of
                     // such a batch is there.
-                    Err(Error::BatchTooLarge { .. }) if writes.len() > 1 => {}
+                    Err(Error::BatchTooLarge { unit: "pages of memory", .. }) if writes.len() > 1 => {
+                        assert!(content(&self.store) == self.model, "a part of a refused batch is there");
+                    }
                     Err(error) => panic!("{error}"),
                 }
                 self.remember();
