@@ -61,7 +61,7 @@ pub(crate) async fn assert_right(ctx: &SessionContext, number: usize, result: &[
     assert!(same_order(expected, result, &columns), "{what}: other order\n{expected:?}\n{result:?}");
 }
 
-/// What a query ends with, which it does: its rows or the text of its error.
+/// The rows of a query, or the text of its error. Panics if it does not end.
 pub(crate) async fn answer(ctx: &SessionContext, number: usize) -> Result<Vec<Row>, String> {
     let answer = async {
         let batches = ctx.sql(&query(number)).await?.collect().await?;
