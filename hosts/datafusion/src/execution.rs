@@ -1,7 +1,7 @@
 //! One execution of a scan: the strokes that its partitions share, and who is still reading.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -32,7 +32,7 @@ impl Siblings {
     }
 
     pub(crate) fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let attendance = self.executions.join(partition);
+        let attendance = self.executions.join(partition, &context);
         let (config, host, metrics) = (self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics));
         let (schema, delivery) = (config.projected_schema()?, self.delivery);
         let opened = stream::once(async move {
@@ -49,29 +49,59 @@ impl Siblings {
     }
 }
 
-/// The execution that is under way of one plan node.
+/// The executions that are under way of one plan node.
 ///
-/// DataFusion makes this once per plan and again after `reset_state`. A plan that is executed again
-/// without that opens a partition for the second time, which starts a new execution here too.
-pub(crate) struct Executions<S>(Mutex<(Arc<Execution<S>>, Vec<bool>)>);
+/// DataFusion makes this once per plan and again after `reset_state`. A plan may be executed again
+/// without that, also while it runs: then the task context tells whose a partition is. One in a
+/// context that nobody knows belongs to the newest execution, because some open each partition in
+/// a context of its own. A partition that was opened before starts a new execution.
+pub(crate) struct Executions<S> {
+    partitions: usize,
+    /// The newest is the last, and stays.
+    under_way: Mutex<Vec<UnderWay<S>>>,
+}
+
+struct UnderWay<S> {
+    /// No other context has the pointer of one as long as it is here.
+    contexts: Vec<Weak<TaskContext>>,
+    execution: Arc<Execution<S>>,
+    opened: Vec<bool>,
+}
+
+impl<S> UnderWay<S> {
+    fn has(&self, context: &Arc<TaskContext>) -> bool {
+        self.contexts.iter().any(|known| known.as_ptr() == Arc::as_ptr(context))
+    }
+}
 
 impl<S> Executions<S> {
     pub(crate) fn new(partitions: usize) -> Self {
-        Self(Mutex::new((Arc::default(), vec![false; partitions])))
+        Self { partitions, under_way: Mutex::default() }
     }
 
     /// The stream of this partition takes part.
-    pub(crate) fn join(&self, partition: usize) -> Attendance<S>
+    pub(crate) fn join(&self, partition: usize, context: &Arc<TaskContext>) -> Attendance<S>
     where
         S: AsRef<Strokes> + Clone,
     {
-        let (execution, opened) = &mut *self.0.lock();
-        if opened[partition] {
-            *execution = Arc::default();
-            opened.fill(false);
+        let mut under_way = self.under_way.lock();
+        let newest = under_way.pop();
+        under_way.retain(|of| of.contexts.iter().any(|context| context.strong_count() > 0));
+        under_way.extend(newest);
+        let known = under_way.iter().position(|of| of.has(context)).or(under_way.len().checked_sub(1));
+        let known = known.filter(|&at| !under_way[at].opened[partition]);
+        let at = known.unwrap_or_else(|| {
+            under_way.retain(|of| !of.has(context));
+            let opened = vec![false; self.partitions];
+            under_way.push(UnderWay { contexts: Vec::new(), execution: Arc::default(), opened });
+            under_way.len() - 1
+        });
+        let of = &mut under_way[at];
+        of.opened[partition] = true;
+        if !of.has(context) {
+            of.contexts.push(Arc::downgrade(context));
         }
-        opened[partition] = true;
-        Attendance::new(Arc::clone(execution))
+        Attendance::new(Arc::clone(&of.execution))
     }
 }
 

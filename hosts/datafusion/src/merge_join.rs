@@ -146,7 +146,7 @@ impl ExecutionPlan for CooperativeMergeJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let attendance = self.executions.join(partition);
+        let attendance = self.executions.join(partition, &context);
         let (parts, metrics, schema) = (self.parts.clone(), Arc::clone(&self.metrics), self.schema());
         let baseline = BaselineMetrics::new(metrics.planned(), partition);
         let joined = stream::once(async move {

@@ -10,6 +10,8 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, IsNullExpr, Literal};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::basic::{ColumnOrder, Type};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 
@@ -51,6 +53,7 @@ pub(crate) fn pieces(
     let schema = footer.file_metadata().schema_descr();
     let leaf = (0..schema.num_columns()).find(|&leaf| schema.column(leaf).path().parts() == [field.name().as_str()]);
     let leaf = leaf.ok_or("a file does not have the key")?;
+    check_order(footer, leaf, field)?;
     let converter = StatisticsConverter::from_column_index(leaf, field, schema).map_err(|_| NONE)?;
     let converter = converter.with_missing_null_counts_as_zero(false);
     let of = || row_groups.iter().map(|&number| footer.row_group(number));
@@ -81,6 +84,27 @@ pub(crate) fn pieces(
         pieces.push(Piece { keys, nulls: null_count != Some(0), bytes: 0, dictionaries: 0, parts });
     }
     Ok(pieces)
+}
+
+/// Fails unless bounds in the file are bounds of the table's values. A cast to the table's type may
+/// change what a number in the footer means, or the order.
+fn check_order(footer: &ParquetMetaData, leaf: usize, field: &Field) -> Result<(), &'static str> {
+    let metadata = footer.file_metadata();
+    let in_file = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata());
+    let in_file = in_file.ok().and_then(|schema| schema.field_with_name(field.name()).cloned().ok());
+    let in_file = in_file.ok_or("a file does not have the key")?;
+    let is_text = |of: &DataType| matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    if in_file.data_type() != field.data_type() && !(is_text(in_file.data_type()) && is_text(field.data_type())) {
+        return Err("a file has the key in another type");
+    }
+    let is_bytes = matches!(
+        metadata.schema_descr().column(leaf).physical_type(),
+        Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96
+    );
+    if is_bytes && !matches!(metadata.column_order(leaf), ColumnOrder::TYPE_DEFINED_ORDER(_)) {
+        return Err("a file does not say in which order its bytes are");
+    }
+    Ok(())
 }
 
 /// Pages of a column chunk, if their keys are known and ascend or descend; else a cut leaves most

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Date32Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, common, displayable};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col};
 use futures::StreamExt;
 use pagecast::{CooperationConfig, Pool, PoolOptions, PredictorConfig};
 use pagecast_core::random::Random;
@@ -110,6 +111,17 @@ impl Tables {
         }
     }
 
+    /// The table with its key in another type than that of `rows`.
+    async fn declare(&self, ctx: &SessionContext, name: &str, rows: &RecordBatch, key: &DataType) {
+        let mut fields: Vec<_> = rows.schema().fields().iter().cloned().collect();
+        fields[0] = Arc::new(Field::new("k", key.clone(), true));
+        let schema = Schema::new(fields);
+        let order = vec![vec![col("k").sort(true, true)]];
+        let options = ParquetReadOptions::new().schema(&schema).file_sort_order(order);
+        let folder = self.path().join(name);
+        ctx.register_parquet(name, folder.to_str().unwrap(), options).await.unwrap();
+    }
+
     fn path(&self) -> &Path {
         self.0.path()
     }
@@ -201,6 +213,47 @@ async fn every_kind_of_join_gives_the_rows_of_datafusion() {
     }
     println!("{in_strokes} joins in strokes; as they were: {kept:#?}");
     assert!(in_strokes >= 30, "{in_strokes} joins in strokes");
+}
+
+/// Files whose keys are of another type than the table's: what their footers say of a key is not in
+/// the table's unit, scale or order.
+#[tokio::test]
+async fn keys_that_are_of_another_type_in_the_files_are_not_cut_by_their_statistics() {
+    let decimal = |scale| DataType::Decimal128(20, scale);
+    let timestamp = |unit| DataType::Timestamp(unit, None);
+    for (in_file, declared) in [
+        (decimal(2), decimal(4)),
+        (timestamp(TimeUnit::Millisecond), timestamp(TimeUnit::Microsecond)),
+        (timestamp(TimeUnit::Microsecond), timestamp(TimeUnit::Nanosecond)),
+        (timestamp(TimeUnit::Microsecond), timestamp(TimeUnit::Millisecond)),
+        (DataType::Int32, DataType::Int64),
+    ] {
+        let mut random = Random::new(3);
+        let ascending = |rows| table(&mut random, rows, rows / 2, 0, Layout::Ascending);
+        let [a, b] = [4000, 2000].map(ascending).map(|rows| {
+            let schema = rows.schema();
+            // Large, so that keys stay apart in a coarser unit.
+            let key = rows.column(0).as_primitive::<Int64Type>().unary::<_, Int64Type>(|key| key * 1000);
+            let key = arrow::compute::cast(&key, &in_file).unwrap();
+            let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
+            fields[0] = Arc::new(Field::new("k", in_file.clone(), true));
+            let columns = [&[key], &rows.columns()[1..]].concat();
+            RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+        });
+        let tables = Tables::new([&a, &b], [100, 50], 2);
+        for merge in [true, false] {
+            let [stock, ctx] = [(); 2].map(|()| SessionContext::new_with_config(config(merge, 2)));
+            install_with(&ctx, pool(4 << 20), always()).unwrap();
+            for ctx in [&stock, &ctx] {
+                tables.declare(ctx, "a", &a, &declared).await;
+                tables.declare(ctx, "b", &b, &declared).await;
+            }
+            for sql in joins("a.k = b.k") {
+                let (expected, found) = (run(&stock, &sql).await, run(&ctx, &sql).await);
+                assert!(same_rows(&expected, &found), "{in_file} as {declared}: {sql}");
+            }
+        }
+    }
 }
 
 fn random_nulls(round: usize) -> u32 {
@@ -416,4 +469,26 @@ async fn joins_in_strokes_share_what_is_loaded() {
     println!("{read:?} bytes, strokes, shared strokes");
     assert!(read[1].0 * 10 <= read[0].0 * 11, "{read:?}");
     assert!(read[1].2 * 2 > read[1].1, "{read:?}");
+}
+
+/// One plan that runs twice at the same time: each has all rows once, whose partitions ever open
+/// first.
+#[tokio::test]
+async fn a_plan_that_runs_twice_gives_each_its_rows() {
+    let tables = Tables::clustered(8000, Layout::Ascending);
+    let ctx = tables.pooled(always(), pool(4 << 20)).await;
+    for sql in ["SELECT v FROM a", "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k"] {
+        let expected = run(&tables.session(config(true, 2)).await, sql).await;
+        let plan = plan(&ctx, sql).await;
+        assert_eq!(plan.output_partitioning().partition_count(), 2);
+        assert!(shown(&plan).contains("delivery=out-of-order"), "{}", shown(&plan));
+        let contexts = [ctx.task_ctx(), ctx.task_ctx()];
+        let open = |partition: usize| contexts.each_ref().map(|of| plan.execute(partition, Arc::clone(of)).unwrap());
+        let ([a, b], [c, d]) = (open(0), open(1));
+        let both = futures::join!(common::collect(a), common::collect(b), common::collect(c), common::collect(d));
+        let found = [[both.0.unwrap(), both.2.unwrap()].concat(), [both.1.unwrap(), both.3.unwrap()].concat()];
+        for found in found {
+            assert!(same_rows(&expected, &rows(&found)), "{sql}");
+        }
+    }
 }
