@@ -67,6 +67,7 @@ mod inspect;
 mod local;
 mod merge_join;
 mod metrics;
+mod namesakes;
 mod naming;
 mod narrowing;
 mod progress;
@@ -392,6 +393,7 @@ pub fn install_with(
         .with_session_id(state.session_id().to_owned())
         .with_runtime_env(runtime_over(&host)?)
         .with_query_planner(Arc::new(planner))
+        .with_physical_optimizer_rules(namesakes::apart(state.physical_optimizers()))
         .with_physical_optimizer_rule(rule);
     if let Some(inner) = state.table_factories().get(PARQUET).cloned() {
         let factory = naming::NamingFactory { inner, host: Arc::clone(&host) };

@@ -7,6 +7,7 @@ mod faults;
 mod files;
 mod lifecycle;
 mod merge_join;
+mod namesakes;
 mod objects;
 mod order;
 mod peak;

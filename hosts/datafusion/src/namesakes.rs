@@ -1,0 +1,146 @@
+//! Filters above joins whose two sides have a column of one name.
+//!
+//! DataFusion hands a filter down from node to node and finds its columns in the next node by their
+//! names. Of two columns of one name that is the first, and the filter then leaves out row groups
+//! and rows by the other column: an outer join's `WHERE a.id IS NULL` by `b.id`, say
+//! (<https://github.com/apache/datafusion/issues/25262>). So a filter stops above a node in which a
+//! name of it is not the only one. The rule and this file go when DataFusion finds columns by place.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterDescription, ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// The rule of DataFusion that hands filters down, kept from what it would confuse.
+#[derive(Debug)]
+struct Apart(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+/// The rules of a session, of which those that hand filters down keep columns of one name apart.
+pub(crate) fn apart(
+    rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let apart = |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name().starts_with("FilterPushdown") {
+        true => Arc::new(Apart(Arc::clone(rule))) as _,
+        false => Arc::clone(rule),
+    };
+    rules.iter().map(apart).collect()
+}
+
+impl PhysicalOptimizerRule for Apart {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let fenced = plan.transform_up(|plan| {
+            let alone = alone(&plan.schema());
+            Ok(match alone.len() == plan.schema().fields().len() {
+                true => Transformed::no(plan),
+                false => Transformed::yes(Arc::new(Fence { plan, alone }) as Arc<dyn ExecutionPlan>),
+            })
+        })?;
+        let plan = self.0.optimize(fenced.data, config)?;
+        if !fenced.transformed {
+            return Ok(plan);
+        }
+        let plan = plan.transform_up(|plan| {
+            Ok(match plan.downcast_ref::<Fence>() {
+                Some(fence) => Transformed::yes(Arc::clone(&fence.plan)),
+                None => Transformed::no(plan),
+            })
+        });
+        plan.map(|plan| plan.data)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+/// The columns whose name no other column has.
+fn alone(schema: &Schema) -> HashSet<usize> {
+    let mut places = HashMap::<&str, Vec<usize>>::new();
+    for (place, field) in schema.fields().iter().enumerate() {
+        places.entry(field.name()).or_default().push(place);
+    }
+    places.into_values().filter(|places| places.len() == 1).flatten().collect()
+}
+
+/// Stands above a node while filters are handed down, and lets those through that name columns of
+/// `alone`.
+#[derive(Debug)]
+struct Fence {
+    plan: Arc<dyn ExecutionPlan>,
+    alone: HashSet<usize>,
+}
+
+impl DisplayAs for Fence {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Fence")
+    }
+}
+
+impl ExecutionPlan for Fence {
+    fn name(&self) -> &'static str {
+        "Fence"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.plan]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
+        Ok(Arc::new(Self { plan, alone: self.alone.clone() }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.plan.execute(partition, context)
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        let through =
+            ChildFilterDescription::from_child_with_allowed_indices(&filters, self.alone.clone(), &self.plan)?;
+        Ok(FilterDescription::new().with_child(through))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        Ok(FilterPushdownPropagation::if_all(result))
+    }
+}
