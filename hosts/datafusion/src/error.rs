@@ -31,6 +31,12 @@ pub enum HostError {
         /// What the decoder found.
         source: Arc<ParquetError>,
     },
+    /// The file is encrypted.
+    #[error("{} is encrypted: pagecast reads no encrypted Parquet files", path.display())]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
     /// The pool refuses: the file changed, or cannot be read.
     #[error(transparent)]
     Pool(#[from] PoolError),

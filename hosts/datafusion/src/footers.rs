@@ -100,8 +100,13 @@ impl Footers {
 /// Reads and decodes a file's footer and page index, and says how many bytes that took beside the
 /// pool. Blocks.
 fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), HostError> {
-    let not_parquet =
-        |error: ParquetError| HostError::Footer { path: relation.path().to_owned(), source: Arc::new(error) };
+    let not_parquet = |error: ParquetError| {
+        let path = relation.path().to_owned();
+        if is_encrypted(&error) {
+            return HostError::Encrypted { path };
+        }
+        HostError::Footer { path, source: Arc::new(error) }
+    };
     let mut decoder = ParquetMetaDataPushDecoder::try_new(relation.len())
         .map_err(not_parquet)?
         .with_page_index_policy(PageIndexPolicy::Optional);
@@ -131,6 +136,11 @@ fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), H
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
         }
     }
+}
+
+/// Whether an error says that a file's footer is encrypted.
+pub fn is_encrypted(error: &ParquetError) -> bool {
+    error.to_string().contains("encrypted footer")
 }
 
 /// Fails unless all column chunks that a footer names lie inside its file of `len` bytes. Decoders

@@ -99,7 +99,7 @@ use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
 pub use error::HostError;
-pub use footers::check_footer;
+pub use footers::{check_footer, is_encrypted};
 pub use inspect::{PlannedRead, ScanPlace, bytes_read};
 pub use store::DeviceStore;
 
