@@ -2,6 +2,7 @@
 
 mod catalog;
 mod connection;
+mod decimals;
 mod execution;
 #[cfg(feature = "flight")]
 mod flight;

@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::{DataFusionError, ScalarValue};
 use pgwire::api::Type;
 
+use super::decimals;
 use super::problem::Problem;
 use super::rows::{EPOCH_DAYS, EPOCH_MICROS, Format, numeric_text};
 
@@ -25,7 +26,8 @@ pub(super) fn value(
         Format::Binary => {
             let sent = Type::from_oid(oid).unwrap_or(Type::UNKNOWN);
             let sent = of_binary(bytes, &sent).ok_or_else(|| wrong(&format!("its bytes are no {}", sent.name())))?;
-            sent.cast_to(kind)
+            // A decimal keeps its digits, whatever it is compared with.
+            if decimals::are_both(&sent.data_type(), kind) { Ok(sent) } else { sent.cast_to(kind) }
         }
     };
     value.map_err(|error| Problem::error("22P02", format!("parameter ${number}: {}", Problem::of(&error).message)))
@@ -41,6 +43,7 @@ fn of_text(text: &str, kind: &DataType) -> Result<ScalarValue, DataFusionError> 
             };
             list(&parts.iter().map(part).collect::<Result<Vec<_>, _>>()?, element.data_type())
         }
+        kind if kind.is_decimal() => decimals::of_text(text),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
             let bytes = hex(text).unwrap_or_else(|| text.as_bytes().to_vec());
             ScalarValue::Binary(Some(bytes)).cast_to(kind)
@@ -65,7 +68,9 @@ fn of_text(text: &str, kind: &DataType) -> Result<ScalarValue, DataFusionError> 
 }
 
 fn list(values: &[ScalarValue], element: &DataType) -> Result<ScalarValue, DataFusionError> {
-    Ok(ScalarValue::List(ScalarValue::new_list_nullable(values, element)))
+    let element = &if element.is_decimal() { decimals::widest(values)? } else { element.clone() };
+    let values = values.iter().map(|value| value.cast_to(element)).collect::<Result<Vec<_>, _>>()?;
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, element)))
 }
 
 /// The parts of `{1,NULL,"two words"}`; `None` if it is no such text.
@@ -114,7 +119,7 @@ fn array(bytes: &[u8], element: &Type) -> Option<ScalarValue> {
             Ok(length) => {
                 let value = of_binary(bytes.get(at..at.checked_add(length)?)?, element)?;
                 at += length;
-                value.cast_to(&kind).ok()?
+                if decimals::are_both(&value.data_type(), &kind) { value } else { value.cast_to(&kind).ok()? }
             }
             Err(_) => ScalarValue::try_new_null(&kind).ok()?,
         });
@@ -141,7 +146,7 @@ fn of_binary(bytes: &[u8], kind: &Type) -> Option<ScalarValue> {
         Type::OID => ScalarValue::Int64(Some(i64::from(u32::from_be_bytes(bytes.try_into().ok()?)))),
         Type::FLOAT4 => ScalarValue::Float32(Some(f32::from_be_bytes(bytes.try_into().ok()?))),
         Type::FLOAT8 => ScalarValue::Float64(Some(f64::from_be_bytes(bytes.try_into().ok()?))),
-        Type::NUMERIC => ScalarValue::Utf8(Some(numeric_text(bytes)?)),
+        Type::NUMERIC => decimals::of_text(&numeric_text(bytes)?).ok()?,
         Type::BYTEA => ScalarValue::Binary(Some(bytes.to_vec())),
         Type::DATE => ScalarValue::Date32(Some(i32::from_be_bytes(bytes.try_into().ok()?).checked_add(EPOCH_DAYS)?)),
         Type::TIME => ScalarValue::Time64Microsecond(Some(i64::from_be_bytes(bytes.try_into().ok()?))),
@@ -181,6 +186,20 @@ mod tests {
         assert_eq!(parts("{1, NULL,\"a,\\\"b\",\"NULL\"}"), Some(vec![some("1"), None, some("a,\"b"), some("NULL")]));
         assert_eq!(parts("{}"), Some(vec![]));
         assert!(parts("{{1}}").is_none() && parts("{\"}").is_none() && parts("1").is_none());
+    }
+
+    #[test]
+    fn decimals_keep_their_digits() {
+        let of = |kind: &DataType, text: &str| value(1, 0, kind, Format::Text, Some(text.as_bytes())).unwrap();
+        let kind = DataType::Decimal128(15, 2);
+        assert_eq!(of(&kind, "12.345"), ScalarValue::Decimal128(Some(12_345), 5, 3));
+        assert_eq!(of(&kind, "-0.000000000001"), ScalarValue::Decimal128(Some(-1), 12, 12));
+        let list = of(&DataType::new_list(kind, true), "{1.5,NULL,1000}");
+        assert_eq!(list.data_type(), DataType::new_list(DataType::Decimal128(5, 1), true));
+        // 12.34, where two digits follow the point in the plan.
+        let binary = [0, 2, 0, 0, 0, 0, 0, 3, 0, 12, 0x0d, 0x48];
+        let found = value(1, Type::NUMERIC.oid(), &DataType::Decimal128(38, 2), Format::Binary, Some(&binary));
+        assert_eq!(found.unwrap(), ScalarValue::Decimal128(Some(12_340), 5, 3));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::data::{FieldDescription, MESSAGE_TYPE_BYTE_DATA_ROW};
 
+use super::decimals;
 use super::types;
 
 pub(super) use binary::{EPOCH_DAYS, EPOCH_MICROS};
@@ -120,7 +121,8 @@ struct Column {
 impl Column {
     fn of(array: &ArrayRef, kind: &DataType, format: Format) -> anyhow::Result<Self> {
         let options = CastOptions { safe: false, ..CastOptions::default() };
-        let array = match array.data_type() == kind {
+        // Parameters are decimals with all of their digits, and so is what is made of them.
+        let array = match array.data_type() == kind || decimals::are_both(array.data_type(), kind) {
             true => Arc::clone(array),
             false => cast_with_options(array, kind, &options)?,
         };
