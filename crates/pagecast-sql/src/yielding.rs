@@ -5,21 +5,33 @@
 //! (<https://github.com/apache/datafusion/issues/19358>). So what comes out of a join gives way,
 //! too. A nested loop whose filter keeps next to nothing still works on for as long as one batch
 //! takes it.
+//!
+//! DataFusion's own `CooperativeExec` counts for a task and not for a node: of 128 of them above
+//! each other the last one would never have its turn.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
 };
 use datafusion::physical_plan::unnest::UnnestExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use datafusion::prelude::SessionContext;
+use futures::{Stream, StreamExt};
+
+/// Batches that come after each other without a pause.
+const BATCHES: u32 = 128;
 
 /// Makes joins of a session give way. What else rewrites plans comes before it.
 pub(crate) fn install(ctx: &SessionContext) {
@@ -38,7 +50,7 @@ struct JoinsGiveWay;
 impl PhysicalOptimizerRule for JoinsGiveWay {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|plan| match makes_many_of_one(plan.as_ref()) {
-            true => Ok(Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>)),
+            true => Ok(Transformed::yes(Arc::new(GiveWayExec(plan)) as Arc<dyn ExecutionPlan>)),
             false => Ok(Transformed::no(plan)),
         });
         wrapped.map(|wrapped| wrapped.data)
@@ -61,6 +73,76 @@ fn makes_many_of_one(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<PiecewiseMergeJoinExec>()
         || plan.is::<SortMergeJoinExec>()
         || plan.is::<UnnestExec>()
+}
+
+/// The rows of a node, which give way at times.
+#[derive(Debug)]
+struct GiveWayExec(Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for GiveWayExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str("GiveWayExec")
+    }
+}
+
+impl ExecutionPlan for GiveWayExec {
+    fn name(&self) -> &'static str {
+        "GiveWayExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.0]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self(children.pop().unwrap_or_else(|| Arc::clone(&self.0)))))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(GivesWay { rows: self.0.execute(partition, context)?, left: BATCHES }))
+    }
+}
+
+struct GivesWay {
+    rows: SendableRecordBatchStream,
+    /// Batches until it gives way.
+    left: u32,
+}
+
+impl Stream for GivesWay {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.left == 0 {
+            self.left = BATCHES;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let next = self.rows.poll_next_unpin(context);
+        self.left = if next.is_pending() { BATCHES } else { self.left - 1 };
+        next
+    }
+}
+
+impl RecordBatchStream for GivesWay {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
 }
 
 #[cfg(test)]
