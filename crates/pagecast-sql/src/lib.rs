@@ -13,6 +13,7 @@ pub mod formats;
 mod hive;
 pub mod query;
 mod schemas;
+pub mod shape;
 pub mod statements;
 pub mod stores;
 pub mod summary;

@@ -5,7 +5,7 @@ use std::fmt;
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 
-use crate::tables;
+use crate::{shape, tables};
 
 /// What is no SQL in a text, and where. Lines and columns are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +47,7 @@ pub fn statements(sql: &str) -> Result<usize, Fault> {
 
 /// [`statements`] of another dialect.
 pub fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, Fault> {
+    shape::check(sql, dialect)?;
     let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map(|statements| statements.len());
     parsed.map_err(|error| {
         let message = tables::message(&error);
