@@ -12,6 +12,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{Delivery, Host, HostOptions};
 
 use crate::error::{OpenError, Setting, misuse};
+use crate::results;
 use crate::stores::Source;
 use crate::tables::{self, Closed, Found, Table};
 use crate::yielding;
@@ -86,6 +87,7 @@ impl Engine {
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options))?;
         yielding::install(&ctx);
+        results::bound(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() && !closed.is_empty() {
             return Err(closed.swap_remove(0).fault.into());

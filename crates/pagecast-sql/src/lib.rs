@@ -12,6 +12,7 @@ pub mod files;
 pub mod formats;
 mod hive;
 pub mod query;
+mod results;
 mod schemas;
 pub mod shape;
 pub mod statements;
