@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
@@ -23,6 +24,9 @@ use pagecast_sql::tables::discover;
 use serde::{Deserialize, Serialize};
 
 use crate::tables::{Layout, Table};
+
+/// A statement that takes longer stands still.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a session of pagecast is set up.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -202,11 +206,16 @@ impl Engine {
             let rules = rules(&displayable(plan.as_ref()).indent(false).to_string());
             Ok::<_, datafusion::error::DataFusionError>((collect(plan, ctx.task_ctx()).await, rules))
         });
-        match ran.await {
-            Ok(Ok((Ok(batches), rules))) => (Outcome::Rows(batches), rules),
-            Ok(Ok((Err(error), rules))) => (self.failed(&error.to_string()), rules),
-            Ok(Err(error)) => (self.failed(&error.to_string()), ByRule::new()),
-            Err(stopped) => (Outcome::Failed(format!("a panic: {stopped}")), ByRule::new()),
+        let task = ran.abort_handle();
+        match tokio::time::timeout(PATIENCE, ran).await {
+            Ok(Ok(Ok((Ok(batches), rules)))) => (Outcome::Rows(batches), rules),
+            Ok(Ok(Ok((Err(error), rules)))) => (self.failed(&error.to_string()), rules),
+            Ok(Ok(Err(error))) => (self.failed(&error.to_string()), ByRule::new()),
+            Ok(Err(stopped)) => (Outcome::Failed(format!("a panic: {stopped}")), ByRule::new()),
+            Err(_) => {
+                task.abort();
+                (Outcome::Failed(format!("no end within {} s", PATIENCE.as_secs())), ByRule::new())
+            }
         }
     }
 

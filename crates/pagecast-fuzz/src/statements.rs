@@ -284,8 +284,8 @@ impl Statement {
 
 impl Limit {
     fn any(random: &mut Random) -> Self {
-        let rows = [0, 1, 10, 100, 1000][random.below(5) as usize];
-        Self { rows, offset: [0, 0, 3, 300][random.below(4) as usize] }
+        let rows = [0, 1, 10, 100, 1000, 20_000][random.below(6) as usize];
+        Self { rows, offset: [0, 0, 3, 300, 1000][random.below(5) as usize] }
     }
 
     fn sql(self) -> String {
@@ -407,7 +407,7 @@ fn comparison(random: &mut Random, sides: &[(&str, &Table)]) -> Part {
     if !column.kind.is_compared() {
         let not = ["", "NOT "][random.below(2) as usize];
         return match column.kind {
-            crate::types::Kind::List(_) if random.below(2) == 0 => {
+            crate::types::Kind::List(..) if random.below(2) == 0 => {
                 Part::of(format!("array_length({name}) > {}", random.below(3)), false)
             }
             _ => Part::of(format!("{name} IS {not}NULL"), false),

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, ListArray, StringArray,
-    StructArray, new_null_array,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int64Array,
+    ListArray, MapArray, StringArray, StructArray, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
@@ -39,7 +39,10 @@ pub(crate) enum Kind {
     Timestamp(Unit, Zone),
     Text(Container),
     Bytes(Container),
-    List(Box<Kind>),
+    Duration(Unit),
+    List(Many, Box<Kind>),
+    /// Of texts to values.
+    Map(Box<Kind>),
     Struct(Vec<Kind>),
 }
 
@@ -80,6 +83,15 @@ pub(crate) enum Container {
     Fixed,
 }
 
+/// How Arrow keeps lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Many {
+    Plain,
+    Large,
+    /// Two values each.
+    Two,
+}
+
 /// Days and seconds are spread, so that keys are neither all of one day nor of one second.
 const SECONDS: i64 = 977;
 const FIXED: usize = 6;
@@ -93,8 +105,16 @@ impl Kind {
             2 => Self::Bytes(
                 [Container::Plain, Container::Large, Container::View, Container::Fixed][random.below(4) as usize],
             ),
-            3 => Self::List(Box::new(Self::key(random))),
-            4 => Self::Struct(vec![Self::key(random), Self::key(random)]),
+            3 => {
+                let many = [Many::Plain, Many::Plain, Many::Large, Many::Two][random.below(4) as usize];
+                Self::List(many, Box::new(Self::key(random)))
+            }
+            4 => match random.below(4) {
+                0 => Self::Map(Box::new(Self::key(random))),
+                1 => Self::Duration([Unit::Millis, Unit::Micros, Unit::Nanos][random.below(3) as usize]),
+                2 => Self::Float { bits: 16, odd: true },
+                _ => Self::Struct(vec![Self::key(random), Self::key(random)]),
+            },
             _ => Self::key(random),
         }
     }
@@ -108,7 +128,7 @@ impl Kind {
             2 => Self::UInt(of(random, &[8, 16, 32, 64])),
             3 => Self::Float { bits: of(random, &[32, 64]), odd: false },
             4..=6 => {
-                let precision = of(random, &[9, 18, 20, 38]);
+                let precision = of(random, &[9, 18, 20, 38, 50]);
                 Self::Decimal { precision, scale: of(random, &[0, 2, 4]) as i8 }
             }
             7 => [Self::Date, Self::DateTime][random.below(2) as usize].clone(),
@@ -132,7 +152,7 @@ impl Kind {
             4 => Self::Decimal { precision: 20, scale: [0, 2, 4][random.below(3) as usize] },
             5 => Self::Date,
             6 => Self::Timestamp(Unit::Micros, Zone::Utc),
-            7 => Self::List(Box::new(Self::Int(64))),
+            7 => Self::List(Many::Plain, Box::new(Self::Int(64))),
             _ => Self::Text(Container::Plain),
         }
     }
@@ -140,11 +160,13 @@ impl Kind {
     /// Whether Delta tables have it.
     pub(crate) fn is_of_delta(&self) -> bool {
         match self {
-            Self::UInt(_) | Self::DateTime | Self::Time(_) | Self::Bytes(_) | Self::Struct(_) => false,
+            Self::UInt(_) | Self::DateTime | Self::Time(_) | Self::Duration(_) | Self::Bytes(_) => false,
+            Self::Map(_) | Self::Struct(_) | Self::Float { bits: 16, .. } => false,
+            Self::Decimal { precision, .. } => *precision <= 38,
             Self::Timestamp(unit, zone) => (*unit, *zone) == (Unit::Micros, Zone::Utc),
             Self::Text(container) => *container == Container::Plain,
-            Self::List(of) => of.is_of_delta(),
-            Self::Bool | Self::Int(_) | Self::Float { .. } | Self::Decimal { .. } | Self::Date => true,
+            Self::List(many, of) => *many == Many::Plain && of.is_of_delta(),
+            Self::Bool | Self::Int(_) | Self::Float { .. } | Self::Date => true,
         }
     }
 
@@ -182,8 +204,10 @@ impl Kind {
             Self::UInt(16) => DataType::UInt16,
             Self::UInt(32) => DataType::UInt32,
             Self::UInt(_) => DataType::UInt64,
+            Self::Float { bits: 16, .. } => DataType::Float16,
             Self::Float { bits: 32, .. } => DataType::Float32,
             Self::Float { .. } => DataType::Float64,
+            &Self::Decimal { precision: precision @ 39.., scale } => DataType::Decimal256(precision, scale),
             &Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
             Self::Date => DataType::Date32,
             Self::DateTime => DataType::Date64,
@@ -202,7 +226,16 @@ impl Kind {
             Self::Bytes(Container::View) => DataType::BinaryView,
             Self::Bytes(Container::Fixed) => DataType::FixedSizeBinary(FIXED as i32),
             Self::Bytes(_) => DataType::Binary,
-            Self::List(of) => DataType::List(Arc::new(Field::new_list_field(of.arrow(), true))),
+            Self::Duration(unit) => DataType::Duration(unit.arrow()),
+            Self::List(many, of) => {
+                let item = Arc::new(Field::new_list_field(of.arrow(), true));
+                match many {
+                    Many::Plain => DataType::List(item),
+                    Many::Large => DataType::LargeList(item),
+                    Many::Two => DataType::FixedSizeList(item, 2),
+                }
+            }
+            Self::Map(of) => DataType::Map(entries(of), false),
             Self::Struct(of) => DataType::Struct(fields(of)),
         }
     }
@@ -215,7 +248,7 @@ impl Kind {
             Self::UInt(8) => (0, 200),
             // Coarse in 16 and 32 bits; a decimal of nine digits has scale 4 at most.
             Self::UInt(_) | Self::Time(_) => (0, 3000),
-            Self::List(of) => of.domain(),
+            Self::List(_, of) | Self::Map(of) => of.domain(),
             Self::Struct(of) => of.iter().map(Self::domain).min_by_key(|domain| domain.1).unwrap_or((0, 100)),
             _ => (-1000, 3000),
         }
@@ -265,7 +298,15 @@ impl Kind {
                 let values = BinaryArray::from_iter(values.iter().map(Option::as_deref));
                 cast(&(Arc::new(values) as ArrayRef), &to)?
             }
-            Self::List(of) => list(of, numbers)?,
+            Self::Duration(_) => cast(&ints(&|n| n * SECONDS), &to)?,
+            Self::List(Many::Two, of) => {
+                let inner: Vec<Option<i64>> = numbers.iter().flat_map(|&number| [number, None]).collect();
+                let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
+                let item = Arc::new(Field::new_list_field(of.arrow(), true));
+                Arc::new(FixedSizeListArray::try_new(item, 2, of.array(&inner)?, Some(valid))?)
+            }
+            Self::List(_, of) => cast(&list(of, numbers)?, &to)?,
+            Self::Map(of) => map(of, numbers)?,
             Self::Struct(of) => {
                 let columns = of.iter().map(|kind| kind.array(numbers)).collect::<Result<Vec<_>>>()?;
                 let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
@@ -301,13 +342,13 @@ impl Kind {
                 let hex: String = bytes(number).iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("X'{hex}'")
             }
-            Self::List(_) | Self::Struct(_) => "NULL".to_owned(),
+            Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_) => "NULL".to_owned(),
         }
     }
 
     /// Whether values have an order in SQL, by which they are compared.
     pub(crate) fn is_compared(&self) -> bool {
-        !matches!(self, Self::List(_) | Self::Struct(_))
+        !matches!(self, Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_))
     }
 
     /// Whether it is bytes, whose literals DataFusion does not compare with every Arrow type of them.
@@ -320,13 +361,16 @@ impl Kind {
         !matches!(
             self,
             Self::Float { odd: true, .. }
+                | Self::Decimal { precision: 39.., .. }
+                | Self::Duration(_)
+                | Self::Map(_)
                 | Self::DateTime
                 | Self::Time(_)
                 | Self::Timestamp(_, Zone::Utc | Zone::Berlin)
                 // Parquet has no seconds, and DuckDB does not read Arrow's note of them.
                 | Self::Timestamp(Unit::Seconds, _)
                 | Self::Bytes(_)
-                | Self::List(_)
+                | Self::List(..)
                 | Self::Struct(_)
         )
     }
@@ -383,6 +427,23 @@ fn list(of: &Kind, numbers: &[Option<i64>]) -> Result<ArrayRef> {
     let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
     let field = Arc::new(Field::new_list_field(of.arrow(), true));
     Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(valid))?))
+}
+
+/// One entry each, or none.
+fn map(of: &Kind, numbers: &[Option<i64>]) -> Result<ArrayRef> {
+    let with_entry = |number: &Option<i64>| number.is_some_and(|n| n % 5 != 0);
+    let inner: Vec<Option<i64>> = numbers.iter().copied().filter(with_entry).collect();
+    let keys = StringArray::from_iter_values(inner.iter().map(|number| text(number.unwrap_or(0))));
+    let DataType::Struct(parts) = entries(of).data_type().clone() else { bail!("a map of no entries") };
+    let entries_array = StructArray::try_new(parts, vec![Arc::new(keys), of.array(&inner)?], None)?;
+    let offsets = OffsetBuffer::from_lengths(numbers.iter().map(|number| usize::from(with_entry(number))));
+    let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
+    Ok(Arc::new(MapArray::try_new(entries(of), offsets, entries_array, Some(valid), false)?))
+}
+
+fn entries(of: &Kind) -> Arc<Field> {
+    let parts = vec![Field::new("key", DataType::Utf8, false), Field::new("value", of.arrow(), true)];
+    Arc::new(Field::new("entries", DataType::Struct(parts.into()), false))
 }
 
 /// Quarters, so that sums are exact in any order; or what floats have beside numbers.

@@ -20,6 +20,7 @@ pub mod stores;
 pub mod summary;
 pub mod syntax;
 pub mod tables;
+pub mod weight;
 mod yielding;
 
 pub use engine::{Engine, Options};

@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use pagecast_sql::formats::Format;
 use pagecast_sql::query::{Ended, Query};
-use pagecast_sql::shape;
 use pagecast_sql::syntax::{self, Fault};
+use pagecast_sql::{shape, weight};
 use pgwire::api::Type;
 
 use super::problem::Problem;
@@ -105,7 +105,10 @@ pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
     }
     shape::check(sql, &dialect).map_err(|fault| Problem::error("54001", fault.what))?;
     match DFParser::parse_sql_with_dialect(sql, &dialect) {
-        Ok(statements) => Ok(statements.into()),
+        Ok(statements) => {
+            statements.iter().try_for_each(weight::check).map_err(|what| Problem::error("54001", what))?;
+            Ok(statements.into())
+        }
         Err(_) => {
             let fault = syntax::statements_of(sql, &dialect).err();
             Err(fault.map_or_else(|| Problem::error("42601", "this is no SQL"), |fault| misspelled(sql, &fault)))
