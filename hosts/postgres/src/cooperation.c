@@ -46,7 +46,8 @@ static bool leaves_clean = false;
 /* Nodes of parallel plans that this process leads. */
 static uint32 parallel_nodes = 0;
 
-int			pagecast_cooperation = COOPERATION_ON;
+bool		pagecast_cooperation = true;
+bool		pagecast_cooperation_forced = false;
 double		pagecast_cooperation_least = 0.25;
 
 /* What is known of a chunk takes two bits for each scan that there may be. */

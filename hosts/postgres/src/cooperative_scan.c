@@ -61,7 +61,7 @@ cooperative_scan_permit(QueryDesc *query)
 	if (IsParallelWorker())
 		return;
 	*flags &= ~FLAG_MAY_COOPERATE;
-	if (pagecast_cooperation != COOPERATION_OFF && synchronize_seqscans && has_no_order(query))
+	if (pagecast_cooperation && synchronize_seqscans && has_no_order(query))
 		*flags |= FLAG_MAY_COOPERATE;
 }
 
@@ -69,7 +69,7 @@ cooperative_scan_permit(QueryDesc *query)
 static bool
 is_large(BlockNumber blocks)
 {
-	if (pagecast_cooperation == COOPERATION_FORCED)
+	if (pagecast_cooperation_forced)
 		return blocks >= 2;
 	return blocks > pagecast_cooperation_least * NBuffers && blocks >= 256;
 }
@@ -97,7 +97,7 @@ tell_predictor(CooperativeScan *scan)
 static bool
 rests(const CooperativeScan *scan, ParallelTableScanDesc parallel)
 {
-	return pagecast_cooperation != COOPERATION_FORCED && cooperation_is_resident(&scan->cooperation) &&
+	return !pagecast_cooperation_forced && cooperation_is_resident(&scan->cooperation) &&
 		(parallel == NULL || parallel_scan_serial(parallel) == 0);
 }
 

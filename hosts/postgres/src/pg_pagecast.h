@@ -40,14 +40,6 @@ typedef enum EvictionMode
 	MODE_FREELIST
 } EvictionMode;
 
-/* pg_pagecast.cooperation */
-typedef enum CooperationMode
-{
-	COOPERATION_OFF,
-	COOPERATION_ON,
-	COOPERATION_FORCED
-} CooperationMode;
-
 /* A registered scan, beside the predictor's own record of it and under the same number. */
 typedef struct ScanSlot
 {
@@ -167,7 +159,8 @@ extern int	pagecast_samples;
 extern int	pagecast_bulk;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
-extern int	pagecast_cooperation;
+extern bool pagecast_cooperation;
+extern bool pagecast_cooperation_forced;
 extern double pagecast_cooperation_least;
 
 /* Limits of pg_pagecast.samples and .bulk. */

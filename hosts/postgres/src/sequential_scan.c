@@ -213,7 +213,7 @@ observe_sequential_scan(SeqScanState *node)
 
 	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))
 		return;
-	if (!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS) && !(may_cooperate && pagecast_cooperation == COOPERATION_FORCED))
+	if (!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS) && !(may_cooperate && pagecast_cooperation_forced))
 		return;
 	observed = MemoryContextAllocZero(node->ss.ps.state->es_query_cxt, sizeof(SequentialScan));
 	registration_init(&observed->registration, SCAN_SEQUENTIAL, relation, node->ss.ps.plan->plan_node_id);

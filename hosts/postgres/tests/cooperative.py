@@ -320,7 +320,7 @@ class CooperativeSettings(ServerTest):
 class SmallTables(CooperativeTest):
     """Every table of two blocks or more."""
 
-    settings = {"pg_pagecast.cooperation": "forced"}
+    settings = {"pg_pagecast.cooperation_forced": "on"}
 
     def test_sizes(self) -> None:
         """Tables of 0 to 70 blocks, and of one more than a power of two: every row once."""
