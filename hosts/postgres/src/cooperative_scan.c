@@ -82,7 +82,7 @@ tell_predictor(CooperativeScan *scan)
 	Registration *registration = scan->registration;
 	const Cooperation *cooperation = &scan->cooperation;
 
-	if (!register_chunks(registration, cooperation->blocks, cooperation->size, cooperation->parallel))
+	if (!register_chunks(registration, cooperation->blocks, cooperation->size, is_parallel(&cooperation->parallel)))
 		return;
 	scan_slots[predictor_slot(registration->scan)].member = cooperation->member;
 	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
@@ -98,7 +98,7 @@ static bool
 rests(const CooperativeScan *scan, ParallelTableScanDesc parallel)
 {
 	return !pagecast_cooperation_forced && cooperation_is_resident(&scan->cooperation) &&
-		(parallel == NULL || parallel_scan_serial(parallel) == 0);
+		(parallel == NULL || !parallel_scan_is_taken(parallel));
 }
 
 /* The stretch has been read: how many of its blocks were in the pool, by the server's own counts.
@@ -247,7 +247,7 @@ forget_chunks(CooperativeScan *scan)
  * chunks from here on.
  */
 bool
-cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration)
+cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration, const PlanState *gather)
 {
 	const SeqScanState *node = (const SeqScanState *) call->node;
 	HeapScanDesc heap = (HeapScanDesc) node->ss.ss_currentScanDesc;
@@ -260,7 +260,8 @@ cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *regi
 	if (rests(scan, heap->rs_base.rs_parallel))
 		scan->active = false;
 	else if (heap->rs_base.rs_parallel != NULL)
-		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel);
+		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel,
+												  (ParallelScanName) {parallel_plan_memory(gather), node->ss.ps.plan->plan_node_id});
 	else
 	{
 		scan->had = palloc0((scan->cooperation.chunks + 63) / 64 * sizeof(uint64));
