@@ -54,7 +54,7 @@ def schema(name: str) -> list[str]:
                  "create function nested(int) returns bigint language plpgsql parallel restricted as 'declare n bigint; begin select count(*) into n from mid where id % 7 <> $1; return n; end'; "
                  "create function walked(int) returns bigint language plpgsql as 'declare c cursor for select id from many; r record; n bigint := 0; begin open c; for i in 1..$1 loop fetch c into r; "
                  "n := n + 1; end loop; move forward 5 from c; close c; return n; end'")
-    return [*parts, "analyze"]
+    return [*parts, "analyze " + ", ".join([*TABLES, "parts", "fixed"])]
 
 
 class Generator:
@@ -260,4 +260,4 @@ class Generator:
         table = self._random.choice([*TABLES, "parts"])
         return [Step("both", self._random.choice([f"cluster {table} using {table}_id", f"truncate {table}", f"vacuum full {table}", f"vacuum {table}", f"alter table {table} alter a type bigint",
                                                   f"alter table {table} alter a type int", f"create index on {table} (c)", f"create temp table own{self._fresh} as select * from {table} order by id",
-                                                  f"create materialized view m{self._fresh} as select count(*) n from {table}", f"reindex table {table}", "discard plans", "analyze"]), True)]
+                                                  f"create materialized view m{self._fresh} as select count(*) n from {table}", f"reindex table {table}", "discard plans", f"analyze {table}"]), True)]
