@@ -132,12 +132,17 @@ def run_step(ours: Side, stock: Side, step: Step) -> None:
         time.sleep(2.2)
         return
     declares = re.search(r"cursor (?:with hold )?for (.*)|/\* (.*) \*/", step.sql) if step.where not in ("both", "beside") else None
+    if not declares and step.where not in ("both", "beside", *ours.cursors):
+        return
     expected = stock.answer(stock.main, next(filter(None, declares.groups()))) if declares else None
     sessions = (ours.beside, stock.beside) if step.where == "beside" else (ours.main, stock.main)
     answers = [side.answer(session, step.sql) for side, session in zip((ours, stock), sessions)]
     compare(answers, step)
     if isinstance(answers[0], str):
         Run.count(f"of these, steps with the error {answers[0]}")
+        if answers[0] == "34000":
+            ours.cursors.pop(step.where, None)
+            stock.cursors.pop(step.where, None)
         if answers[0] == "25P02":
             for session in sessions:
                 session.execute("rollback; begin")
@@ -179,7 +184,6 @@ class Differential(ServerTest):
     """Programs at once on both servers, with scans of their tables beside on ours."""
 
     settings = {"max_connections": 80, "max_worker_processes": 24, "max_parallel_workers": 16}
-    pauses = 0.0
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -194,7 +198,8 @@ class Differential(ServerTest):
         """One program; a difference says how to run it again."""
         name = f"p{number % 1000}"
         sides = [Side(cluster, name) for cluster in (self.cluster, self.stock)]
-        steps = Generator(f"{Run.seed} {number}", self.force, self.pauses).steps(_STEPS)
+        # A pause takes longer than all else.
+        steps = Generator(f"{Run.seed} {number}", self.force, 2 if number % 6 == 5 else 0).steps(_STEPS)
         try:
             run(*sides, steps)
         except Difference as difference:
@@ -232,6 +237,10 @@ class Differential(ServerTest):
                         outcome_rows(session, f"select count(*) from {table} where id % {turn % 5 + 1} = 0")
 
         self.together(*[work] * _THREADS, read_beside)
+        with self.cluster.connect() as session:
+            counters = session.records("select registered, chunks, chunks_shared, steered from pg_pagecast_stats")[0]
+        self.assertTrue(all(int(number) > 0 for number in counters.values()), counters)
+        Run.count("chunks handed out to random programs", int(counters["chunks"]))
 
 
 def outcome_rows(session: Connection, sql: str) -> list[tuple]:

@@ -13,7 +13,7 @@ _SWITCHES = ["enable_seqscan", "enable_indexscan", "enable_bitmapscan", "enable_
 _OTHERS = ["work_mem = '64kB'", "work_mem = '4MB'", "plan_cache_mode = force_generic_plan", "plan_cache_mode = auto", "random_page_cost = 1", "random_page_cost = 4",
            "cursor_tuple_fraction = 1", "effective_io_concurrency = 0", "effective_io_concurrency = 16", "{force} = on", "{force} = off"]
 _OURS = ["enabled = off", "enabled = on", "cooperation = off", "cooperation = on", "cooperation_least = 0", "cooperation_least = 0.25", "cooperation_forced = on",
-         "cooperation_forced = off", "mode = freelist", "mode = steering", "samples = 64", "cooperation_share = 3", "cooperation_share = 90"]
+         "cooperation_forced = off", *["cooperation = on; set pg_pagecast.enabled = on; set pg_pagecast.cooperation_forced = on"] * 5, "mode = freelist", "mode = steering", "samples = 64", "cooperation_share = 3", "cooperation_share = 90"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class Generator:
 
     def steps(self, count: int) -> list[Step]:
         """The program, ending outside of a transaction."""
-        made: list[Step] = []
+        made = [Step("ours", "set pg_pagecast.cooperation_forced = on")] if self._random.random() < 0.7 else []
+        if self._random.random() < 0.5:
+            made.append(Step("both", "set enable_indexscan = off; set enable_bitmapscan = off"))
         while len(made) < count:
             made += self._random.choices([self._query_step, self._setting, self._transaction, self._dml, self._declare, self._fetch, self._prepare, self._function, self._beside,
                                           self._utility, self._pause], [14, 10, 7, 5, 8, 24, 3, 4, 5, 3, self._pauses])[0]()
@@ -115,7 +117,7 @@ class Generator:
         """One without errors whose rows are all different, as a cursor needs it."""
         table, other, pick = self._table(), self._table(), self._random.randrange(10)
         if pick < 6:
-            order = self._random.choice(["", "", "", " order by x.id", " order by x.id desc", " order by x.b, x.id"])
+            order = self._random.choice(["", "", "", "", "", " order by x.id", " order by x.id desc", " order by x.b, x.id"])
             return Query(f"select x.id, x.a, x.c from {table} x where {self._predicate('x')}{order}", bool(order))
         if pick < 8:
             kind = self._random.choice(["join", "left join", "full join"])
@@ -178,7 +180,9 @@ class Generator:
             self._savepoints.append(f"s{self._names}")
             return [Step("both", f"savepoint s{self._names}")]
         if pick < 4:
-            return [Step("both", f"rollback to {self._random.choice(self._savepoints)}")]
+            place = self._random.randrange(len(self._savepoints))
+            del self._savepoints[place + 1:]
+            return [Step("both", f"rollback to {self._savepoints[place]}")]
         if pick < 5:
             return [Step("both", f"release {self._savepoints.pop()}")]
         self._inside = False
@@ -201,7 +205,7 @@ class Generator:
         return [Step("both", statement, True)]
 
     def _declare(self) -> list[Step]:
-        query, scroll = self.plain_query(), self._random.choice(["", "scroll", "no scroll", "no scroll", "no scroll"])
+        query, scroll = self.plain_query(), self._random.choice(["", "scroll", "scroll", "no scroll", "no scroll"])
         hold = self._random.random() < 0.2
         self._names += 1
         name = f"c{self._names}"
@@ -258,6 +262,8 @@ class Generator:
 
     def _utility(self) -> list[Step]:
         table = self._random.choice([*TABLES, "parts"])
-        return [Step("both", self._random.choice([f"cluster {table} using {table}_id", f"truncate {table}", f"vacuum full {table}", f"vacuum {table}", f"alter table {table} alter a type bigint",
+        if not self._inside:
+            return [Step("both", self._random.choice([f"vacuum full {table}", f"vacuum {table}"]), True)]
+        return [Step("both", self._random.choice([f"cluster {table} using {table}_id", f"truncate {table}", f"alter table {table} alter a type bigint",
                                                   f"alter table {table} alter a type int", f"create index on {table} (c)", f"create temp table own{self._fresh} as select * from {table} order by id",
                                                   f"create materialized view m{self._fresh} as select count(*) n from {table}", f"reindex table {table}", "discard plans", f"analyze {table}"]), True)]
