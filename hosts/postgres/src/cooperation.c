@@ -15,10 +15,11 @@
  * The processes of a parallel plan take from one registration. The first of them registers, and
  * takes all blocks from stock (version.h); those who come later see that they are taken, and find
  * the registration by the plan's shared memory and node. If there is none, all chunks have been
- * handed out. So it must not end before: it is not suspended, and it ends with its last chunk, with
- * the next execution, or when the leader runs no parallel plan any more, or goes. The leader counts
- * its parallel plans whatever its settings are, because its workers' may be others: a portal may
- * start with the one and run with the other.
+ * handed out. So it must not end before: it is not suspended, and it ends with its last chunk, or
+ * when the leader runs no parallel plan any more, or goes. The leader counts its parallel plans
+ * whatever its settings are, because its workers' may be others: a portal may start with the one
+ * and run with the other. What is left of an execution that did not read to its end, the next one
+ * replaces before it takes the blocks; so nobody joins it.
  *
  * Cost: for each scan one lock, and some looks at the buffer table for each of its chunks.
  */

@@ -16,7 +16,7 @@
  * only reads and returns rows. Not those below INSERT, CREATE TABLE AS, materialized views and
  * COPY, whose order of rows is seen on disk; nor under row locks; nor of cursors that can be
  * scrolled; nor where synchronize_seqscans = off asks for the order of blocks. Workers are told by
- * their leader in a bit of the executor's flags, which go from him to them.
+ * their leader in a bit of the executor's flags (version.h), which go from him to them.
  *
  * The number of blocks is fixed when the scan begins, as stock's is. A rescan registers anew, and
  * its order is another one.
@@ -34,8 +34,6 @@
 #define STRETCH 32
 /* What is asked of the kernel at first: a query with LIMIT may need no more. */
 #define FIRST_WINDOW 8
-/* In EState.es_top_eflags: set by the leader. The server uses the lowest seven bits. */
-#define FLAG_MAY_COOPERATE 0x40000000
 
 static CooperativeScan *last_scan = NULL;
 

@@ -352,8 +352,8 @@ typedef struct TakenChunk
 	bool		resident;		/* it was in the pool then */
 } TakenChunk;
 
-/* A scan that the processes of a parallel plan share, by what all of them know. No two that run have
- * the same; executions of one after the other do. */
+/* A scan that the processes of a parallel plan share, by what all of them know. No two that run
+ * have the same; executions of one after the other do. */
 typedef struct ParallelScanName
 {
 	dsm_handle	memory;			/* of the plan's processes; DSM_HANDLE_INVALID: of one process */

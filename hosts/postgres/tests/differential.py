@@ -115,12 +115,13 @@ class Side:
 
 
 def run(ours: Side, stock: Side, steps: list[Step]) -> None:
-    """Runs a program; the first difference is raised, with the step before it."""
+    """Runs a program; the first difference is raised, with the steps before it."""
     for number, step in enumerate(steps):
         try:
             run_step(ours, stock, step)
         except Difference as difference:
-            raise Difference(f"step {number}: {step.sql}\n{difference}") from None
+            before = "\n".join(f"{step.where}: {step.sql}" for step in steps[:number])
+            raise Difference(f"step {number}, {step.where}: {step.sql}\n{difference}\nafter\n{before}") from None
 
 
 def run_step(ours: Side, stock: Side, step: Step) -> None:
@@ -203,7 +204,7 @@ class Differential(ServerTest):
         try:
             run(*sides, steps)
         except Difference as difference:
-            self.fail(f"program {number} of seed {Run.seed}, {difference}\n" + "\n".join(step.sql for step in steps if step.where == "ours"))
+            self.fail(f"program {number} of seed {Run.seed}, {difference}")
         except Lost as lost:
             self.fail(f"program {number} of seed {Run.seed}: {lost}\n{self.cluster.tail()}")
         finally:

@@ -18,8 +18,8 @@ _OURS = ["enabled = off", "enabled = on", "cooperation = off", "cooperation = on
 
 @dataclass(frozen=True)
 class Step:
-    """`where`: `both` sessions, `ours` only, `beside` in second sessions, a `pause`, or a cursor's name.
-    `ordered`: the rows come in the order that the statement asks for."""
+    """`where`: `both` sessions, `ours` only, `beside` in second sessions, a `pause`, or a cursor's
+    name. `ordered`: the rows come in the order that the statement asks for."""
 
     where: str
     sql: str
