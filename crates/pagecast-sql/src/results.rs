@@ -1,16 +1,17 @@
 //! Functions whose results are larger than what they are given.
 //!
 //! `lpad('x', 2000000000)` is four words that ask for 2 GB, for each row. DataFusion counts what
-//! sorts, joins and aggregates keep, and nothing that a function makes; and an allocation that fails
-//! ends the process. So the bytes of such a result are told from its arguments before the function
-//! runs: one call makes at most [`LARGEST`] bytes, and less where the session's memory has less.
+//! sorts, joins and aggregates keep, and nothing that a function makes. And an allocation that
+//! fails ends the process. So the bytes of such a result are told from its arguments before the
+//! function runs: one call makes at most [`LARGEST`](crate::budget::LARGEST) bytes, and less where
+//! the session has less.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
-use datafusion::common::{Result, exec_datafusion_err, resources_datafusion_err};
+use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
@@ -21,14 +22,13 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 
-/// Most bytes that one call makes, of a batch of rows.
-const LARGEST: u64 = 1 << 30;
+use crate::budget::{Budget, over};
 
 /// How many bytes a call makes at most, for one row of its arguments.
 type Bytes = fn(&Arguments, usize) -> u64;
 
 /// The functions, and how large their results are.
-const GROWING: [(&str, Bytes); 7] = [
+const GROWING: [(&str, Bytes); 13] = [
     ("lpad", padded),
     ("rpad", padded),
     ("repeat", |of, row| of.bytes(0, row).saturating_mul(of.number(1, row))),
@@ -38,7 +38,26 @@ const GROWING: [(&str, Bytes); 7] = [
     }),
     ("range", sequence),
     ("generate_series", sequence),
+    ("replace", replaced),
+    // A letter may become one of four bytes, and each is a text while it is looked for.
+    ("translate", |of, row| of.bytes(0, row).saturating_mul(8)),
+    ("array_to_string", |of, row| of.bytes(0, row).saturating_add(of.count(0, row).saturating_mul(of.bytes(1, row)))),
+    ("concat", all),
+    ("concat_ws", |of, row| all(of, row).saturating_add(of.bytes(0, row).saturating_mul(of.columns.len() as u64))),
+    ("overlay", all),
 ];
+
+/// All that it is given.
+fn all(of: &Arguments, row: usize) -> u64 {
+    (0..of.columns.len()).fold(0, |sum: u64, at| sum.saturating_add(of.bytes(at, row)))
+}
+
+/// At most as often as what is replaced fits into the text, or between all of its characters.
+fn replaced(of: &Arguments, row: usize) -> u64 {
+    let text = of.bytes(0, row);
+    let times = text.checked_div(of.bytes(1, row)).unwrap_or(text + 1);
+    text.saturating_add(times.saturating_mul(of.bytes(2, row)))
+}
 
 /// Characters of a text, of which none has more than four bytes.
 fn padded(of: &Arguments, row: usize) -> u64 {
@@ -62,13 +81,13 @@ fn sequence(of: &Arguments, row: usize) -> u64 {
 }
 
 /// Puts the bound around the functions of a session.
-pub(crate) fn bound(ctx: &SessionContext) -> Result<()> {
+pub(crate) fn bound(ctx: &SessionContext, budget: Budget) -> Result<()> {
     let memory = Arc::clone(&ctx.runtime_env().memory_pool);
     let state = ctx.state_ref();
     let mut state = state.write();
     for (name, bytes) in GROWING {
         let Ok(inner) = state.udf(name) else { continue };
-        let bound = Bound { inner, bytes: Sizes(bytes), memory: Room(Arc::clone(&memory)) };
+        let bound = Bound { inner, bytes: Sizes(bytes), room: Room { memory: Arc::clone(&memory), budget } };
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(bound)))?;
     }
     Ok(())
@@ -79,7 +98,7 @@ pub(crate) fn bound(ctx: &SessionContext) -> Result<()> {
 struct Bound {
     inner: Arc<ScalarUDF>,
     bytes: Sizes,
-    memory: Room,
+    room: Room,
 }
 
 /// Which is known by the function's name.
@@ -87,8 +106,11 @@ struct Bound {
 struct Sizes(Bytes);
 
 /// The session's.
-#[derive(Debug)]
-struct Room(Arc<dyn MemoryPool>);
+#[derive(Clone, Debug)]
+struct Room {
+    memory: Arc<dyn MemoryPool>,
+    budget: Budget,
+}
 
 macro_rules! equal_for_one_function {
     ($($kind:ty),*) => {$(
@@ -138,7 +160,7 @@ impl ScalarUDFImpl for Bound {
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
-        Some(ScalarUDF::new_from_impl(Self { inner, bytes: self.bytes, memory: Room(Arc::clone(&self.memory.0)) }))
+        Some(ScalarUDF::new_from_impl(Self { inner, bytes: self.bytes, room: self.room.clone() }))
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -156,17 +178,16 @@ impl ScalarUDFImpl for Bound {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arguments = Arguments::of(&args)?;
         let bytes = (0..arguments.rows).fold(0, |sum: u64, row| sum.saturating_add((self.bytes.0)(&arguments, row)));
-        if bytes > LARGEST {
-            return Err(exec_datafusion_err!(
-                "{} would make {bytes} bytes of {} rows, and the limit is {LARGEST}",
-                self.name(),
-                arguments.rows
-            ));
+        let limit = self.room.budget.at_once();
+        if bytes > limit {
+            let (name, rows) = (self.name(), arguments.rows);
+            return Err(over(format!("{name} would make {bytes} bytes of {rows} rows, and the limit is {limit}")));
         }
-        let counted = MemoryConsumer::new(self.name()).register(&self.memory.0);
-        counted.try_grow(bytes as usize).map_err(|error| {
-            resources_datafusion_err!("{} would make {bytes} bytes: {}", self.name(), error.strip_backtrace())
-        })?;
+        self.room.budget.check(bytes, self.name())?;
+        let counted = MemoryConsumer::new(self.name()).register(&self.room.memory);
+        counted
+            .try_grow(bytes as usize)
+            .map_err(|error| over(format!("{} would make {bytes} bytes: {}", self.name(), error.strip_backtrace())))?;
         self.inner.invoke_with_args(args)
     }
 }
@@ -226,6 +247,11 @@ impl Arguments {
         bytes as u64
     }
 
+    /// How many values a list has, and all lists in it.
+    fn count(&self, at: usize, row: usize) -> u64 {
+        self.columns.get(at).map_or(0, |column| leaves(&column.values.slice(if column.is_scalar { 0 } else { row }, 1)))
+    }
+
     /// Whether all characters of all texts have one byte.
     fn is_ascii(&self) -> bool {
         self.columns.iter().all(|column| match column.values.data_type() {
@@ -235,6 +261,21 @@ impl Arguments {
             _ => true,
         })
     }
+}
+
+/// The values in lists, and in the lists in these.
+fn leaves(values: &ArrayRef) -> u64 {
+    match values.data_type() {
+        DataType::List(_) => leaves(&inside(values.as_list::<i32>())),
+        DataType::LargeList(_) => leaves(&inside(values.as_list::<i64>())),
+        DataType::FixedSizeList(..) => leaves(values.as_fixed_size_list().values()),
+        _ => values.len() as u64,
+    }
+}
+
+fn inside<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
+    let (first, last) = (lists.value_offsets()[0].as_usize(), lists.value_offsets()[lists.len()].as_usize());
+    lists.values().slice(first, last - first)
 }
 
 #[cfg(test)]
@@ -248,7 +289,7 @@ mod tests {
     async fn run(memory: usize, sql: &str) -> Result<usize> {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc().unwrap();
         let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
-        bound(&ctx).unwrap();
+        bound(&ctx, Budget::new(Some(memory as u64))).unwrap();
         let found = ctx.sql(sql).await?.collect().await?;
         Ok(found.iter().map(|batch| batch.get_array_memory_size()).sum())
     }
@@ -265,6 +306,10 @@ mod tests {
             "range(0, 1000000000)",
             "generate_series(1, 1000000000, 2)",
             "list_repeat('x', 2000000000)",
+            "replace(repeat('a', 1000000), 'a', repeat('b', 100000))",
+            "replace(repeat('a', 1000000), '', repeat('b', 100000))",
+            "array_to_string(range(0, 1000000), repeat('x', 100000))",
+            "array_to_string([range(0, 1000000)], repeat('x', 100000))",
         ] {
             let error = run(500 << 20, &format!("SELECT {value}")).await.unwrap_err().to_string();
             assert!(error.contains(" would make ") && error.contains(" bytes"), "{value}: {error}");
@@ -289,11 +334,19 @@ mod tests {
             "range(10, 0, -2)",
             "generate_series(DATE '2024-01-01', DATE '2024-02-01', INTERVAL '1 day')",
             "list_repeat('x', 3)",
+            "replace('banana', 'an', 'ü')",
+            "replace('ab', '', '-')",
+            "translate('banana', 'an', 'ü')",
+            "array_to_string([1, NULL, 3], ', ', '?')",
+            "array_to_string([[1], [2, 3]], '-')",
+            "concat('a', NULL, 7)",
+            "concat_ws(', ', 'a', NULL, 'b')",
+            "overlay('Txxxxas' PLACING 'hom' FROM 2 FOR 4)",
         ] {
             let sql = format!("SELECT {value}::text AS v, a FROM unnest([1, 2]) AS t(a) ORDER BY a");
             let plain = SessionContext::new().sql(&sql).await.unwrap().collect().await.unwrap();
             let ctx = SessionContext::new();
-            bound(&ctx).unwrap();
+            bound(&ctx, Budget::new(None)).unwrap();
             assert_eq!(ctx.sql(&sql).await.unwrap().collect().await.unwrap(), plain, "{value}");
         }
     }
