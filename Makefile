@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -61,7 +61,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 	bash ci/core-no-std.sh
 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
-HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-cli --features pagecast-cli/flight
+HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-fuzz -p pagecast-cli --features pagecast-cli/flight
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
 	bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
@@ -122,6 +122,12 @@ lint-deltalake: ## its formatting and clippy
 
 fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
 	bash ci/fuzz.sh
+
+# Built with the command, so that both have one build of DataFusion.
+fuzz-sql: ## random statements by three engines; target/bench/fuzz-sql.json (ARGS='--seed 7')
+	@mkdir -p target/bench
+	cargo build --release --locked -p pagecast-cli -p pagecast-fuzz
+	bash ci/clients.sh $(CARGO_TARGET_DIR)/release/fuzz-sql --statements 100000 --json target/bench/fuzz-sql.json $(ARGS)
 
 lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check

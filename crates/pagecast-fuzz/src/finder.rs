@@ -1,6 +1,7 @@
 //! Rounds of random tables and statements, and what came of them.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -222,9 +223,9 @@ impl Round {
                 let difference = Difference { whose, what };
                 if whose == "DataFusion" {
                     report.of_datafusion += 1;
-                    if report.of_datafusion <= KEPT as u64 {
-                        eprintln!("round {}: {difference}\n  {}", self.seed, statement.sql());
-                    }
+                    let text = format!("round {}: {difference}\n  {}\n  {setting:?}\n", self.seed, statement.sql());
+                    let log = options.folder.join("datafusion.log");
+                    fs::OpenOptions::new().create(true).append(true).open(log)?.write_all(text.as_bytes())?;
                 } else {
                     report.differences += 1;
                     self.keep(case, &difference, options, report).await?;

@@ -1,9 +1,9 @@
 //! `fuzz-sql`: see the library.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -21,7 +21,7 @@ struct Args {
     /// End after so many seconds
     #[arg(long)]
     seconds: Option<u64>,
-    /// A Python with DuckDB's wheel, which answers too
+    /// A Python with DuckDB's wheel, which answers too [default: `PAGECAST_PYTHON`'s]
     #[arg(long, value_name = "PROGRAM")]
     python: Option<String>,
     /// Write what was counted
@@ -46,7 +46,7 @@ async fn main() -> Result<ExitCode> {
         seed: args.seed.unwrap_or_else(fresh_seed),
         statements: args.statements,
         time: args.seconds.map(Duration::from_secs),
-        python: args.python,
+        python: args.python.or_else(|| env::var("PAGECAST_PYTHON").ok()),
         folder: args.keep,
     };
     println!("seed {}", options.seed);

@@ -85,7 +85,7 @@ pub(crate) enum Container {
 
 /// How Arrow keeps lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Many {
+pub(crate) enum Many {
     Plain,
     Large,
     /// Two values each.
@@ -351,7 +351,7 @@ impl Kind {
         !matches!(self, Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_))
     }
 
-    /// Whether it is bytes, whose literals DataFusion does not compare with every Arrow type of them.
+    /// Whether it is bytes, whose literals DataFusion compares with some Arrow types of them only.
     pub(crate) fn is_bytes(&self) -> bool {
         matches!(self, Self::Bytes(_))
     }
@@ -375,8 +375,8 @@ impl Kind {
         )
     }
 
-    /// Whether one of its values is the smallest: DataFusion's `min` and `max` take NaN or leave it,
-    /// by the order in which rows come.
+    /// Whether one of its values is the smallest: DataFusion's `min` and `max` take NaN or leave
+    /// it, by the order in which rows come.
     pub(crate) fn has_bounds(&self) -> bool {
         self.is_compared() && !matches!(self, Self::Bool | Self::Float { odd: true, .. })
     }

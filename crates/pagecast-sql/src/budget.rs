@@ -10,7 +10,7 @@ use std::fmt;
 
 use datafusion::common::{DataFusionError, Result};
 
-use crate::heap_unsafe as heap;
+use crate::heap_unsafe;
 
 /// Most bytes that one call of a function makes, or one batch of a join, whatever the limit is.
 pub(crate) const LARGEST: u64 = 1 << 30;
@@ -29,7 +29,7 @@ pub(crate) struct Budget {
 impl Budget {
     /// From now on at most so many bytes.
     pub(crate) fn new(limit: Option<u64>) -> Self {
-        Self { limit, before: heap::in_use() }
+        Self { limit, before: heap_unsafe::in_use() }
     }
 
     pub(crate) fn has_limit(self) -> bool {
@@ -44,7 +44,7 @@ impl Budget {
     /// Fails if with `more` bytes the heap would be larger than it may.
     pub(crate) fn check(self, more: u64, who: &str) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
-        let taken = heap::in_use().saturating_sub(self.before);
+        let taken = heap_unsafe::in_use().saturating_sub(self.before);
         if taken.saturating_add(more) <= limit.saturating_add(MARGIN.max(limit / 4)) {
             return Ok(());
         }

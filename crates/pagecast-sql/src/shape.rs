@@ -1,9 +1,9 @@
 //! How deep and how wide a statement is, told from its tokens.
 //!
-//! Whoever parses, plans, optimizes or drops a statement calls itself once for each level of it, and
-//! a stack has an end. So a statement is measured before anybody does, and one that is deeper than
-//! [`DEEPEST`] is refused. Threads that work on statements have stacks of [`STACK`] bytes, which
-//! hold the deepest.
+//! Whoever parses, plans, optimizes or drops a statement calls itself once for each level of it,
+//! and a stack has an end. So a statement is measured before anybody does, and one that is deeper
+//! than [`DEEPEST`] is refused. Threads that work on statements have stacks of [`STACK`] bytes,
+//! which hold the deepest.
 
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;

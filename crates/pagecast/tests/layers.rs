@@ -209,6 +209,11 @@ fn parts_never_do_what_architecture_says() {
     for other in ["clap", "console", "indicatif", "rustyline", "pagecast-sim", "pagecast-kv", "pagecast-capi"] {
         assert!(!sql.contains(other), "{other}");
     }
+    for file in sources(&workspace().join("crates/pagecast-sql/src"), "rs") {
+        let unsafe_code = words(&code(&file)).contains("unsafe");
+        assert!(!unsafe_code || file.ends_with("heap_unsafe.rs"), "{}", file.display());
+    }
+    never("crates/pagecast-fuzz/src", &["unsafe"]);
     // Is depended on.
     for part in [
         "crates/pagecast-core",
@@ -225,7 +230,9 @@ fn parts_never_do_what_architecture_says() {
         "hosts/python",
         "hosts/python/sql",
     ] {
-        assert!(!of(part).contains("pagecast-cli") && !of(part).contains("pagecast-bench"), "{part}");
+        for programs in ["pagecast-cli", "pagecast-bench", "pagecast-fuzz"] {
+            assert!(!of(part).contains(programs), "{part}: {programs}");
+        }
     }
     // Knows of the pool what its users do not.
     assert!(!of("hosts/kv").contains("pagecast-core"));

@@ -3,8 +3,9 @@
 //! DataFusion hands a filter down from node to node and finds its columns in the next node by their
 //! names. Of two columns of one name that is the first, and the filter then leaves out row groups
 //! and rows by the other column: an outer join's `WHERE a.id IS NULL` by `b.id`, say
-//! (<https://github.com/apache/datafusion/issues/25262>). So a filter stops above a node in which a
-//! name of it is not the only one. The rule and this file go when DataFusion finds columns by place.
+//! (<https://github.com/apache/datafusion/issues/25262>). So a filter stops above a node in which
+//! a name of it is not the only one. The rule and this file go when DataFusion finds columns by
+//! place.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -12,7 +12,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::DataFrame;
 use pagecast_sql::query::{Ended, Query};
-use pagecast_sql::{check, summary, syntax};
+use pagecast_sql::{check, shape, summary, syntax};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -44,12 +44,13 @@ impl Statement {
         let engine = &open.engine;
         let failed =
             |error| errors::of(&check::with_names(&engine.ctx, error, "connect(data=...) names a folder of tables"));
-        let sql = check::statement(&engine.ctx, &engine.closed, sql).map_err(failed)?;
-        let described = summary::described(&sql);
-        match syntax::statements(described.as_deref().unwrap_or(&sql)) {
-            Ok(0) => return Err(PyValueError::new_err("there is no statement")),
-            Ok(1) | Err(_) => {}
-            Ok(several) => return Err(PyValueError::new_err(format!("{several} statements: sql() takes one"))),
+        // A thread of Python's may have any stack.
+        let looked_at = py.detach(|| shape::with_stack(|| Self::look_at(open, sql)));
+        let (sql, described, statements) = looked_at.map_err(PyErr::from)?.map_err(failed)?;
+        match statements {
+            0 => return Err(PyValueError::new_err("there is no statement")),
+            1 => {}
+            several => return Err(PyValueError::new_err(format!("{several} statements: sql() takes one"))),
         }
         if described.is_some() {
             let rows = open.wait(
@@ -64,9 +65,10 @@ impl Statement {
                 .map_err(|ended| failed(ended.into()));
         }
         let ctx = engine.ctx.clone();
-        let planned = open.wait(py, pin!(Query::plan(async move { ctx.sql(&sql).await })))?;
-        let frame = planned.map_err(|ended| failed(ended.into()))?;
-        if is_query(frame.logical_plan()) {
+        let plan = async move { ctx.sql(&sql).await.map(|frame| (is_query(frame.logical_plan()), frame)) };
+        let planned = open.wait(py, pin!(Query::plan(plan)))?;
+        let (is_query, frame) = planned.map_err(|ended| failed(ended.into()))?;
+        if is_query {
             let schema = Arc::new(frame.schema().as_arrow().clone());
             return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(frame) });
         }
@@ -74,6 +76,14 @@ impl Statement {
             open.wait(py, pin!(async { rest(Query::run(async move { frame.execute_stream().await }).await?).await }))?;
         let (schema, rows) = ran.map_err(|ended| failed(ended.into()))?;
         Ok(Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
+    }
+
+    /// The statement of `sql` as it runs, what it describes, and how many statements there are.
+    fn look_at(open: &Open, sql: &str) -> anyhow::Result<(String, Option<String>, usize)> {
+        let sql = check::statement(&open.engine.ctx, &open.engine.closed, sql)?;
+        let described = summary::described(&sql);
+        let statements = syntax::statements(described.as_deref().unwrap_or(&sql)).unwrap_or(1);
+        Ok((sql, described, statements))
     }
 
     fn frame(&self) -> PyResult<&DataFrame> {

@@ -130,6 +130,28 @@ def test_errors_are_one_line(connection: pagecast.Connection) -> None:
     assert connection.sql("SELECT 1;").to_polars().item() == 1
 
 
+def test_deep_statements_run_or_are_refused_on_any_thread(connection: pagecast.Connection) -> None:
+    said = []
+
+    def ask() -> None:
+        said.append(connection.sql("SELECT 1" + "+1" * 900 + " AS n").to_polars().item())
+        said.append(len(connection.sql("SELECT 1 AS n" + " UNION ALL SELECT 1" * 450).to_polars()))
+        for deep in ["SELECT 1" + "+1" * 2000, "SELECT 1" + " UNION ALL SELECT 1" * 7000]:
+            try:
+                connection.sql(deep)
+            except pagecast.SqlError as error:
+                said.append("levels deep" in str(error))
+
+    before = threading.stack_size(1 << 20)
+    try:
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert said == [901, 451, True, True]
+
+
 def test_a_query_that_fails_in_its_middle_says_so(connection: pagecast.Connection) -> None:
     result = connection.sql("SELECT 1 / (id - 77777) AS x FROM orders ORDER BY x")
     for take in [result.to_arrow, result.to_polars, result.to_pandas, result.show]:
