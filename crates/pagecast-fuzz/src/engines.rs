@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
+use datafusion::common::not_impl_err;
 use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
@@ -24,6 +25,11 @@ use pagecast_sql::tables::discover;
 use serde::{Deserialize, Serialize};
 
 use crate::tables::{Layout, Table};
+
+/// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
+/// columns of outer joins never null, panics, and stands still after that. It also reads other
+/// columns than those of the filter. Nobody gets it without `prefer_hash_join = false`.
+const LEFT_OUT: &str = "a merge join of DataFusion's with a filter";
 
 /// A statement that takes longer stands still.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,6 +48,8 @@ pub struct Setting {
     hash_joins: bool,
     join_in_strokes: bool,
     pushdown: bool,
+    /// Whether statistics leave out row groups.
+    pruning: bool,
     page_index: bool,
     dynamic_filters: bool,
 }
@@ -68,6 +76,7 @@ impl Setting {
             hash_joins: random.below(2) == 0,
             join_in_strokes: random.below(4) > 0,
             pushdown: random.below(2) == 0,
+            pruning: random.below(8) > 0,
             page_index: random.below(3) > 0,
             dynamic_filters: random.below(4) > 0,
         }
@@ -85,6 +94,7 @@ impl Setting {
             hash_joins: true,
             join_in_strokes: false,
             pushdown: false,
+            pruning: false,
             page_index: false,
             dynamic_filters: false,
             ..self.clone()
@@ -104,10 +114,16 @@ impl Setting {
             with(&|other| other.hash_joins = simple.hash_joins),
             with(&|other| other.join_in_strokes = simple.join_in_strokes),
             with(&|other| other.pushdown = simple.pushdown),
+            with(&|other| other.pruning = simple.pruning),
             with(&|other| other.page_index = simple.page_index),
             with(&|other| other.dynamic_filters = simple.dynamic_filters),
         ];
         smaller.into_iter().filter(|other| other != self).collect()
+    }
+
+    /// The same where no statistics are looked at.
+    pub(crate) fn without_pruning(&self) -> Self {
+        Self { pruning: false, page_index: false, dynamic_filters: false, ..self.clone() }
     }
 
     fn config(&self) -> SessionConfig {
@@ -116,6 +132,7 @@ impl Setting {
         options.optimizer.prefer_hash_join = self.hash_joins;
         options.optimizer.enable_dynamic_filter_pushdown = self.dynamic_filters;
         options.execution.parquet.pushdown_filters = self.pushdown;
+        options.execution.parquet.pruning = self.pruning;
         options.execution.parquet.enable_page_index = self.page_index;
         // Small files are divided among partitions all the same.
         options.optimizer.repartition_file_min_size = 1 << 10;
@@ -134,7 +151,7 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Rows(Vec<RecordBatch>),
-    /// For want of memory or room, where a limit was set.
+    /// For want of memory or room, where a limit was set; or it is what is [`LEFT_OUT`].
     Refused,
     Failed(String),
 }
@@ -203,7 +220,11 @@ impl Engine {
         let ctx = self.ctx.clone();
         let ran = tokio::spawn(async move {
             let plan = ctx.sql(&sql).await?.create_physical_plan().await?;
-            let rules = rules(&displayable(plan.as_ref()).indent(false).to_string());
+            let text = displayable(plan.as_ref()).indent(false).to_string();
+            if text.lines().any(|node| node.contains("SortMergeJoinExec") && node.contains("filter=")) {
+                return not_impl_err!("{LEFT_OUT}");
+            }
+            let rules = rules(&text);
             Ok::<_, datafusion::error::DataFusionError>((collect(plan, ctx.task_ctx()).await, rules))
         });
         let task = ran.abort_handle();
@@ -217,6 +238,12 @@ impl Engine {
                 (Outcome::Failed(format!("no end within {} s", PATIENCE.as_secs())), ByRule::new())
             }
         }
+    }
+
+    /// How a statement is planned.
+    pub(crate) async fn plan(&self, sql: &str) -> Result<String> {
+        let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
+        Ok(displayable(plan.as_ref()).indent(false).to_string())
     }
 
     /// Reads the first rows of a statement and turns away.
@@ -236,7 +263,9 @@ impl Engine {
 
     fn failed(&self, error: &str) -> Outcome {
         let is_refusal = error.contains("Resources exhausted") || error.contains("Memory limit");
-        if self.has_limit && is_refusal { Outcome::Refused } else { Outcome::Failed(error.to_owned()) }
+        let is_left_out = error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
+        let is_expected = self.has_limit && is_refusal || is_left_out;
+        if is_expected { Outcome::Refused } else { Outcome::Failed(error.to_owned()) }
     }
 }
 

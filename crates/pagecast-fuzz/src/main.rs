@@ -68,7 +68,9 @@ async fn main() -> Result<ExitCode> {
 async fn repeat(case: &Case) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?.keep();
     println!("{}\n{:?}\nfiles in {}", case.sql(), case.setting(), folder.display());
-    Ok(match case.run(&folder).await? {
+    let difference = case.run(&folder).await?;
+    println!("{}", case.plan(&folder).await.unwrap_or_else(|error| format!("no plan: {error}")));
+    Ok(match difference {
         Some(difference) => {
             println!("{difference}");
             ExitCode::FAILURE

@@ -381,6 +381,11 @@ impl Kind {
         self.is_compared() && !matches!(self, Self::Bool | Self::Float { odd: true, .. })
     }
 
+    /// Whether NaN and -0.0 may be among the values.
+    pub(crate) fn is_odd(&self) -> bool {
+        matches!(self, Self::Float { odd: true, .. })
+    }
+
     /// Whether values are added up, exactly and in any order.
     pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int(_) | Self::UInt(_) | Self::Float { odd: false, .. } | Self::Decimal { .. })

@@ -123,6 +123,11 @@ impl Candidate {
             }
         } else {
             let join = plan.downcast_ref::<SortMergeJoinExec>()?;
+            // DataFusion moves a projection below such a join, and leaves the places of the
+            // filter's columns as they were.
+            if join.filter().is_some() {
+                return None;
+            }
             Self {
                 chains: of(join.left(), join.right())?,
                 on: join.on().to_vec(),
@@ -245,14 +250,11 @@ impl Candidate {
     /// The hash join that a stroke is joined by.
     fn join_of_stroke(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<HashJoinExec> {
         let [left, right] = self.chains.clone();
-        let join = match plan.downcast_ref::<SortMergeJoinExec>() {
-            Some(join) => HashJoinExecBuilder::new(left, right, self.on.clone(), self.kind)
-                .with_filter(join.filter().clone())
-                .with_null_equality(self.null_equality),
-            None => match plan.downcast_ref::<HashJoinExec>() {
-                Some(join) => join.builder().reset_state().with_new_children(vec![left, right])?,
-                None => HashJoinExecBuilder::new(left, right, self.on.clone(), self.kind),
-            },
+        let join = match plan.downcast_ref::<HashJoinExec>() {
+            Some(join) => join.builder().reset_state().with_new_children(vec![left, right])?,
+            None => {
+                HashJoinExecBuilder::new(left, right, self.on.clone(), self.kind).with_null_equality(self.null_equality)
+            }
         };
         join.with_partition_mode(PartitionMode::CollectLeft).with_fetch(None).build()
     }
