@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
@@ -12,9 +12,10 @@ use datafusion::common::not_impl_err;
 use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::physical_plan::{collect, displayable};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
 use futures::StreamExt;
 use pagecast::{Pool, PoolOptions};
@@ -219,13 +220,8 @@ impl Engine {
     pub(crate) async fn run(&self, sql: String) -> (Outcome, ByRule) {
         let ctx = self.ctx.clone();
         let ran = tokio::spawn(async move {
-            let plan = ctx.sql(&sql).await?.create_physical_plan().await?;
-            let text = displayable(plan.as_ref()).indent(false).to_string();
-            if text.lines().any(|node| node.contains("SortMergeJoinExec") && node.contains("filter=")) {
-                return not_impl_err!("{LEFT_OUT}");
-            }
-            let rules = rules(&text);
-            Ok::<_, datafusion::error::DataFusionError>((collect(plan, ctx.task_ctx()).await, rules))
+            let (plan, text) = planned(&ctx, &sql).await?;
+            Ok::<_, DataFusionError>((collect(plan, ctx.task_ctx()).await, rules(&text)))
         });
         let task = ran.abort_handle();
         match tokio::time::timeout(PATIENCE, ran).await {
@@ -242,22 +238,32 @@ impl Engine {
 
     /// How a statement is planned.
     pub(crate) async fn plan(&self, sql: &str) -> Result<String> {
-        let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
-        Ok(displayable(plan.as_ref()).indent(false).to_string())
+        Ok(planned(&self.ctx, sql).await?.1)
     }
 
     /// Reads the first rows of a statement and turns away.
-    pub(crate) async fn begin(&self, sql: &str) {
-        let Ok(planned) = self.ctx.sql(sql).await else { return };
-        if let Ok(mut rows) = planned.execute_stream().await {
-            _ = rows.next().await;
-        }
+    pub(crate) async fn begin(&self, sql: String) {
+        let ctx = self.ctx.clone();
+        let began = tokio::spawn(async move {
+            let Ok((plan, _)) = planned(&ctx, &sql).await else { return };
+            if let Ok(mut rows) = execute_stream(plan, ctx.task_ctx()) {
+                _ = rows.next().await;
+            }
+        });
+        // A panic would show in `run`, too.
+        _ = began.await;
     }
 
-    /// What of ended statements is left in the pool.
-    pub(crate) fn left_over(&self) -> Option<String> {
+    /// What of ended statements is left in the pool, and stays there.
+    pub(crate) async fn left_over(&self) -> Option<String> {
         let pool = self.pool.as_ref()?;
-        let left = (pool.scans().len(), pool.unordered_scans().len(), pool.pinned());
+        let left = || (pool.scans().len(), pool.unordered_scans().len(), pool.pinned());
+        let begin = Instant::now();
+        // Tasks that were given up end when they have their turn.
+        while left() != (0, 0, 0) && begin.elapsed() < PATIENCE {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let left = left();
         (left != (0, 0, 0)).then(|| format!("{left:?} scans, scans out of order and pins are left in the pool"))
     }
 
@@ -267,6 +273,16 @@ impl Engine {
         let is_expected = self.has_limit && is_refusal || is_left_out;
         if is_expected { Outcome::Refused } else { Outcome::Failed(error.to_owned()) }
     }
+}
+
+/// The plan of a statement, and how it reads.
+async fn planned(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, String)> {
+    let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    if text.lines().any(|node| node.contains("SortMergeJoinExec") && node.contains("filter=")) {
+        return not_impl_err!("{LEFT_OUT}");
+    }
+    Ok((plan, text))
 }
 
 fn rules(plan: &str) -> ByRule {

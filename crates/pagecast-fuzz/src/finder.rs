@@ -184,7 +184,7 @@ impl Round {
         }
         self.compare(waiting, options, report).await?;
         for (setting, engine) in &self.sessions {
-            if let Some(left) = engine.left_over() {
+            if let Some(left) = engine.left_over().await {
                 report.differences += 1;
                 eprintln!("round {}: {left}: {setting:?}", self.seed);
             }
@@ -205,7 +205,7 @@ impl Round {
             let run = statements.iter().map(|(statement, _)| engine.run(statement.sql()));
             let begin = async {
                 if let Some((statement, _)) = statements.get(left) {
-                    engine.begin(&statement.sql()).await;
+                    engine.begin(statement.sql()).await;
                 }
             };
             let (outcomes, ()) = futures::join!(join_all(run), begin);
