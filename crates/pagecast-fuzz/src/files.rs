@@ -136,8 +136,9 @@ fn as_signed_bytes(of: &ValueStatistics<ByteArray>) -> (Option<ByteArray>, Optio
 async fn write_delta(table: &Table, folder: &Path, partitioned: bool, deleted: &[(u32, u32)]) -> Result<()> {
     fs::create_dir_all(folder)?;
     let schema = table.schema();
-    // The last column that makes folders of few values.
-    let by = table.columns.iter().skip(2).rfind(|column| column.kind.is_compared());
+    // The last column that makes folders of few values. The empty text makes none.
+    let divides = |column: &&Column| column.kind.is_compared() && !column.kind.has_empty();
+    let by = table.columns.iter().skip(2).rfind(divides);
     let partitions: Vec<&str> = by.filter(|_| partitioned).iter().map(|column| column.name.as_str()).collect();
     let delta = pagecast_delta::Table::create(folder, &schema, &partitions, pagecast_delta::Options::default())?;
     let ctx = SessionContext::new();

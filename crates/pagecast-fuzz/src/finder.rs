@@ -21,7 +21,7 @@ use crate::tables::Table;
 use crate::types::Kind;
 
 /// Statements of a round, over the same tables.
-const STATEMENTS: u32 = 100;
+const STATEMENTS: u32 = 40;
 /// Statements that run at the same time, in each session.
 const TOGETHER: usize = 4;
 /// Sessions of pagecast in a round, each in another setting.
@@ -132,7 +132,7 @@ impl Round {
     async fn new(seed: u64) -> Result<Self> {
         // Neighbours would have streams of numbers that overlap.
         let mut random = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
-        let for_joins = random.below(3) == 0;
+        let for_joins = random.below(2) == 0;
         let (mut key, folder) = (Kind::key(&mut random), tempfile::tempdir()?);
         while for_joins && key.domain().1 < 1000 {
             key = Kind::key(&mut random);

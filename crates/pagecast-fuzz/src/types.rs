@@ -381,6 +381,11 @@ impl Kind {
         self.is_compared() && !matches!(self, Self::Bool | Self::Float { odd: true, .. })
     }
 
+    /// Whether the empty text may be among the values.
+    pub(crate) fn has_empty(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
     /// Whether NaN and -0.0 may be among the values.
     pub(crate) fn is_odd(&self) -> bool {
         matches!(self, Self::Float { odd: true, .. })

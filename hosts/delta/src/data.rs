@@ -70,7 +70,7 @@ impl<'a> DataWriter<'a> {
             return Ok(());
         }
         let names = self.columns.partitions.iter().map(|field| field.name());
-        let keys = names.map(|name| texts(rows.column_by_name(name))).collect::<Result<Vec<_>>>()?;
+        let keys = names.map(|name| self.texts(rows, name)).collect::<Result<Vec<_>>>()?;
         let in_files = fitted(rows, &self.columns.in_files)?;
         if keys.is_empty() {
             return self.write_part(Vec::new(), &in_files);
@@ -89,6 +89,23 @@ impl<'a> DataWriter<'a> {
             self.write_part(values, &part)?;
         }
         Ok(())
+    }
+
+    /// Values of a partition column as the log has them. There the empty text is NULL.
+    fn texts(&self, rows: &RecordBatch, name: &str) -> Result<StringArray> {
+        let missing = || DataFusionError::Internal("a partition column is not among the rows".to_owned());
+        let column = rows.column_by_name(name).ok_or_else(missing)?;
+        if matches!(column.data_type(), DataType::Binary) || column.data_type().is_nested() {
+            let kind = column.data_type();
+            return Err(DataFusionError::NotImplemented(format!("partition columns of type {kind}")).into());
+        }
+        let texts = cast(column, &DataType::Utf8).map_err(DataFusionError::from)?;
+        let texts = texts.as_any().downcast_ref::<StringArray>().cloned().ok_or_else(missing)?;
+        if texts.iter().any(|text| text == Some("")) {
+            let what = format!("Delta tables cannot tell '' from NULL in {name}, which divides this one: write NULL");
+            return Err(DeltaError::Refused { path: self.root.to_owned(), what });
+        }
+        Ok(texts)
     }
 
     /// Adds rows of the columns in files, which have these partition values.
@@ -200,17 +217,4 @@ pub(crate) fn fitted(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
     Ok(batch.map_err(DataFusionError::from)?)
-}
-
-/// Values of a partition column as the log has them.
-fn texts(column: Option<&ArrayRef>) -> Result<StringArray> {
-    let missing = || DataFusionError::Internal("a partition column is not among the rows".to_owned());
-    let column = column.ok_or_else(missing)?;
-    if matches!(column.data_type(), DataType::Binary) || column.data_type().is_nested() {
-        let kind = column.data_type();
-        return Err(DataFusionError::NotImplemented(format!("partition columns of type {kind}")).into());
-    }
-    let texts = cast(column, &DataType::Utf8).map_err(DataFusionError::from)?;
-    let texts = texts.as_any().downcast_ref::<StringArray>().cloned();
-    texts.ok_or_else(|| missing().into())
 }

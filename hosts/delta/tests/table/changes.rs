@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use pagecast_delta::{DeltaError, DeltaTable, Table, Transaction};
 
 use super::data::{Session, Watched, options, rows, table};
@@ -191,6 +192,22 @@ async fn what_is_refused_or_given_up_leaves_no_files() {
     assert!(matches!(refused.commit(), Err(DeltaError::Conflict { version: 2, .. })));
     drop(refused);
     assert_eq!(files(), before + 1, "the deletion vector of the other one");
+}
+
+/// The log has NULL for the empty text.
+#[tokio::test]
+async fn an_empty_text_divides_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = Schema::new(vec![Field::new("id", DataType::Int64, true), Field::new("kind", DataType::Utf8, true)]);
+    let table = Table::create(folder.path(), &schema, &["kind"], options()).unwrap();
+    let session = Session::new(&table, None);
+    session.run("INSERT INTO t VALUES (1, 'a'), (2, NULL)").await;
+    for change in ["INSERT INTO t VALUES (3, 'b'), (4, '')", "UPDATE t SET kind = '' WHERE id = 1"] {
+        let fault = session.try_run(change).await.unwrap_err().to_string();
+        assert!(fault.contains("cannot tell '' from NULL in kind"), "{fault}");
+    }
+    assert_eq!(session.number("SELECT count(*) FROM t WHERE kind IS NULL").await, 1);
+    assert_eq!(session.number("SELECT count(*) FROM t").await, 2);
 }
 
 /// A statement that fails has written files before: what memory had no room for.
