@@ -4,7 +4,7 @@ XDG_CACHE_HOME ?= $(HOME)/.cache
 export CARGO_TARGET_DIR ?= $(XDG_CACHE_HOME)/pagecast/target
 PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
-EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
+EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
 .PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 

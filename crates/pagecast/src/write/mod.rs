@@ -16,8 +16,8 @@
 //!   again. What was changed and not logged is never written: the latch falls first.
 //! * (W3) A page is clean from its copy on, and cannot leave before its write has ended (I8 of the
 //!   cache).
-//! * (W4) A relation needs a sync from before a page of it counts as written until a sync that
-//!   began later.
+//! * (W4) A relation needs a sync from the end of a write, before its pages count as written, until
+//!   a sync that began later. One that was under way during the write does not count.
 //! * (W5) After a failed sync nothing is written any more: nobody knows what is on the device, and
 //!   a second sync that succeeds would not say so.
 //! * (W6) Locks: a relation's sync, the double-write area's, the cache's, in this order; the log is

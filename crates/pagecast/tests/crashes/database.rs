@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pagecast::storage::{DeclaredModel, Device, Opener, Storage, write_full};
+use pagecast::storage::{Device, Opener, Storage, write_full};
 use pagecast::{
     DoubleWriteOptions, FixedRows, Format, Log, Lsn, PolicySpec, Pool, PoolError, PoolOptions, Relation, TupleId,
     TupleOptions, Tuples, WriteOptions, WriterOptions,
@@ -172,14 +172,12 @@ pub(crate) struct Database {
 impl Database {
     fn open(disk: &Disk, setup: &Setup, records: Vec<Record>) -> Result<Self, PoolError> {
         let log = DiskLog::new(disk, records, setup.log_lies);
-        // One thread that reads; the model costs nothing else.
-        let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
         let pool = Pool::new(
             PoolOptions::default()
                 .memory(140_000)
                 .page_size(PAGE as u32)
                 .policy(PolicySpec::parse("lru").unwrap())
-                .device(Device::new(disk.clone(), Some(model)))
+                .device(Device::new(disk.clone(), None))
                 .log(log.clone())
                 .tuples(setup.tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))
                 .double_write(setup.double_write.then(|| DoubleWriteOptions::new("area").bytes(40_000)))
@@ -195,6 +193,11 @@ impl Database {
 
     /// Opens what a crash has left, and redoes what the pages lack.
     pub(crate) fn recover(disk: &Disk, setup: &Setup, records: &Records) -> Result<Self, PoolError> {
+        // A process that was killed has left records that the device may lack.
+        let bytes: Vec<u8> = records.0.iter().flat_map(|record| record.bytes()).collect();
+        let log = disk.open_to_write(Path::new("log"), true).unwrap();
+        let synced = write_full(log.as_ref(), 0, &bytes).and_then(|()| log.sync());
+        synced.map_err(|source| PoolError::Log { lsn: Lsn(records.last()), source: Arc::new(source) })?;
         let database = Self::open(disk, setup, records.0.clone())?;
         for record in records.to_redo() {
             database.change(record.page, |page| (page < Lsn(record.lsn)).then_some(*record))?;

@@ -1,14 +1,14 @@
-//! Power cuts and failing storage, at every write: after recovery from the log no acknowledged
-//! update is missing, and before it no page on the device is ahead of the log.
+//! Power cuts, killed processes and failing storage, at every write: after recovery from the log no
+//! acknowledged update is missing, and before it no page on the device is ahead of the log.
 //!
-//! A workload runs once over a [`Disk`] that remembers every write, growth and sync. Then the power
-//! is cut in the middle of each of them: what was synced survives, what was not survives, is lost
-//! or is torn, as the seed says, in any order. What is left is recovered by a new pool, as a
-//! database would do it, and compared with the log.
+//! A workload runs once over a [`Disk`] that remembers every write, growth and sync. Then its
+//! process is killed, or the power is cut, in the middle of each of them. What is left is recovered
+//! by a new pool, as a database would do it, and compared with the log.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
 mod database;
+#[path = "../disk/mod.rs"]
 mod disk;
 
 use std::path::Path;
@@ -18,63 +18,75 @@ use pagecast::PoolError;
 use pagecast_core::random::Random;
 
 use database::{Acknowledged, Database, PAGE, Records, Setup, UPDATES_WITHOUT_PAGES, run};
-use disk::{Disk, Failure, Replay, SECTOR};
+use disk::{Disk, End, Failure, Replay, SECTOR};
 
-/// Cuts the power, recovers what is left, and compares it with what the log holds.
-fn recover(replay: &Replay, setup: &Setup, random: &mut Random, acknowledged: u64) -> Result<Disk, PoolError> {
-    let files = replay.power_cut(random);
-    let survivors = Records::read(&files[Path::new("log")]);
+/// Ends the process, recovers what is left, and compares it with what the log holds.
+fn recover(
+    replay: &Replay,
+    end: End,
+    setup: &Setup,
+    random: &mut Random,
+    acknowledged: u64,
+) -> Result<Disk, PoolError> {
+    let disk = replay.after(end, random);
+    let files = disk.files();
+    let survivors = Records::read(files.get(Path::new("log")).map_or(&[], Vec::as_slice));
     assert!(survivors.last() >= acknowledged, "the log lost what it had acknowledged: the test's own log is wrong");
     if let Some(table) = files.get(Path::new("table")) {
         database::assert_not_ahead_of_log(table, survivors.last());
     }
-    let disk = replay.disk_of(files);
     let database = Database::recover(&disk, setup, &survivors)?;
     assert_eq!(database.content()?, survivors.content(), "an update is missing, or there is one too many");
     Ok(disk)
 }
 
-/// Cuts the power in every `stride`th operation of a workload that ran. How many cuts were
-/// recovered from, and how many were refused because of a torn page.
+/// Ends the process in every `stride`th operation of a workload that ran: the power goes, and of
+/// every third the process is killed, too. How many ends were recovered from, and how many were
+/// refused because of a torn page.
 fn cut(disk: &Disk, setup: &Setup, acknowledged: &Acknowledged, seed: u64, stride: usize) -> [usize; 2] {
     let mut outcomes = [0, 0];
     let mut replay = disk.replay();
     for operation in 0..=disk.operations() {
         let mut random = Random::new(seed ^ operation as u64);
         let acknowledged = acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, lsn)| lsn);
-        let mut cut = |replay: &Replay, random: &mut Random| match recover(replay, setup, random, acknowledged) {
-            Ok(after) => {
-                outcomes[0] += 1;
-                Some(after)
+        let mut cut = |replay: &Replay, end, random: &mut Random| {
+            match recover(replay, end, setup, random, acknowledged) {
+                Ok(after) => {
+                    outcomes[0] += 1;
+                    Some(after)
+                }
+                // The second when the last page of a file that grew is torn.
+                Err(PoolError::Checksum { .. } | PoolError::PartialPage { .. }) => {
+                    outcomes[1] += 1;
+                    None
+                }
+                Err(other) => panic!("seed {seed}, operation {operation}, {end:?}: {other}"),
             }
-            // The second when the last page of a file that grew is torn.
-            Err(PoolError::Checksum { .. } | PoolError::PartialPage { .. }) => {
-                outcomes[1] += 1;
-                None
-            }
-            Err(other) => panic!("seed {seed}, operation {operation}: {other}"),
         };
-        if operation % stride == 0
-            && let Some(after) = cut(&replay, &mut random)
-            && operation % (16 * stride) == 0
-        {
-            // And again, in the middle of the recovery.
-            let mut again = after.replay();
-            (0..random.below(after.operations() as u32 + 1)).for_each(|_| again.step());
-            cut(&again, &mut random);
+        let is_due = |share: usize| operation % (share * stride) == 0;
+        for (end, share, again) in [(End::PowerLost, 1, 16), (End::Killed, 3, 6)] {
+            let Some(after) = is_due(share).then(|| cut(&replay, end, &mut random)).flatten() else { continue };
+            // And then the power goes, in the middle of the recovery or after it.
+            let operations = after.operations() as u32;
+            let steps = if is_due(again) { random.below(operations + 1) } else { operations };
+            if is_due(again) || end == End::Killed {
+                let mut replay = after.replay();
+                (0..steps).for_each(|_| replay.step());
+                cut(&replay, End::PowerLost, &mut random);
+            }
         }
         replay.step();
     }
     outcomes
 }
 
-/// Cuts the power in every operation of a workload.
+/// Ends the process in every operation of a workload.
 fn cut_everywhere(setup: &Setup, updates: u32, seed: u64, unit: usize) -> [usize; 2] {
     let disk = Disk::new(seed, unit);
     let acknowledged = run(&disk, setup, updates, seed).unwrap();
     let [recovered, refused] = cut(&disk, setup, &acknowledged, seed, 1);
     println!(
-        "seed {seed}: {updates} updates, {} operations, {} power cuts: {recovered} recovered, {refused} refused",
+        "seed {seed}: {updates} updates, {} operations, {} ends: {recovered} recovered, {refused} refused",
         disk.operations(),
         recovered + refused
     );

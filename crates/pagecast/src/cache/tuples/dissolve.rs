@@ -125,8 +125,9 @@ impl Cache {
         is_in
     }
 
-    /// The page of a load is about to be resident in `frame`: its mini-page goes, and its visits go
-    /// on in the page, and so do its hits (T1, T3). The caller holds the lock of the page's shard.
+    /// The page of a load is resident in `frame`: its mini-page goes, and its visits go on in the
+    /// page, and so do its hits (T1, T3). The caller holds the lock of the page's shard, since
+    /// before the page was resident.
     #[inline]
     pub(in crate::cache) fn merge(&self, page: PageId, frame: u32) {
         if let Some(tuples) = &self.tuples {
@@ -152,7 +153,7 @@ impl Cache {
         }
         let is_changed = mini.since(words) != NEVER;
         self.change(tuples, owned, |slab| slab.remove(&mini));
-        tuples.changed.fetch_sub(is_changed.into(), Ordering::Relaxed);
+        tuples.changed.fetch_sub(is_changed.into(), Ordering::Release);
         tuples.counts.merged.fetch_add(1, Relaxed);
     }
 }

@@ -1,0 +1,181 @@
+//! Schedules of whole pools: pages and items are changed, loaded and written while checkpoints are
+//! made, over a disk whose cache and device are apart. `make explore` runs them.
+//!
+//! Nothing here is a model but the disk: checkpoints, syncs, loads and the pool's own threads are
+//! those that users have. After each schedule the power is cut. What came before a checkpoint that
+//! was made must be on the device then.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use shuttle::thread;
+
+use crate::cache::exploration::{explore, must_be_caught};
+use crate::disk::{Disk, Planned};
+use crate::storage::Device;
+use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::sync::{mistake, step};
+use crate::{
+    CooperationConfig, FixedRows, Format, Log, Lsn, Pool, PoolError, PoolOptions, PredictorConfig, PrefetchOptions,
+    Relation, TupleId, TupleOptions, Tuples, WriteOptions,
+};
+
+const PAGE: usize = 4096;
+/// More pages than fit.
+const BLOCKS: u32 = 20;
+/// Bytes of an item.
+const ROW: usize = 16;
+
+/// A log that is always durable: only its numbers matter here.
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+impl Counter {
+    fn append(&self) -> Lsn {
+        Lsn(self.0.fetch_add(1, SeqCst) + 1)
+    }
+
+    /// The record that comes next.
+    fn end(&self) -> Lsn {
+        Lsn(self.0.load(SeqCst) + 1)
+    }
+}
+
+impl Log for Counter {
+    fn flush_to(&self, lsn: Lsn) -> io::Result<Lsn> {
+        Ok(lsn)
+    }
+}
+
+/// A pool of a few frames over a file of `blocks` pages.
+struct Scene {
+    pool: Pool,
+    table: Relation,
+    items: Option<Tuples>,
+    log: Arc<Counter>,
+    disk: Disk,
+}
+
+impl Scene {
+    fn new(blocks: u32, tuples: bool) -> Arc<Self> {
+        let (disk, log) = (Disk::new(1, PAGE), Arc::<Counter>::default());
+        let options = PoolOptions::default()
+            .memory(70_000)
+            .page_size(PAGE as u32)
+            .policy("clock(max=1,init=0)".parse().unwrap())
+            .device(Device::new(disk.clone(), None))
+            .log(log.clone())
+            .predictor(PredictorConfig { scans: 1, parts: 1, runs: 1, cells: 1, ..PredictorConfig::EMPTY })
+            .cooperation(CooperationConfig::EMPTY)
+            .prefetch(PrefetchOptions::default().share(0.0).read_ahead(false))
+            .loads(4)
+            .tuples(tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)));
+        let pool = Pool::new(options).unwrap();
+        let options = WriteOptions::default().create(true).format(Format::Sealed);
+        let table = pool.open_to_write("table".as_ref(), &options).unwrap();
+        table.grow(blocks).unwrap();
+        let items = tuples.then(|| pool.tuples(&table, FixedRows { first: 0, row: ROW as u32 }).unwrap());
+        Arc::new(Self { pool, table, items, log, disk })
+    }
+
+    /// From here on threads come between the calls of the disk, too.
+    fn begin(&self) {
+        self.disk.pause(step);
+    }
+
+    fn change(&self, block: u32, byte: u8) {
+        let mut page = self.table.pin_mut(block, None).unwrap();
+        page[0] = byte;
+        page.logged(self.log.append());
+    }
+
+    /// A checkpoint up to now.
+    fn checkpoint(&self) -> Result<(), PoolError> {
+        self.pool.checkpoint(self.log.end()).map(drop)
+    }
+
+    /// What a power cut leaves of a page's first byte.
+    fn on_device(&self, block: usize) -> u8 {
+        self.disk.surely(Path::new("table"), block * PAGE)
+    }
+}
+
+fn spawn(scene: &Arc<Scene>, work: impl FnOnce(&Scene) + Send + 'static) -> thread::JoinHandle<()> {
+    let scene = scene.clone();
+    thread::spawn(move || work(&scene))
+}
+
+/// A page is changed and written by the background writer while others make a checkpoint that is
+/// not for it. The next one is.
+fn checkpoint_against_write_back() {
+    let scene = Scene::new(2, false);
+    scene.begin();
+    let other = spawn(&scene, |scene| scene.checkpoint().unwrap());
+    scene.change(0, 7);
+    scene.pool.write_back(1 << 20).unwrap();
+    scene.checkpoint().unwrap();
+    let after = scene.on_device(0);
+    assert_eq!(after, 7, "a checkpoint left a page that the device does not have");
+    other.join().unwrap();
+}
+
+/// An item is changed without its page, which others load while a checkpoint is made.
+fn checkpoint_against_a_load() {
+    let scene = Scene::new(BLOCKS, true);
+    let (items, frames) = (scene.items.as_ref().unwrap(), scene.pool.frames());
+    // The first page dissolves when as many others come as there are frames, once one is a slab.
+    let first = TupleId { block: 0, item: 0 };
+    for _ in 0..3 {
+        assert_eq!(items.read(first, &mut [0; ROW]).unwrap(), Some(ROW));
+        (1..=frames).for_each(|block| drop(scene.table.pin(block, None).unwrap()));
+    }
+    items.update(first, &[7; ROW], || scene.log.append()).unwrap();
+    let stats = scene.pool.tuple_stats().unwrap();
+    assert_eq!(stats.changed, 1, "the item is not changed without its page: {frames} frames, {stats:?}");
+    scene.begin();
+    let other = spawn(&scene, |scene| drop(scene.table.pin(0, None).unwrap()));
+    scene.checkpoint().unwrap();
+    assert_eq!(scene.on_device(0), 7, "a checkpoint left an item that the device does not have");
+    other.join().unwrap();
+    scene.pool.check();
+}
+
+/// Two make checkpoints while a sync fails: neither may say that all is well.
+fn checkpoints_against_a_failing_sync() {
+    let scene = Scene::new(2, false);
+    scene.checkpoint().unwrap();
+    scene.change(0, 7);
+    scene.pool.write_back(1 << 20).unwrap();
+    // The next call of the disk is the sync of one of them.
+    scene.disk.fail_at(0, Planned::Nothing, false);
+    scene.begin();
+    let other = spawn(&scene, |scene| assert!(scene.checkpoint().is_err(), "a checkpoint hid that a sync failed"));
+    assert!(scene.checkpoint().is_err(), "a checkpoint hid that a sync failed");
+    other.join().unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_was_made_is_on_the_device() {
+    explore(4_000, checkpoint_against_write_back);
+    explore(4_000, checkpoint_against_a_load);
+    explore(2_000, checkpoints_against_a_failing_sync);
+}
+
+#[test]
+fn mistake_of_a_file_that_is_marked_before_it_is_written_is_caught() {
+    must_be_caught(mistake::MARKED_EARLY, &["the device does not have"], 10_000, checkpoint_against_write_back);
+}
+
+#[test]
+fn mistake_of_a_page_that_gets_its_items_before_it_is_dirty_is_caught() {
+    must_be_caught(mistake::MERGED_EARLY, &["the device does not have"], 10_000, checkpoint_against_a_load);
+}
+
+#[test]
+fn mistake_of_a_sync_that_hides_that_another_has_failed_is_caught() {
+    let scenario = checkpoints_against_a_failing_sync;
+    must_be_caught(mistake::FAILURE_FORGOTTEN, &["hid that a sync failed"], 10_000, scenario);
+}
