@@ -79,7 +79,9 @@ impl WriteAheadLog {
             || Header { page_size, store: new_number(), life: 0, after: FIRST, start: FIRST, from: FIRST, capacity },
             |found| *found.header(),
         );
-        files.iter().try_for_each(|file| allocate(file, header.capacity))?;
+        let length = file_length(header.capacity);
+        // Once more if that was begun before: nobody knows how far it came.
+        files.iter().filter(|file| found.is_none() || file.len() < length).try_for_each(|file| allocate(file, length))?;
         // A store that was never written to is a new one still.
         let found = found.filter(|found| !found.is_new());
         let (durable, pending_at, pending) = found.as_ref().map_or((FIRST, 0, Vec::new()), Found::tail);
@@ -325,14 +327,10 @@ impl pagecast::Log for WriteAheadLog {
     }
 }
 
-/// Gives a file all its bytes now, if it lacks some, so that a full disk does not stop a commit
-/// later.
-fn allocate(file: &Arc<dyn Storage>, capacity: u64) -> Result<()> {
+/// Gives a file all its bytes now, so that a full disk does not stop a commit later.
+fn allocate(file: &Arc<dyn Storage>, length: u64) -> Result<()> {
     const PIECE: usize = 1 << 20;
-    let (mut memory, length) = (Aligned::default(), file_length(capacity));
-    if file.len() >= length {
-        return Ok(());
-    }
+    let mut memory = Aligned::default();
     let mut pieces = (0..length).step_by(PIECE);
     let mut zero = |at| write_full(file.as_ref(), at, memory.of_length(PIECE.min((length - at) as usize)));
     pieces.try_for_each(&mut zero).and_then(|()| file.sync()).map_err(|source| open_error(file, source))

@@ -8,7 +8,11 @@
 
 #[path = "../../../../crates/pagecast/tests/disk/mod.rs"]
 mod disk;
+mod errors;
+mod lives;
 mod model;
+#[path = "../../../../crates/pagecast/tests/rounds/mod.rs"]
+mod rounds;
 mod workload;
 
 use std::path::Path;
