@@ -43,10 +43,9 @@ pub(crate) struct WriteAheadLog {
 }
 
 struct State {
-    /// The file that is written, its life, and the place of its first record.
+    /// The file that is written, and its header; of life 0 if none was begun.
     file: usize,
-    life: u64,
-    start: u64,
+    header: Header,
     /// The last life of either file.
     last_life: u64,
     /// The place of the next record.
@@ -88,9 +87,8 @@ impl WriteAheadLog {
         let end = found.as_ref().map_or(FIRST, |found| found.end().0);
         let state = State {
             file,
-            life: header.life,
+            header,
             last_life,
-            start: header.start,
             end,
             durable,
             checkpointed: found.as_ref().map_or(FIRST, |found| found.from),
@@ -102,8 +100,7 @@ impl WriteAheadLog {
             broken: None,
         };
         let (page_size, store, capacity) = (header.page_size, header.store, header.capacity);
-        let (state, flush_ended) = (Mutex::new(state), Condvar::new());
-        Ok((Self { files, page_size, store, capacity, state, flush_ended }, found))
+        Ok((Self { files, page_size, store, capacity, state: Mutex::new(state), flush_ended: Condvar::new() }, found))
     }
 
     pub(crate) fn page_size(&self) -> u32 {
@@ -120,26 +117,31 @@ impl WriteAheadLog {
         self.store
     }
 
+    /// What is wrong if the pages of a store are there and its log is empty.
+    pub(crate) fn is_missing(&self) -> Error {
+        let what = "it is empty, and the pages are those of a store";
+        Error::DamagedLog { path: self.files[0].path().to_owned(), offset: 0, what }
+    }
+
     /// Begins the log of a new store.
     pub(crate) fn begin(&self) -> Result<()> {
-        self.begin_other_file(self.state.lock(), FIRST).map(drop)
+        self.begin_other_file(self.state.lock(), None).map(drop)
     }
 
     /// Every record so far is needless: goes on in the other file, behind all places that this one
     /// could have had (L5).
     pub(crate) fn begin_anew(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        let start = state.start + file_length(self.capacity);
-        state.checkpointed = start;
-        self.begin_other_file(state, start).map(drop)
+        let state = self.state.lock();
+        let start = state.header.start + file_length(self.capacity);
+        self.begin_other_file(state, Some(start)).map(drop)
     }
 
-    /// Goes on in the other file, in a new life (L2). Rarely, and others wait: each file takes many
-    /// flushes.
+    /// Goes on in the other file, in a new life (L2): at the end, or at a place before which nothing
+    /// is needed. Rarely, and others wait: each file takes many flushes.
     fn begin_other_file<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
-        start: u64,
+        anew: Option<u64>,
     ) -> Result<MutexGuard<'s, State>> {
         loop {
             let end = state.end;
@@ -152,13 +154,13 @@ impl WriteAheadLog {
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
-        let State { file, life, end, checkpointed: from, .. } = *state;
+        let State { file, header: Header { life, .. }, end, checkpointed, .. } = *state;
+        let (start, from) = anew.map_or((end, checkpointed), |start| (start, start));
         let (other, next) = (1 - file, state.last_life + 1);
-        let (page_size, store, capacity) = (self.page_size, self.store, self.capacity);
-        let header = Header { page_size, store, life: next, after: end, start, from, capacity };
+        let header = Header { life: next, after: end, start, from, ..state.header };
         let mut memory = std::mem::take(&mut state.memory);
         let head = memory.of_length(BLOCK);
-        head.copy_from_slice(&header.block());
+        head.copy_from_slice(&header.block(None));
         self.write_and_sync(&mut state, other, 0, head)?;
         if life > 0 {
             let mut records = state.pending.clone();
@@ -168,8 +170,8 @@ impl WriteAheadLog {
             self.write_and_sync(&mut state, file, block_offset(at), tail)?;
         }
         state.memory = memory;
-        (state.file, state.life, state.last_life) = (other, next, next);
-        (state.start, state.end, state.durable) = (start, start, start);
+        (state.file, state.header, state.last_life) = (other, header, next);
+        (state.end, state.durable, state.checkpointed) = (start, start, from);
         (state.pending, state.pending_at) = (Vec::new(), 0);
         Ok(state)
     }
@@ -188,14 +190,13 @@ impl WriteAheadLog {
     /// One thread at a time.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<bool> {
         let state = self.state.lock();
-        if state.end - state.start + bytes <= self.capacity {
+        if state.end - state.header.start + bytes <= self.capacity {
             return Ok(true);
         }
-        if state.checkpointed < state.start {
+        if state.checkpointed < state.header.start {
             return Ok(false);
         }
-        let end = state.end;
-        self.begin_other_file(state, end).map(|_| true)
+        self.begin_other_file(state, None).map(|_| true)
     }
 
     /// Adds a record. Its pages are pinned alone, and room was reserved.
@@ -227,7 +228,7 @@ impl WriteAheadLog {
     /// Whether a checkpoint is due: the other file is needed soon, and is not free yet.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         let state = self.state.lock();
-        state.checkpointed < state.start && state.end - state.start > self.capacity / 2
+        state.checkpointed < state.header.start && state.end - state.header.start > self.capacity / 2
     }
 
     /// Makes every record so far durable.
@@ -264,7 +265,7 @@ impl WriteAheadLog {
         let (file, at, end) = (&self.files[state.file], state.pending_at, state.end);
         let mut memory = std::mem::take(&mut state.memory);
         let length = state.pending.len();
-        let bytes = blocks(state.life, state.durable, at, &state.pending, &mut memory);
+        let bytes = blocks(state.header.life, state.durable, at, &state.pending, &mut memory);
         state.is_flushing = true;
         drop(state);
 
@@ -290,18 +291,18 @@ impl WriteAheadLog {
         outcome.map(|()| state)
     }
 
-    /// Flushes, and notes at the end of the log that it is durable. Nobody waits for the note: it
+    /// Flushes, and notes the end in the header, before the log goes. Nobody waits for the note: it
     /// tells later that a record is damaged, and not torn.
-    pub(crate) fn flush_and_note(&self) -> Result<()> {
+    pub(crate) fn end_with_note(&self) -> Result<()> {
         self.flush()?;
         let mut state = self.state.lock();
-        if state.durable == state.end && !state.is_flushing && state.broken.is_none() {
-            let mut memory = std::mem::take(&mut state.memory);
-            let bytes = blocks(state.life, state.durable, state.pending_at, &state.pending, &mut memory);
+        if state.header.life > 0 && state.durable == state.end && state.broken.is_none() {
+            let block = state.header.block(Some(state.durable));
             let file = &self.files[state.file];
-            // What fails here only leaves the note out.
-            let _ = write_full(file.as_ref(), block_offset(state.pending_at), bytes);
-            state.memory = memory;
+            let bytes = state.memory.of_length(BLOCK);
+            bytes.copy_from_slice(&block);
+            // What fails here leaves the note out, and nothing else.
+            let _ = write_full(file.as_ref(), 0, bytes);
         }
         Ok(())
     }
@@ -310,7 +311,7 @@ impl WriteAheadLog {
 impl State {
     fn append(&mut self, kind: RecordKind, content: &[u8]) -> Lsn {
         let place = self.end;
-        encode(self.life, place, kind, content, &mut self.pending);
+        encode(self.header.life, place, kind, content, &mut self.pending);
         self.end += record_length(content.len());
         if kind == RecordKind::Batch {
             self.changed = self.end;

@@ -122,19 +122,23 @@ fn locked(error: PoolError) -> Error {
 }
 
 /// The first pages, as a batch like any other. A crash may have left pages that were never written.
+/// They are on storage before the store is used: if the log is lost afterwards, they tell that there
+/// was one.
 fn create(store: &Store, log: &WriteAheadLog) -> Result<()> {
-    log.begin()?;
-    store.pages.grow_to(ROOT)?;
     match store.pages.kind_of_first() {
-        Ok(Some(Kind::Unused)) => {}
+        Ok(Some(Kind::Unused)) | Err(Error::Pool(PoolError::NoPage { .. })) => {}
+        Ok(Some(Kind::Meta)) => return Err(log.is_missing()),
         Ok(_) | Err(Error::Pool(PoolError::Checksum { .. })) => {
             return Err(Error::Foreign { path: store.pages.path() });
         }
         Err(error) => return Err(error),
     }
+    log.begin()?;
+    store.pages.grow_to(ROOT)?;
     let mut pages = Workspace::new(&store.pages);
     pages.create(log.store())?;
-    store.publish_first(&pages)
+    store.publish_first(&pages)?;
+    store.checkpoint()
 }
 
 /// Makes the changes again that pages lack: those whose record is later than the page. All pages of

@@ -452,7 +452,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // Commits that did not wait; what fails here is in doubt as after a crash.
-        let _ = self.log.flush_and_note();
+        let _ = self.log.end_with_note();
     }
 }
 

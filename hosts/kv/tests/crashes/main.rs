@@ -8,6 +8,8 @@
 
 #[path = "../../../../crates/pagecast/tests/disk/mod.rs"]
 mod disk;
+mod concurrent;
+mod corrupt;
 mod errors;
 mod lives;
 mod model;
