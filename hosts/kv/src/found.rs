@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pagecast::Lsn;
 use pagecast::storage::Storage;
 
-use crate::log_file::{Content, Header, RecordKind};
+use crate::log_file::{Content, Header, Note, RecordKind};
 use crate::{Error, Result};
 
 /// What an opened log says has happened.
@@ -27,14 +27,17 @@ pub(crate) struct Found {
     pub(crate) from: u64,
 }
 
-/// A file without a log, and what is wrong with it, if it is not empty.
+/// What is wrong with a file without a log, if it is not empty.
 type NoLog = Option<Error>;
+/// A file with a log or without.
+type Known = std::result::Result<Content, NoLog>;
 
 impl Found {
     /// What the two files hold; `None` if neither was ever begun.
     pub(crate) fn read(files: &[Arc<dyn Storage>; 2]) -> Result<Option<Self>> {
         let path = |at: usize| files[at].path();
-        Ok(Some(match (content(&files[0])?, content(&files[1])?) {
+        let [(one, note_of_other), (other, note_of_one)] = [content(&files[0])?, content(&files[1])?];
+        Ok(Some(match (noted(one, note_of_one), noted(other, note_of_other)) {
             (Err(None), Err(None)) => return Ok(None),
             (Err(Some(error)), Err(_)) | (Err(None), Err(Some(error))) => return Err(error),
             (Ok(one), Err(why)) => Self::of_one(one, 0, why, path(1))?,
@@ -127,13 +130,26 @@ impl Found {
     }
 }
 
-/// What a file holds, or why it holds no log. A file that is none of ours is an error.
-fn content(file: &Arc<dyn Storage>) -> Result<std::result::Result<Content, NoLog>> {
-    match Content::read(file) {
-        Ok(content) => Ok(content.ok_or(None)),
-        Err(error @ Error::DamagedLog { .. }) => Ok(Err(Some(error))),
-        Err(error) => Err(error),
+/// What a file holds, or why it holds no log, and its note of the other one. A file that is none of
+/// ours is an error.
+fn content(file: &Arc<dyn Storage>) -> Result<(Known, Option<Note>)> {
+    let (content, note) = Content::read(file)?;
+    let known = match content {
+        Ok(content) => content.ok_or(None),
+        Err(error @ Error::DamagedLog { .. }) => Err(Some(error)),
+        Err(error) => return Err(error),
+    };
+    Ok((known, note))
+}
+
+/// A file with what the other one notes of it.
+fn noted(mut file: Known, note: Option<Note>) -> Known {
+    if let (Ok(content), Some(note)) = (&mut file, note)
+        && note.life == content.header.life
+    {
+        content.durable = content.durable.max(note.durable);
     }
+    file
 }
 
 /// Records of before are not needed.

@@ -18,16 +18,16 @@
 //! lock, and the others wait. Those who come meanwhile share the next flush.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::path::Path;
 use std::sync::Arc;
 
 use pagecast::Lsn;
-use pagecast::storage::{Device, Storage, write_full};
+use pagecast::storage::{Device, Storage, read_full, write_full};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::log_file::{
-    Aligned, BLOCK, FIRST, Header, ROOM, RecordKind, block_offset, blocks, encode, file_length, open_error, record_length,
+    Aligned, BLOCK, FIRST, Header, Note, ROOM, RecordKind, block_offset, blocks, encode, file_length, open_error, record_length,
 };
 use crate::found::Found;
 use crate::{Error, Result};
@@ -160,7 +160,7 @@ impl WriteAheadLog {
         let header = Header { life: next, after: end, start, from, ..state.header };
         let mut memory = std::mem::take(&mut state.memory);
         let head = memory.of_length(BLOCK);
-        head.copy_from_slice(&header.block(None));
+        head.copy_from_slice(&header.block());
         self.write_and_sync(&mut state, other, 0, head)?;
         if life > 0 {
             let mut records = state.pending.clone();
@@ -291,18 +291,19 @@ impl WriteAheadLog {
         outcome.map(|()| state)
     }
 
-    /// Flushes, and notes the end in the header, before the log goes. Nobody waits for the note: it
-    /// tells later that a record is damaged, and not torn.
+    /// Flushes, and notes the end in the other file, before the log goes. Nobody waits for the note:
+    /// it tells later that a record is damaged, and not torn. What fails leaves it out.
     pub(crate) fn end_with_note(&self) -> Result<()> {
         self.flush()?;
         let mut state = self.state.lock();
-        if state.header.life > 0 && state.durable == state.end && state.broken.is_none() {
-            let block = state.header.block(Some(state.durable));
-            let file = &self.files[state.file];
-            let bytes = state.memory.of_length(BLOCK);
-            bytes.copy_from_slice(&block);
-            // What fails here leaves the note out, and nothing else.
-            let _ = write_full(file.as_ref(), 0, bytes);
+        let note = Note { life: state.header.life, durable: state.durable };
+        if note.life > 0 && note.durable == state.end && state.broken.is_none() {
+            let other = self.files[1 - state.file].as_ref();
+            let block = state.memory.of_length(BLOCK);
+            if read_full(other, 0, &mut [IoSliceMut::new(block)]).is_ok_and(|read| read == BLOCK) {
+                note.put(block);
+                let _ = write_full(other, 0, block);
+            }
         }
         Ok(())
     }

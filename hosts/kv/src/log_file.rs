@@ -3,7 +3,7 @@
 //! ```text
 //!  file:    header, 4096 bytes | block, 4096 bytes | block | ...
 //!  header:  magic 8 | format 4 | page size 4 | store 8 | life 8 | after 8 | start 8 | from 8 | capacity 8 |
-//!           CRC-32 of these 4 | zeros | at 512: durable 8 | CRC-32 of life and this 4 | zeros
+//!           CRC-32 of these 4 | zeros | at 512, a note of the other file: life 8 | durable 8 | CRC-32 of both 4 | zeros
 //!  block:   life 8 | durable 8 | CRC-32 of these and of its number 4 | 4076 bytes of records, which go on in the next
 //!  record:  length of what follows its checksum 4 | CRC-32 of life, place and what follows 4 | kind 1 | content
 //! ```
@@ -16,8 +16,8 @@
 //! **The durable end.** A block says what was durable when it was written. So a record that is not
 //! whole is one of two things. Before the last durable end that any block knows, something has
 //! damaged it. Behind that it is of the last flush, which a crash may have torn and nobody has
-//! acknowledged: there the log ends. A store that goes notes its end in the header, so that nothing
-//! of it passes for torn.
+//! acknowledged: there the log ends. A store that goes notes its end in the header of the other
+//! file, so that nothing of it passes for torn, were it zeroed to the end.
 //!
 //! **The next file.** A file that is full ends with a record that names the life of the other one.
 //! That is durable before a record follows there. So neither can be lost unnoticed, and a header
@@ -89,13 +89,12 @@ pub(crate) struct Header {
 
 /// Bytes of a header before its checksum.
 const FIELDS: usize = 64;
-/// Where a header notes what was durable when the store went: in a sector of its own, so that a
-/// write of it that is torn leaves the rest as it was.
+/// Where the first block has its note: in a sector of its own, so that a write that is torn leaves
+/// the header as it was.
 const NOTE: usize = 512;
 
 impl Header {
-    /// With a note of what is durable, if there is one.
-    pub(crate) fn block(&self, noted: Option<u64>) -> Vec<u8> {
+    pub(crate) fn block(&self) -> Vec<u8> {
         let mut block = MAGIC.to_vec();
         block.extend(FORMAT.to_le_bytes());
         block.extend(self.page_size.to_le_bytes());
@@ -104,17 +103,7 @@ impl Header {
         }
         block.extend(crc32fast::hash(&block).to_le_bytes());
         block.resize(BLOCK, 0);
-        if let Some(durable) = noted {
-            block[NOTE..NOTE + 8].copy_from_slice(&durable.to_le_bytes());
-            block[NOTE + 8..NOTE + 12].copy_from_slice(&checksum(self.life, durable, &[]).to_le_bytes());
-        }
         block
-    }
-
-    /// What the block of this header notes.
-    fn noted(&self, block: &[u8]) -> Option<u64> {
-        let durable = long(block, NOTE);
-        (short(block, NOTE + 8) == checksum(self.life, durable, &[])).then_some(durable)
     }
 
     /// Whether no file of the log came before, nor a recovery.
@@ -124,7 +113,7 @@ impl Header {
 
     /// `None`: the file was never begun.
     fn of(block: &[u8], path: &Path) -> Result<Option<Self>> {
-        if block.iter().all(|&byte| byte == 0) {
+        if block.iter().take(NOTE).all(|&byte| byte == 0) {
             return Ok(None);
         }
         let path = || path.to_owned();
@@ -143,6 +132,30 @@ impl Header {
         }
         let [store, life, after, start, from, capacity] = std::array::from_fn(|at| long(block, 16 + 8 * at));
         Ok(Some(Self { page_size: short(block, 12), store, life, after, start, from, capacity }))
+    }
+}
+
+/// What was durable of the other file of the log, in which life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub(crate) life: u64,
+    pub(crate) durable: u64,
+}
+
+impl Note {
+    /// Puts it into the first block of a file.
+    pub(crate) fn put(self, block: &mut [u8]) {
+        block[NOTE..NOTE + 8].copy_from_slice(&self.life.to_le_bytes());
+        block[NOTE + 8..NOTE + 16].copy_from_slice(&self.durable.to_le_bytes());
+        let checksum = crc32fast::hash(&block[NOTE..NOTE + 16]);
+        block[NOTE + 16..NOTE + 20].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The one in the first block of a file.
+    pub(crate) fn of(block: &[u8]) -> Option<Self> {
+        let note = block.get(NOTE..NOTE + 20)?;
+        let is_whole = short(note, 16) == crc32fast::hash(&note[..16]);
+        is_whole.then(|| Self { life: long(note, 0), durable: long(note, 8) })
     }
 }
 
@@ -223,7 +236,7 @@ pub(crate) struct Content {
     pub(crate) header: Header,
     /// From the first record on.
     bytes: Vec<u8>,
-    /// The last durable end that a block or the header knows.
+    /// The last durable end that a block knows, or the note of the other file.
     pub(crate) durable: u64,
     /// Where the next record would go.
     pub(crate) end: u64,
@@ -234,16 +247,18 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// `None`: the file was never begun.
-    pub(crate) fn read(storage: &Arc<dyn Storage>) -> Result<Option<Self>> {
+    /// All that a file holds, as far as it can be read.
+    pub(crate) fn read(storage: &Arc<dyn Storage>) -> Result<(Result<Option<Self>>, Option<Note>)> {
         let length = usize::try_from(storage.len()).unwrap_or(usize::MAX);
         let mut memory = Aligned::default();
         let bytes = memory.of_length(length.next_multiple_of(BLOCK).max(BLOCK));
         let read = read_full(storage.as_ref(), 0, &mut [IoSliceMut::new(bytes)])
             .map_err(|source| open_error(storage, source))?;
-        Self::of(&bytes[..read], storage.path())
+        let bytes = &bytes[..read];
+        Ok((Self::of(bytes, storage.path()), Note::of(bytes)))
     }
 
+    /// `None`: the file was never begun.
     pub(crate) fn of(file: &[u8], path: &Path) -> Result<Option<Self>> {
         let (head, blocks) = file.split_at(file.len().min(BLOCK));
         let Some(header) = Header::of(head, path)? else { return Ok(None) };
@@ -256,7 +271,7 @@ impl Content {
         let known = (0..).zip(blocks.clone()).filter(|&(number, block)| {
             long(block, 0) == header.life && short(block, MARK - 4) == mark_checksum(number, &block[..MARK])
         });
-        let durable = known.map(|(_, block)| long(block, 8)).chain(header.noted(head)).max().unwrap_or(header.start);
+        let durable = known.map(|(_, block)| long(block, 8)).max().unwrap_or(header.start);
         let bytes = blocks.flat_map(|block| &block[MARK..]).copied().collect();
         let (path, end) = (path.to_owned(), header.start);
         let mut content = Self { path, header, bytes, durable, end, next: None, checkpointed: None };
@@ -368,7 +383,7 @@ mod tests {
     fn log(records: &[(u64, u64, RecordKind, &[u8])]) -> Vec<u8> {
         let header =
             Header { page_size: 4096, store: 5, life: 3, after: 1000, start: 1000, from: 1000, capacity: CAPACITY };
-        let mut file = header.block(None);
+        let mut file = header.block();
         file.resize(file_length(CAPACITY) as usize, 0);
         let (mut pending, mut durable) = (Vec::new(), 1000);
         for &(life, place, kind, content) in records {

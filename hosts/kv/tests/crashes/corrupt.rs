@@ -125,7 +125,7 @@ fn records(file: &[u8]) -> Vec<usize> {
 fn places(name: &str, file: &[u8], random: &mut Random) -> Vec<usize> {
     let borders = if name.starts_with("log") { records(file) } else { (0..file.len()).step_by(BLOCK).collect() };
     let around = borders.into_iter().flat_map(|at| [at.wrapping_sub(1), at, at + 4, at + 9]);
-    let fields = (0..68).step_by(4).chain([512, 520]).chain((BLOCK..BLOCK + 20).step_by(4));
+    let fields = (0..68).step_by(4).chain([512, 520, 528]).chain((BLOCK..BLOCK + 20).step_by(4));
     let others = (0..32).map(|_| random.below(file.len().max(1) as u32) as usize);
     let all: BTreeSet<_> = around.chain(fields).chain(others).filter(|&at| at < file.len()).collect();
     all.into_iter().collect()
