@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The trace readers under libFuzzer for FUZZ_SECONDS (20 unless set), where a nightly compiler is
-# installed; libFuzzer needs its instrumentation. cargo-fuzz is built once and kept, like the
-# corpus, in the user's cache folder. The tests hold a bounded twin that runs everywhere
-# (crates/pagecast-sim/tests/hostile_traces.rs).
+# Readers of what anybody may have written under libFuzzer, each for FUZZ_SECONDS (20 unless set),
+# where a nightly compiler is installed; libFuzzer needs its instrumentation. `ci/fuzz.sh store
+# flash` runs some of the targets. cargo-fuzz is built once and kept, like the corpora, in the
+# user's cache folder. Bounded twins run everywhere: crates/pagecast-sim/tests/hostile_traces.rs,
+# hosts/kv/tests/crashes/corrupt.rs, crates/pagecast/tests/writes/double.rs and tests/flash/damage.rs.
 set -euo pipefail
 skipped() { echo "fuzz: skipped: $1"; exit 0; }
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
@@ -13,7 +14,9 @@ if ! command -v cargo-fuzz >/dev/null; then
         skipped "cargo-fuzz cannot be installed (cargo install cargo-fuzz)"
     rm -rf "$cache/tools/build"
 fi
-mkdir -p "$cache/fuzz-trace"
 cd "$(dirname "$0")/../fuzz"
-CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}/fuzz" cargo +nightly fuzz run trace "$cache/fuzz-trace" -- \
-    -max_total_time="${FUZZ_SECONDS:-20}" -max_len=8192 -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
+for target in ${@:-trace store double_write flash}; do
+    mkdir -p "$cache/fuzz-$target"
+    CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}/fuzz" cargo +nightly fuzz run "$target" "$cache/fuzz-$target" -- \
+        -max_total_time="${FUZZ_SECONDS:-20}" -max_len=8192 -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
+done

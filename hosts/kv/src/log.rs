@@ -26,10 +26,11 @@ use pagecast::Lsn;
 use pagecast::storage::{Device, Storage, read_full, write_full};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::log_file::{
-    Aligned, BLOCK, FIRST, Header, Note, ROOM, RecordKind, block_offset, blocks, encode, file_length, open_error, record_length,
-};
 use crate::found::Found;
+use crate::log_file::{
+    Aligned, BLOCK, FIRST, Header, Note, ROOM, RecordKind, block_offset, blocks, encode, file_length, open_error,
+    record_length,
+};
 use crate::{Error, Result};
 
 pub(crate) struct WriteAheadLog {
@@ -80,7 +81,10 @@ impl WriteAheadLog {
         );
         let length = file_length(header.capacity);
         // Once more if that was begun before: nobody knows how far it came.
-        files.iter().filter(|file| found.is_none() || file.len() < length).try_for_each(|file| allocate(file, length))?;
+        files
+            .iter()
+            .filter(|file| found.is_none() || file.len() < length)
+            .try_for_each(|file| allocate(file, length))?;
         // A store that was never written to is a new one still.
         let found = found.filter(|found| !found.is_new());
         let (durable, pending_at, pending) = found.as_ref().map_or((FIRST, 0, Vec::new()), Found::tail);

@@ -114,9 +114,7 @@ impl DoubleWrite {
     pub(super) fn open(device: &Device, options: &DoubleWriteOptions) -> Result<Self, PoolError> {
         let failed = |source| PoolError::Open { path: options.path.clone(), source: Arc::new(source) };
         let storage = device.open_to_write(&options.path, true).map_err(failed)?;
-        let unread = |offset| {
-            move |source| PoolError::io(&options.path, offset, HEADER as u64, source)
-        };
+        let unread = |offset| move |source| PoolError::io(&options.path, offset, HEADER as u64, source);
         if let Some(version) = other_version(storage.as_ref()).map_err(unread(0))? {
             let ours = MAGIC[7];
             return Err(failed(io::Error::other(format!(
@@ -307,7 +305,9 @@ impl Record {
         }
         let head = head.bytes();
         let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        if head[..8] != MAGIC || field(HEADER - 4) != crc32fast::hash(&head[..HEADER - 4]) {
+        // A fuzzer does not know checksums.
+        let is_whole = cfg!(fuzzing) || field(HEADER - 4) == crc32fast::hash(&head[..HEADER - 4]);
+        if head[..8] != MAGIC || !is_whole {
             return Ok(None);
         }
         let (count, page_size, name_len) = (field(24), field(28), field(36) as usize);
@@ -321,7 +321,7 @@ impl Record {
         }
         let mut pages = Buffer::new(len as usize);
         let read = read_full(area, offset + HEADER as u64, &mut [IoSliceMut::new(pages.bytes_mut())])?;
-        if read as u64 != len || checksum(pages.bytes(), page_size) != field(32) {
+        if read as u64 != len || !cfg!(fuzzing) && checksum(pages.bytes(), page_size) != field(32) {
             return Ok(None);
         }
         Ok(Some(Self {

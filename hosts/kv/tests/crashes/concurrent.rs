@@ -50,11 +50,8 @@ fn options(disk: &Disk) -> Options {
 /// The work of one thread, until the store says that something failed.
 fn work(store: &Store, disk: &Disk, thread: u32, (updates, seed): (usize, u64)) -> Told {
     let (mut random, mut now) = (Random::new(seed * 100 + u64::from(thread)), Content::new());
-    let mut told = Told {
-        states: HashMap::from([(fingerprint(&now), vec![0])]),
-        begun: vec![0],
-        acknowledged: Vec::new(),
-    };
+    let mut told =
+        Told { states: HashMap::from([(fingerprint(&now), vec![0])]), begun: vec![0], acknowledged: Vec::new() };
     for update in 1..=updates {
         let mut batch = Batch::new();
         for _ in 0..if random.below(4) == 0 { 3 } else { 1 } {
@@ -124,7 +121,8 @@ fn check(disk: &Disk, told: &[Told], operation: usize, what: &str) {
         found[thread_of(&key) as usize].insert(key, value);
     });
     for (found, told) in found.iter().zip(told) {
-        let acknowledged = told.acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, last)| last);
+        let acknowledged =
+            told.acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, last)| last);
         let which = told.states.get(&fingerprint(found)).map_or(&[][..], Vec::as_slice);
         assert!(
             which.iter().any(|&state| state >= acknowledged && told.begun[state] <= operation),

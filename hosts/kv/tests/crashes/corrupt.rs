@@ -38,7 +38,7 @@ fn stores(seed: u64) -> Vec<Left> {
     for updates in [30, 95, 130] {
         for how in ["dropped", "killed", "closed"] {
             let disk = Disk::new(seed, SECTOR);
-            let store = Store::open(FOLDER, options(&disk, seed % 2 == 0).sync_commits(true)).unwrap();
+            let store = Store::open(FOLDER, options(&disk, seed.is_multiple_of(2)).sync_commits(true)).unwrap();
             let (mut random, mut done) = (Random::new(seed), vec![Content::new()]);
             for _ in 0..updates {
                 let (next, batch) = draw(&mut random, &done[done.len() - 1]);
@@ -196,7 +196,7 @@ fn sweep(left: &Left, random: &mut Random, share: usize, outcomes: &mut Outcomes
         let places = places(name, &left.files[&path], random);
         for (number, at) in places.into_iter().enumerate() {
             for (way, damage) in DAMAGES.into_iter().enumerate() {
-                if (number + way) % share != 0 {
+                if !(number + way).is_multiple_of(share) {
                     continue;
                 }
                 let mut files = left.files.clone();

@@ -91,7 +91,8 @@ impl Run {
                 let store = Store::open(FOLDER, options(&disk, false)).unwrap();
                 store.check().unwrap();
                 let found = content(&store);
-                let last = self.acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, last)| last);
+                let last =
+                    self.acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, last)| last);
                 assert!(
                     self.done[last..].contains(&found),
                     "{end:?} at {operation} of {}: update {last} was acknowledged, and {:?} is there",

@@ -6,10 +6,10 @@
 //! survives, is lost or is torn, as the seed says.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../../crates/pagecast/tests/disk/mod.rs"]
-mod disk;
 mod concurrent;
 mod corrupt;
+#[path = "../../../../crates/pagecast/tests/disk/mod.rs"]
+mod disk;
 mod errors;
 mod lives;
 mod model;
