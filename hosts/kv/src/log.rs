@@ -19,6 +19,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ struct State {
     checkpointed: u64,
     /// Where the last batch ends: behind it are checkpoints only.
     changed: u64,
+    /// Places that no record of this log ever had (L5): behind the end of what was recovered.
+    never: Range<u64>,
     /// The records of the file from byte `pending_at` of all on that are not durable, and what
     /// comes before them in their block.
     pending: Vec<u8>,
@@ -97,6 +100,7 @@ impl WriteAheadLog {
             durable,
             checkpointed: found.as_ref().map_or(FIRST, |found| found.from),
             changed: end,
+            never: end..end,
             pending,
             pending_at,
             is_flushing: false,
@@ -119,6 +123,11 @@ impl WriteAheadLog {
     /// The number of the store.
     pub(crate) fn store(&self) -> u64 {
         self.store
+    }
+
+    /// Whether a page that is of record `at` tells that the end of the log was lost.
+    pub(crate) fn has_lost(&self, at: Lsn) -> bool {
+        self.state.lock().never.contains(&at.0)
     }
 
     /// What is wrong if the pages of a store are there and its log is empty.
@@ -176,6 +185,9 @@ impl WriteAheadLog {
         state.memory = memory;
         (state.file, state.header, state.last_life) = (other, header, next);
         (state.end, state.durable, state.checkpointed) = (start, start, from);
+        if anew.is_some() {
+            state.never = end..start;
+        }
         (state.pending, state.pending_at) = (Vec::new(), 0);
         Ok(state)
     }

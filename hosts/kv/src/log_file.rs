@@ -154,7 +154,8 @@ impl Note {
     /// The one in the first block of a file.
     pub(crate) fn of(block: &[u8]) -> Option<Self> {
         let note = block.get(NOTE..NOTE + 20)?;
-        is_sum(short(note, 16), crc32fast::hash(&note[..16])).then(|| Self { life: long(note, 0), durable: long(note, 8) })
+        is_sum(short(note, 16), crc32fast::hash(&note[..16]))
+            .then(|| Self { life: long(note, 0), durable: long(note, 8) })
     }
 }
 

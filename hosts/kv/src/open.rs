@@ -162,7 +162,7 @@ fn recover(store: &Store, log: &WriteAheadLog, found: &Found) -> Result<()> {
         }
     }
     store.pages.check_first(log.store())?;
-    if store.pages.pin(META, None)?.lsn().max(store.pages.pin(ROOT, None)?.lsn()) >= found.end() {
+    if store.pages.pin(META, None)?.lsn() >= found.end() {
         return Err(found.ends_too_early());
     }
     store.pool.flush().map_err(|cause| Error::Stalled { cause })?;

@@ -29,6 +29,9 @@ const MAGIC: &[u8] = b"pagecast-kv";
 /// By how many pages the file grows at least.
 const GROWTH: u32 = 16;
 
+/// What a page is whose record the log does not have.
+pub(crate) const LATER_THAN_LOG: &str = "is of a later record than the log had: its end was lost";
+
 /// Bytes of an entry for which no memory is asked.
 const SHORT_ENTRY: usize = 512;
 

@@ -34,7 +34,7 @@ pub struct Store {
     pub(crate) pages: Pages,
     pub(crate) moves: Moves,
     pub(crate) pool: Pool,
-    log: Arc<WriteAheadLog>,
+    pub(crate) log: Arc<WriteAheadLog>,
     /// Whose turn it is to change pages.
     turn: Mutex<Turn>,
     pub(crate) inner: Inner,

@@ -25,6 +25,9 @@ const FILES: [&str; 4] = ["log.0", "log.1", "data", "double"];
 /// A store whose process is gone.
 struct Left {
     files: Files,
+    /// As they were some time before, and those of another store.
+    earlier: Files,
+    sister: Files,
     /// What it held, one after the other; all of it was acknowledged.
     done: Vec<Content>,
     /// Whether the process had the time to note where its log ends.
@@ -40,19 +43,27 @@ fn stores(seed: u64) -> Vec<Left> {
             let disk = Disk::new(seed, SECTOR);
             let store = Store::open(FOLDER, options(&disk, seed.is_multiple_of(2)).sync_commits(true)).unwrap();
             let (mut random, mut done) = (Random::new(seed), vec![Content::new()]);
-            for _ in 0..updates {
+            let mut earlier = Files::new();
+            for update in 0..updates {
+                if update == updates * 2 / 3 {
+                    earlier = disk.files();
+                }
                 let (next, batch) = draw(&mut random, &done[done.len() - 1]);
                 store.write(&batch).unwrap();
                 done.push(next);
             }
+            let killed = disk.after(End::Killed, &mut random);
             match how {
-                "dropped" => drop(store),
                 "closed" => store.close().unwrap(),
-                _ => std::mem::forget(store),
+                _ => drop(store),
             }
-            let files = disk.after(End::Killed, &mut random).files();
-            left.push(Left { files, done, is_noted: how != "killed", how: format!("{how} after {updates} updates") });
+            let files = if how == "killed" { killed.files() } else { disk.files() };
+            let (is_noted, how) = (how != "killed", format!("{how} after {updates} updates"));
+            left.push(Left { files, earlier, sister: Files::new(), done, is_noted, how });
         }
+    }
+    for at in 0..left.len() {
+        left[at].sister = left[(at + 3) % left.len()].files.clone();
     }
     left
 }
@@ -147,8 +158,9 @@ impl Outcomes {
     fn try_open(&mut self, left: &Left, files: Files, may_be_earlier: bool, what: &str) {
         self.variants += 1;
         let what = format!("{}, {what}", left.how);
+        let disk = Disk::holding(files, 1, SECTOR);
         let attempt = || {
-            let store = Store::open(FOLDER, options(&Disk::holding(files, 1, SECTOR), false))?;
+            let store = Store::open(FOLDER, options(&disk, false))?;
             let checked = store.check();
             let content: Result<Content, _> = store.iter().collect();
             let names = |error: &pagecast_kv::Error| assert_names_a_place(error, true, &what);
@@ -168,14 +180,41 @@ impl Outcomes {
             Ok((is_sound, Ok(content))) if content == left.done[left.done.len() - 1] => {
                 self.whole += usize::from(is_sound);
                 self.refused_at_a_page += usize::from(!is_sound);
+                if is_sound {
+                    goes_on(&disk, &content, &what);
+                }
             }
             Ok((_, Ok(content))) => {
                 let moment = left.done.iter().rposition(|done| *done == content);
                 let is_earlier = !left.is_noted && may_be_earlier && moment.is_some();
                 assert!(is_earlier, "{what}: opens with less: {moment:?} of {}", left.done.len() - 1);
                 self.earlier += 1;
+                goes_on(&disk, &content, &what);
             }
         }
+    }
+}
+
+/// What opened goes on as a store should: what is put into it now is there after a crash, and so is
+/// what it had.
+fn goes_on(disk: &Disk, content: &Content, what: &str) {
+    let open = |disk| Store::open(FOLDER, options(disk, true)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (store, later) = (open(disk), [(b"later".to_vec(), vec![7; 900]), (b"later still".to_vec(), vec![8; 900])]);
+    for (key, value) in &later {
+        // It may need a page that is damaged for the first time: a free one.
+        if let Err(error) = store.put(key, value).and_then(|()| store.checkpoint()) {
+            return assert_names_a_place(&error, true, what);
+        }
+    }
+    store.flush().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let after = disk.after(End::Killed, &mut Random::new(1));
+    drop(store);
+    let store = open(&after);
+    for (key, value) in content.iter().chain(later.iter().map(|(key, value)| (key, value))) {
+        assert_eq!(store.get(key).unwrap().as_ref(), Some(value), "{what}: an entry is missing later");
+    }
+    if let Err(error) = store.check() {
+        assert_names_a_place(&error, true, what);
     }
 }
 
@@ -212,7 +251,14 @@ fn sweep(left: &Left, random: &mut Random, share: usize, outcomes: &mut Outcomes
 fn whole_files(left: &Left, outcomes: &mut Outcomes) {
     let path = |name: &str| Path::new(FOLDER).join(name);
     for name in FILES {
+        // That a page, or all of them, were put back from another time, nobody can tell.
+        if name != "data" {
+            let mut files = left.files.clone();
+            files.insert(path(name), left.earlier[&path(name)].clone());
+            outcomes.try_open(left, files, true, &format!("{name} was put back from an earlier time"));
+        }
         let mut changes: Vec<(String, Option<Vec<u8>>)> = vec![
+            (format!("{name} is another store's"), Some(left.sister[&path(name)].clone())),
             (format!("{name} is removed"), None),
             (format!("{name} is emptied"), Some(Vec::new())),
             (format!("{name} is zeroed"), Some(vec![0; left.files[&path(name)].len()])),

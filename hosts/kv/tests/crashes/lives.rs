@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use pagecast_core::random::Random;
-use pagecast_kv::Store;
+use pagecast_kv::{Error, Store};
 
 use super::disk::{Disk, ENDS, Files, SECTOR};
 use super::rounds::rounds;
@@ -38,11 +38,16 @@ impl Life {
         let (store, mut now) = self.open();
         // What a killed process has left is safe when the store is open again.
         let (mut done, mut acknowledged) = (vec![now.clone()], vec![(self.disk.operations(), 0)]);
-        for update in 1..=self.random.below(40) as usize {
+        for _ in 0..self.random.below(40) {
             let (next, batch) = draw(&mut self.random, &now);
-            store.write(&batch).unwrap();
+            match store.write(&batch) {
+                // Of so small a store, and nothing of it is there.
+                Err(Error::BatchTooLarge { .. }) => continue,
+                written => written.unwrap(),
+            }
             now = next;
             done.push(now.clone());
+            let update = done.len() - 1;
             if self.random.below(2) == 0 {
                 store.flush().unwrap();
                 acknowledged.push((self.disk.operations(), update));
@@ -64,11 +69,11 @@ impl Life {
                 self.possible = vec![now];
             }
             how => {
-                std::mem::forget(store);
                 let operation = before + self.random.below((self.disk.operations() - before) as u32 + 1) as usize;
                 let mut replay = self.disk.replay();
                 (0..operation).for_each(|_| replay.step());
                 self.disk = replay.after(ENDS[how - 2], &mut self.random);
+                drop(store);
                 if let Some(&(_, last)) = acknowledged.iter().rev().find(|&&(at, _)| at <= operation) {
                     self.possible = done.split_off(last);
                 }
