@@ -75,8 +75,7 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
         scan_words: 3072,
         ..PredictorConfig::EMPTY
     };
-    let double_write =
-        options.double_write.then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size));
+    let double = DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size).owner(log.store());
     let pool = Pool::new(
         PoolOptions::default()
             .memory(options.memory.saturating_sub(2 * options.log_buffer()))
@@ -84,7 +83,7 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
             .policy(options.policy.clone())
             .device(options.device.clone())
             .log(log.clone())
-            .double_write(double_write)
+            .double_write(options.double_write.then_some(double))
             .cooperation(CooperationConfig::EMPTY)
             .tuples(options.tuples)
             .predictor(scans)

@@ -10,10 +10,11 @@
 //! copy is overwritten only when its file was synced after the page was written in place; as long
 //! as that has failed for some page, the area grows. (D3) Of one cycle, later copies are newer; a
 //! copy of an earlier cycle is never needed, by (D2). Each pool that opens the area begins with a
-//! number that no cycle had. (D4) After the records of a batch there is a header that is none, so
-//! that what a failed batch has left there is not taken for later copies. (D5) A copy names its
-//! file as it lies from the folder of the area, in which it is. So the files may be moved, copied
-//! or called otherwise together, and a copy is never written elsewhere.
+//! number that no cycle had. (D4) No two records of a cycle have one number, and each names the one
+//! before it. So what a batch that failed has left behind the last record does not continue them.
+//! (D5) A copy names its file as it lies from the folder of the area, in which it is. So the files
+//! may be moved, copied or called otherwise together, and a copy is never written elsewhere. (D6)
+//! The checksum of a header covers the area's owner: a copy of another database is none.
 //!
 //! Suits storage that writes less than a page atomically, with a log that holds changes and no
 //! whole pages. Cost: each page is written twice, the copies of a batch in sequence, and each batch
@@ -22,8 +23,8 @@
 //!
 //! ```text
 //!  record:  4096 bytes of header | the run's pages           the next record follows
-//!  header:  magic 8 | cycle 8 | number in the cycle 4 | first block 4 | pages 4 | page size 4 | checksum of pages 4 |
-//!           length of name 4 | name | ... | CRC-32 of the header 4
+//!  header:  magic 8 | cycle 8 | number in the cycle 4 | number of the record before 4 | first block 4 | pages 4 |
+//!           page size 4 | checksum of pages 4 | length of name 4 | name | ... | CRC-32 of owner and header 4
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -49,7 +50,7 @@ use crate::sync::Mutex;
 const MAGIC: [u8; 8] = *b"pgc-dw\0\x03";
 const HEADER: usize = 4096;
 /// Bytes of a header before the name, and after it.
-const FIXED: usize = 40;
+const FIXED: usize = 44;
 const MAX_NAME: usize = HEADER - FIXED - 4;
 
 /// Protection against torn pages.
@@ -61,12 +62,15 @@ pub struct DoubleWriteOptions {
     pub path: PathBuf,
     /// Bytes of copies before the data files are synced and the area begins anew. Default: 64 MiB.
     pub bytes: u64,
+    /// Whose pages they are: a number that no other database has, so that no page of another one is
+    /// restored if their files were mixed up. Default: 0.
+    pub owner: u64,
 }
 
 impl DoubleWriteOptions {
     /// An area of 64 MiB in this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), bytes: 64 << 20 }
+        Self { path: path.into(), bytes: 64 << 20, owner: 0 }
     }
 
     /// Sets [`bytes`](Self::bytes).
@@ -75,18 +79,28 @@ impl DoubleWriteOptions {
         self.bytes = bytes;
         self
     }
+
+    /// Sets [`owner`](Self::owner).
+    #[must_use]
+    pub fn owner(mut self, owner: u64) -> Self {
+        self.owner = owner;
+        self
+    }
 }
 
 pub(super) struct DoubleWrite {
     storage: Arc<dyn Storage>,
     bytes: u64,
+    owner: u64,
     position: Mutex<Position>,
 }
 
 /// Where the next record goes.
 struct Position {
     cycle: u64,
+    /// The last number that was used, and that of the last record; 0 if there is none.
     number: u32,
+    before: u32,
     offset: u64,
     /// Pages whose last write in place has failed, and may have torn them: their copies are needed.
     unsettled: HashSet<PageId>,
@@ -103,9 +117,14 @@ impl Position {
         Ok(may_begin)
     }
 
+    /// The begin of a cycle.
+    fn new(cycle: u64) -> Self {
+        Self { cycle, number: 0, before: 0, offset: 0, unsettled: HashSet::new() }
+    }
+
     /// The next cycle's begin.
     fn begin_anew(&mut self) {
-        *self = Self { cycle: self.cycle + 1, number: 0, offset: 0, unsettled: HashSet::new() };
+        *self = Self::new(self.cycle.wrapping_add(1));
     }
 }
 
@@ -123,9 +142,9 @@ impl DoubleWrite {
             ))));
         }
         let (mut records, mut offset) = (Vec::<Record>::new(), 0);
-        while let Some(record) = Record::read(storage.as_ref(), offset).map_err(unread(offset))? {
-            let is_next = records.last().is_none_or(|last| last.cycle == record.cycle);
-            if !is_next || record.number as usize != records.len() {
+        while let Some(record) = Record::read(storage.as_ref(), options.owner, offset).map_err(unread(offset))? {
+            let (cycle, before) = records.last().map_or((record.cycle, 0), |last| (last.cycle, last.number));
+            if (record.cycle, record.before) != (cycle, before) {
                 break;
             }
             offset += record.len();
@@ -137,9 +156,8 @@ impl DoubleWrite {
         }
         restore(device, folder(&options.path), &records)?;
         // Random, and with that none that any record of the area has (D3).
-        let cycle = RandomState::new().hash_one(0);
-        let position = Mutex::new(Position { cycle, number: 0, offset: 0, unsettled: HashSet::new() });
-        Ok(Self { storage, bytes: options.bytes, position })
+        let position = Mutex::new(Position::new(RandomState::new().hash_one(0)));
+        Ok(Self { storage, bytes: options.bytes, owner: options.owner, position })
     }
 
     /// Whether records can name the file.
@@ -190,18 +208,21 @@ impl DoubleWrite {
     /// Makes the copies of a batch durable at the position, and moves it on.
     fn copy(&self, batch: &Batch, position: &mut Position, writer: &Writer) -> Result<(), PoolError> {
         let len: usize = batch.runs().map(|run| HEADER + run.bytes.len()).sum();
-        // The last header stays blank (D4).
-        let mut copies = Buffer::new(len + HEADER);
-        let mut at = 0;
-        for (number, run) in (position.number..).zip(batch.runs()) {
+        let mut copies = Buffer::new(len);
+        let (mut at, mut before) = (0, position.before);
+        for run in batch.runs() {
+            let name = self.name(run.relation.path())?;
+            // Never used again, whatever becomes of this batch (D4).
+            position.number += 1;
             let record = &mut copies.bytes_mut()[at..at + HEADER + run.bytes.len()];
             record[HEADER..].copy_from_slice(run.bytes);
-            record[..HEADER].copy_from_slice(&header(&run, &self.name(run.relation.path())?, position.cycle, number));
+            let of = [position.number, before];
+            record[..HEADER].copy_from_slice(&header(&run, &name, self.owner, position.cycle, of));
             at += record.len();
+            before = position.number;
         }
         self.write_copies(position.offset, copies.bytes(), writer)?;
-        position.number += batch.runs().count() as u32;
-        position.offset += len as u64;
+        (position.before, position.offset) = (before, position.offset + len as u64);
         position.unsettled.extend(batch.pages());
         Ok(())
     }
@@ -255,22 +276,30 @@ fn goes_down(name: &Path) -> bool {
     name != Path::new("") && name.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-fn header(run: &Run<'_>, name: &Path, cycle: u64, number: u32) -> [u8; HEADER] {
+/// `of` is the record's number, and that of the one before it.
+fn header(run: &Run<'_>, name: &Path, owner: u64, cycle: u64, of: [u32; 2]) -> [u8; HEADER] {
     let name = name.as_os_str().as_bytes();
     let page_size = run.relation.page_size();
     let mut fixed = Vec::with_capacity(FIXED);
     fixed.extend(MAGIC);
     fixed.extend(cycle.to_le_bytes());
     let pages = run.bytes.len() as u32 / page_size;
-    for field in [number, run.first, pages, page_size, checksum(run.bytes, page_size), name.len() as u32] {
+    for field in [of[0], of[1], run.first, pages, page_size, checksum(run.bytes, page_size), name.len() as u32] {
         fixed.extend(field.to_le_bytes());
     }
     let mut header = [0; HEADER];
     header[..FIXED].copy_from_slice(&fixed);
     header[FIXED..FIXED + name.len()].copy_from_slice(name);
-    let checksum = crc32fast::hash(&header[..HEADER - 4]);
+    let checksum = header_checksum(&header, owner);
     header[HEADER - 4..].copy_from_slice(&checksum.to_le_bytes());
     header
+}
+
+fn header_checksum(header: &[u8], owner: u64) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&owner.to_le_bytes());
+    sum.update(&header[..HEADER - 4]);
+    sum.finalize()
 }
 
 /// Of the pages of a record. Not their CRC-32: a sealed page ends in its own, and the CRC-32 of a
@@ -290,6 +319,7 @@ fn checksum(pages: &[u8], page_size: u32) -> u32 {
 struct Record {
     cycle: u64,
     number: u32,
+    before: u32,
     first: u32,
     page_size: u32,
     name: PathBuf,
@@ -298,7 +328,7 @@ struct Record {
 
 impl Record {
     /// The record at `offset`, if there is one and it is whole.
-    fn read(area: &dyn Storage, offset: u64) -> io::Result<Option<Self>> {
+    fn read(area: &dyn Storage, owner: u64, offset: u64) -> io::Result<Option<Self>> {
         let mut head = Buffer::new(HEADER);
         if read_full(area, offset, &mut [IoSliceMut::new(head.bytes_mut())])? < HEADER {
             return Ok(None);
@@ -306,11 +336,11 @@ impl Record {
         let head = head.bytes();
         let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         // A fuzzer does not know checksums.
-        let is_whole = cfg!(fuzzing) || field(HEADER - 4) == crc32fast::hash(&head[..HEADER - 4]);
+        let is_whole = cfg!(fuzzing) || field(HEADER - 4) == header_checksum(head, owner);
         if head[..8] != MAGIC || !is_whole {
             return Ok(None);
         }
-        let (count, page_size, name_len) = (field(24), field(28), field(36) as usize);
+        let (count, page_size, name_len) = (field(28), field(32), field(40) as usize);
         let len = u64::from(count) * u64::from(page_size);
         if name_len > MAX_NAME || len == 0 || len > area.len() || page_size % HEADER as u32 != 0 {
             return Ok(None);
@@ -321,13 +351,14 @@ impl Record {
         }
         let mut pages = Buffer::new(len as usize);
         let read = read_full(area, offset + HEADER as u64, &mut [IoSliceMut::new(pages.bytes_mut())])?;
-        if read as u64 != len || !cfg!(fuzzing) && checksum(pages.bytes(), page_size) != field(32) {
+        if read as u64 != len || !cfg!(fuzzing) && checksum(pages.bytes(), page_size) != field(36) {
             return Ok(None);
         }
         Ok(Some(Self {
             cycle: u64::from(field(8)) | u64::from(field(12)) << 32,
             number: field(16),
-            first: field(20),
+            before: field(20),
+            first: field(24),
             page_size,
             name,
             pages,

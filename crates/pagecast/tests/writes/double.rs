@@ -33,7 +33,7 @@ fn a_copy_of_before_a_close_is_never_restored() {
     let table = open(&second, "table", &raw());
     fill(&table, 18, 3);
     second.flush().unwrap();
-    // The second copy arrives, and what says that it is the last does not: then the process ends.
+    // The second copy arrives, and nothing after it: then the process ends.
     setup.faults.plan_writes([WriteFault::Torn(4096 + PAGE), WriteFault::Panic]);
     fill(&table, 16, 4);
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| second.flush())).unwrap_err();
@@ -70,6 +70,48 @@ fn files_that_were_moved_or_copied_are_repaired_where_they_are() {
     assert_eq!(first_byte(&pool(&setup, "two").unwrap(), "two/below/table").unwrap(), 2);
     assert!(setup.files.read(Path::new("one/below/table")).unwrap() == original, "the copy wrote into the original");
     assert_eq!(first_byte(&pool(&setup, "one").unwrap(), "one/below/table").unwrap(), 2);
+}
+
+/// What a batch that failed has left does not continue the records of later ones, though they end
+/// where it goes on.
+#[test]
+fn copies_of_a_failed_batch_do_not_follow_those_of_others() {
+    let setup = setup(1 << 20, "lru");
+    let log = Arc::new(Counter::default());
+    let options = setup.options.clone().log(log.clone()).double_write(DoubleWriteOptions::new("area"));
+    let pool = Pool::new(options.clone()).unwrap();
+    let table = open(&pool, "table", &raw());
+    let change = |block, byte| {
+        let mut page = table.pin_mut(block, None).unwrap();
+        page.fill(byte);
+        page.logged(log.append());
+    };
+    // Page 6 is dirty longest, and its copy the last of three.
+    [6, 2, 4].into_iter().for_each(|block| change(block, 1));
+    setup.faults.plan_writes([WriteFault::Torn(usize::MAX)]);
+    pool.flush().unwrap_err();
+    change(6, 2);
+    assert_eq!(pool.write_back(PAGE as u64).unwrap().pages, 1);
+    assert!(stored(&setup.files, "table", 6) == [2; PAGE]);
+    // The copy of page 2 arrives, and nothing after it: then the process ends.
+    setup.faults.plan_writes([WriteFault::Torn(4096 + PAGE), WriteFault::Panic]);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pool.write_back(PAGE as u64))).unwrap_err();
+    drop((table, pool));
+    drop(Pool::new(options).unwrap());
+    assert!(stored(&setup.files, "table", 6) == [2; PAGE], "an older copy was restored");
+}
+
+#[test]
+fn a_copy_of_another_owner_is_not_restored() {
+    let setup = setup(1 << 20, "lru");
+    torn(&setup, "one", "table");
+    let of = |owner| {
+        let area = DoubleWriteOptions::new("one/area").owner(owner);
+        let pool = Pool::new(setup.options.clone().double_write(area)).unwrap();
+        first_byte(&pool, "one/table")
+    };
+    assert!(matches!(of(7), Err(PoolError::Checksum { block: 1, .. })));
+    assert_eq!(of(0).unwrap(), 2);
 }
 
 #[test]
