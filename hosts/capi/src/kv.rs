@@ -20,7 +20,11 @@ impl From<Error> for Failure {
             Error::Pool(error) => return error.into(),
             Error::Open { .. } | Error::Log { .. } | Error::Stalled { .. } => Status::Io,
             Error::Locked { .. } => Status::InUse,
-            Error::Foreign { .. } | Error::Damaged { .. } | Error::DamagedLog { .. } => Status::Damaged,
+            Error::Foreign { .. }
+            | Error::OtherStore { .. }
+            | Error::NoLog { .. }
+            | Error::Damaged { .. }
+            | Error::DamagedLog { .. } => Status::Damaged,
             _ => Status::InvalidArgument,
         };
         Self::new(status, error.to_string())

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use pagecast::Lsn;
+
 use crate::page::{Kind, Node};
-use crate::pages::{ROOT, Workspace};
+use crate::pages::{LATER_THAN_LOG, ROOT, Workspace};
 use crate::{Result, Store};
 
 /// What a store holds.
@@ -43,6 +45,8 @@ impl fmt::Display for Statistics {
 /// A walk through all pages.
 struct Walk<'w> {
     pages: &'w Workspace<'w>,
+    /// Where the next record of the log goes.
+    end: Lsn,
     seen: HashSet<u32>,
     found: Statistics,
 }
@@ -62,7 +66,7 @@ impl Store {
         let root_level = pages.view(ROOT)?.node().level();
         let found =
             Statistics { height: u32::from(root_level) + 1, page_size: self.pool.page_size(), ..Statistics::default() };
-        let mut walk = Walk { pages: &pages, seen: HashSet::new(), found };
+        let mut walk = Walk { pages: &pages, end: self.log_end(), seen: HashSet::new(), found };
         walk.tree(ROOT, root_level, None, None)?;
         walk.free_pages()?;
         Ok(walk.found)
@@ -81,6 +85,9 @@ impl Walk<'_> {
     /// A page and all below it, whose keys are not below `low`, and below `high`.
     fn tree(&mut self, block: u32, level: u8, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
         self.see(block)?;
+        if self.pages.lsn(block)? >= self.end {
+            return Err(self.pages.damaged(block, LATER_THAN_LOG));
+        }
         let bytes = self.pages.copy(block)?;
         let node = Node { bytes: &bytes };
         let damaged = |what| Err(self.pages.damaged(block, what));

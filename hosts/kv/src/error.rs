@@ -34,6 +34,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A file of one store among those of another.
+    #[error("{}: is of another store than the log beside it; put back the file that belongs there", path.display())]
+    OtherStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The pages of a store whose log is gone.
+    #[error("{}: are pages of a store, and its log (log.0, log.1) is missing; restore the store from a backup", path.display())]
+    NoLog {
+        /// The file of the pages.
+        path: PathBuf,
+    },
     /// A store of a later version.
     #[error("{}: is of format {found}, and this version reads up to {known}; use a newer version", path.display())]
     Newer {

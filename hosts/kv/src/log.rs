@@ -1,28 +1,30 @@
-// STOP, please read /work/dur/AAA-two-engineers-are-in-this-worktree.txt: a second engineer has rewritten this file already
-// (kv log format 3: faults 3, 4, 5, 8 done and tested; double_write faults 6, 7 under way) in /tmp/dur/wt, branch durability-kv.
-// Please take faults 9 and 10 and the pool tests; answer in /tmp/dur/ANSWER.txt; `git checkout` this file.
 //! The write-ahead log: two files in turn, flushed for all who wait at once.
 //!
 //! Rules:
 //! * (L1) A record is whole or it is none, and records become durable in their order.
 //! * (L2) A file is begun anew only when a checkpoint has made every record of it needless, and
-//!   when all records of the other one are durable. Its header is durable before a record follows:
-//!   of a header and records that were torn together, nothing tells what the records belong to.
-//! * (L3) After a sync has failed nothing is said to be durable any more: nobody knows what is on
-//!   the device. A write that failed is made again by the next flush, of the same bytes.
+//!   when all records of the other one are durable, that checkpoint's too.
+//! * (L3) A file is begun by a header, which is durable before the other file says that the log goes
+//!   on there. That is durable before a record follows. So a header alone counts for nothing: its
+//!   write may have failed. And a file that is missing is missed.
+//! * (L4) After a sync has failed nothing is said to be durable any more: nobody knows what is on
+//!   the device. A write that failed is made again by the next flush.
+//! * (L5) What an opened log holds is written again and synced before it is of use: the process that
+//!   wrote it may have died before its sync, and the device may lack what the system's cache has.
 //!
 //! Group commit: whoever finds no flush under way flushes all that has come so far, without the
 //! lock, and the others wait. Those who come meanwhile share the next flush.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagecast::Lsn;
 use pagecast::storage::{Device, Storage, write_full};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::log_file::{Aligned, BLOCK, Content, Header, RecordKind, encode, open_error, record_length};
+use crate::log_file::{Aligned, BLOCK, Content, Header, RecordKind, Tail, file_length, open_error, record_length};
 use crate::{Error, Result};
 
 /// The place of the very first record: above [`Lsn::NONE`].
@@ -31,6 +33,7 @@ const FIRST: u64 = BLOCK as u64;
 pub(crate) struct WriteAheadLog {
     files: [Arc<dyn Storage>; 2],
     page_size: u32,
+    store: u64,
     /// Bytes of records in a file, after which the other one is begun.
     capacity: u64,
     state: Mutex<State>,
@@ -38,7 +41,7 @@ pub(crate) struct WriteAheadLog {
 }
 
 struct State {
-    /// The file that is written, its life, and the place of its first record.
+    /// The file that is written, its life (0: none was begun), and the place of its first record.
     file: usize,
     life: u64,
     start: u64,
@@ -50,10 +53,7 @@ struct State {
     checkpointed: u64,
     /// Where the last batch ends: behind it are checkpoints only.
     changed: u64,
-    /// The bytes of the file from `pending_at` on that are not durable, and those before them that
-    /// share their block.
-    pending: Vec<u8>,
-    pending_at: u64,
+    tail: Tail,
     is_flushing: bool,
     /// What a flush writes from.
     memory: Aligned,
@@ -72,27 +72,95 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Of the older file, only what is needed.
-    fn of(older: Option<Content>, newer: Content, file: usize) -> Result<Self> {
-        let from = last_checkpoint(&newer).unwrap_or(newer.header.from);
-        let older = older.filter(|_| from < newer.header.start);
-        if let Some(older) = older.as_ref().filter(|older| older.end() != newer.header.start) {
-            let offset = BLOCK as u64 + older.end() - older.header.start;
-            let what = "a record is missing that the pages may lack";
-            return Err(Error::DamagedLog { path: older.path.clone(), offset, what });
+    /// Of what the files hold. `None`: neither was begun.
+    fn of(contents: [Option<Content>; 2], paths: [PathBuf; 2]) -> Result<Option<Self>> {
+        let file = match &contents {
+            [None, None] => return Ok(None),
+            [Some(one), Some(other)] if one.header.life == other.header.life => {
+                return Err(other.damaged(0, "is a copy of the log's other file"));
+            }
+            [one, other] => {
+                let life = |content: &Option<Content>| content.as_ref().map(|content| content.header.life);
+                usize::from(life(one) < life(other))
+            }
+        };
+        let [one, other] = contents;
+        let (older, newer) = if file == 0 { (other, one) } else { (one, other) };
+        let Some(newer) = newer else { return Ok(None) };
+        if older.as_ref().is_some_and(|older| older.header.store != newer.header.store) {
+            return Err(newer.damaged(0, "is of another store than the log's other file"));
         }
-        Ok(Self { older, newer, file, from })
+        match older {
+            Some(older) if older.header.life + 1 == newer.header.life => Self::in_turn(older, newer, file).map(Some),
+            _ => Self::alone(newer, file, &paths[1 - file]).map(Some),
+        }
+    }
+
+    /// Of a file and the one that was begun after it.
+    fn in_turn(older: Content, newer: Content, file: usize) -> Result<Self> {
+        if older.next_life() != Some(newer.header.life) {
+            // Its header is there, and nothing says that it counts (L3).
+            if newer.end() > newer.header.start {
+                return Err(older.damaged(older.offset(older.end()), "records that the other file follows are missing"));
+            }
+            return Self::alone(older, 1 - file, &newer.path);
+        }
+        if older.end() != newer.header.start {
+            return Err(newer.damaged(0, "does not begin where the log's other file ends"));
+        }
+        if newer.next_life().is_some() {
+            return Err(older.damaged(0, "is an old state of the file in which the log goes on"));
+        }
+        let from = newer.last_checkpoint().unwrap_or(newer.header.from);
+        if from < older.header.start {
+            return Err(newer.damaged(0, "needs records that are in no file"));
+        }
+        Ok(Self { older: Some(older), newer, file, from })
+    }
+
+    /// Of a file whose other file, `missing`, is of no use.
+    fn alone(newer: Content, file: usize, missing: &Path) -> Result<Self> {
+        let from = newer.last_checkpoint().unwrap_or(newer.header.from);
+        if newer.next_life().is_some() || from < newer.header.start {
+            let what = "the file is missing, or an old state of it, and has records that the pages may lack";
+            return Err(Error::DamagedLog { path: missing.to_owned(), offset: 0, what });
+        }
+        Ok(Self { older: None, newer, file, from })
+    }
+
+    /// Makes what it holds durable, if any of it is to be used (L5): batches, and that the log goes
+    /// on in a file in which nothing is yet.
+    fn write_again(&self, files: &[Arc<dyn Storage>; 2]) -> Result<()> {
+        if self.batches().next().is_none() && self.newer.end() > self.newer.header.start {
+            return Ok(());
+        }
+        let newer = (&files[self.file], &self.newer);
+        for (file, content) in self.older.iter().map(|older| (&files[1 - self.file], older)).chain([newer]) {
+            let (mut memory, bytes) = (Aligned::default(), content.bytes());
+            let memory = memory.of_length(bytes.len());
+            memory.copy_from_slice(&bytes);
+            let written = write_full(file.as_ref(), 0, memory).and_then(|()| file.sync());
+            let path = || content.path.clone();
+            written.map_err(|source| Error::Log { path: path(), offset: 0, source: Arc::new(source) })?;
+        }
+        Ok(())
     }
 
     fn is_new(&self) -> bool {
-        self.newer.header.start == FIRST && self.newer.records().all(|record| record.kind != RecordKind::Batch)
+        self.newer.header.start == FIRST && self.newer.end() == FIRST
+    }
+
+    /// Where the last batch ends.
+    fn changed(&self) -> u64 {
+        let last = self.batches().last();
+        last.map_or(self.from, |(at, content)| at.0 + record_length(content.len()))
     }
 
     /// The batches that pages may lack, in their order.
     pub(crate) fn batches(&self) -> impl Iterator<Item = (Lsn, &[u8])> {
-        let records = self.older.iter().flat_map(Content::records).chain(self.newer.records());
-        let batches = records.filter(|record| record.kind == RecordKind::Batch && record.place >= self.from);
-        batches.map(|record| (Lsn(record.place), record.content))
+        let contents = self.older.iter().chain([&self.newer]);
+        let batches = contents.flat_map(Content::records).filter(|record| record.kind == RecordKind::Batch);
+        batches.filter(|record| record.place >= self.from).map(|record| (Lsn(record.place), record.content))
     }
 }
 
@@ -100,45 +168,31 @@ impl WriteAheadLog {
     /// Opens the two files, or makes them. What they held before is `None` for a new store; then
     /// `page_size` and `capacity` are of use.
     pub(crate) fn open(device: &Device, folder: &Path, page_size: u32, capacity: u64) -> Result<(Self, Option<Found>)> {
-        let files = [open_file(device, &folder.join("log.0"))?, open_file(device, &folder.join("log.1"))?];
-        let found = match (Content::read(&files[0])?, Content::read(&files[1])?) {
-            (None, None) => None,
-            (Some(one), None) => Some(Found::of(None, one, 0)?),
-            (None, Some(other)) => Some(Found::of(None, other, 1)?),
-            (Some(one), Some(other)) if one.header.life < other.header.life => Some(Found::of(Some(one), other, 1)?),
-            (Some(one), Some(other)) => Some(Found::of(Some(other), one, 0)?),
+        let paths = ["log.0", "log.1"].map(|name| folder.join(name));
+        let files = [open_file(device, &paths[0])?, open_file(device, &paths[1])?];
+        let found = Found::of([Content::read(&files[0])?, Content::read(&files[1])?], paths)?;
+        let header = match &found {
+            Some(found) => found.newer.header,
+            None => Header { page_size, store: new_number(), life: 0, start: FIRST, from: FIRST, capacity },
         };
-        let file = found.as_ref().map_or(1, |found| found.file);
+        // A file that is needed is as long as it was made.
+        files.iter().try_for_each(|file| allocate(file, header.capacity))?;
+        let state = State::of(&header, found.as_ref());
+        found.iter().try_for_each(|found| found.write_again(&files))?;
         // A store that was never written to is a new one still.
-        let (header, found) = match found {
-            Some(found) if found.is_new() => (found.newer.header, None),
-            Some(found) => (found.newer.header, Some(found)),
-            None => {
-                files.iter().try_for_each(|file| allocate(file, capacity))?;
-                (Header { page_size, life: 0, start: FIRST, from: FIRST, capacity }, None)
-            }
-        };
-        let (end, checkpointed) = found.as_ref().map_or((FIRST, FIRST), |found| (found.newer.end(), found.from));
-        let state = State {
-            file,
-            life: header.life,
-            start: header.start,
-            end,
-            durable: end,
-            checkpointed,
-            changed: end,
-            pending: Vec::new(),
-            pending_at: BLOCK as u64,
-            is_flushing: false,
-            memory: Aligned::default(),
-            broken: None,
-        };
-        let (page_size, capacity) = (header.page_size, header.capacity);
-        Ok((Self { files, page_size, capacity, state: Mutex::new(state), flush_ended: Condvar::new() }, found))
+        let found = found.filter(|found| !found.is_new());
+        let Header { page_size, store, capacity, .. } = header;
+        let (state, flush_ended) = (Mutex::new(state), Condvar::new());
+        Ok((Self { files, page_size, store, capacity, state, flush_ended }, found))
     }
 
     pub(crate) fn page_size(&self) -> u32 {
         self.page_size
+    }
+
+    /// A number that no other store has.
+    pub(crate) fn store(&self) -> u64 {
+        self.store
     }
 
     /// Bytes of records in a file.
@@ -146,30 +200,45 @@ impl WriteAheadLog {
         self.capacity
     }
 
-    /// Every record so far is needless: goes on in the other file, in a new life. So what a crash
-    /// left behind the last record is never taken for one.
-    pub(crate) fn begin_anew(&self) -> Result<()> {
+    /// Begins the first file of a new store, unless it is begun.
+    pub(crate) fn begin(&self) -> Result<()> {
         let mut state = self.state.lock();
-        state.checkpointed = state.end;
-        self.begin_other_file(&mut state)
+        if state.life > 0 { Ok(()) } else { self.begin_file(&mut state) }
     }
 
-    /// Rarely, and others wait: each file takes many flushes.
-    fn begin_other_file(&self, state: &mut State) -> Result<()> {
-        let (life, start, from) = (state.life + 1, state.end, state.checkpointed);
-        let header = Header { page_size: self.page_size, life, start, from, capacity: self.capacity };
-        let file = &self.files[1 - state.file];
-        let bytes = state.memory.of_length(BLOCK);
-        bytes.copy_from_slice(&header.block());
-        let failed = |source| Error::Log { path: file.path().to_owned(), offset: 0, source: Arc::new(source) };
-        write_full(file.as_ref(), 0, bytes).map_err(failed)?;
-        if let Err(error) = file.sync().map_err(failed) {
-            state.broken = Some(error.clone());
-            return Err(error);
+    /// Begins the other file: makes its header durable. Rarely, and others wait: each file takes
+    /// many flushes.
+    fn begin_file(&self, state: &mut State) -> Result<()> {
+        let header = Header {
+            page_size: self.page_size,
+            store: self.store,
+            life: state.life + 1,
+            start: state.end,
+            from: state.checkpointed,
+            capacity: self.capacity,
+        };
+        let block = state.memory.of_length(BLOCK);
+        block.copy_from_slice(&header.block());
+        self.write_alone(1 - state.file, 0, block, &mut state.broken)?;
+        if state.life > 0 {
+            // From here on the header counts (L3). The tail itself stays as it is: if this fails,
+            // the next flush writes over it.
+            let mut tail = state.tail.clone();
+            tail.append(RecordKind::Switch, &header.life.to_le_bytes());
+            let (sectors, _) = tail.sectors(state.durable, &mut state.memory);
+            self.write_alone(state.file, tail.offset, sectors, &mut state.broken)?;
         }
-        (state.file, state.life, state.start) = (1 - state.file, life, start);
-        (state.pending, state.pending_at) = (Vec::new(), BLOCK as u64);
+        (state.file, state.life, state.start) = (1 - state.file, header.life, header.start);
+        state.tail = Tail::new(&header);
         Ok(())
+    }
+
+    /// Writes to a file and syncs it, while nobody flushes.
+    fn write_alone(&self, file: usize, offset: u64, bytes: &[u8], broken: &mut Option<Error>) -> Result<()> {
+        let file = &self.files[file];
+        let failed = |source| Error::Log { path: file.path().to_owned(), offset, source: Arc::new(source) };
+        write_full(file.as_ref(), offset, bytes).map_err(failed)?;
+        file.sync().map_err(failed).inspect_err(|error| *broken = Some(error.clone()))
     }
 
     /// Makes room for a record of so many bytes. False: a checkpoint must be made first (L2).
@@ -186,7 +255,10 @@ impl WriteAheadLog {
             let end = state.end;
             state = self.flush_from(state, end)?;
         }
-        self.begin_other_file(&mut state)?;
+        if let Some(error) = &state.broken {
+            return Err(error.clone());
+        }
+        self.begin_file(&mut state)?;
         Ok(true)
     }
 
@@ -253,12 +325,9 @@ impl WriteAheadLog {
 
     /// One flush, of all that is there now.
     fn flush_pending<'s>(&'s self, mut state: MutexGuard<'s, State>) -> Result<MutexGuard<'s, State>> {
-        let (file, offset, end) = (&self.files[state.file], state.pending_at, state.end);
+        let (file, offset, end) = (&self.files[state.file], state.tail.offset, state.end);
         let mut memory = std::mem::take(&mut state.memory);
-        let length = state.pending.len();
-        let bytes = memory.of_length(length.next_multiple_of(BLOCK));
-        bytes[..length].copy_from_slice(&state.pending);
-        bytes[length..].fill(0);
+        let (bytes, records) = state.tail.sectors(state.durable, &mut memory);
         state.is_flushing = true;
         drop(state);
 
@@ -267,7 +336,6 @@ impl WriteAheadLog {
         let synced = written.as_ref().map_or(Ok(()), |()| file.sync().map_err(failed));
 
         let mut state = self.state.lock();
-        state.memory = memory;
         state.is_flushing = false;
         if let Err(error) = &synced {
             state.broken = Some(error.clone());
@@ -275,19 +343,36 @@ impl WriteAheadLog {
         let outcome = written.and(synced);
         if outcome.is_ok() {
             state.durable = end;
-            let done = length / BLOCK * BLOCK;
-            state.pending.drain(..done);
-            state.pending_at += done as u64;
+            state.tail.written(bytes, records);
         }
+        state.memory = memory;
         self.flush_ended.notify_all();
         outcome.map(|()| state)
     }
 }
 
 impl State {
+    /// Behind what was found.
+    fn of(header: &Header, found: Option<&Found>) -> Self {
+        let (end, checkpointed) = found.map_or((FIRST, FIRST), |found| (found.newer.end(), found.from));
+        Self {
+            file: found.map_or(1, |found| found.file),
+            life: header.life,
+            start: header.start,
+            end,
+            durable: end,
+            checkpointed,
+            changed: found.map_or(FIRST, Found::changed),
+            tail: found.map_or_else(|| Tail::new(header), |found| found.newer.tail()),
+            is_flushing: false,
+            memory: Aligned::default(),
+            broken: None,
+        }
+    }
+
     fn append(&mut self, kind: RecordKind, content: &[u8]) -> Lsn {
         let place = self.end;
-        encode(self.life, place, kind, content, &mut self.pending);
+        self.tail.append(kind, content);
         self.end += record_length(content.len());
         if kind == RecordKind::Batch {
             self.changed = self.end;
@@ -304,20 +389,27 @@ impl pagecast::Log for WriteAheadLog {
     }
 }
 
-/// The place that the last record of a checkpoint names.
-fn last_checkpoint(content: &Content) -> Option<u64> {
-    let checkpoints = content.records().filter(|record| record.kind == RecordKind::Checkpoint);
-    checkpoints.filter_map(|record| Some(u64::from_le_bytes(record.content.try_into().ok()?))).last()
-}
-
-/// Gives a file all its bytes now, so that a full disk does not stop a commit later: those of its
-/// records, and of a checkpoint behind them.
+/// Gives a file all its bytes now, if it lacks some, so that a full disk does not stop a commit
+/// later.
 fn allocate(file: &Arc<dyn Storage>, capacity: u64) -> Result<()> {
     const PIECE: usize = 1 << 20;
-    let (mut memory, length) = (Aligned::default(), (2 * BLOCK as u64 + capacity).next_multiple_of(BLOCK as u64));
+    let (mut memory, length) = (Aligned::default(), file_length(capacity));
+    if file.len() >= length {
+        return Ok(());
+    }
     let mut pieces = (0..length).step_by(PIECE);
-    let mut zero = |at| write_full(file.as_ref(), at, memory.of_length(PIECE.min((length - at) as usize)));
+    let mut zero = |at| {
+        let piece = memory.of_length(PIECE.min((length - at) as usize));
+        piece.fill(0);
+        write_full(file.as_ref(), at, piece)
+    };
     pieces.try_for_each(&mut zero).and_then(|()| file.sync()).map_err(|source| open_error(file, source))
+}
+
+/// A number that no store has yet, as far as chance can tell.
+fn new_number() -> u64 {
+    // Each such state has keys of its own, which the system draws.
+    RandomState::new().hash_one(std::process::id()).max(1)
 }
 
 fn open_file(device: &Device, path: &Path) -> Result<Arc<dyn Storage>> {
@@ -328,28 +420,4 @@ fn open_file(device: &Device, path: &Path) -> Result<Arc<dyn Storage>> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use pagecast::storage::MemoryFiles;
-
-    #[test]
-    fn checkpoints_of_nothing_new_take_no_room() {
-        let device = Device::new(MemoryFiles::new(), None);
-        let (log, found) = WriteAheadLog::open(&device, "s".as_ref(), 4096, 1 << 16).unwrap();
-        assert!(found.is_none());
-        log.begin_anew().unwrap();
-        for _ in 0..2 {
-            assert!(log.reserve(100).unwrap());
-            log.append(b"a change");
-            log.checkpointed(log.end());
-            let end = log.end();
-            (0..3).for_each(|_| log.checkpointed(log.end()));
-            assert_eq!(log.end(), end);
-        }
-        log.flush().unwrap();
-        let (_, found) = WriteAheadLog::open(&device, "s".as_ref(), 4096, 1 << 16).unwrap();
-        assert_eq!(found.unwrap().batches().count(), 0, "a checkpoint was made after the last of them");
-    }
-}
+mod tests;

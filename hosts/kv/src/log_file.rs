@@ -1,18 +1,27 @@
-// STOP, please read /work/dur/AAA-two-engineers-are-in-this-worktree.txt: a second engineer has rewritten this file already
-// (kv log format 3: faults 3, 4, 5, 8 done and tested; double_write faults 6, 7 under way) in /tmp/dur/wt, branch durability-kv.
-// Please take faults 9 and 10 and the pool tests; answer in /tmp/dur/ANSWER.txt; `git checkout` this file.
 //! What the files of the log hold, and reading them back.
 //!
 //! ```text
-//!  file:    header, 4096 bytes | record | record | ...
-//!  header:  magic 8 | format 4 | page size 4 | life 8 | start 8 | from 8 | capacity 8 | CRC-32 of these 4 | zeros
-//!  record:  length of what follows its checksum 4 | CRC-32 of life, place and what follows 4 | kind 1 | content
+//!  file:    header, 4096 bytes | sector | sector | ...
+//!  header:  magic 8 | format 4 | page size 4 | store 8 | life 8 | start 8 | from 8 | capacity 8 | CRC-32 of these 4 | zeros
+//!  sector:  CRC-32 of its number and what follows 4 | CRC-32 of the sector before 4 | life 8 | durable 8 | used 2 | 486
+//!  record:  length of what follows 4 | kind 1 | content            the records are the used bytes of all sectors
 //! ```
 //!
 //! A record's place is its number, its `Lsn`: the header's `start` is the place of the first one.
-//! Records before `from` are not needed.
-//! Each time a file is begun it has a new life. Since the checksum covers life and place, what an
-//! earlier life left behind the last record is no record.
+//! Records before `from` are not needed. Each time a file is begun it has a new life.
+//!
+//! A device writes a sector whole or not at all. So each says for itself what it is, and what a
+//! crash has torn is told from what is damaged:
+//!
+//! * Sectors are a chain: each names the checksum of the one before, the first one that of the
+//!   header. The log ends where the chain does. What earlier lives or torn flushes have left behind
+//!   it does not continue it.
+//! * A sector that should continue the chain and is neither whole nor zeros is damaged.
+//! * Each sector says up to which place all was durable when it was written. If one of this life
+//!   says so of a place behind the end of the chain, what was durable is missing.
+//!
+//! One thing cannot be told apart: sectors of the last flush that are as they were before it, of a
+//! flush that a power cut kept from the device. The second was not acknowledged.
 
 use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -22,14 +31,21 @@ use pagecast::storage::{Storage, read_full};
 
 use crate::{Error, Result};
 
-/// Bytes before the first record. Requests to the device are multiples of it.
+/// Bytes before the first sector. Requests to the device are multiples of it.
 pub(crate) const BLOCK: usize = 4096;
+/// What a device writes whole.
+const SECTOR: usize = 512;
+/// Bytes of a sector before those of records.
+const HEAD: usize = 26;
+/// Bytes of records in a sector.
+const ROOM: usize = SECTOR - HEAD;
 const MAGIC: [u8; 8] = *b"pgckvlog";
 /// The format of pages and log: it grows whenever bytes of either mean something else. Of format 1,
-/// a changed entry was named by its place in the page, not by its key.
-pub(crate) const FORMAT: u32 = 2;
+/// a changed entry was named by its place in the page, not by its key. Of format 2, records had
+/// their own checksums, and nothing said what had been durable.
+pub(crate) const FORMAT: u32 = 3;
 /// Bytes of a record before its kind.
-const PREFIX: usize = 8;
+const PREFIX: usize = 4;
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +54,8 @@ pub(crate) enum RecordKind {
     Batch = 1,
     /// The records before the place that it names are not needed any more.
     Checkpoint = 2,
+    /// The log goes on in the other file, in the life that it names. The last record of a file.
+    Switch = 3,
 }
 
 /// Bytes that a record with such a content takes.
@@ -45,9 +63,17 @@ pub(crate) fn record_length(content: usize) -> u64 {
     (PREFIX + 1 + content) as u64
 }
 
+/// Bytes of a file whose batches take so many, with room for checkpoints and a switch behind them.
+pub(crate) fn file_length(capacity: u64) -> u64 {
+    let sectors = (capacity + BLOCK as u64).div_ceil(ROOM as u64);
+    (BLOCK as u64 + sectors * SECTOR as u64).next_multiple_of(BLOCK as u64)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) page_size: u32,
+    /// A number that no other store has.
+    pub(crate) store: u64,
     pub(crate) life: u64,
     pub(crate) start: u64,
     pub(crate) from: u64,
@@ -55,19 +81,24 @@ pub(crate) struct Header {
 }
 
 /// Bytes of a header before its checksum.
-const FIELDS: usize = 48;
+const FIELDS: usize = 56;
 
 impl Header {
     pub(crate) fn block(&self) -> Vec<u8> {
         let mut block = MAGIC.to_vec();
         block.extend(FORMAT.to_le_bytes());
         block.extend(self.page_size.to_le_bytes());
-        for field in [self.life, self.start, self.from, self.capacity] {
+        for field in [self.store, self.life, self.start, self.from, self.capacity] {
             block.extend(field.to_le_bytes());
         }
         block.extend(crc32fast::hash(&block).to_le_bytes());
         block.resize(BLOCK, 0);
         block
+    }
+
+    /// Where the chain of sectors begins.
+    fn checksum(&self) -> u32 {
+        short(&self.block(), FIELDS)
     }
 
     /// `None`: the file was never begun.
@@ -89,8 +120,8 @@ impl Header {
         if short(block, FIELDS) != crc32fast::hash(&block[..FIELDS]) {
             return Err(Error::DamagedLog { path: path(), offset: 0, what: "the header's checksum is wrong" });
         }
-        let (life, start) = (long(block, 16), long(block, 24));
-        Ok(Some(Self { page_size: short(block, 12), life, start, from: long(block, 32), capacity: long(block, 40) }))
+        let [store, life, start, from, capacity] = [16, 24, 32, 40, 48].map(|at| long(block, at));
+        Ok(Some(Self { page_size: short(block, 12), store, life, start, from, capacity }))
     }
 }
 
@@ -104,27 +135,110 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(short(bytes, at)) | u64::from(short(bytes, at + 4)) << 32
 }
 
-/// The checksum of a record at `place`.
-fn checksum(life: u64, place: u64, body: &[u8]) -> u32 {
+/// A whole sector.
+struct Sector<'a> {
+    checksum: u32,
+    before: u32,
+    life: u64,
+    durable: u64,
+    records: &'a [u8],
+}
+
+/// The checksum of what follows it in sector `number`.
+fn checksum(number: u64, rest: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&life.to_le_bytes());
-    hasher.update(&place.to_le_bytes());
-    hasher.update(body);
+    hasher.update(&number.to_le_bytes());
+    hasher.update(rest);
     hasher.finalize()
 }
 
-/// Adds a record to what will be written at `place`.
-pub(crate) fn encode(life: u64, place: u64, kind: RecordKind, content: &[u8], into: &mut Vec<u8>) {
-    let begin = into.len();
-    into.extend((content.len() as u32 + 1).to_le_bytes());
-    into.extend([0; 4]);
-    into.push(kind as u8);
-    into.extend(content);
-    let checksum = checksum(life, place, &into[begin + PREFIX..]);
-    into[begin + 4..begin + PREFIX].copy_from_slice(&checksum.to_le_bytes());
+impl<'a> Sector<'a> {
+    /// Of bytes that were read back; `None` if they are no whole sector.
+    fn of(bytes: &'a [u8], number: usize) -> Option<Self> {
+        let used = usize::from(u16::from_le_bytes([*bytes.get(24)?, *bytes.get(25)?]));
+        let records = bytes.get(HEAD..HEAD + used)?;
+        let is_whole = bytes.len() == SECTOR && short(bytes, 0) == checksum(number as u64, &bytes[4..]);
+        let (before, life, durable) = (short(bytes, 4), long(bytes, 8), long(bytes, 16));
+        is_whole.then_some(Self { checksum: short(bytes, 0), before, life, durable, records })
+    }
+
+    /// Writes it.
+    fn put(&self, number: u64, into: &mut [u8]) -> u32 {
+        into.fill(0);
+        into[4..8].copy_from_slice(&self.before.to_le_bytes());
+        into[8..16].copy_from_slice(&self.life.to_le_bytes());
+        into[16..24].copy_from_slice(&self.durable.to_le_bytes());
+        into[24..26].copy_from_slice(&(self.records.len() as u16).to_le_bytes());
+        into[HEAD..HEAD + self.records.len()].copy_from_slice(self.records);
+        let checksum = checksum(number, &into[4..]);
+        into[..4].copy_from_slice(&checksum.to_le_bytes());
+        checksum
+    }
+}
+
+/// The end of a file: what is to be written next.
+///
+/// Sectors that are full and durable are written again with the block that they share, each as it
+/// was: what a torn write leaves of them is the same.
+#[derive(Clone)]
+pub(crate) struct Tail {
+    life: u64,
+    /// Where the block begins that is written next, in bytes of the file.
+    pub(crate) offset: u64,
+    /// Sectors of the block that are full and durable.
+    full: Vec<u8>,
+    /// The checksum of the sector before those that are not.
+    before: u32,
+    /// The bytes of records from there on.
+    pending: Vec<u8>,
+}
+
+impl Tail {
+    /// Of a file that was just begun.
+    pub(crate) fn new(header: &Header) -> Self {
+        let before = header.checksum();
+        Self { life: header.life, offset: BLOCK as u64, full: Vec::new(), before, pending: Vec::new() }
+    }
+
+    /// Adds a record.
+    pub(crate) fn append(&mut self, kind: RecordKind, content: &[u8]) {
+        self.pending.extend((content.len() as u32 + 1).to_le_bytes());
+        self.pending.push(kind as u8);
+        self.pending.extend(content);
+    }
+
+    /// The sectors to be written at `offset`, and how many bytes of records they have. All before
+    /// place `durable` is durable.
+    pub(crate) fn sectors<'m>(&self, durable: u64, memory: &'m mut Aligned) -> (&'m [u8], usize) {
+        let length = self.full.len() + self.pending.len().div_ceil(ROOM) * SECTOR;
+        let bytes = memory.of_length(length.next_multiple_of(BLOCK));
+        bytes[..self.full.len()].copy_from_slice(&self.full);
+        bytes[length..].fill(0);
+        let first = (self.offset - BLOCK as u64) / SECTOR as u64;
+        let mut before = self.before;
+        let sectors = bytes[..length].chunks_mut(SECTOR).zip(first..).skip(self.full.len() / SECTOR);
+        for ((sector, number), records) in sectors.zip(self.pending.chunks(ROOM)) {
+            before = Sector { checksum: 0, before, life: self.life, durable, records }.put(number, sector);
+        }
+        (bytes, self.pending.len())
+    }
+
+    /// These sectors, with so many bytes of records, are durable now.
+    pub(crate) fn written(&mut self, sectors: &[u8], records: usize) {
+        let more = records / ROOM * SECTOR;
+        let full = &sectors[..self.full.len() + more];
+        if more > 0 {
+            self.before = short(full, full.len() - SECTOR);
+            self.pending.drain(..records / ROOM * ROOM);
+        }
+        let done = full.len() / BLOCK * BLOCK;
+        self.offset += done as u64;
+        self.full = full[done..].to_vec();
+    }
 }
 
 /// A record that was read back.
+#[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) place: u64,
     pub(crate) kind: RecordKind,
@@ -135,8 +249,10 @@ pub(crate) struct Record<'a> {
 pub(crate) struct Content {
     pub(crate) path: PathBuf,
     pub(crate) header: Header,
-    /// From the first record on.
-    bytes: Vec<u8>,
+    /// The file from the first sector on.
+    sectors: Vec<u8>,
+    /// The bytes of records in the sectors of the chain.
+    records: Vec<u8>,
 }
 
 impl Content {
@@ -148,41 +264,120 @@ impl Content {
         let read = read_full(storage.as_ref(), 0, &mut [IoSliceMut::new(bytes)])
             .map_err(|source| open_error(storage, source))?;
         let bytes = &bytes[..read];
-        let header = Header::of(&bytes[..read.min(BLOCK)], storage.path())?;
-        let path = storage.path().to_owned();
-        Ok(header.map(|header| Self { path, header, bytes: bytes[BLOCK..].to_vec() }))
-    }
-
-    /// Up to the first that is not whole.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let record = self.record(at)?;
-            at += record_length(record.content.len()) as usize;
-            Some(record)
-        })
-    }
-
-    fn record(&self, at: usize) -> Option<Record<'_>> {
-        let rest = self.bytes.get(at..)?;
-        if rest.len() < PREFIX {
-            return None;
+        let Some(header) = Header::of(&bytes[..read.min(BLOCK)], storage.path())? else { return Ok(None) };
+        let mut content =
+            Self { path: storage.path().to_owned(), header, sectors: bytes[BLOCK..].to_vec(), records: Vec::new() };
+        if (read as u64) < file_length(header.capacity) {
+            return Err(content.damaged(read as u64, "the file is shorter than it was made"));
         }
-        let (length, sum) = (short(rest, 0) as usize, short(rest, 4));
-        let body = rest.get(PREFIX..PREFIX + length)?;
-        let place = self.header.start + at as u64;
-        let (kind, content) = body.split_first()?;
-        let kind = match kind {
-            1 => RecordKind::Batch,
-            2 => RecordKind::Checkpoint,
-            _ => return None,
-        };
-        (checksum(self.header.life, place, body) == sum).then_some(Record { place, kind, content })
+        content.follow_chain()?;
+        Ok(Some(content))
     }
 
-    /// Where the next record would go.
+    fn sector(&self, number: usize) -> Option<Sector<'_>> {
+        Sector::of(self.sectors.get(number * SECTOR..(number + 1) * SECTOR)?, number)
+    }
+
+    /// Reads the records, and looks whether all of them are there that were durable.
+    fn follow_chain(&mut self) -> Result<()> {
+        let (mut before, mut records) = (self.header.checksum(), Vec::new());
+        for (number, bytes) in self.sectors.chunks(SECTOR).enumerate() {
+            match Sector::of(bytes, number) {
+                None if bytes.iter().any(|&byte| byte != 0) => {
+                    let offset = (BLOCK + number * SECTOR) as u64;
+                    return Err(self.damaged(offset, "the checksum of a sector is wrong"));
+                }
+                Some(sector) if sector.life == self.header.life && sector.before == before => {
+                    records.extend(sector.records);
+                    before = sector.checksum;
+                    if sector.records.len() < ROOM {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        self.records = records;
+        let sectors = (0..self.sectors.len() / SECTOR).filter_map(|number| self.sector(number));
+        let durable = sectors.filter(|sector| sector.life == self.header.life).map(|sector| sector.durable).max();
+        let (end, is_cut_off) = self.walk(|_| ());
+        if durable.is_some_and(|durable| durable > end) || !is_cut_off {
+            return Err(self.damaged(self.offset(end), "a record that was durable is missing"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn damaged(&self, offset: u64, what: &'static str) -> Error {
+        Error::DamagedLog { path: self.path.clone(), offset, what }
+    }
+
+    /// Where in the file a place is.
+    pub(crate) fn offset(&self, place: u64) -> u64 {
+        let at = place.saturating_sub(self.header.start);
+        (BLOCK + HEAD) as u64 + at / ROOM as u64 * SECTOR as u64 + at % ROOM as u64
+    }
+
+    /// Shows each record. Where they end, and whether that is the end of the bytes or of one that
+    /// goes on behind them; no if what follows is no record at all.
+    fn walk<'a>(&'a self, mut show: impl FnMut(Record<'a>)) -> (u64, bool) {
+        let (mut rest, mut place) = (&self.records[..], self.header.start);
+        loop {
+            let Some(length) = rest.get(..PREFIX).map(|_| short(rest, 0) as usize) else { return (place, true) };
+            let Some(body) = rest.get(PREFIX..PREFIX + length) else { return (place, true) };
+            let kind = match body.first() {
+                Some(1) => RecordKind::Batch,
+                Some(2) => RecordKind::Checkpoint,
+                Some(3) => RecordKind::Switch,
+                _ => return (place, false),
+            };
+            show(Record { place, kind, content: &body[1..] });
+            if kind == RecordKind::Switch {
+                return (place, true);
+            }
+            rest = &rest[PREFIX + length..];
+            place += record_length(length - 1);
+        }
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record<'_>> {
+        let mut records = Vec::new();
+        self.walk(|record| records.push(record));
+        records
+    }
+
+    /// Where the next record would go, in the place of a switch if there is one.
     pub(crate) fn end(&self) -> u64 {
-        self.records().last().map_or(self.header.start, |last| last.place + record_length(last.content.len()))
+        self.walk(|_| ()).0
+    }
+
+    /// The life in which the log goes on in the other file.
+    pub(crate) fn next_life(&self) -> Option<u64> {
+        let last = self.records().pop().filter(|last| last.kind == RecordKind::Switch)?;
+        Some(u64::from_le_bytes(last.content.try_into().ok()?))
+    }
+
+    /// The place that the last record of a checkpoint names.
+    pub(crate) fn last_checkpoint(&self) -> Option<u64> {
+        let records = self.records().into_iter().rev();
+        let mut checkpoints = records.filter(|record| record.kind == RecordKind::Checkpoint);
+        checkpoints.find_map(|record| Some(u64::from_le_bytes(record.content.try_into().ok()?)))
+    }
+
+    /// The file up to the end of the chain, in blocks.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let used = (self.records.len().div_ceil(ROOM) * SECTOR).next_multiple_of(BLOCK);
+        let mut bytes = self.header.block();
+        bytes.extend(&self.sectors[..used]);
+        bytes
+    }
+
+    /// What is to be written behind the end.
+    pub(crate) fn tail(&self) -> Tail {
+        let mut tail = Tail::new(&self.header);
+        let records = (self.end() - self.header.start) as usize;
+        tail.pending = self.records[..records].to_vec();
+        tail.written(&self.sectors, records);
+        tail
     }
 }
 
@@ -202,58 +397,5 @@ impl Aligned {
         }
         let start = self.0.as_ptr().align_offset(BLOCK).min(BLOCK);
         &mut self.0[start..start + length]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use pagecast::storage::{Device, MemoryFiles};
-
-    fn content(bytes: Vec<u8>) -> Result<Option<Content>> {
-        let files = MemoryFiles::new();
-        files.write("log", bytes);
-        Content::read(&Device::new(files, None).open("log".as_ref()).unwrap())
-    }
-
-    fn log() -> Vec<u8> {
-        let header = Header { page_size: 4096, life: 3, start: 1000, from: 1000, capacity: 1 << 20 };
-        let mut bytes = header.block();
-        for (place, content) in [(1000, &b"first"[..]), (1014, b"second")] {
-            encode(3, place, RecordKind::Batch, content, &mut bytes);
-        }
-        bytes
-    }
-
-    #[test]
-    fn records_end_where_one_is_not_whole_or_of_another_life_or_place() {
-        let whole = content(log()).unwrap().unwrap();
-        assert_eq!(whole.records().map(|record| record.content.len()).collect::<Vec<_>>(), [5, 6]);
-        assert_eq!(whole.end(), 1029);
-        let mut torn = log();
-        *torn.last_mut().unwrap() ^= 1;
-        assert_eq!(content(torn).unwrap().unwrap().end(), 1014);
-        for (life, place) in [(2, 1029), (3, 1030)] {
-            let mut bytes = log();
-            encode(life, place, RecordKind::Batch, b"third", &mut bytes);
-            assert_eq!(content(bytes).unwrap().unwrap().end(), 1029);
-        }
-    }
-
-    #[test]
-    fn a_foreign_a_newer_an_older_and_a_damaged_file_are_told_apart() {
-        assert!(content(Vec::new()).unwrap().is_none() && content(vec![0; 9000]).unwrap().is_none());
-        assert!(matches!(content(b"a letter to somebody".to_vec()), Err(Error::Foreign { .. })));
-        let mut newer = log();
-        newer[8] = 3;
-        assert!(matches!(content(newer), Err(Error::Newer { found: 3, known: 2, .. })));
-        let mut older = log();
-        older[8] = 1;
-        assert!(matches!(content(older), Err(Error::Older { found: 1, known: 2, .. })));
-        let mut damaged = log();
-        damaged[25] ^= 1;
-        assert!(matches!(content(damaged), Err(Error::DamagedLog { offset: 0, .. })));
     }
 }

@@ -17,7 +17,7 @@ use pagecast::{
 use crate::change::pages_of;
 use crate::log::{Found, WriteAheadLog};
 use crate::page::Kind;
-use crate::pages::{META, Pages, ROOT, Workspace};
+use crate::pages::{LATER_THAN_LOG, META, Pages, ROOT, Workspace};
 use crate::{Error, Options, Result, Store};
 
 /// The largest page: places in it are numbers of 16 bits.
@@ -46,14 +46,18 @@ pub(crate) fn open(folder: &Path, options: &Options) -> Result<Store> {
         match &outcome {
             Err(Error::Locked { .. }) => std::thread::sleep(PAUSE),
             Err(Error::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                let failed = |source| Error::Open { path: folder.to_owned(), source: Arc::new(source) };
-                std::fs::create_dir_all(folder).map_err(failed)?;
+                make_folder(folder, options)?;
             }
             _ => break,
         }
         outcome = open_once(folder, options);
     }
     outcome
+}
+
+fn make_folder(folder: &Path, options: &Options) -> Result<()> {
+    let failed = |source| Error::Open { path: folder.to_owned(), source: Arc::new(source) };
+    options.device.make_folder(folder).map_err(failed)
 }
 
 fn open_once(folder: &Path, options: &Options) -> Result<Store> {
@@ -72,8 +76,9 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
         scan_words: 3072,
         ..PredictorConfig::EMPTY
     };
-    let double_write =
-        options.double_write.then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size));
+    let double_write = options
+        .double_write
+        .then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size).owner(log.store()));
     let pool = Pool::new(
         PoolOptions::default()
             .memory(options.memory.saturating_sub(2 * options.log_buffer()))
@@ -101,7 +106,11 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
     let store = Store::new(pool, pages, log.clone(), options);
     match found {
         Some(found) => recover(&store, &log, &found)?,
-        None => create(&store, &log)?,
+        None => {
+            // Again: a process that made it may have died before its name was safe.
+            make_folder(folder, options)?;
+            create(&store, &log)?;
+        }
     }
     store.count_inner()?;
     Ok(store)
@@ -116,40 +125,50 @@ fn locked(error: PoolError) -> Error {
 
 /// The first pages, as a batch like any other. A crash may have left pages that were never written.
 fn create(store: &Store, log: &WriteAheadLog) -> Result<()> {
-    log.begin_anew()?;
-    store.pages.grow_to(ROOT)?;
-    match store.pages.kind_of_first() {
-        Ok(Some(Kind::Unused)) => {}
-        Ok(_) | Err(Error::Pool(PoolError::Checksum { .. })) => {
-            return Err(Error::Foreign { path: store.pages.path() });
+    if store.pages.relation.pages() > 0 {
+        match store.pages.kind_of_first() {
+            Ok(Some(Kind::Unused)) => {}
+            Ok(Some(Kind::Meta)) => return Err(Error::NoLog { path: store.pages.path() }),
+            Ok(_) | Err(Error::Pool(PoolError::Checksum { .. })) => {
+                return Err(Error::Foreign { path: store.pages.path() });
+            }
+            Err(error) => return Err(error),
         }
-        Err(error) => return Err(error),
     }
+    log.begin()?;
+    store.pages.grow_to(ROOT)?;
     let mut pages = Workspace::new(&store.pages);
-    pages.create()?;
+    pages.create(log.store())?;
     store.publish_first(&pages)
 }
 
-/// Makes the changes again that pages lack: those whose record is later than the page.
+/// Makes the changes again that pages lack: those whose record is later than the page. All pages
+/// that were changed since the last checkpoint are written again, whatever they have: after a sync
+/// that failed, a page that is read may be one that the device does not have.
 fn recover(store: &Store, log: &WriteAheadLog, found: &Found) -> Result<()> {
+    let pages = &store.pages;
+    pages.check_store(log.store())?;
     for (at, record) in found.batches() {
-        let pages = pages_of(record).ok_or_else(|| store.pages.damaged(META, "a record of the log ends too early"))?;
-        for changes in pages {
+        let changed = pages_of(record).ok_or_else(|| pages.damaged(META, "a record of the log ends too early"))?;
+        for changes in changed {
             let block = changes.block;
-            store.pages.grow_to(block)?;
-            let mut pin = store.pages.relation.pin_mut(block, None)?;
-            if pin.lsn() < at {
-                let is_done = changes.apply(&mut pin);
-                pin.logged(at);
-                if !is_done {
-                    return Err(store.pages.damaged(block, "a change of the log cannot be made again"));
-                }
+            pages.grow_to(block)?;
+            let mut pin = pages.relation.pin_mut(block, None)?;
+            if pin.lsn() >= log.end() {
+                return Err(pages.damaged(block, LATER_THAN_LOG));
+            }
+            let is_done = pin.lsn() >= at || changes.apply(&mut pin);
+            pin.logged(at);
+            if !is_done {
+                return Err(pages.damaged(block, "a change of the log cannot be made again"));
             }
         }
     }
-    if store.pages.relation.pages() == 0 || store.pages.kind_of_first()? != Some(Kind::Meta) {
-        return Err(store.pages.damaged(META, "is not the first page of a store"));
+    if pages.relation.pages() == 0 || pages.kind_of_first()? != Some(Kind::Meta) {
+        return Err(pages.damaged(META, "is not the first page of a store"));
     }
+    pages.check_store(log.store())?;
     store.pool.flush().map_err(|cause| Error::Stalled { cause })?;
-    log.begin_anew()
+    log.checkpointed(log.end());
+    log.flush()
 }

@@ -20,13 +20,17 @@ pub(crate) const META: u32 = 0;
 pub(crate) const ROOT: u32 = 1;
 
 /// Entries of the first page, in the order of their keys.
-const META_KEYS: [&[u8]; 3] = [FREE, b"magic", USED];
+const META_KEYS: [&[u8]; 4] = [FREE, b"magic", STORE, USED];
 const FREE: &[u8] = b"free";
+const STORE: &[u8] = b"store";
 const USED: &[u8] = b"used";
 const MAGIC: &[u8] = b"pagecast-kv";
 
 /// By how many pages the file grows at least.
 const GROWTH: u32 = 16;
+
+/// What a page is that names a record behind the end of the log.
+pub(crate) const LATER_THAN_LOG: &str = "is from a later record than the log has: the log, or its end, is missing";
 
 /// Bytes of an entry for which no memory is asked.
 const SHORT_ENTRY: usize = 512;
@@ -108,6 +112,16 @@ impl Pages {
         let kind = node.kind();
         Ok(kind.filter(|&kind| kind != Kind::Meta || node.entry(1) == Some((META_KEYS[1], MAGIC))))
     }
+
+    /// Fails if the first page says that it is of another store.
+    pub(crate) fn check_store(&self, store: u64) -> Result<()> {
+        if self.relation.pages() == 0 || self.kind_of_first()? != Some(Kind::Meta) {
+            return Ok(());
+        }
+        let page = self.pin(META, None)?;
+        let is_ours = Node { bytes: &page }.entry(2) == Some((STORE, &store.to_le_bytes()));
+        if is_ours { Ok(()) } else { Err(Error::OtherStore { path: self.path() }) }
+    }
 }
 
 /// What a batch has changed so far.
@@ -164,6 +178,11 @@ impl<'s> Workspace<'s> {
         Ok(self.view(block)?.to_vec())
     }
 
+    /// The log record of the last change of a page that the batch has not changed.
+    pub(crate) fn lsn(&self, block: u32) -> Result<Lsn> {
+        Ok(self.pages.pin(block, None)?.lsn())
+    }
+
     pub(crate) fn damaged(&self, block: u32, what: &'static str) -> Error {
         self.pages.damaged(block, what)
     }
@@ -184,10 +203,10 @@ impl<'s> Workspace<'s> {
     }
 
     /// The first pages of a new store.
-    pub(crate) fn create(&mut self) -> Result<()> {
+    pub(crate) fn create(&mut self, store: u64) -> Result<()> {
         self.change(META, Change::Format { kind: Kind::Meta, level: 0, next: 0 })?;
-        let used = (ROOT + 1).to_le_bytes();
-        for (at, value) in (0..).zip([&[0; 4][..], MAGIC, &used]) {
+        let (store, used) = (store.to_le_bytes(), (ROOT + 1).to_le_bytes());
+        for (at, value) in (0..).zip([&[0; 4][..], MAGIC, &store, &used]) {
             self.change(META, Change::Insert { at, key: META_KEYS[usize::from(at)], value })?;
         }
         self.change(ROOT, Change::Format { kind: Kind::Leaf, level: 0, next: 0 })

@@ -254,6 +254,11 @@ impl Store {
         self.log.flush()
     }
 
+    /// Where the next record of the log goes.
+    pub(crate) fn log_end(&self) -> Lsn {
+        self.log.end()
+    }
+
     /// Keeps others from changing pages while this is held.
     pub(crate) fn hold_turn(&self) -> impl Drop + '_ {
         self.turn.lock()

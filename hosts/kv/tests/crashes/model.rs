@@ -7,7 +7,7 @@ use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Store};
 use proptest::prelude::*;
 
-use super::disk::{Disk, SECTOR};
+use super::disk::{Disk, End, SECTOR};
 use super::workload::{Content, FOLDER, content, fingerprint, options};
 
 #[derive(Clone, Debug)]
@@ -20,8 +20,8 @@ enum Step {
     Checkpoint,
     /// Closed, and opened again.
     Reopen,
-    /// The power goes off.
-    Crash(u64),
+    /// The process is killed, or the power goes off.
+    Crash(bool, u64),
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Flush),
         1 => Just(Step::Checkpoint),
         1 => Just(Step::Reopen),
-        1 => any::<u64>().prop_map(Step::Crash),
+        2 => any::<(bool, u64)>().prop_map(|(is_kill, seed)| Step::Crash(is_kill, seed)),
     ]
 }
 
@@ -160,10 +160,9 @@ impl World {
                 assert!(content(&self.store) == self.model);
                 return self.flushed();
             }
-            Step::Crash(seed) => {
-                let mut replay = self.disk.replay();
-                (0..self.disk.operations()).for_each(|_| replay.step());
-                self.disk = replay.disk_of(replay.power_cut(&mut Random::new(*seed)));
+            Step::Crash(is_kill, seed) => {
+                let end = if *is_kill { End::Killed } else { End::PowerLost };
+                self.disk = self.disk.after(end, &mut Random::new(*seed));
                 self.store = Store::open(FOLDER, options(&self.disk, true)).unwrap();
                 let found = self.unsafe_yet.remove(&fingerprint(&content(&self.store)));
                 self.model = found.expect("a flushed update is missing, or there is one too many");

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 use pagecast::TupleOptions;
-use pagecast::storage::{DeclaredModel, Device, Opener};
+use pagecast::storage::{Device, Opener};
 use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Options, Store};
 
@@ -46,9 +45,7 @@ pub(crate) fn options(disk: &Disk, tuples: bool) -> Options {
 
 /// So small that pages leave, the log begins anew and checkpoints are made.
 fn options_on(disk: impl Opener + 'static, tuples: bool) -> Options {
-    // One thread that reads; the model costs nothing else.
-    let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
-    let device = Device::new(disk, Some(model));
+    let device = Device::new(disk, None);
     Options::default()
         .memory(250_000)
         .tuples(tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))

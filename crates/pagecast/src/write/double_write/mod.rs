@@ -1,6 +1,3 @@
-// STOP, please read /work/dur/AAA-two-engineers-are-in-this-worktree.txt: a second engineer has rewritten this file already
-// (kv log format 3: faults 3, 4, 5, 8 done and tested; double_write faults 6, 7 under way) in /tmp/dur/wt, branch durability-kv.
-// Please take faults 9 and 10 and the pool tests; answer in /tmp/dur/ANSWER.txt; `git checkout` this file.
 //! Copies of pages in an area of their own, before they are written in place: a crash in the middle
 //! of a write leaves one of the two whole.
 //!
@@ -11,44 +8,40 @@
 //!
 //! Invariants: (D1) a page is written in place only when its copy is durable in the area. (D2) A
 //! copy is overwritten only when its file was synced after the page was written in place; as long
-//! as that has failed for some page, the area grows. (D3) Of one cycle, later copies are newer; a
-//! copy of an earlier cycle is never needed, by (D2). (D4) After the records of a batch there is a
-//! header that is none, so that what a failed batch has left there is not taken for later copies.
+//! as that has failed for some page, the area grows. (D3) Each opening of the area is a session
+//! with a higher number than all before, which its first block says before there is a record of it.
+//! A record counts only in its session. (D4) No two records of a session have one number, and each
+//! names the one before it; so what an earlier round, or a batch that failed, has left behind the
+//! last record does not continue them. Later ones are newer.
+//!
+//! Files are named as they are seen from the area's folder: so the area goes with them when the
+//! folder is moved, copied, or opened by another name.
 //!
 //! Suits storage that writes less than a page atomically, with a log that holds changes and no
 //! whole pages. Cost: each page is written twice, the copies of a batch in sequence, and each batch
-//! waits for one sync more. A batch's copies are written together, and then its pages, where the
-//! storage can; one batch follows the other.
-//!
-//! ```text
-//!  record:  4096 bytes of header | the run's pages           the next record follows
-//!  header:  magic 8 | cycle 8 | number in the cycle 4 | first block 4 | pages 4 | page size 4 | checksum of pages 4 |
-//!           length of path 4 | path | ... | CRC-32 of the header 4
-//! ```
+//! waits for one sync more; the first of a session for two. A batch's copies are written together,
+//! and then its pages, where the storage can; one batch follows the other.
+
+mod name;
+mod record;
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::io::{self, IoSliceMut};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagecast_core::PageId;
 
 use super::Writer;
-use super::batch::{Batch, Run};
+use super::batch::Batch;
 use super::log::Durable;
 use crate::PoolError;
 use crate::io::Buffer;
 use crate::seal;
-use crate::storage::{Device, MAX_REQUEST, Storage, Storing, read_full, write_all, write_full};
+use crate::storage::{Device, DirectIo, MAX_REQUEST, Storage, Storing, read_full, write_all, write_full};
 use crate::sync::Mutex;
-
-const MAGIC: [u8; 8] = *b"pgc-dw\0\x02";
-const HEADER: usize = 4096;
-/// Bytes of a header before the path, and after it.
-const FIXED: usize = 40;
-const MAX_PATH: usize = HEADER - FIXED - 4;
+use name::{file_of, name_of};
+use record::{HEADER, MAX_NAME, Record, first_block, header, session_of};
 
 /// Protection against torn pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,12 +51,15 @@ pub struct DoubleWriteOptions {
     pub path: PathBuf,
     /// Bytes of copies before the data files are synced and the area begins anew. Default: 64 MiB.
     pub bytes: u64,
+    /// Whose pages they are: a number that no other database has. An area of another owner is
+    /// refused, so that nothing of it is restored. Default: 0.
+    pub owner: u64,
 }
 
 impl DoubleWriteOptions {
     /// An area of 64 MiB in this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), bytes: 64 << 20 }
+        Self { path: path.into(), bytes: 64 << 20, owner: 0 }
     }
 
     /// Sets [`bytes`](Self::bytes).
@@ -72,18 +68,31 @@ impl DoubleWriteOptions {
         self.bytes = bytes;
         self
     }
+
+    /// Sets [`owner`](Self::owner).
+    #[must_use]
+    pub fn owner(mut self, owner: u64) -> Self {
+        self.owner = owner;
+        self
+    }
 }
 
 pub(super) struct DoubleWrite {
     storage: Arc<dyn Storage>,
     bytes: u64,
+    owner: u64,
     position: Mutex<Position>,
 }
 
 /// Where the next record goes.
 struct Position {
-    cycle: u64,
-    number: u32,
+    session: u64,
+    /// Whether the first block says so.
+    is_begun: bool,
+    /// The number of the last record, and of the one before the next in the area: 0 if that is the
+    /// first.
+    number: u64,
+    before: u64,
     offset: u64,
     /// Pages whose last write in place has failed, and may have torn them: their copies are needed.
     unsettled: HashSet<PageId>,
@@ -92,17 +101,12 @@ struct Position {
 impl Position {
     /// Begins anew, unless nothing is written yet or some copies are needed; whether it does.
     fn begin_anew_if_settled(&mut self, writer: &Writer) -> Result<bool, PoolError> {
-        let may_begin = self.unsettled.is_empty() && self.offset > 0;
+        let may_begin = self.unsettled.is_empty() && self.before > 0;
         if may_begin {
             writer.sync_all()?;
-            self.begin_anew();
+            (self.before, self.offset) = (0, HEADER as u64);
         }
         Ok(may_begin)
-    }
-
-    /// The next cycle's begin.
-    fn begin_anew(&mut self) {
-        *self = Self { cycle: self.cycle + 1, number: 0, offset: 0, unsettled: HashSet::new() };
     }
 }
 
@@ -111,38 +115,42 @@ impl DoubleWrite {
     pub(super) fn open(device: &Device, options: &DoubleWriteOptions) -> Result<Self, PoolError> {
         let failed = |source| PoolError::Open { path: options.path.clone(), source: Arc::new(source) };
         let storage = device.open_to_write(&options.path, true).map_err(failed)?;
-        let (mut records, mut offset) = (Vec::<Record>::new(), 0);
+        let session = session_of(storage.as_ref(), options.owner).map_err(failed)?;
+        let (mut records, mut offset) = (Vec::<Record>::new(), HEADER as u64);
         while let Some(record) = Record::read(storage.as_ref(), offset)
             .map_err(|source| PoolError::io(&options.path, offset, HEADER as u64, source))?
         {
-            let is_next = records.last().is_none_or(|last| last.cycle == record.cycle);
-            if !is_next || record.number as usize != records.len() {
+            let before = records.last().map_or(0, |last| last.number);
+            if record.session != session || record.before != before || record.number <= before {
                 break;
             }
             offset += record.len();
             records.push(record);
         }
-        let cycle = records.last().map_or(0, |last| last.cycle);
-        restore(device, &records)?;
-        let position = Mutex::new(Position { cycle: cycle + 1, number: 0, offset: 0, unsettled: HashSet::new() });
-        Ok(Self { storage, bytes: options.bytes, position })
+        restore(device, &options.path, &records)?;
+        let (session, offset, unsettled) = (session + 1, HEADER as u64, HashSet::new());
+        let position = Mutex::new(Position { session, is_begun: false, number: 0, before: 0, offset, unsettled });
+        Ok(Self { storage, bytes: options.bytes, owner: options.owner, position })
     }
 
     /// Whether records can name the file.
     pub(super) fn accepts(&self, path: &Path) -> Result<(), PoolError> {
-        let len = path.as_os_str().len();
-        if len <= MAX_PATH {
+        let len = name_of(path, self.storage.path()).as_os_str().len();
+        if len <= MAX_NAME {
             return Ok(());
         }
-        let source =
-            io::Error::other(format!("its name has {len} bytes, and the double-write area names at most {MAX_PATH}"));
-        Err(PoolError::Open { path: path.to_owned(), source: Arc::new(source) })
+        let what = format!("its name, seen from the double-write area, has {len} bytes, and at most {MAX_NAME} fit");
+        Err(PoolError::Open { path: path.to_owned(), source: Arc::new(io::Error::other(what)) })
     }
 
     /// Writes the batch, first into the area, then in place.
     pub(super) fn write(&self, batch: Batch, log: Durable, writer: &Writer) -> Result<(), PoolError> {
         // Held to the end: nobody begins anew over copies of a batch that is not in place yet (D2).
         let mut position = self.position.lock();
+        if !position.is_begun {
+            self.write_first(position.session, writer)?;
+            position.is_begun = true;
+        }
         let len: u64 = batch.runs().map(|run| (HEADER + run.bytes.len()) as u64).sum();
         if position.offset + len > self.bytes {
             position.begin_anew_if_settled(writer)?;
@@ -161,20 +169,27 @@ impl DoubleWrite {
     /// Makes the copies of a batch durable at the position, and moves it on.
     fn copy(&self, batch: &Batch, position: &mut Position, writer: &Writer) -> Result<(), PoolError> {
         let len: usize = batch.runs().map(|run| HEADER + run.bytes.len()).sum();
-        // The last header stays blank (D4).
-        let mut copies = Buffer::new(len + HEADER);
-        let mut at = 0;
-        for (number, run) in (position.number..).zip(batch.runs()) {
+        let mut copies = Buffer::new(len);
+        let (mut at, mut before) = (0, position.before);
+        for run in batch.runs() {
+            // Never used again, whatever becomes of this batch (D4).
+            position.number += 1;
             let record = &mut copies.bytes_mut()[at..at + HEADER + run.bytes.len()];
             record[HEADER..].copy_from_slice(run.bytes);
-            record[..HEADER].copy_from_slice(&header(&run, position.cycle, number));
+            let name = name_of(run.relation.path(), self.storage.path());
+            record[..HEADER].copy_from_slice(&header(&run, &name, [position.session, position.number, before]));
             at += record.len();
+            before = position.number;
         }
         self.write_copies(position.offset, copies.bytes(), writer)?;
-        position.number += batch.runs().count() as u32;
-        position.offset += len as u64;
+        (position.before, position.offset) = (before, position.offset + len as u64);
         position.unsettled.extend(batch.pages());
         Ok(())
+    }
+
+    /// Begins a session: from here on no record of those before counts.
+    fn write_first(&self, session: u64, writer: &Writer) -> Result<(), PoolError> {
+        self.write_copies(0, first_block(session, self.owner).bytes(), writer)
     }
 
     fn write_copies(&self, offset: u64, copies: &[u8], writer: &Writer) -> Result<(), PoolError> {
@@ -194,9 +209,10 @@ impl DoubleWrite {
     /// now on.
     pub(super) fn empty(&self, writer: &Writer) -> Result<(), PoolError> {
         let mut position = self.position.lock();
-        let blank = Buffer::new(HEADER);
-        self.write_copies(0, blank.bytes(), writer)?;
-        position.begin_anew();
+        position.session += u64::from(position.is_begun);
+        (position.is_begun, position.before, position.offset) = (false, 0, HEADER as u64);
+        self.write_first(position.session, writer)?;
+        position.is_begun = true;
         Ok(())
     }
 }
@@ -205,97 +221,19 @@ fn sync_error(storage: &dyn Storage, source: io::Error) -> PoolError {
     PoolError::Sync { path: storage.path().to_owned(), source: Arc::new(source) }
 }
 
-fn header(run: &Run<'_>, cycle: u64, number: u32) -> [u8; HEADER] {
-    let path = run.relation.path().as_os_str().as_bytes();
-    let page_size = run.relation.page_size();
-    let mut fixed = Vec::with_capacity(FIXED);
-    fixed.extend(MAGIC);
-    fixed.extend(cycle.to_le_bytes());
-    let pages = run.bytes.len() as u32 / page_size;
-    for field in [number, run.first, pages, page_size, checksum(run.bytes, page_size), path.len() as u32] {
-        fixed.extend(field.to_le_bytes());
-    }
-    let mut header = [0; HEADER];
-    header[..FIXED].copy_from_slice(&fixed);
-    header[FIXED..FIXED + path.len()].copy_from_slice(path);
-    let checksum = crc32fast::hash(&header[..HEADER - 4]);
-    header[HEADER - 4..].copy_from_slice(&checksum.to_le_bytes());
-    header
-}
-
-/// Of the pages of a record. Not their CRC-32: a sealed page ends in its own, and the CRC-32 of a
-/// message with its own is the same for all messages. Then whole pages of an earlier cycle would
-/// pass for those of this record.
-fn checksum(pages: &[u8], page_size: u32) -> u32 {
-    let mut sums = crc32fast::Hasher::new();
-    for page in pages.chunks(page_size as usize) {
-        let (rest, last) = page.split_at(page.len() - 4);
-        sums.update(&crc32fast::hash(rest).to_le_bytes());
-        sums.update(last);
-    }
-    sums.finalize()
-}
-
-/// A whole record, read back.
-struct Record {
-    cycle: u64,
-    number: u32,
-    first: u32,
-    page_size: u32,
-    path: PathBuf,
-    pages: Buffer,
-}
-
-impl Record {
-    /// The record at `offset`, if there is one and it is whole.
-    fn read(area: &dyn Storage, offset: u64) -> io::Result<Option<Self>> {
-        let mut head = Buffer::new(HEADER);
-        if read_full(area, offset, &mut [IoSliceMut::new(head.bytes_mut())])? < HEADER {
-            return Ok(None);
-        }
-        let head = head.bytes();
-        let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        if head[..8] != MAGIC || field(HEADER - 4) != crc32fast::hash(&head[..HEADER - 4]) {
-            return Ok(None);
-        }
-        let (count, page_size, path_len) = (field(24), field(28), field(36) as usize);
-        let len = u64::from(count) * u64::from(page_size);
-        if path_len > MAX_PATH || len == 0 || len > area.len() || page_size % HEADER as u32 != 0 {
-            return Ok(None);
-        }
-        let mut pages = Buffer::new(len as usize);
-        let read = read_full(area, offset + HEADER as u64, &mut [IoSliceMut::new(pages.bytes_mut())])?;
-        if read as u64 != len || checksum(pages.bytes(), page_size) != field(32) {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            cycle: u64::from(field(8)) | u64::from(field(12)) << 32,
-            number: field(16),
-            first: field(20),
-            page_size,
-            path: OsStr::from_bytes(&head[FIXED..FIXED + path_len]).into(),
-            pages,
-        }))
-    }
-
-    fn len(&self) -> u64 {
-        (HEADER + self.pages.bytes().len()) as u64
-    }
-}
-
 /// Writes in place those pages that are not whole there, each from its newest copy. A file that is
 /// gone, or ends before the page, has lost more than a torn page: its log brings that back.
-fn restore(device: &Device, records: &[Record]) -> Result<(), PoolError> {
+fn restore(device: &Device, area: &Path, records: &[Record]) -> Result<(), PoolError> {
     let mut files: HashMap<&Path, Option<Arc<dyn Storage>>> = HashMap::new();
     let mut seen = HashSet::new();
     for record in records.iter().rev() {
-        let path = record.path.as_path();
-        if !files.contains_key(path) {
-            files.insert(path, open_if_there(device, path)?);
+        let name = record.name.as_path();
+        if !files.contains_key(name) {
+            files.insert(name, open_if_there(device, &file_of(name, area))?);
         }
-        let Some(Some(file)) = files.get(path) else { continue };
+        let Some(Some(file)) = files.get(name) else { continue };
         let pages = (record.first..).zip(record.pages.bytes().chunks(record.page_size as usize));
-        for (block, copy) in pages.filter(|&(block, _)| seen.insert((path, block))) {
+        for (block, copy) in pages.filter(|&(block, _)| seen.insert((name, block))) {
             restore_page(file.as_ref(), block, copy)?;
         }
     }
@@ -318,32 +256,21 @@ fn restore_page(file: &dyn Storage, block: u32, copy: &[u8]) -> Result<(), PoolE
     let mut page = Buffer::new(copy.len());
     let read = read_full(file, offset, &mut [IoSliceMut::new(page.bytes_mut())])
         .map_err(|source| PoolError::io(file.path(), offset, copy.len() as u64, source))?;
-    let is_sealed = seal::verify(copy, block).is_ok();
-    if read < copy.len() || is_sealed && seal::verify(page.bytes(), block).is_ok() {
+    if read < copy.len() {
         return Ok(());
     }
-    page.bytes_mut().copy_from_slice(copy);
+    let is_whole = seal::verify(copy, block).is_ok() && seal::verify(page.bytes(), block).is_ok();
+    if is_whole && file.direct() == DirectIo::Direct {
+        return Ok(());
+    }
+    // What is whole is written as it is: after a sync that failed, the system's cache may show what
+    // the device does not have.
+    if !is_whole {
+        page.bytes_mut().copy_from_slice(copy);
+    }
     write_full(file, offset, page.bytes()).map_err(|error| write_error(file, offset, copy.len(), error))
 }
 
 fn write_error(storage: &dyn Storage, offset: u64, len: usize, source: io::Error) -> PoolError {
     PoolError::Write { path: storage.path().to_owned(), offset, len: len as u64, source: Arc::new(source) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::seal::Lsn;
-
-    #[test]
-    fn sealed_pages_are_told_apart() {
-        let sealed = |block: u32, fill: u8| {
-            let mut page = vec![fill; 4096];
-            seal::seal(&mut page, block, Lsn(7));
-            page
-        };
-        let sums = [sealed(1, 0), sealed(2, 0), sealed(1, 9), [sealed(1, 0), sealed(2, 0)].concat(), vec![0; 4096]]
-            .map(|pages| checksum(&pages, 4096));
-        assert!((0..sums.len()).all(|at| !sums[..at].contains(&sums[at])), "{sums:?}");
-    }
 }
