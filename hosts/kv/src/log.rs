@@ -24,7 +24,9 @@ use pagecast::Lsn;
 use pagecast::storage::{Device, Storage, write_full};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::log_file::{Aligned, BLOCK, Content, Header, RecordKind, Tail, file_length, open_error, record_length};
+use crate::log_file::{
+    Aligned, BLOCK, Content, Header, RecordKind, Tail, file_length, mark, open_error, record_length,
+};
 use crate::{Error, Result};
 
 /// The place of the very first record: above [`Lsn::NONE`].
@@ -115,6 +117,10 @@ impl Found {
         if from < older.header.start {
             return Err(newer.damaged(0, "needs records that are in no file"));
         }
+        newer.check_mark()?;
+        if from < newer.header.start {
+            older.check_mark()?;
+        }
         Ok(Self { older: Some(older), newer, file, from })
     }
 
@@ -125,7 +131,12 @@ impl Found {
             let what = "the file is missing, or an old state of it, and has records that the pages may lack";
             return Err(Error::DamagedLog { path: missing.to_owned(), offset: 0, what });
         }
-        Ok(Self { older: None, newer, file, from })
+        let found = Self { older: None, newer, file, from };
+        // A crash may have torn the first write of all.
+        if !found.is_new() {
+            found.newer.check_mark()?;
+        }
+        Ok(found)
     }
 
     /// Makes what it holds durable, if any of it is to be used (L5): batches, and that the log goes
@@ -200,10 +211,14 @@ impl WriteAheadLog {
         self.capacity
     }
 
-    /// Begins the first file of a new store, unless it is begun.
+    /// Begins both files of a new store, one after the other: so each of them is missed if it is
+    /// missing, from the first record on.
     pub(crate) fn begin(&self) -> Result<()> {
         let mut state = self.state.lock();
-        if state.life > 0 { Ok(()) } else { self.begin_file(&mut state) }
+        while state.life < 2 {
+            self.begin_file(&mut state)?;
+        }
+        Ok(())
     }
 
     /// Begins the other file: makes its header durable. Rarely, and others wait: each file takes
@@ -217,28 +232,29 @@ impl WriteAheadLog {
             from: state.checkpointed,
             capacity: self.capacity,
         };
-        let block = state.memory.of_length(BLOCK);
-        block.copy_from_slice(&header.block());
-        self.write_alone(1 - state.file, 0, block, &mut state.broken)?;
-        if state.life > 0 {
+        let failed = |file: &Arc<dyn Storage>, offset| {
+            let path = file.path().to_owned();
+            move |source| Error::Log { path, offset, source: Arc::new(source) }
+        };
+        let (file, other) = (&self.files[state.file], &self.files[1 - state.file]);
+        let State { tail, memory, broken, .. } = state;
+        let begin = memory.of_length(2 * BLOCK);
+        begin[..BLOCK].copy_from_slice(&header.block());
+        mark(header.life, header.start, &mut begin[BLOCK..]);
+        write_full(other.as_ref(), 0, begin).map_err(failed(other, 0))?;
+        other.sync().map_err(failed(other, 0)).inspect_err(|error| *broken = Some(error.clone()))?;
+        if header.life > 1 {
             // From here on the header counts (L3). The tail itself stays as it is: if this fails,
             // the next flush writes over it.
-            let mut tail = state.tail.clone();
+            let mut tail = tail.clone();
             tail.append(RecordKind::Switch, &header.life.to_le_bytes());
-            let (sectors, _) = tail.sectors(state.durable, &mut state.memory);
-            self.write_alone(state.file, tail.offset, sectors, &mut state.broken)?;
+            let frame = tail.frame(state.durable, memory);
+            frame.write(file.as_ref()).map_err(failed(file, frame.offset))?;
+            file.sync().map_err(failed(file, frame.offset)).inspect_err(|error| *broken = Some(error.clone()))?;
         }
         (state.file, state.life, state.start) = (1 - state.file, header.life, header.start);
         state.tail = Tail::new(&header);
         Ok(())
-    }
-
-    /// Writes to a file and syncs it, while nobody flushes.
-    fn write_alone(&self, file: usize, offset: u64, bytes: &[u8], broken: &mut Option<Error>) -> Result<()> {
-        let file = &self.files[file];
-        let failed = |source| Error::Log { path: file.path().to_owned(), offset, source: Arc::new(source) };
-        write_full(file.as_ref(), offset, bytes).map_err(failed)?;
-        file.sync().map_err(failed).inspect_err(|error| *broken = Some(error.clone()))
     }
 
     /// Makes room for a record of so many bytes. False: a checkpoint must be made first (L2).
@@ -325,14 +341,15 @@ impl WriteAheadLog {
 
     /// One flush, of all that is there now.
     fn flush_pending<'s>(&'s self, mut state: MutexGuard<'s, State>) -> Result<MutexGuard<'s, State>> {
-        let (file, offset, end) = (&self.files[state.file], state.tail.offset, state.end);
+        let (file, end) = (&self.files[state.file], state.end);
         let mut memory = std::mem::take(&mut state.memory);
-        let (bytes, records) = state.tail.sectors(state.durable, &mut memory);
+        let frame = state.tail.frame(state.durable, &mut memory);
         state.is_flushing = true;
         drop(state);
 
-        let failed = |source| Error::Log { path: file.path().to_owned(), offset, source: Arc::new(source) };
-        let written = write_full(file.as_ref(), offset, bytes).map_err(failed);
+        let failed =
+            |source| Error::Log { path: file.path().to_owned(), offset: frame.offset, source: Arc::new(source) };
+        let written = frame.write(file.as_ref()).map_err(failed);
         let synced = written.as_ref().map_or(Ok(()), |()| file.sync().map_err(failed));
 
         let mut state = self.state.lock();
@@ -343,7 +360,7 @@ impl WriteAheadLog {
         let outcome = written.and(synced);
         if outcome.is_ok() {
             state.durable = end;
-            state.tail.written(bytes, records);
+            frame.is_durable(&mut state.tail);
         }
         state.memory = memory;
         self.flush_ended.notify_all();

@@ -1,9 +1,10 @@
 //! What the files of the log hold, and reading them back.
 //!
 //! ```text
-//!  file:    header, 4096 bytes | sector | sector | ...
+//!  file:    header, 4096 bytes | mark, 4096 bytes | sector | sector | ...
 //!  header:  magic 8 | format 4 | page size 4 | store 8 | life 8 | start 8 | from 8 | capacity 8 | CRC-32 of these 4 | zeros
-//!  sector:  CRC-32 of its number and what follows 4 | CRC-32 of the sector before 4 | life 8 | durable 8 | used 2 | 486
+//!  mark:    life 8 | durable 8 | CRC-32 of these 4 | zeros
+//!  sector:  CRC-32 of its number and what follows 4 | CRC-32 of the sector before 4 | life 8 | used 2 | 494
 //!  record:  length of what follows 4 | kind 1 | content            the records are the used bytes of all sectors
 //! ```
 //!
@@ -17,8 +18,8 @@
 //!   header. The log ends where the chain does. What earlier lives or torn flushes have left behind
 //!   it does not continue it.
 //! * A sector that should continue the chain and is neither whole nor zeros is damaged.
-//! * Each sector says up to which place all was durable when it was written. If one of this life
-//!   says so of a place behind the end of the chain, what was durable is missing.
+//! * Each flush writes a mark, too: up to which place all was durable when it began. If the chain
+//!   ends before that place, what was durable is missing. A file that counts has a mark.
 //!
 //! One thing cannot be told apart: sectors of the last flush that are as they were before it, of a
 //! flush that a power cut kept from the device. The second was not acknowledged.
@@ -27,16 +28,18 @@ use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pagecast::storage::{Storage, read_full};
+use pagecast::storage::{Storage, read_full, write_full};
 
 use crate::{Error, Result};
 
-/// Bytes before the first sector. Requests to the device are multiples of it.
+/// Requests to the device are multiples of it.
 pub(crate) const BLOCK: usize = 4096;
+/// Bytes before the first sector.
+const BEGIN: usize = 2 * BLOCK;
 /// What a device writes whole.
 const SECTOR: usize = 512;
 /// Bytes of a sector before those of records.
-const HEAD: usize = 26;
+const HEAD: usize = 18;
 /// Bytes of records in a sector.
 const ROOM: usize = SECTOR - HEAD;
 const MAGIC: [u8; 8] = *b"pgckvlog";
@@ -66,7 +69,7 @@ pub(crate) fn record_length(content: usize) -> u64 {
 /// Bytes of a file whose batches take so many, with room for checkpoints and a switch behind them.
 pub(crate) fn file_length(capacity: u64) -> u64 {
     let sectors = (capacity + BLOCK as u64).div_ceil(ROOM as u64);
-    (BLOCK as u64 + sectors * SECTOR as u64).next_multiple_of(BLOCK as u64)
+    (BEGIN as u64 + sectors * SECTOR as u64).next_multiple_of(BLOCK as u64)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,12 +138,26 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(short(bytes, at)) | u64::from(short(bytes, at + 4)) << 32
 }
 
+/// The mark of a life: all before place `durable` is durable.
+pub(crate) fn mark(life: u64, durable: u64, block: &mut [u8]) {
+    block.fill(0);
+    block[..8].copy_from_slice(&life.to_le_bytes());
+    block[8..16].copy_from_slice(&durable.to_le_bytes());
+    let checksum = crc32fast::hash(&block[..16]);
+    block[16..20].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// What a mark says, if it is one of this life.
+fn marked(block: &[u8], life: u64) -> Option<u64> {
+    let is_whole = short(block, 16) == crc32fast::hash(&block[..16]);
+    (is_whole && long(block, 0) == life).then(|| long(block, 8))
+}
+
 /// A whole sector.
 struct Sector<'a> {
     checksum: u32,
     before: u32,
     life: u64,
-    durable: u64,
     records: &'a [u8],
 }
 
@@ -155,11 +172,10 @@ fn checksum(number: u64, rest: &[u8]) -> u32 {
 impl<'a> Sector<'a> {
     /// Of bytes that were read back; `None` if they are no whole sector.
     fn of(bytes: &'a [u8], number: usize) -> Option<Self> {
-        let used = usize::from(u16::from_le_bytes([*bytes.get(24)?, *bytes.get(25)?]));
+        let used = usize::from(u16::from_le_bytes([*bytes.get(16)?, *bytes.get(17)?]));
         let records = bytes.get(HEAD..HEAD + used)?;
         let is_whole = bytes.len() == SECTOR && short(bytes, 0) == checksum(number as u64, &bytes[4..]);
-        let (before, life, durable) = (short(bytes, 4), long(bytes, 8), long(bytes, 16));
-        is_whole.then_some(Self { checksum: short(bytes, 0), before, life, durable, records })
+        is_whole.then(|| Self { checksum: short(bytes, 0), before: short(bytes, 4), life: long(bytes, 8), records })
     }
 
     /// Writes it.
@@ -167,8 +183,7 @@ impl<'a> Sector<'a> {
         into.fill(0);
         into[4..8].copy_from_slice(&self.before.to_le_bytes());
         into[8..16].copy_from_slice(&self.life.to_le_bytes());
-        into[16..24].copy_from_slice(&self.durable.to_le_bytes());
-        into[24..26].copy_from_slice(&(self.records.len() as u16).to_le_bytes());
+        into[16..18].copy_from_slice(&(self.records.len() as u16).to_le_bytes());
         into[HEAD..HEAD + self.records.len()].copy_from_slice(self.records);
         let checksum = checksum(number, &into[4..]);
         into[..4].copy_from_slice(&checksum.to_le_bytes());
@@ -197,7 +212,7 @@ impl Tail {
     /// Of a file that was just begun.
     pub(crate) fn new(header: &Header) -> Self {
         let before = header.checksum();
-        Self { life: header.life, offset: BLOCK as u64, full: Vec::new(), before, pending: Vec::new() }
+        Self { life: header.life, offset: BEGIN as u64, full: Vec::new(), before, pending: Vec::new() }
     }
 
     /// Adds a record.
@@ -207,24 +222,24 @@ impl Tail {
         self.pending.extend(content);
     }
 
-    /// The sectors to be written at `offset`, and how many bytes of records they have. All before
-    /// place `durable` is durable.
-    pub(crate) fn sectors<'m>(&self, durable: u64, memory: &'m mut Aligned) -> (&'m [u8], usize) {
+    /// What a flush writes, all before place `durable` being durable.
+    pub(crate) fn frame<'m>(&self, durable: u64, memory: &'m mut Aligned) -> Frame<'m> {
         let length = self.full.len() + self.pending.len().div_ceil(ROOM) * SECTOR;
-        let bytes = memory.of_length(length.next_multiple_of(BLOCK));
+        let (block, bytes) = memory.of_length(BLOCK + length.next_multiple_of(BLOCK)).split_at_mut(BLOCK);
+        mark(self.life, durable, block);
         bytes[..self.full.len()].copy_from_slice(&self.full);
         bytes[length..].fill(0);
-        let first = (self.offset - BLOCK as u64) / SECTOR as u64;
+        let first = (self.offset - BEGIN as u64) / SECTOR as u64;
         let mut before = self.before;
         let sectors = bytes[..length].chunks_mut(SECTOR).zip(first..).skip(self.full.len() / SECTOR);
         for ((sector, number), records) in sectors.zip(self.pending.chunks(ROOM)) {
-            before = Sector { checksum: 0, before, life: self.life, durable, records }.put(number, sector);
+            before = Sector { checksum: 0, before, life: self.life, records }.put(number, sector);
         }
-        (bytes, self.pending.len())
+        Frame { mark: block, sectors: bytes, offset: self.offset, records: self.pending.len() }
     }
 
     /// These sectors, with so many bytes of records, are durable now.
-    pub(crate) fn written(&mut self, sectors: &[u8], records: usize) {
+    fn written(&mut self, sectors: &[u8], records: usize) {
         let more = records / ROOM * SECTOR;
         let full = &sectors[..self.full.len() + more];
         if more > 0 {
@@ -234,6 +249,28 @@ impl Tail {
         let done = full.len() / BLOCK * BLOCK;
         self.offset += done as u64;
         self.full = full[done..].to_vec();
+    }
+}
+
+/// What one flush writes.
+pub(crate) struct Frame<'m> {
+    mark: &'m [u8],
+    sectors: &'m [u8],
+    pub(crate) offset: u64,
+    /// Bytes of records in the sectors, from the first that is not full and durable on.
+    records: usize,
+}
+
+impl Frame<'_> {
+    /// Writes all of it, and syncs nothing.
+    pub(crate) fn write(&self, file: &dyn Storage) -> io::Result<()> {
+        write_full(file, self.offset, self.sectors)?;
+        write_full(file, BLOCK as u64, self.mark)
+    }
+
+    /// It is durable now.
+    pub(crate) fn is_durable(&self, tail: &mut Tail) {
+        tail.written(self.sectors, self.records);
     }
 }
 
@@ -249,6 +286,9 @@ pub(crate) struct Record<'a> {
 pub(crate) struct Content {
     pub(crate) path: PathBuf,
     pub(crate) header: Header,
+    mark: Vec<u8>,
+    /// Whether that is one.
+    has_mark: bool,
     /// The file from the first sector on.
     sectors: Vec<u8>,
     /// The bytes of records in the sectors of the chain.
@@ -265,17 +305,15 @@ impl Content {
             .map_err(|source| open_error(storage, source))?;
         let bytes = &bytes[..read];
         let Some(header) = Header::of(&bytes[..read.min(BLOCK)], storage.path())? else { return Ok(None) };
-        let mut content =
-            Self { path: storage.path().to_owned(), header, sectors: bytes[BLOCK..].to_vec(), records: Vec::new() };
+        let path = storage.path().to_owned();
         if (read as u64) < file_length(header.capacity) {
-            return Err(content.damaged(read as u64, "the file is shorter than it was made"));
+            let (offset, what) = (read as u64, "the file is shorter than it was made");
+            return Err(Error::DamagedLog { path, offset, what });
         }
+        let (mark, sectors) = (bytes[BLOCK..BEGIN].to_vec(), bytes[BEGIN..].to_vec());
+        let mut content = Self { path, header, mark, has_mark: false, sectors, records: Vec::new() };
         content.follow_chain()?;
         Ok(Some(content))
-    }
-
-    fn sector(&self, number: usize) -> Option<Sector<'_>> {
-        Sector::of(self.sectors.get(number * SECTOR..(number + 1) * SECTOR)?, number)
     }
 
     /// Reads the records, and looks whether all of them are there that were durable.
@@ -284,7 +322,7 @@ impl Content {
         for (number, bytes) in self.sectors.chunks(SECTOR).enumerate() {
             match Sector::of(bytes, number) {
                 None if bytes.iter().any(|&byte| byte != 0) => {
-                    let offset = (BLOCK + number * SECTOR) as u64;
+                    let offset = (BEGIN + number * SECTOR) as u64;
                     return Err(self.damaged(offset, "the checksum of a sector is wrong"));
                 }
                 Some(sector) if sector.life == self.header.life && sector.before == before => {
@@ -298,13 +336,18 @@ impl Content {
             }
         }
         self.records = records;
-        let sectors = (0..self.sectors.len() / SECTOR).filter_map(|number| self.sector(number));
-        let durable = sectors.filter(|sector| sector.life == self.header.life).map(|sector| sector.durable).max();
+        let durable = marked(&self.mark, self.header.life);
+        self.has_mark = durable.is_some();
         let (end, is_cut_off) = self.walk(|_| ());
         if durable.is_some_and(|durable| durable > end) || !is_cut_off {
             return Err(self.damaged(self.offset(end), "a record that was durable is missing"));
         }
         Ok(())
+    }
+
+    /// Fails unless the file says what was durable.
+    pub(crate) fn check_mark(&self) -> Result<()> {
+        if self.has_mark { Ok(()) } else { Err(self.damaged(BLOCK as u64, "the mark of what was durable is wrong")) }
     }
 
     pub(crate) fn damaged(&self, offset: u64, what: &'static str) -> Error {
@@ -314,7 +357,7 @@ impl Content {
     /// Where in the file a place is.
     pub(crate) fn offset(&self, place: u64) -> u64 {
         let at = place.saturating_sub(self.header.start);
-        (BLOCK + HEAD) as u64 + at / ROOM as u64 * SECTOR as u64 + at % ROOM as u64
+        (BEGIN + HEAD) as u64 + at / ROOM as u64 * SECTOR as u64 + at % ROOM as u64
     }
 
     /// Shows each record. Where they end, and whether that is the end of the bytes or of one that
@@ -367,6 +410,7 @@ impl Content {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let used = (self.records.len().div_ceil(ROOM) * SECTOR).next_multiple_of(BLOCK);
         let mut bytes = self.header.block();
+        bytes.extend(&self.mark);
         bytes.extend(&self.sectors[..used]);
         bytes
     }
