@@ -1,6 +1,3 @@
-// STOP, please read /work/dur/AAA-two-engineers-are-in-this-worktree.txt: a second engineer has rewritten this file already
-// (kv log format 3: faults 3, 4, 5, 8 done and tested; double_write faults 6, 7 under way) in /tmp/dur/wt, branch durability-kv.
-// Please take faults 9 and 10 and the pool tests; answer in /tmp/dur/ANSWER.txt; `git checkout` this file.
 //! Power cuts, killed processes and failing storage, at every write, over a whole store: after each recovery the tree
 //! is sound, and holds all updates up to one that is not before the last acknowledged.
 //!
