@@ -326,3 +326,26 @@ fn a_file_that_was_written_comes_back_warm_if_the_dump_follows_the_close() {
     assert_eq!(table.pin(4, None).unwrap()[0], 9);
     assert_eq!(after.stats().hits, 1);
 }
+
+/// Tables are rewritten: thousands of files come and go, and a few stay.
+#[test]
+fn files_that_nobody_opens_any_more_are_let_go() {
+    let files = MemoryFiles::new();
+    let memory = PoolOptions::default().memory(1 << 20).page_size(PAGE);
+    let pool = Pool::new(memory.device(Device::new(files.clone(), None))).unwrap();
+    let open = |name: &str| {
+        files.read(Path::new(name)).map(drop).unwrap_or_else(|_| files.write(name, vec![1; PAGE as usize]));
+        pool.open(Path::new(name)).unwrap()
+    };
+    let (held, used, resident) = (open("held"), open("used").id(), open("resident").id());
+    for number in 0..20_000 {
+        drop(open(&number.to_string()));
+        assert_eq!(open("used").id(), used, "after {number} others");
+        assert_eq!(open("resident").pin(0, None).unwrap()[0], 1);
+    }
+    let open_now = pool.snapshot().relations.len();
+    assert!(open_now <= 2048, "{open_now} files are open");
+    assert_eq!(open("held").id(), held.id());
+    assert_eq!(open("resident").id(), resident);
+    pool.check();
+}

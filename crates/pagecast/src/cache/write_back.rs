@@ -111,8 +111,9 @@ impl Cache {
         self.table.shards().for_each(|shard| drop(shard.lock()));
     }
 
-    /// Forgets the changes of a page whose storage is gone.
-    pub(super) fn abandon(&self, index: u32, page: PageId) {
+    /// Forgets the changes of a page whose storage is gone, unless it is being written, or somebody
+    /// has it alone: then it is dirty again afterwards, and met again.
+    pub(crate) fn abandon(&self, index: u32, page: PageId) {
         let header = &self.headers[index as usize];
         let Some(held) = header.pin(index) else { return };
         if header.is_tagged(page) {

@@ -193,7 +193,11 @@ impl Writer {
     fn write_batch(&self, pages: &[(PageId, u32)]) -> Result<Written, PoolError> {
         let mut batch = Batch::new(pages.len(), self.page_size);
         for &(page, index) in pages {
-            let Some(relation) = self.relations.lock().get(&page.relation()).cloned() else { continue };
+            // Another file has its name: nobody can write the page, or will ask for it again.
+            let Some(relation) = self.relations.lock().get(&page.relation()).cloned() else {
+                self.cache.abandon(index, page);
+                continue;
+            };
             if let Some(writing) = self.cache.begin_write(index, page, batch.room()) {
                 batch.push(relation, writing);
             }

@@ -302,6 +302,11 @@ impl Cache {
         is_new
     }
 
+    /// The relations of which items may stay without their pages.
+    pub(super) fn relations_with_items(&self) -> Vec<RelationId> {
+        self.tuples.as_ref().map_or_else(Vec::new, |tuples| tuples.layouts.lock().keys().copied().collect())
+    }
+
     /// Drops the mini-pages of a relation that nobody will ask for again (T10).
     pub(super) fn discard_items(&self, relation: RelationId) {
         let Some(tuples) = &self.tuples else { return };

@@ -30,7 +30,8 @@ fn folder_of(area: &Path) -> PathBuf {
 }
 
 fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| plain(&path))
+    // An empty path is not taken for the folder that a process is in.
+    std::path::absolute(Path::new(".").join(path)).map_or_else(|_| path.to_owned(), |path| plain(&path))
 }
 
 /// The path without detours.
