@@ -105,8 +105,9 @@ impl Cache {
         shard.get(&page).map(|load| load.join(self))
     }
 
-    /// Waits for everyone who is between finding a page and having it alone, so that whoever comes
-    /// later sees what was done before this call.
+    /// Waits for everyone who is between finding a page and having it alone, or in the middle of a
+    /// publication: whoever comes later sees what was done before this call, and the caller all
+    /// that they did.
     pub(crate) fn pass_all_shards(&self) {
         self.table.shards().for_each(|shard| drop(shard.lock()));
     }

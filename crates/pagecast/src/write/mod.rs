@@ -274,12 +274,16 @@ impl Writer {
     pub(crate) fn sync_all(&self) -> Result<(), PoolError> {
         self.latch.may_write()?;
         let relations: Vec<_> = self.relations.lock().values().cloned().collect();
+        let mut gone = Ok(());
         for relation in relations {
-            if let Err(error) = relation.sync() {
-                self.latch.fail(error);
+            let Err(error) = relation.sync() else { continue };
+            match relation.verify() {
+                // The loss is that of the file, and of it alone.
+                Err(changed @ PoolError::Changed { .. }) => gone = Err(changed),
+                _ => self.latch.fail(error),
             }
         }
-        self.latch.may_write()
+        self.latch.may_write().and(gone)
     }
 
     /// Lets nobody change a page any more, and writes what was changed.
