@@ -1,9 +1,9 @@
 //! The files that are open, by name and by number.
 //!
 //! A file stays open for as long as somebody uses it, or a page of it is resident: whoever opens it
-//! again finds its pages. Files come and go by their thousands where tables are rewritten, so those
-//! that nobody has opened for long are let go: whenever there are twice as many as the last time,
-//! those that were not opened since.
+//! again finds its pages. Files come and go by their thousands where tables are rewritten. So those
+//! are let go that are gone, and those that nobody has opened while as many files were opened as
+//! [`UNUSED`] times all of them: whoever reads a large table again and again keeps all of it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,10 @@ use pagecast_core::RelationId;
 
 use crate::paged_file::PagedFile;
 
-/// So many are open before it is looked for those that nobody uses.
+/// So many more are open before it is looked again for those that nobody uses.
 const FEW: usize = 1024;
+/// See above.
+const UNUSED: u64 = 4;
 
 /// Each in its newest generation, and the next number.
 pub(super) struct Relations {
@@ -22,26 +24,29 @@ pub(super) struct Relations {
     /// The same ones.
     by_id: HashMap<RelationId, Arc<PagedFile>>,
     pub(super) next: u32,
+    /// How often files were opened.
+    opened: u64,
     /// With so many it is looked for those that nobody uses.
     many: usize,
 }
 
 struct Opened {
     file: Arc<PagedFile>,
-    /// Whether somebody has opened it since it was looked for those that nobody uses.
-    is_used: bool,
+    /// When somebody has opened it last, by [`Relations::opened`].
+    at: u64,
 }
 
 impl Relations {
     /// None, and the first number to be given.
     pub(super) fn new(next: u32) -> Self {
-        Self { by_path: HashMap::new(), by_id: HashMap::new(), next, many: FEW }
+        Self { by_path: HashMap::new(), by_id: HashMap::new(), next, opened: 0, many: FEW }
     }
 
     /// The newest generation that was opened of this name, by somebody who opens it now.
     pub(super) fn open(&mut self, path: &Path) -> Option<Arc<PagedFile>> {
         let opened = self.by_path.get_mut(path)?;
-        opened.is_used = true;
+        self.opened += 1;
+        opened.at = self.opened;
         Some(opened.file.clone())
     }
 
@@ -52,7 +57,8 @@ impl Relations {
 
     /// Makes a file the newest generation of its name, in the place of `old`.
     pub(super) fn insert(&mut self, path: &Path, file: &Arc<PagedFile>, old: Option<&Arc<PagedFile>>) {
-        self.by_path.insert(path.to_owned(), Opened { file: file.clone(), is_used: true });
+        self.opened += 1;
+        self.by_path.insert(path.to_owned(), Opened { file: file.clone(), at: self.opened });
         if let Some(old) = old {
             self.by_id.remove(&old.id());
         }
@@ -67,25 +73,25 @@ impl Relations {
         self.by_id.values().cloned().collect()
     }
 
-    /// Lets go of files that nobody has opened for long, that nobody uses, and that are none of
-    /// `kept`, which is asked once it is known which files nobody uses: what nobody uses does not
+    /// Lets go of files that nobody uses, and that are gone or were not opened for long, but of none
+    /// of `kept`. That is asked once it is known which files nobody uses: what nobody uses does not
     /// come to have pages meanwhile. Which they were.
     pub(super) fn let_go(&mut self, kept: impl FnOnce() -> HashSet<RelationId>) -> Vec<RelationId> {
-        if self.by_path.len() < self.many {
+        let count = self.by_path.len();
+        if count < self.many {
             return Vec::new();
         }
-        // Both maps, and nobody else.
-        let is_unused = |opened: &Opened| !opened.is_used && Arc::strong_count(&opened.file) == 2;
-        let unused: HashSet<_> =
-            self.by_path.values().filter(|opened| is_unused(opened)).map(|opened| opened.file.id()).collect();
-        let kept = kept();
+        let long_ago = self.opened.saturating_sub(UNUSED * count as u64);
+        let unused = |opened: &&Opened| {
+            // Both maps have it, and nobody else.
+            Arc::strong_count(&opened.file) == 2 && (opened.at < long_ago || opened.file.is_gone())
+        };
+        let unused: HashSet<_> = self.by_path.values().filter(unused).map(|opened| opened.file.id()).collect();
+        let kept = if unused.is_empty() { HashSet::new() } else { kept() };
         let gone: HashSet<_> = unused.difference(&kept).copied().collect();
-        self.by_path.retain(|_, opened| {
-            opened.is_used = false;
-            !gone.contains(&opened.file.id())
-        });
+        self.by_path.retain(|_, opened| !gone.contains(&opened.file.id()));
         self.by_id.retain(|id, _| !gone.contains(id));
-        self.many = (2 * self.by_path.len()).max(FEW);
+        self.many = self.by_path.len() + (self.by_path.len() / 2).max(FEW);
         gone.into_iter().collect()
     }
 }
