@@ -181,6 +181,12 @@ impl PagedFile {
         verdict
     }
 
+    /// Whether its name stands for nothing any more, if that can be found out without a request.
+    pub(crate) fn is_gone(&self) -> bool {
+        let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        !self.storage.compares_reads() && self.storage.current().is_err_and(is_missing)
+    }
+
     /// Of an answer that has come: whether it is of this generation. Looks at the file unless its
     /// storage has compared the answer itself.
     pub(crate) fn verify_read(&self) -> Result<(), PoolError> {

@@ -176,8 +176,8 @@ pub(crate) mod mistake {
     pub(crate) const PART_MERGED: u8 = 34;
     /// Slabs are fitted to the number of frames that there was as that began.
     pub(crate) const OLD_FRAMES: u8 = 35;
-    /// A page's changed items are taken out of the tuple buffer before the page is dirty.
-    pub(crate) const MERGED_EARLY: u8 = 36;
+    /// A checkpoint looks for dirty pages while changed items are on their way into them.
+    pub(crate) const LOOKED_AT_ONCE: u8 = 36;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

@@ -110,7 +110,7 @@ impl Table {
             ..Metadata::default()
         };
         let log = log::folder(folder);
-        options.disk.create_folder(&log).map_err(DeltaError::io(&log))?;
+        create_folders(&options, &log)?;
         let info = json!({"timestamp": now(), "operation": "CREATE TABLE", "engineInfo": crate::ENGINE});
         let actions = [
             Action { commit_info: Some(info), ..Action::default() },
@@ -215,4 +215,19 @@ impl Table {
     pub fn begin(self: &Arc<Self>) -> Result<Arc<Transaction>> {
         Transaction::new(self, &look_up(|| self.newest())?)
     }
+}
+
+/// Makes a folder and those above it, and their names durable: also of those that are there, since
+/// a process that made them may have died right after that.
+fn create_folders(options: &Options, folder: &Path) -> Result<()> {
+    options.disk.create_folder(folder).map_err(DeltaError::io(folder))?;
+    for above in folder.ancestors().skip(1) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match options.disk.sync_folder(above) {
+            // Nobody has made anything in it who may not even read it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(DeltaError::io(above))?,
+        }
+    }
+    Ok(())
 }

@@ -14,8 +14,6 @@ use crate::PoolError;
 use crate::flash::FlashCopy;
 use crate::stats::Counter;
 use crate::sync::{Mutex, unless_mistaken};
-#[cfg(pagecast_shuttle)]
-use crate::sync::{mistake, step};
 use crate::token::{Held, Owned};
 
 /// A load that is under way or has ended. It is found through its shard's table until it ends, and
@@ -285,11 +283,7 @@ impl Loading {
         let header = &cache.headers[index as usize];
         header.describe(page, len, lsn);
         cache.table.link(&cache.headers, page, index, &shard);
-        #[cfg(pagecast_shuttle)]
-        if mistake::made(mistake::MERGED_EARLY) {
-            cache.merge(page, index);
-            step();
-        }
+        unless_mistaken!(ITEMS_KEPT, cache.merge(page, index));
         let wakers = self.load.end(|waiters, flagged| {
             if flagged {
                 header.flag();
@@ -300,9 +294,6 @@ impl Loading {
             cache.ended(&self.load);
             self.carried.take().map_or(Outcome::Loaded(pins), Outcome::Carried)
         });
-        // Now that the page is dirty, if it has changes: a checkpoint that finds no mini-page finds
-        // the page (T6). Until the lock is free nobody changes the page, so that they say the same.
-        unless_mistaken!(ITEMS_KEPT, cache.merge(page, index));
         shard.remove(&page);
         drop(shard);
         self.ended = true;

@@ -75,6 +75,7 @@ impl Engine {
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
+        self.learn(relation.page(block), None, scan, false);
         self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
     }
 
@@ -97,8 +98,12 @@ impl Engine {
     /// The same for a request that the share of tuples has learned from.
     #[inline]
     pub(super) fn page_unless_observed(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
-        let is_observed = self.options.recorder.is_some() | self.options.count_relations;
-        (relation.is_current() && !is_observed).then(|| relation.page(block))
+        (relation.is_current() && !self.is_observed()).then(|| relation.page(block))
+    }
+
+    /// Whether somebody else than the share of tuples wants to know of each request.
+    fn is_observed(&self) -> bool {
+        self.options.recorder.is_some() | self.options.count_relations
     }
 
     /// Lets the share of tuples learn from a request, if it is learned.
@@ -118,8 +123,12 @@ impl Engine {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        let page = self.page_at_once(relation, block, scan)?;
-        self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))
+        let is_at_once = if self.is_watched { !self.is_observed() } else { true };
+        let page = (is_at_once & relation.is_current()).then(|| relation.page(block))?;
+        let copied = self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))?;
+        // Who cannot copy pins the page, and is learned from then.
+        self.learn(page, None, scan, false);
+        Some(copied)
     }
 
     /// A request for a page, at the time that is given or else now.
@@ -147,7 +156,8 @@ impl Engine {
         }
     }
 
-    /// Pins a page if it is resident: the first half of every request. Counts it if it is a hit.
+    /// Pins a page if it is resident: the first half of every request. Counts it if it is a hit. Who
+    /// asks for it lets the share of tuples learn, who knows whether it is for one item.
     pub(crate) fn find(
         &self,
         client: &mut impl Client,
@@ -158,10 +168,6 @@ impl Engine {
     ) -> Result<Option<Held>, PoolError> {
         relation.check_known()?;
         let page = relation.page(block);
-        // Who changes a page knows whether it is for one item.
-        if !write {
-            self.learn(page, None, scan, false);
-        }
         let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
             relation.count(Counter::Hits);

@@ -30,9 +30,33 @@ impl Opener for LocalFiles {
         Ok(Arc::new(LocalFile::open_to_write(path, create)?))
     }
 
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        make_folder(path)
+    }
+
     fn describe(&self) -> String {
         format!("local files, {}", direct::NAME)
     }
+}
+
+/// Makes a folder and those above it, and their names safe: also those that were there, since a
+/// process that made them may have died right after that.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)?;
+    for above in path.ancestors().skip(1) {
+        match sync_folder(above) {
+            // Nobody has made anything in it who may not even read it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder safe from a crash.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    File::open(folder)?.sync_all()
 }
 
 pub(super) struct LocalFile {
@@ -52,7 +76,6 @@ impl LocalFile {
 
     /// Alone: an advisory lock keeps other pools and processes from writing it too.
     pub(super) fn open_to_write(path: &Path, create: bool) -> io::Result<Self> {
-        let existed = path.exists();
         let file = Self::with(path, OpenOptions::new().read(true).write(true).create(create), true)?;
         match rustix::fs::flock(file.file()?, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -61,10 +84,10 @@ impl LocalFile {
             }
             Err(error) => return Err(error.into()),
         }
-        if !existed {
-            // The name is safe from a crash only when its folder is.
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        // The name is safe from a crash only when its folder is. If the file was there, the process
+        // that made it may have died right after that.
+        if create && let Some(folder) = path.parent() {
+            sync_folder(folder)?;
         }
         Ok(file)
     }

@@ -44,7 +44,7 @@ impl Storage for DiskFile {
     }
 
     fn direct(&self) -> DirectIo {
-        DirectIo::Direct
+        DirectIo::Buffered { reason: "it has a cache".to_owned() }
     }
 
     fn len(&self) -> u64 {

@@ -125,9 +125,8 @@ impl Cache {
         is_in
     }
 
-    /// The page of a load is resident in `frame`: its mini-page goes, and its visits go on in the
-    /// page, and so do its hits (T1, T3). The caller holds the lock of the page's shard, since
-    /// before the page was resident.
+    /// The page of a load is about to be resident in `frame`: its mini-page goes, and its visits go
+    /// on in the page, and so do its hits (T1, T3). The caller holds the lock of the page's shard.
     #[inline]
     pub(in crate::cache) fn merge(&self, page: PageId, frame: u32) {
         if let Some(tuples) = &self.tuples {
@@ -153,7 +152,7 @@ impl Cache {
         }
         let is_changed = mini.since(words) != NEVER;
         self.change(tuples, owned, |slab| slab.remove(&mini));
-        tuples.changed.fetch_sub(is_changed.into(), Ordering::Release);
+        tuples.changed.fetch_sub(is_changed.into(), Ordering::Relaxed);
         tuples.counts.merged.fetch_add(1, Relaxed);
     }
 }

@@ -28,9 +28,9 @@
 //! * (T5) All dirty items of a page go into it together, when it is loaded, and with them the
 //!   page's log record becomes the last of theirs: never a part of them, since redo compares
 //!   records with the page's.
-//! * (T6) Who writes what is dirty looks for dirty mini-pages first and loads their pages, and then
-//!   for dirty pages. There is no other way to storage. A page is dirty before its mini-page goes:
-//!   so a change on its way from one to the other is seen in one of the two looks.
+//! * (T6) Who writes what is dirty looks for dirty mini-pages first, loads their pages, and looks
+//!   for dirty pages then. There is no other way to storage. Between the two looks it has each
+//!   shard's lock once: so whoever had taken a mini-page away by then has made its page dirty.
 //! * (T7) A mini-page is read as a page is copied without a pin: the slab's version is even before
 //!   and the same afterwards, and the frame is that slab. Frames stay mapped, so that a stale
 //!   number leads to bytes that fail this check.
@@ -302,6 +302,11 @@ impl Cache {
         is_new
     }
 
+    /// The relations of which items may stay without their pages.
+    pub(super) fn relations_with_items(&self) -> Vec<RelationId> {
+        self.tuples.as_ref().map_or_else(Vec::new, |tuples| tuples.layouts.lock().keys().copied().collect())
+    }
+
     /// Drops the mini-pages of a relation that nobody will ask for again (T10).
     pub(super) fn discard_items(&self, relation: RelationId) {
         let Some(tuples) = &self.tuples else { return };
@@ -324,9 +329,7 @@ impl Cache {
 
     /// How many mini-pages hold changes that are not in their pages.
     pub(crate) fn changed_mini_pages(&self) -> u32 {
-        // Acquire: pairs with the Release of `merge`. Whoever finds that no change is left finds the
-        // dirty pages that they have become (T6).
-        self.tuples.as_ref().map_or(0, |tuples| tuples.changed.load(Ordering::Acquire))
+        self.tuples.as_ref().map_or(0, |tuples| tuples.changed.load(Ordering::Relaxed))
     }
 
     /// What the tuple buffer holds and has done.
