@@ -3,7 +3,8 @@
 # where a nightly compiler is installed; libFuzzer needs its instrumentation. `ci/fuzz.sh store
 # flash` runs some of the targets. cargo-fuzz is built once and kept, like the corpora, in the
 # user's cache folder. Bounded twins run everywhere: crates/pagecast-sim/tests/hostile_traces.rs,
-# hosts/kv/tests/crashes/corrupt.rs, crates/pagecast/tests/writes/double.rs and tests/flash/damage.rs.
+# hosts/kv/tests/crashes/corrupt.rs, and of crates/pagecast/tests writes/double.rs and
+# flash/damage.rs.
 set -euo pipefail
 skipped() { echo "fuzz: skipped: $1"; exit 0; }
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"

@@ -149,8 +149,8 @@ impl WriteAheadLog {
         self.begin_other_file(state, Some(start)).map(drop)
     }
 
-    /// Goes on in the other file, in a new life (L2): at the end, or at a place before which nothing
-    /// is needed. Rarely, and others wait: each file takes many flushes.
+    /// Goes on in the other file, in a new life (L2): at the end, or at a place before which
+    /// nothing is needed. Rarely, and others wait: each file takes many flushes.
     fn begin_other_file<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -307,8 +307,8 @@ impl WriteAheadLog {
         outcome.map(|()| state)
     }
 
-    /// Flushes, and notes the end in the other file, before the log goes. Nobody waits for the note:
-    /// it tells later that a record is damaged, and not torn. What fails leaves it out.
+    /// Flushes, and notes the end in the other file, before the log goes. Nobody waits for the
+    /// note: it tells later that a record is damaged, and not torn. What fails leaves it out.
     pub(crate) fn end_with_note(&self) -> Result<()> {
         self.flush()?;
         let mut state = self.state.lock();

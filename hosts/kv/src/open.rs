@@ -121,8 +121,8 @@ fn locked(error: PoolError) -> Error {
 }
 
 /// The first pages, as a batch like any other. A crash may have left pages that were never written.
-/// They are on storage before the store is used: if the log is lost afterwards, they tell that there
-/// was one.
+/// They are on storage before the store is used: if the log is lost afterwards, they tell that
+/// there was one.
 fn create(store: &Store, log: &WriteAheadLog) -> Result<()> {
     match store.pages.kind_of_first() {
         Ok(Some(Kind::Unused)) | Err(Error::Pool(PoolError::NoPage { .. })) => {}

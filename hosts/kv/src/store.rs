@@ -281,7 +281,7 @@ impl Store {
         };
         match at {
             Some(at) if self.sync_commits => self.log.flush_record(at)?,
-            // There was nothing to change since an earlier write has done it, which may not be safe.
+            // There was nothing to change: an earlier write has done it, which may not be safe yet.
             None if self.sync_commits => self.log.flush()?,
             _ if self.log.waiting() > self.log_buffer => self.log.flush()?,
             _ => {}

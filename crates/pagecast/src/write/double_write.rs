@@ -12,9 +12,9 @@
 //! copy of an earlier cycle is never needed, by (D2). Each pool that opens the area begins with a
 //! number that no cycle had. (D4) No two records of a cycle have one number, and each names the one
 //! before it. So what a batch that failed has left behind the last record does not continue them.
-//! (D5) A copy names its file as it lies from the folder of the area, in which it is. So the files
-//! may be moved, copied or called otherwise together, and a copy is never written elsewhere. (D6)
-//! The checksum of a header covers the area's owner: a copy of another database is none.
+//! (D5) A copy names its file as it lies from the folder of the files. So that may be moved, copied
+//! or called otherwise, and a copy is never written elsewhere. (D6) The checksum of a header covers
+//! the area's owner: a copy of another database is none.
 //!
 //! Suits storage that writes less than a page atomically, with a log that holds changes and no
 //! whole pages. Cost: each page is written twice, the copies of a batch in sequence, and each batch
@@ -57,9 +57,11 @@ const MAX_NAME: usize = HEADER - FIXED - 4;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DoubleWriteOptions {
-    /// The file of the area. Made if there is none; of this pool alone. The files that are written
-    /// lie in the same folder or below it.
+    /// The file of the area. Made if there is none; of this pool alone.
     pub path: PathBuf,
+    /// The folder in which, or below which, the files are that are written. Copies name them from
+    /// there, so that it may be moved. Default: the folder of the area.
+    pub folder: PathBuf,
     /// Bytes of copies before the data files are synced and the area begins anew. Default: 64 MiB.
     pub bytes: u64,
     /// Whose pages they are: a number that no other database has, so that no page of another one is
@@ -70,7 +72,15 @@ pub struct DoubleWriteOptions {
 impl DoubleWriteOptions {
     /// An area of 64 MiB in this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), bytes: 64 << 20, owner: 0 }
+        let path = path.into();
+        Self { folder: path.parent().unwrap_or(Path::new("")).to_owned(), path, bytes: 64 << 20, owner: 0 }
+    }
+
+    /// Sets [`folder`](Self::folder).
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = folder.into();
+        self
     }
 
     /// Sets [`bytes`](Self::bytes).
@@ -90,6 +100,7 @@ impl DoubleWriteOptions {
 
 pub(super) struct DoubleWrite {
     storage: Arc<dyn Storage>,
+    folder: PathBuf,
     bytes: u64,
     owner: u64,
     position: Mutex<Position>,
@@ -154,10 +165,11 @@ impl DoubleWrite {
             // A process that died may have left them in the system's cache only.
             storage.sync().map_err(|error| sync_error(storage.as_ref(), error))?;
         }
-        restore(device, folder(&options.path), &records)?;
+        restore(device, &options.folder, &records)?;
         // Random, and with that none that any record of the area has (D3).
         let position = Mutex::new(Position::new(RandomState::new().hash_one(0)));
-        Ok(Self { storage, bytes: options.bytes, owner: options.owner, position })
+        let (folder, bytes, owner) = (options.folder.clone(), options.bytes, options.owner);
+        Ok(Self { storage, folder, bytes, owner, position })
     }
 
     /// Whether records can name the file.
@@ -168,18 +180,17 @@ impl DoubleWrite {
     /// What records call the file (D5).
     fn name(&self, path: &Path) -> Result<PathBuf, PoolError> {
         let refused = |why: String| PoolError::Open { path: path.to_owned(), source: Arc::new(io::Error::other(why)) };
-        let area = self.storage.path();
-        let Some(name) = name_from(folder(area), path) else {
-            let area = area.display();
+        let Some(name) = name_from(&self.folder, path) else {
             return Err(refused(format!(
-                "it is not in the folder of the double-write area {area} or below it; put the area, or a link to it, \
-                 there"
+                "it is not in the folder of double writes, which is {}, or below it; name another folder by \
+                 DoubleWriteOptions::folder",
+                if self.folder == Path::new("") { Path::new(".") } else { &self.folder }.display()
             )));
         };
         match name.as_os_str().len() {
             ..=MAX_NAME => Ok(name),
             len => Err(refused(format!(
-                "its name has {len} bytes from the double-write area on, and at most {MAX_NAME} can be named"
+                "its name has {len} bytes from the folder of double writes on, and at most {MAX_NAME} can be named"
             ))),
         }
     }
@@ -253,11 +264,6 @@ impl DoubleWrite {
 
 fn sync_error(storage: &dyn Storage, source: io::Error) -> PoolError {
     PoolError::Sync { path: storage.path().to_owned(), source: Arc::new(source) }
-}
-
-/// The folder that a file is in, as its path says.
-fn folder(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new(""))
 }
 
 /// The way from a folder down to a file, if there is one.

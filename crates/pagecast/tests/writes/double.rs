@@ -159,10 +159,14 @@ fn files_that_are_called_by_another_name_are_repaired() {
 fn a_file_elsewhere_and_an_area_of_another_version_are_refused() {
     let setup = setup(1 << 20, "lru");
     let one = pool(&setup, "one").unwrap();
+    open(&one, "one/below/table", &sealed());
     for name in ["table", "one/../table", "two/table", "/table"] {
         let error = one.open_to_write(Path::new(name), &sealed()).unwrap_err().to_string();
-        assert!(error.starts_with(name) && error.contains("double-write area one/area"), "{error}");
+        assert!(error.starts_with(name) && error.contains("double writes, which is one,"), "{error}");
     }
+    let apart = DoubleWriteOptions::new("areas/one").folder("tables");
+    let apart = Pool::new(setup.options.clone().double_write(apart)).unwrap();
+    open(&apart, "tables/one", &sealed());
     torn(&setup, "two", "table");
     let area = Path::new("two/area");
     let mut bytes = setup.files.read(area).unwrap().to_vec();

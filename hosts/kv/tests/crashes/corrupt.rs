@@ -1,12 +1,12 @@
-//! Corruption sweep: every file of a store flipped, zeroed, cut, swapped or removed, at every border
-//! of a record and of a block and at random places. The store opens with all that was acknowledged,
-//! or it refuses, then or when the damaged page is read, and says which file and where. It never
-//! answers with less. (The idea is SQLite's corruption tests.)
+//! Corruption sweep: every file of a store flipped, zeroed, cut, swapped or removed, at every
+//! border of a record and of a block and at random places. The store opens with all that was
+//! acknowledged, or it refuses, then or when the damaged page is read, and says which file and
+//! where. It never answers with less. (The idea is SQLite's corruption tests.)
 //!
 //! What no format can tell apart is said here, and looked for nowhere else: of a process that was
 //! killed, nobody has noted where the log ends. Damage of its last flush looks as one that was torn
 //! and never acknowledged, and so do zeros from some record to the end of the file. Then the store
-//! opens as it was at an earlier moment.
+//! opens as it was at an earlier moment, and goes on from there.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

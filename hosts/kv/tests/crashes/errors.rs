@@ -1,6 +1,6 @@
 //! An error at the n-th call of the disk, for every n: a read, a write, a growth or a sync fails,
-//! once or from then on, with nothing, a part or all of it done. The store goes on as far as it can,
-//! ends, and is opened again.
+//! once or from then on, with nothing, a part or all of it done. The store goes on as far as it
+//! can, ends, and is opened again.
 
 use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Store};

@@ -40,8 +40,8 @@ fn recover(replay: &Replay, end: End, random: &mut Random, history: &History, ac
     disk
 }
 
-/// Ends the process in every `stride`th operation of a workload that ran, and in some recoveries: it
-/// is killed, or the power is cut.
+/// Ends the process in every `stride`th operation of a workload that ran, and in some recoveries:
+/// it is killed, or the power is cut.
 fn cut(disk: &Disk, history: &History, seed: u64, stride: usize) -> usize {
     let (mut cuts, mut replay) = (0, disk.replay());
     for operation in 0..=disk.operations() {
