@@ -73,9 +73,9 @@ impl Relations {
         self.by_id.values().cloned().collect()
     }
 
-    /// Lets go of files that nobody uses, and that are gone or were not opened for long, but of none
-    /// of `kept`. That is asked once it is known which files nobody uses: what nobody uses does not
-    /// come to have pages meanwhile. Which they were.
+    /// Lets go of files that nobody uses, and that are gone or were not opened for long, but of
+    /// none of `kept`. That is asked once it is known which files nobody uses: what nobody uses
+    /// does not come to have pages meanwhile. Which they were.
     pub(super) fn let_go(&mut self, kept: impl FnOnce() -> HashSet<RelationId>) -> Vec<RelationId> {
         let count = self.by_path.len();
         if count < self.many {

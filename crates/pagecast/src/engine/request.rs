@@ -98,12 +98,8 @@ impl Engine {
     /// The same for a request that the share of tuples has learned from.
     #[inline]
     pub(super) fn page_unless_observed(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
-        (relation.is_current() && !self.is_observed()).then(|| relation.page(block))
-    }
-
-    /// Whether somebody else than the share of tuples wants to know of each request.
-    fn is_observed(&self) -> bool {
-        self.options.recorder.is_some() | self.options.count_relations
+        let is_observed = self.options.recorder.is_some() | self.options.count_relations;
+        (relation.is_current() && !is_observed).then(|| relation.page(block))
     }
 
     /// Lets the share of tuples learn from a request, if it is learned.
@@ -123,12 +119,26 @@ impl Engine {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        let is_at_once = if self.is_watched { !self.is_observed() } else { true };
-        let page = (is_at_once & relation.is_current()).then(|| relation.page(block))?;
+        let page = match self.is_watched {
+            true => self.page_to_copy_while_watched(relation, block)?,
+            false => relation.is_current().then(|| relation.page(block))?,
+        };
         let copied = self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))?;
         // Who cannot copy pins the page, and is learned from then.
-        self.learn(page, None, scan, false);
+        if self.is_watched {
+            self.learn_from_copy(page, scan);
+        }
         Some(copied)
+    }
+
+    #[cold]
+    fn page_to_copy_while_watched(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
+        self.page_unless_observed(relation, block)
+    }
+
+    #[cold]
+    fn learn_from_copy(&self, page: PageId, scan: Option<ScanId>) {
+        self.learn(page, None, scan, false);
     }
 
     /// A request for a page, at the time that is given or else now.
@@ -156,8 +166,8 @@ impl Engine {
         }
     }
 
-    /// Pins a page if it is resident: the first half of every request. Counts it if it is a hit. Who
-    /// asks for it lets the share of tuples learn, who knows whether it is for one item.
+    /// Pins a page if it is resident: the first half of every request. Counts it if it is a hit.
+    /// Who asks for it lets the share of tuples learn, who knows whether it is for one item.
     pub(crate) fn find(
         &self,
         client: &mut impl Client,
