@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) double_write: bool,
     /// Places are changed as items, without their pages where that works.
     pub(crate) tuples: bool,
+    /// The background writer goes round all the time.
+    pub(crate) writer: bool,
     /// A mistake: the log says that it is durable when it is not.
     pub(crate) log_lies: bool,
     /// A mistake: the record of a checkpoint says that more is written than was.
@@ -111,10 +113,11 @@ struct LogState {
 }
 
 impl DiskLog {
-    fn new(disk: &Disk, records: Vec<Record>, lies: bool) -> Arc<Self> {
-        let storage = disk.open_to_write(Path::new("log"), true).unwrap();
+    fn new(disk: &Disk, records: Vec<Record>, lies: bool) -> Result<Arc<Self>, PoolError> {
+        let failed = |source| PoolError::Open { path: "log".into(), source: Arc::new(source) };
+        let storage = disk.open_to_write(Path::new("log"), true).map_err(failed)?;
         let state = Mutex::new(LogState { durable: records.len(), records });
-        Arc::new(Self { storage, state, lies, is_broken: AtomicBool::new(false) })
+        Ok(Arc::new(Self { storage, state, lies, is_broken: AtomicBool::new(false) }))
     }
 
     fn append(&self, page: u32, slot: u32, value: u64) -> Lsn {
@@ -171,7 +174,8 @@ pub(crate) struct Database {
 
 impl Database {
     fn open(disk: &Disk, setup: &Setup, records: Vec<Record>) -> Result<Self, PoolError> {
-        let log = DiskLog::new(disk, records, setup.log_lies);
+        let log = DiskLog::new(disk, records, setup.log_lies)?;
+        let interval = if setup.writer { Duration::from_micros(300) } else { Duration::from_secs(3600) };
         let pool = Pool::new(
             PoolOptions::default()
                 .memory(140_000)
@@ -181,7 +185,7 @@ impl Database {
                 .log(log.clone())
                 .tuples(setup.tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))
                 .double_write(setup.double_write.then(|| DoubleWriteOptions::new("area").bytes(40_000)))
-                .writer(WriterOptions::default().interval(Duration::from_secs(3600)).dirty_share(0.2)),
+                .writer(WriterOptions::default().interval(interval).dirty_share(0.2)),
         )?;
         assert!(pool.frames() < MOST_PAGES, "there are evictions");
         let sealed = WriteOptions::default().create(true).format(Format::Sealed);
@@ -207,11 +211,17 @@ impl Database {
         Ok(database)
     }
 
+    /// Two who find it too short at once make it longer than need be.
+    fn grow_to(&self, page: u32) -> Result<(), PoolError> {
+        match (page + 1).saturating_sub(self.table.pages()) {
+            0 => Ok(()),
+            missing => self.table.grow(missing).map(drop),
+        }
+    }
+
     /// Changes a page as the record says that `change` makes of the page's last one.
     fn change(&self, page: u32, change: impl FnOnce(Lsn) -> Option<Record>) -> Result<(), PoolError> {
-        if page >= self.table.pages() {
-            self.table.grow(page + 1 - self.table.pages())?;
-        }
+        self.grow_to(page)?;
         let mut pin = self.table.pin_mut(page, None)?;
         if let Some(record) = change(pin.lsn()) {
             let at = record.slot as usize * STRIDE;
@@ -224,9 +234,7 @@ impl Database {
     /// Changes a place as an item, one time in two without a look whether it is there.
     fn change_item(&self, id: TupleId, value: u64, logged: impl FnOnce() -> u64) -> Result<(), PoolError> {
         let Some(items) = &self.items else { unreachable!("items are known") };
-        if id.block >= self.table.pages() {
-            self.table.grow(id.block + 1 - self.table.pages())?;
-        }
+        self.grow_to(id.block)?;
         let mut bytes = [0; STRIDE];
         bytes[..8].copy_from_slice(&value.to_le_bytes());
         match value % 2 {
@@ -328,6 +336,63 @@ fn work(disk: &Disk, setup: &Setup, updates: u32, seed: u64, acknowledged: &mut 
         UPDATES_WITHOUT_PAGES.fetch_add(stats.updates, Relaxed);
     }
     Ok(())
+}
+
+/// The same by several threads at once, while another makes checkpoints. Each thread ends when
+/// something fails.
+pub(crate) fn run_together(disk: &Disk, setup: &Setup, (threads, updates): (u64, u32), seed: u64) -> Acknowledged {
+    let Ok(database) = retry(|| Database::open(disk, setup, Vec::new())) else { return Vec::new() };
+    let (acknowledged, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (database, acknowledged, is_over) = (&database, &acknowledged, &is_over);
+        let work = move |thread: u64| -> Result<(), PoolError> {
+            let mut random = Random::new(seed * 100 + thread);
+            for update in 1..=updates {
+                let (page, slot) = (random.below(MOST_PAGES), random.below(VALUES));
+                let value = u64::from(update) * threads + thread;
+                let id = TupleId { block: page, item: slot };
+                if let Some(items) = &database.items
+                    && page < database.table.pages()
+                {
+                    items.read(TupleId { item: random.below(4), ..id }, &mut [0; STRIDE])?;
+                    retry(|| database.change_item(id, value, || database.log.append(page, slot, value).0))?;
+                } else {
+                    let record = |_| {
+                        let lsn = database.log.append(page, slot, value).0;
+                        Some(Record { lsn, page, slot, value })
+                    };
+                    retry(|| database.change(page, record))?;
+                }
+                if random.below(2) == 0 {
+                    let lsn = Lsn(database.log.end().0 - 1);
+                    database.log.commit(lsn)?;
+                    acknowledged.lock().unwrap().push((disk.operations(), lsn.0));
+                }
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        scope.spawn(move || {
+            while !is_over.load(SeqCst) {
+                let end = database.log.end();
+                if retry(|| database.checkpoint(end, end)).is_err() {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        });
+        workers.into_iter().for_each(|worker| drop(worker.join().unwrap()));
+        is_over.store(true, SeqCst);
+    });
+    let mut acknowledged = acknowledged.into_inner().unwrap();
+    // Of what was acknowledged so far, the latest record counts.
+    acknowledged.sort_unstable();
+    let mut most = 0;
+    acknowledged.iter_mut().for_each(|(_, lsn)| {
+        most = most.max(*lsn);
+        *lsn = most;
+    });
+    acknowledged
 }
 
 /// Tries again after a write that failed.

@@ -10,6 +10,8 @@
 mod database;
 #[path = "../disk/mod.rs"]
 mod disk;
+#[path = "../rounds/mod.rs"]
+mod rounds;
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,8 +19,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use pagecast::PoolError;
 use pagecast_core::random::Random;
 
-use database::{Acknowledged, Database, PAGE, Records, Setup, UPDATES_WITHOUT_PAGES, run};
-use disk::{Disk, End, Failure, Replay, SECTOR};
+use database::{Acknowledged, Database, PAGE, Records, Setup, UPDATES_WITHOUT_PAGES, run, run_together};
+use disk::{Disk, ENDS, End, Failure, Planned, Replay, SECTOR};
+use rounds::rounds;
 
 /// Ends the process, recovers what is left, and compares it with what the log holds.
 fn recover(
@@ -116,6 +119,62 @@ fn power_cuts_lose_no_change_of_an_item_without_its_page() {
     println!("{without_pages} of the updates were made without the page");
     assert!(recovered > 1_000 && without_pages > 50, "{recovered} cuts, {without_pages} updates");
     assert_eq!(refused, 0);
+}
+
+/// Crash with concurrency: threads that change pages and items, the background writer, and one that
+/// makes checkpoints at any time.
+#[test]
+fn threads_with_a_background_writer_lose_nothing() {
+    let (mut ends, mut operations) = (0, 0);
+    for seed in rounds(4) {
+        let setup = Setup { double_write: true, tuples: seed % 2 == 0, writer: true, ..Setup::default() };
+        let disk = Disk::new(seed, SECTOR);
+        disk.pause(std::thread::yield_now);
+        let acknowledged = run_together(&disk, &setup, (4, 120), seed);
+        let [recovered, refused] = cut(&disk, &setup, &acknowledged, seed, 5);
+        assert_eq!(refused, 0, "seed {seed}: a torn page was not restored");
+        (ends, operations) = (ends + recovered, operations + disk.operations());
+    }
+    println!("4 threads, writer and checkpoints: {operations} operations, {ends} ends recovered");
+    assert!(ends > 300);
+}
+
+/// An error at the n-th call, for every n: a read, a write, a growth or a sync, once or from then
+/// on. What fails is tried again where a host would, the process ends, and nothing is missing.
+#[test]
+fn an_error_at_any_call_loses_nothing() {
+    let (mut runs, mut told, mut last) = (0, 0, 0);
+    for seed in rounds(1) {
+        for call in 0.. {
+            let disk = Disk::new(seed, SECTOR);
+            let what = [Planned::Nothing, Planned::Part, Planned::All][call % 3];
+            // Writes that fail for ever are tried for ever.
+            disk.fail_at(call, what, false);
+            let setup = Setup { double_write: true, tuples: call % 2 == 0, ..Setup::default() };
+            let acknowledged = run(&disk, &setup, 110, seed).unwrap_or_else(|stopped| {
+                let said = stopped.error.to_string();
+                assert!(said.contains("planned"), "call {call}: not what the disk said: {said}");
+                told += 1;
+                stopped.acknowledged
+            });
+            let has_failed = disk.failures() > 0;
+            disk.heal();
+            let mut random = Random::new(seed ^ call as u64);
+            for end in ENDS {
+                let mut replay = disk.replay();
+                (0..disk.operations()).for_each(|_| replay.step());
+                let acknowledged = acknowledged.last().map_or(0, |&(_, lsn)| lsn);
+                recover(&replay, end, &setup, &mut random, acknowledged)
+                    .unwrap_or_else(|error| panic!("seed {seed}, call {call}, {end:?}: {error}"));
+            }
+            (runs, last) = (runs + 1, call);
+            if !has_failed {
+                break;
+            }
+        }
+    }
+    println!("{runs} runs with an error at one of up to {last} calls; {told} ended the writing");
+    assert!(runs > 100 && told > 10);
 }
 
 /// What double writes are for: without them some torn page is met, and it is refused by its seal

@@ -79,7 +79,9 @@ fn edit(path: &Path, random: &mut Random) -> String {
         _ => {
             // A number, string or name becomes something else.
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            let begin = text[text.floor_char_boundary(at)..].find([':', '[', ',']).map_or(0, |found| text.floor_char_boundary(at) + found + 1);
+            let begin = text[text.floor_char_boundary(at)..]
+                .find([':', '[', ','])
+                .map_or(0, |found| text.floor_char_boundary(at) + found + 1);
             let end = text[begin..].find([',', '}', ']']).map_or(text.len(), |found| begin + found);
             let word = WORDS[random.below(WORDS.len() as u32) as usize];
             bytes = format!("{}{word}{}", &text[..begin], &text[end..]).into_bytes();
@@ -113,9 +115,8 @@ async fn logs_and_checkpoints_that_anybody_wrote_are_read_or_refused() {
         copy(whole.path(), folder.path());
         let mut log = files(&folder.path().join("_delta_log"));
         log.extend(files(folder.path()).into_iter().filter(|path| path.extension().is_some_and(|end| end == "bin")));
-        let edits: Vec<_> = (0..=random.below(2))
-            .map(|_| edit(&log[random.below(log.len() as u32) as usize], &mut random))
-            .collect();
+        let edits: Vec<_> =
+            (0..=random.below(2)).map(|_| edit(&log[random.below(log.len() as u32) as usize], &mut random)).collect();
         let outcome = AssertUnwindSafe(read(folder.path())).catch_unwind().await;
         match outcome.unwrap_or_else(|_| panic!("seed {seed}, {edits:?}: a panic")) {
             Ok(rows) => read_whole += usize::from(rows == expected),
