@@ -46,25 +46,6 @@ soak: ## the same for half an hour (SOAK_SECONDS, SOAK_SEED), optimized
 durability: ## crashes, errors, lives and damage for MINUTES (12) from SEED (1) on, optimized
 	DURABILITY_SECONDS=$$((10 * $${MINUTES:-12})) DURABILITY_SEED=$${SEED:-1} cargo test --release --locked -p pagecast -p pagecast-kv --test crashes -- --nocapture --test-threads 1 threads_ an_error_at a_store_lives damage_is
 
-capi: ## the C interface: its header, and a C program against both libraries
-	cargo test --locked -p pagecast-capi
-
-test-kv: ## the key-value store: crashes in every write, errors at every call, damage of every file
-	cargo test --locked -p pagecast-kv
-
-test-soak: ## a minute of sessions, faults and resizes at once
-	SOAK_SECONDS=60 cargo test --locked -p pagecast --features prometheus,tracing --test soak --test operations -- --nocapture
-	SOAK_SECONDS=30 cargo test --locked -p pagecast-kv --test soak -- --nocapture
-
-soak-delta: ## 20 writers and 20 readers of a Delta table are killed for MINUTES (1)
-	PAGECAST_WRITERS=20 PAGECAST_SECONDS=$$((60 * $${MINUTES:-1})) cargo test --locked -p pagecast-delta --test tables -- --exact table::writers::killed_writers_lose_nothing --nocapture
-
-soak: ## the same for half an hour (SOAK_SECONDS, SOAK_SEED), optimized
-	SOAK_SECONDS=$${SOAK_SECONDS:-1800} cargo test --release --locked -p pagecast -p pagecast-kv --test soak -- --nocapture
-
-durability: ## crashes, errors, lives and damage for MINUTES (10) from SEED (1) on, optimized
-	DURABILITY_SECONDS=$$((60 * $${MINUTES:-10} / 4)) DURABILITY_SEED=$${SEED:-1} cargo test --release --locked -p pagecast-kv --test crashes -- --nocapture --test-threads 1 threads_that an_error_at a_store_lives damage_is
-
 capi: ## libpagecast_c.a and .so, optimized
 	cargo build --release --locked -p pagecast-capi
 	@echo "built $(CARGO_TARGET_DIR)/release/libpagecast_c.{a,so}; the header is hosts/capi/include/pagecast.h"
