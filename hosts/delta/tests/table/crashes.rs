@@ -369,7 +369,8 @@ async fn a_link_that_was_made_and_said_to_fail_is_a_commit() {
     for kind in [io::ErrorKind::AlreadyExists, io::ErrorKind::TimedOut] {
         let folder = tempfile::tempdir().unwrap();
         drop(table(folder.path(), &[100]).await);
-        let far = Options { disk: Arc::new(FarDisk(kind)), ..options() };
+        let mut far = options();
+        far.disk = Arc::new(FarDisk(kind));
         let table = Table::open_with(folder.path(), far).unwrap();
         let session = Session::new(&table, None);
         let (rows, version) = (session.number("SELECT count(*) FROM t").await, table.newest().unwrap().version());
