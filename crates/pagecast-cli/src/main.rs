@@ -26,6 +26,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Counted, so that `--memory` bounds what statements really take.
+#[cfg(feature = "sql")]
+#[global_allocator]
+static HEAP: pagecast_sql::CountedHeap = pagecast_sql::CountedHeap;
+
 /// A database buffer manager that knows what your queries will read next.
 #[derive(Parser)]
 #[command(name = "pagecast", version)]

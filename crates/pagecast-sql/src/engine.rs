@@ -11,10 +11,12 @@ use pagecast::{FlashOptions, Pool, PoolError, PoolOptions, Recorder};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{Delivery, Host, HostOptions};
 
+use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
+use crate::results;
 use crate::stores::Source;
 use crate::tables::{self, Closed, Found, Table};
-use crate::yielding;
+use crate::watched;
 
 /// Where the tables are, and the pool that they are read through.
 #[derive(Clone)]
@@ -85,7 +87,9 @@ impl Engine {
         pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options))?;
-        yielding::install(&ctx);
+        let budget = Budget::new(options.memory);
+        watched::install(&ctx, budget);
+        results::bound(&ctx, budget).map_err(|error| anyhow!(tables::message(&error)))?;
         let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() && !closed.is_empty() {
             return Err(closed.swap_remove(0).fault.into());

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use anyhow::{Context, anyhow, bail};
-use arrow::datatypes::Schema;
 use async_trait::async_trait;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
@@ -18,6 +17,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
 use crate::formats::{Format, endings};
+use crate::schemas;
 use crate::stores;
 use crate::tables::{self, Found, encoded};
 
@@ -144,19 +144,16 @@ async fn listing(
     let options = format.options(ctx, Vec::new(), first)?.with_file_extension("");
     let state = ctx.state();
     let urls = urls.iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
-    let mut schemas = Vec::new();
     for url in &urls {
         let store = ctx.runtime_env().object_store(url)?;
         if url.list_all_files(&state, &store, "").await?.try_next().await?.is_none() {
             bail!("there is no such file");
         }
-        let schema = options.infer_schema(&state, url).await.map_err(|error| anyhow!(tables::message(&error)))?;
-        schemas.push(schema.as_ref().clone());
     }
-    if schemas.is_empty() {
+    if urls.is_empty() {
         bail!("there is no such file");
     }
-    let schema = Arc::new(Schema::try_merge(schemas)?);
+    let schema = schemas::merged(&options, &state, &urls).await.map_err(|error| anyhow!(tables::message(&error)))?;
     let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(Arc::new(ListingTable::try_new(config)?))
 }

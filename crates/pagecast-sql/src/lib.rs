@@ -5,18 +5,29 @@
 //! [`query::Query`] runs a statement in tasks of its own. Nothing here prints, or knows of a
 //! terminal.
 
+#![deny(unsafe_code)]
+
+mod budget;
 pub mod check;
 mod engine;
 mod error;
 pub mod files;
 pub mod formats;
+mod heap_unsafe;
+mod hive;
 pub mod query;
+mod results;
+mod schemas;
+pub mod shape;
 pub mod statements;
 pub mod stores;
 pub mod summary;
 pub mod syntax;
 pub mod tables;
-mod yielding;
+mod watched;
+pub mod weight;
 
+pub use budget::OverBudget;
 pub use engine::{Engine, Options};
 pub use error::{Misuse, OpenError, Setting};
+pub use heap_unsafe::CountedHeap;

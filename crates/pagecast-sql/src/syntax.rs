@@ -5,7 +5,7 @@ use std::fmt;
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 
-use crate::tables;
+use crate::{shape, tables, weight};
 
 /// What is no SQL in a text, and where. Lines and columns are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,15 +40,15 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// How many statements `sql` has; or what is no SQL in it.
+/// How many statements `sql` has; or what is no SQL in it, or too large to be planned.
 pub fn statements(sql: &str) -> Result<usize, Fault> {
     statements_of(sql, &GenericDialect {})
 }
 
 /// [`statements`] of another dialect.
 pub fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, Fault> {
-    let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map(|statements| statements.len());
-    parsed.map_err(|error| {
+    shape::check(sql, dialect)?;
+    let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map_err(|error| {
         let message = tables::message(&error);
         let place = |place: &str| {
             let (line, column) = place.split_once(", Column: ")?;
@@ -58,7 +58,10 @@ pub fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, Fault> {
         // The parser names no place when it means the end.
         let (what, (line, column)) = placed.unwrap_or_else(|| (&message, end_of(sql)));
         Fault { line, column, what: what.to_owned() }
-    })
+    })?;
+    let weighed = parsed.iter().try_for_each(weight::check);
+    weighed.map_err(|what| Fault { line: 1, column: 1, what })?;
+    Ok(parsed.len())
 }
 
 /// Where `text` ends: what the parser means when it names no place.

@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::prelude::SessionContext;
-use pagecast_datafusion::check_footer;
+use pagecast_datafusion::{check_footer, is_encrypted};
 use pagecast_delta::{DeltaTable, is_table};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use crate::formats::Format;
+use crate::hive::{HiveTable, NULL_FOLDER};
+use crate::schemas;
 
 /// A table: a file, a folder of files of one format, or a Delta table.
 #[derive(Clone, Debug)]
@@ -34,10 +36,18 @@ pub struct Table {
     pub format: Format,
     /// Its files, sorted by name.
     pub files: Vec<PathBuf>,
-    /// The keys of its folders, `year` of `year=2024`, and the type of their values.
-    keys: Vec<(String, DataType)>,
+    keys: Keys,
     /// What its log says, if it is a Delta table.
     delta: Option<Arc<pagecast_delta::Table>>,
+}
+
+/// The keys of a table's folders, `year` of `year=2024`.
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    /// With the type of their values.
+    columns: Vec<(String, DataType)>,
+    /// Whether a folder is that of NULL.
+    has_null: bool,
 }
 
 /// A table that cannot be read.
@@ -174,7 +184,7 @@ impl Table {
     fn of_log(name: String, path: PathBuf) -> anyhow::Result<Self> {
         let table = pagecast_delta::Table::open(&path)?;
         let files = table.newest()?.files().map(Path::to_owned).collect();
-        let (url, format, keys) = (url(&path), Format::Parquet, Vec::new());
+        let (url, format, keys) = (url(&path), Format::Parquet, Keys::default());
         Ok(Self { name, url, path, is_file: false, format, files, keys, delta: Some(table) })
     }
 
@@ -199,26 +209,35 @@ impl Table {
         if let Some(table) = &self.delta {
             return Ok(Arc::new(DeltaTable::newest(table)?));
         }
-        let made = self.listing(ctx).await;
+        let made = self.of_files(ctx).await;
         let table = made.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
-        Ok(Arc::new(table.with_context(|| format!("{} is no table", self.path.display()))?))
+        table.with_context(|| format!("{} is no table", self.path.display()))
     }
 
     fn reference(&self) -> TableReference {
         TableReference::bare(self.name.as_str())
     }
 
-    async fn listing(&self, ctx: &SessionContext) -> Result<ListingTable, DataFusionError> {
+    async fn of_files(&self, ctx: &SessionContext) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        let Keys { columns: keys, has_null } = &self.keys;
+        let table = self.listing(ctx, keys.clone()).await?;
+        if !has_null {
+            return Ok(Arc::new(table));
+        }
+        let texts = keys.iter().map(|(key, _)| (key.clone(), DataType::Utf8)).collect();
+        Ok(Arc::new(HiveTable::new(self.listing(ctx, texts).await?, table, keys)?))
+    }
+
+    async fn listing(
+        &self,
+        ctx: &SessionContext,
+        keys: Vec<(String, DataType)>,
+    ) -> Result<ListingTable, DataFusionError> {
         // The endings decide what is listed.
         let first = self.files.first().map(PathBuf::as_path).filter(|file| file.is_file());
-        let options = self.format.options(ctx, self.keys.clone(), first)?.with_file_extension("");
+        let options = self.format.options(ctx, keys, first)?.with_file_extension("");
         let urls = self.urls()?;
-        let state = ctx.state();
-        let mut schemas = Vec::new();
-        for url in &urls {
-            schemas.push(options.infer_schema(&state, url).await?.as_ref().clone());
-        }
-        let schema = Arc::new(Schema::try_merge(schemas)?);
+        let schema = schemas::merged(&options, &ctx.state(), &urls).await?;
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
         let cache = ctx.runtime_env().cache_manager.get_file_statistic_cache();
         Ok(ListingTable::try_new(config)?.with_cache(cache))
@@ -358,9 +377,9 @@ pub(crate) fn key(name: &str) -> Option<(&str, &str)> {
 }
 
 /// The keys of the folders that lead from `folder` to its `files`, which must be the same for all.
-/// A key whose values are all whole numbers is one.
-fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataType)>> {
-    let mut keys: Vec<(String, DataType)> = Vec::new();
+/// A key whose values are all whole numbers, or NULL, is one.
+fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Keys> {
+    let (mut columns, mut has_null) = (Vec::<(String, DataType)>::new(), false);
     for (number, file) in files.iter().enumerate() {
         if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
             bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
@@ -369,20 +388,22 @@ fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataTyp
         let mut of_file: Vec<_> = folders.filter_map(|folder| key(folder.file_name()?.to_str()?)).collect();
         of_file.reverse();
         if number == 0 {
-            keys = of_file.iter().map(|&(key, _)| (key.to_owned(), DataType::Int64)).collect();
+            columns = of_file.iter().map(|&(key, _)| (key.to_owned(), DataType::Int64)).collect();
         }
-        if !keys.iter().map(|(key, _)| key.as_str()).eq(of_file.iter().map(|&(key, _)| key)) {
+        if !columns.iter().map(|(key, _)| key.as_str()).eq(of_file.iter().map(|&(key, _)| key)) {
             bail!("{}: its folders have other keys than those of {}", file.display(), files[0].display());
         }
-        for ((_, kind), (_, value)) in keys.iter_mut().zip(of_file) {
+        for ((_, kind), (_, value)) in columns.iter_mut().zip(of_file) {
+            has_null |= value == NULL_FOLDER;
             // DataFusion finds the folder of a number by writing the number, so that 01 must stay a
             // text.
-            if !value.parse::<i64>().is_ok_and(|number| number.to_string() == value) {
+            let is_number = value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
+            if !is_number && value != NULL_FOLDER {
                 *kind = DataType::Utf8;
             }
         }
     }
-    Ok(keys)
+    Ok(Keys { columns, has_null })
 }
 
 /// `path` as a URL, in which nothing is a pattern.
@@ -414,7 +435,10 @@ fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
         check_footer(&footer, length)?;
         Ok(footer)
     };
-    check().with_context(|| format!("{} is truncated or no Parquet file", path.display()))
+    check().map_err(|error| match error.downcast_ref().is_some_and(is_encrypted) {
+        true => anyhow!("{} is encrypted: pagecast reads no encrypted Parquet files", path.display()),
+        false => error.context(format!("{} is truncated or no Parquet file", path.display())),
+    })
 }
 
 #[cfg(test)]

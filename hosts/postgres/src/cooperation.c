@@ -12,17 +12,20 @@
  * remembers itself which chunks it has had. So its registration may be suspended: when it has not
  * moved for IDLE_AFTER, whoever comes by ends it, and it registers what is left when it goes on.
  *
- * The processes of a parallel plan take from one registration, whose number stands in the state
- * that the plan's processes share, where stock counts the blocks that it has handed out
- * (version.h). The first process registers, and those who come later find the number. A number
- * without a registration means that all chunks have been read. So it must not end before: it is not
- * suspended, and it ends with its last chunk, or when the leader has no parallel scan any more, or
- * goes.
+ * The processes of a parallel plan take from one registration. The first of them registers, and
+ * takes all blocks from stock (version.h); those who come later see that they are taken, and find
+ * the registration by the plan's shared memory and node. If there is none, all chunks have been
+ * handed out. So it must not end before: it is not suspended, and it ends with its last chunk, or
+ * when the leader runs no parallel plan any more, or goes. The leader counts its parallel plans
+ * whatever its settings are, because its workers' may be others: a portal may start with the one
+ * and run with the other. What is left of an execution that did not read to its end, the next one
+ * replaces before it takes the blocks; so nobody joins it.
  *
  * Cost: for each scan one lock, and some looks at the buffer table for each of its chunks.
  */
 #include "cooperation.h"
 
+#include "access/parallel.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
@@ -43,10 +46,11 @@ PredictorMemory cooperation_manager;
 
 /* Whether this process will end what it has registered on its way out. */
 static bool leaves_clean = false;
-/* Nodes of parallel plans that this process leads. */
-static uint32 parallel_nodes = 0;
+/* Parallel plans that this process leads. */
+static uint32 parallel_plans = 0;
 
-int			pagecast_cooperation = COOPERATION_ON;
+bool		pagecast_cooperation = true;
+bool		pagecast_cooperation_forced = false;
 double		pagecast_cooperation_least = 0.25;
 
 /* What is known of a chunk takes two bits for each scan that there may be. */
@@ -125,7 +129,7 @@ end_own(bool parallel_only)
 	{
 		CooperatingScan *scan = &cooperation_state->scans[i];
 
-		if (scan->serial != 0 && scan->owner == MyProcPid && (scan->parallel || !parallel_only))
+		if (scan->serial != 0 && scan->owner == MyProcPid && (is_parallel(&scan->parallel) || !parallel_only))
 			cooperating_scan_end(scan);
 	}
 }
@@ -157,7 +161,7 @@ suspend_idle(uint64 now)
 
 		if (scan->serial == 0)
 			continue;
-		if ((!scan->parallel && now > pg_atomic_read_u64(&scan->reached) + IDLE_AFTER) || BackendPidGetProc(scan->owner) == NULL)
+		if ((!is_parallel(&scan->parallel) && now > pg_atomic_read_u64(&scan->reached) + IDLE_AFTER) || BackendPidGetProc(scan->owner) == NULL)
 			cooperating_scan_end(scan);
 	}
 }
@@ -244,7 +248,7 @@ cooperation_register_scan(Cooperation *cooperation, const uint64 *resident, uint
 	scan = cooperating_scan(member);
 	scan->serial = ++cooperation_state->serial;
 	scan->member = member;
-	scan->owner = MyProc->lockGroupLeader && cooperation->parallel ? MyProc->lockGroupLeader->pid : MyProcPid;
+	scan->owner = MyProc->lockGroupLeader && is_parallel(&cooperation->parallel) ? MyProc->lockGroupLeader->pid : MyProcPid;
 	scan->parallel = cooperation->parallel;
 	scan->found = 0;
 	pg_atomic_write_u64(&scan->reached, now);
@@ -289,7 +293,7 @@ cooperation_is_resident(const Cooperation *cooperation)
 bool
 cooperation_alone(const Cooperation *cooperation)
 {
-	return !cooperation->parallel && pg_atomic_read_u32(&cooperation_state->active) <= 1;
+	return !is_parallel(&cooperation->parallel) && pg_atomic_read_u32(&cooperation_state->active) <= 1;
 }
 
 /* Registers a scan of one process. Whether there was room. `had` is memory for a bit for each
@@ -309,37 +313,61 @@ cooperation_begin(Cooperation *cooperation, uint64 *had)
 	return registered;
 }
 
+/* Under the lock: the registration of a parallel scan, or NULL. */
+static CooperatingScan *
+find_parallel(const ParallelScanName *name)
+{
+	for (int i = 0; i < most_scans(); i++)
+	{
+		CooperatingScan *scan = &cooperation_state->scans[i];
+
+		if (scan->serial != 0 && scan->parallel.memory == name->memory && scan->parallel.plan_node == name->plan_node)
+			return scan;
+	}
+	return NULL;
+}
+
+/* Under the lock: registers a parallel scan of which stock has handed out nothing. What is there of
+ * an execution before it, which did not read to its end, goes. */
+static bool
+register_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel, const uint64 *resident)
+{
+	CooperatingScan *before = find_parallel(&cooperation->parallel);
+
+	if (before != NULL)
+		cooperating_scan_end(before);
+	if (!cooperation_register_scan(cooperation, resident, pagecast_now()))
+		return false;
+	if (parallel_scan_take(parallel))
+		return true;
+	cooperating_scan_end(cooperating_scan(cooperation->member));
+	return false;
+}
+
 /*
  * Registers the scan of a parallel plan, or joins it if another process of the plan has. Whether
  * this one takes chunks; if not, it takes blocks as stock does, because somebody already does, or
  * there is no room.
  */
 bool
-cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel)
+cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel, ParallelScanName name)
 {
-	uint64	   *resident = parallel_scan_serial(parallel) == 0 ? resident_chunks(cooperation) : NULL;
+	const CooperatingScan *others;
+	uint64	   *resident;
 	bool		joined = true;
 
-	cooperation->parallel = true;
+	if (!is_parallel(&name))
+		return false;
+	resident = parallel_scan_is_taken(parallel) ? NULL : resident_chunks(cooperation);
+	cooperation->parallel = name;
+	cooperation->member = NO_MEMBER;
 	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
-	cooperation->serial = parallel_scan_serial(parallel);
-	if (cooperation->serial == 0)
+	if (!parallel_scan_is_taken(parallel))
+		joined = register_parallel(cooperation, parallel, resident);
+	else if ((others = find_parallel(&name)) != NULL)
 	{
-		joined = cooperation_register_scan(cooperation, resident, pagecast_now());
-		if (joined && !parallel_scan_set_serial(parallel, cooperation->serial))
-		{
-			cooperating_scan_end(cooperating_scan(cooperation->member));
-			joined = false;
-		}
-	}
-	else
-	{
-		cooperation->member = NO_MEMBER;
-		for (int i = 0; i < most_scans(); i++)
-		{
-			if (cooperation_state->scans[i].serial == cooperation->serial)
-				cooperation->member = cooperation_state->scans[i].member;
-		}
+		cooperation->member = others->member;
+		cooperation->serial = others->serial;
 	}
 	LWLockRelease(cooperation_state->lock);
 	if (resident)
@@ -355,28 +383,37 @@ cooperation_end(Cooperation *cooperation)
 	if (cooperation->serial == 0)
 		return;
 	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
-	if (!cooperation->parallel && cooperation_is_registered(cooperation))
+	if (!is_parallel(&cooperation->parallel) && cooperation_is_registered(cooperation))
 		cooperating_scan_end(cooperating_scan(cooperation->member));
 	LWLockRelease(cooperation_state->lock);
 	cooperation->serial = 0;
 }
 
-/* A node of a parallel plan begins in the process that leads it, and has gone. What its processes
- * have not read to the end, as below LIMIT, ends with the last one. */
-void
-cooperation_leads(bool begins)
+/* The memory of a parallel plan's query goes. What its processes have not read to the end, as below
+ * LIMIT, ends with the last one. */
+static void
+query_ended(void *unused)
 {
-	if (begins)
-	{
-		leave_clean();
-		parallel_nodes++;
-		return;
-	}
-	if (--parallel_nodes > 0 || pg_atomic_read_u32(&cooperation_state->active) == 0)
+	if (--parallel_plans > 0 || pg_atomic_read_u32(&cooperation_state->active) == 0)
 		return;
 	LWLockAcquire(cooperation_state->lock, LW_EXCLUSIVE);
 	end_own(true);
 	LWLockRelease(cooperation_state->lock);
+}
+
+/* A query starts: if its plan is parallel, this process leads it. */
+void
+cooperation_query_starts(QueryDesc *query)
+{
+	MemoryContextCallback *ended;
+
+	if (!query->plannedstmt->parallelModeNeeded || IsParallelWorker())
+		return;
+	ended = MemoryContextAllocZero(query->estate->es_query_cxt, sizeof(MemoryContextCallback));
+	ended->func = query_ended;
+	MemoryContextRegisterResetCallback(query->estate->es_query_cxt, ended);
+	leave_clean();
+	parallel_plans++;
 }
 
 /* How a member stands; false if it has ended. */

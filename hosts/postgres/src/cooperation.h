@@ -14,7 +14,7 @@ typedef struct CooperatingScan
 	uint64		member;			/* the manager's name */
 	pg_atomic_uint64 reached;	/* when it was last handed a chunk */
 	int			owner;			/* process that ends it; of a parallel plan the leader */
-	bool		parallel;
+	ParallelScanName parallel;
 	uint64		found;			/* chunks that were in the pool when they were handed out */
 } CooperatingScan;
 

@@ -16,7 +16,7 @@
  * only reads and returns rows. Not those below INSERT, CREATE TABLE AS, materialized views and
  * COPY, whose order of rows is seen on disk; nor under row locks; nor of cursors that can be
  * scrolled; nor where synchronize_seqscans = off asks for the order of blocks. Workers are told by
- * their leader in a bit of the executor's flags, which go from him to them.
+ * their leader in a bit of the executor's flags (version.h), which go from him to them.
  *
  * The number of blocks is fixed when the scan begins, as stock's is. A rescan registers anew, and
  * its order is another one.
@@ -34,8 +34,6 @@
 #define STRETCH 32
 /* What is asked of the kernel at first: a query with LIMIT may need no more. */
 #define FIRST_WINDOW 8
-/* In EState.es_top_eflags: set by the leader. The server uses the lowest seven bits. */
-#define FLAG_MAY_COOPERATE 0x40000000
 
 static CooperativeScan *last_scan = NULL;
 
@@ -61,7 +59,7 @@ cooperative_scan_permit(QueryDesc *query)
 	if (IsParallelWorker())
 		return;
 	*flags &= ~FLAG_MAY_COOPERATE;
-	if (pagecast_cooperation != COOPERATION_OFF && synchronize_seqscans && has_no_order(query))
+	if (pagecast_cooperation && synchronize_seqscans && has_no_order(query))
 		*flags |= FLAG_MAY_COOPERATE;
 }
 
@@ -69,7 +67,7 @@ cooperative_scan_permit(QueryDesc *query)
 static bool
 is_large(BlockNumber blocks)
 {
-	if (pagecast_cooperation == COOPERATION_FORCED)
+	if (pagecast_cooperation_forced)
 		return blocks >= 2;
 	return blocks > pagecast_cooperation_least * NBuffers && blocks >= 256;
 }
@@ -82,7 +80,7 @@ tell_predictor(CooperativeScan *scan)
 	Registration *registration = scan->registration;
 	const Cooperation *cooperation = &scan->cooperation;
 
-	if (!register_chunks(registration, cooperation->blocks, cooperation->size, cooperation->parallel))
+	if (!register_chunks(registration, cooperation->blocks, cooperation->size, is_parallel(&cooperation->parallel)))
 		return;
 	scan_slots[predictor_slot(registration->scan)].member = cooperation->member;
 	for (uint32 chunk = 0; chunk < cooperation->chunks; chunk++)
@@ -97,8 +95,8 @@ tell_predictor(CooperativeScan *scan)
 static bool
 rests(const CooperativeScan *scan, ParallelTableScanDesc parallel)
 {
-	return pagecast_cooperation != COOPERATION_FORCED && cooperation_is_resident(&scan->cooperation) &&
-		(parallel == NULL || parallel_scan_serial(parallel) == 0);
+	return !pagecast_cooperation_forced && cooperation_is_resident(&scan->cooperation) &&
+		(parallel == NULL || !parallel_scan_is_taken(parallel));
 }
 
 /* The stretch has been read: how many of its blocks were in the pool, by the server's own counts.
@@ -247,7 +245,7 @@ forget_chunks(CooperativeScan *scan)
  * chunks from here on.
  */
 bool
-cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration)
+cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration, const PlanState *gather)
 {
 	const SeqScanState *node = (const SeqScanState *) call->node;
 	HeapScanDesc heap = (HeapScanDesc) node->ss.ss_currentScanDesc;
@@ -260,7 +258,8 @@ cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *regi
 	if (rests(scan, heap->rs_base.rs_parallel))
 		scan->active = false;
 	else if (heap->rs_base.rs_parallel != NULL)
-		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel);
+		scan->active = cooperation_begin_parallel(&scan->cooperation, heap->rs_base.rs_parallel,
+												  (ParallelScanName) {parallel_plan_memory(gather), node->ss.ps.plan->plan_node_id});
 	else
 	{
 		scan->had = palloc0((scan->cooperation.chunks + 63) / 64 * sizeof(uint64));

@@ -19,8 +19,9 @@ reads_blocks(const Plan *plan, uint32 blocks)
 	return plan->total_cost >= blocks * seq_page_cost;
 }
 
+/* `gather` is that under which a parallel plan's processes run the node. */
 static bool
-observe(PlanState *node, void *context)
+observe(PlanState *node, void *gather)
 {
 	/* A subplan is come to once for each expression that refers to it. */
 	if (node == NULL || node_is_observed(node))
@@ -28,10 +29,10 @@ observe(PlanState *node, void *context)
 	if (IsA(node, BitmapHeapScanState))
 		observe_bitmap_scan((BitmapHeapScanState *) node);
 	else if (IsA(node, SeqScanState))
-		observe_sequential_scan((SeqScanState *) node);
+		observe_sequential_scan((SeqScanState *) node, gather);
 	else if (IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState))
 		observe_index_scan((ScanState *) node);
-	return planstate_tree_walker(node, observe, context);
+	return planstate_tree_walker(node, observe, IsA(node, GatherState) || IsA(node, GatherMergeState) ? node : gather);
 }
 
 static void
@@ -41,7 +42,10 @@ executor_start(QueryDesc *query, int flags)
 		next_executor_start(query, flags);
 	else
 		standard_ExecutorStart(query, flags);
-	if (pagecast_enabled && pagecast_loaded() && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+	if (!pagecast_loaded() || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+		return;
+	cooperation_query_starts(query);
+	if (pagecast_enabled)
 	{
 		uint64		before = nodes_observed_here();
 

@@ -40,13 +40,6 @@ static const struct config_enum_entry modes[] = {
 	{NULL, 0, false}
 };
 
-static const struct config_enum_entry cooperation_modes[] = {
-	{"off", COOPERATION_OFF, false},
-	{"on", COOPERATION_ON, false},
-	{"forced", COOPERATION_FORCED, false},
-	{NULL, 0, false}
-};
-
 static shmem_request_hook_type next_shmem_request = NULL;
 static shmem_startup_hook_type next_shmem_startup = NULL;
 
@@ -81,10 +74,15 @@ define_settings(void)
 							"Most of shared_buffers that cooperative scans may have, in per cent.",
 							NULL,
 							&pagecast_cooperation_share, 90, 1, 100, PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("pg_pagecast.cooperation",
+	DefineCustomBoolVariable("pg_pagecast.cooperation",
 							 "Whether sequential scans of large tables read them together, each in the order that serves all.",
-							 "Off, they read in the order of blocks. With forced, scans of any table of two blocks or more cooperate; it is for tests.",
-							 &pagecast_cooperation, COOPERATION_ON, cooperation_modes, PGC_USERSET, 0, NULL, NULL, NULL);
+							 "Off, they read in the order of blocks.",
+							 &pagecast_cooperation, true, PGC_USERSET, 0, NULL, NULL, NULL);
+	/* Of use to nobody but our tests. With it small tables take places that large ones need. */
+	DefineCustomBoolVariable("pg_pagecast.cooperation_forced",
+							 "Has scans of any table of two blocks or more cooperate; for tests.",
+							 NULL,
+							 &pagecast_cooperation_forced, false, PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomRealVariable("pg_pagecast.cooperation_least",
 							 "Tables larger than this share of shared_buffers are read together.",
 							 NULL,

@@ -40,14 +40,6 @@ typedef enum EvictionMode
 	MODE_FREELIST
 } EvictionMode;
 
-/* pg_pagecast.cooperation */
-typedef enum CooperationMode
-{
-	COOPERATION_OFF,
-	COOPERATION_ON,
-	COOPERATION_FORCED
-} CooperationMode;
-
 /* A registered scan, beside the predictor's own record of it and under the same number. */
 typedef struct ScanSlot
 {
@@ -167,7 +159,8 @@ extern int	pagecast_samples;
 extern int	pagecast_bulk;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
-extern int	pagecast_cooperation;
+extern bool pagecast_cooperation;
+extern bool pagecast_cooperation_forced;
 extern double pagecast_cooperation_least;
 
 /* Limits of pg_pagecast.samples and .bulk. */
@@ -347,7 +340,7 @@ extern bool index_order(IndexOrder *order, Relation index, Relation table, const
 extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
-extern void observe_sequential_scan(SeqScanState *node);
+extern void observe_sequential_scan(SeqScanState *node, const PlanState *gather);
 
 /* cooperation.c, chunk_handout.c */
 #define NO_CHUNK UINT32_MAX
@@ -359,6 +352,14 @@ typedef struct TakenChunk
 	bool		resident;		/* it was in the pool then */
 } TakenChunk;
 
+/* A scan that the processes of a parallel plan share, by what all of them know. No two that run
+ * have the same; executions of one after the other do. */
+typedef struct ParallelScanName
+{
+	dsm_handle	memory;			/* of the plan's processes; DSM_HANDLE_INVALID: of one process */
+	int			plan_node;
+} ParallelScanName;
+
 /* A scan's part in the cooperation, in one process. */
 typedef struct Cooperation
 {
@@ -368,12 +369,12 @@ typedef struct Cooperation
 	BlockNumber blocks;			/* of the scan */
 	BlockNumber size;			/* of a chunk */
 	uint32		chunks;
-	bool		parallel;		/* other processes take from the same registration */
+	ParallelScanName parallel;	/* other processes take from the same registration */
 	bool		refused;		/* there was no room for it: */
 	RoomLimit	limit;
 	bool		ended;			/* there is no chunk left for this process */
 	uint32		left;			/* chunks that were left to be handed out after the last one */
-	uint64		serial;			/* of the registration */
+	uint64		serial;			/* of the registration; 0: none */
 	uint64		member;
 	uint64	   *had;			/* one process: the chunks that were handed out, a bit each */
 	TakenChunk	held;			/* that is read now */
@@ -386,9 +387,15 @@ extern void cooperation_init(Cooperation *cooperation, Relation relation, BlockN
 extern bool cooperation_is_resident(const Cooperation *cooperation);
 extern bool cooperation_alone(const Cooperation *cooperation);
 extern bool cooperation_begin(Cooperation *cooperation, uint64 *had);
-extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel);
+extern bool cooperation_begin_parallel(Cooperation *cooperation, ParallelTableScanDesc parallel, ParallelScanName name);
 extern void cooperation_end(Cooperation *cooperation);
-extern void cooperation_leads(bool begins);
+extern void cooperation_query_starts(QueryDesc *query);
+
+static inline bool
+is_parallel(const ParallelScanName *name)
+{
+	return name->memory != DSM_HANDLE_INVALID;
+}
 extern bool cooperation_next(Cooperation *cooperation, bool looks_ahead, BlockNumber *first, BlockNumber *blocks);
 extern bool cooperation_ahead(const Cooperation *cooperation, BlockNumber *first, BlockNumber *blocks);
 extern void cooperation_reach(Cooperation *cooperation, bool readable);
@@ -436,7 +443,7 @@ typedef struct CooperativeScan
 } CooperativeScan;
 
 extern void cooperative_scan_permit(QueryDesc *query);
-extern bool cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration);
+extern bool cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration, const PlanState *gather);
 extern void cooperative_scan_restart(CooperativeScan *scan);
 extern void cooperative_scan_end(CooperativeScan *scan);
 

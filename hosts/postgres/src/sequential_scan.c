@@ -22,7 +22,6 @@
  */
 #include "pg_pagecast.h"
 
-#include "access/parallel.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
 #include "miscadmin.h"
@@ -41,7 +40,7 @@ typedef struct SequentialScan
 				found;
 	bool		parallel;
 	bool		may_cooperate;
-	bool		leads;			/* of a parallel plan, in the process that leads it */
+	const PlanState *gather;	/* under which it runs, in the process that leads a parallel plan */
 	CooperativeScan cooperative;
 	MemoryContextCallback ended;
 } SequentialScan;
@@ -179,7 +178,7 @@ begin(NodeCall *call)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot, 0, NULL);
 	if (!pagecast_enabled || ScanDirectionIsBackward(node->ss.ps.state->es_direction))
 		return;
-	if (observed->may_cooperate && cooperative_scan_begin(&observed->cooperative, call, &observed->registration))
+	if (observed->may_cooperate && cooperative_scan_begin(&observed->cooperative, call, &observed->registration, observed->gather))
 		return;
 	if (!register_scan(observed))
 		return;
@@ -198,14 +197,12 @@ query_ended(void *argument)
 	sampling_stop(&observed->sampled);
 	registration_finish(&observed->registration);
 	cooperative_scan_end(&observed->cooperative);
-	if (observed->leads)
-		cooperation_leads(false);
 	node_call_remove(&observed->call);
 }
 
 /* Has a sequential scan that has not begun register when it does. */
 void
-observe_sequential_scan(SeqScanState *node)
+observe_sequential_scan(SeqScanState *node, const PlanState *gather)
 {
 	Relation	relation = node->ss.ss_currentRelation;
 	bool		may_cooperate = RelationIsPermanent(relation) && !IsCatalogRelation(relation);
@@ -213,15 +210,13 @@ observe_sequential_scan(SeqScanState *node)
 
 	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))
 		return;
-	if (!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS) && !(may_cooperate && pagecast_cooperation == COOPERATION_FORCED))
+	if (!reads_blocks(node->ss.ps.plan, LEAST_BLOCKS) && !(may_cooperate && pagecast_cooperation_forced))
 		return;
 	observed = MemoryContextAllocZero(node->ss.ps.state->es_query_cxt, sizeof(SequentialScan));
 	registration_init(&observed->registration, SCAN_SEQUENTIAL, relation, node->ss.ps.plan->plan_node_id);
 	node_call_init(&observed->call, &node->ss.ps, begin);
 	observed->may_cooperate = may_cooperate;
-	observed->leads = may_cooperate && node->ss.ps.plan->parallel_aware && !IsParallelWorker();
-	if (observed->leads)
-		cooperation_leads(true);
+	observed->gather = gather;
 	observed->ended.func = query_ended;
 	observed->ended.arg = observed;
 	MemoryContextRegisterResetCallback(node->ss.ps.state->es_query_cxt, &observed->ended);

@@ -4,7 +4,10 @@
  */
 #include "pg_pagecast.h"
 
+#include "access/parallel.h"
 #include "access/tableam.h"
+#include "executor/execParallel.h"
+#include "postmaster/bgworker.h"
 #include "storage/smgr.h"
 #include "tcop/tcopprot.h"
 
@@ -165,23 +168,34 @@ block_prefetch_end(BlockPrefetch *prefetch)
 	prefetch->segment = InvalidBlockNumber;
 }
 
-/* Of the cooperative scan that hands out the blocks; 0 if there is none. */
-uint64
-parallel_scan_serial(ParallelTableScanDesc parallel)
+/* Whether a cooperative scan has all blocks of this execution to hand out. */
+bool
+parallel_scan_is_taken(ParallelTableScanDesc parallel)
 {
-	uint64		handed_out = pg_atomic_read_u64(&((ParallelBlockTableScanDesc) parallel)->phs_nallocated);
-
-	return handed_out >= COOPERATIVE ? (handed_out - COOPERATIVE) >> SERIAL_SHIFT : 0;
+	return pg_atomic_read_u64(&((ParallelBlockTableScanDesc) parallel)->phs_nallocated) >= ALL_HANDED_OUT;
 }
 
-/* From here on the blocks are handed out by a cooperative scan, unless some were by stock. */
+/* Takes all blocks, unless stock has handed out some. */
 bool
-parallel_scan_set_serial(ParallelTableScanDesc parallel, uint64 serial)
+parallel_scan_take(ParallelTableScanDesc parallel)
 {
 	uint64		nothing = 0;
 
-	return pg_atomic_compare_exchange_u64(&((ParallelBlockTableScanDesc) parallel)->phs_nallocated, &nothing,
-										  COOPERATIVE + (serial << SERIAL_SHIFT));
+	return pg_atomic_compare_exchange_u64(&((ParallelBlockTableScanDesc) parallel)->phs_nallocated, &nothing, ALL_HANDED_OUT);
+}
+
+/* In a worker, or below the leader's Gather. DSM_HANDLE_INVALID where the server had none to give:
+ * then there are no workers. */
+dsm_handle
+parallel_plan_memory(const PlanState *gather)
+{
+	const ParallelExecutorInfo *plan = NULL;
+
+	if (IsParallelWorker())
+		return DatumGetUInt32(MyBgworkerEntry->bgw_main_arg);
+	if (gather != NULL)
+		plan = IsA(gather, GatherState) ? ((const GatherState *) gather)->pei : ((const GatherMergeState *) gather)->pei;
+	return plan != NULL && plan->pcxt->seg != NULL ? dsm_segment_handle(plan->pcxt->seg) : DSM_HANDLE_INVALID;
 }
 
 #if PG_VERSION_NUM >= 170000

@@ -3,8 +3,8 @@
  * and so is every use of a field or function that is not meant for extensions, with the reason and
  * a check at build time.
  *
- * Built and run on 15, 17 and 18, whose sources were read. The headers of 16 pass all checks below,
- * and the tests were run on it once; Debian has no source of it. On another version nothing builds.
+ * Built and run on 15 to 18. The sources of 15, 17 and 18 were read; Debian has none of 16. On
+ * another version nothing builds.
  */
 #ifndef PAGECAST_VERSION_H
 #define PAGECAST_VERSION_H
@@ -17,6 +17,7 @@
 #include "access/heapam.h"
 #include "access/relscan.h"
 #include "commands/explain.h"
+#include "executor/executor.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
@@ -25,6 +26,7 @@
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "storage/buf_internals.h"
+#include "storage/dsm.h"
 #include "storage/fd.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
@@ -238,16 +240,36 @@ extern void block_prefetch(BlockPrefetch *prefetch, BlockNumber first, BlockNumb
 extern void block_prefetch_end(BlockPrefetch *prefetch);
 
 /*
- * ParallelBlockTableScanDescData.phs_nallocated: how many blocks of a parallel scan stock has
- * handed out. From COOPERATIVE on it is the serial number of a cooperative scan, above bits that
- * stock may add to: one that comes to it finds that all blocks have been handed out.
+ * ParallelBlockTableScanDescData.phs_nallocated: how many blocks of a parallel scan have been
+ * handed out. A cooperative scan takes them all at once: it makes 0 of it ALL_HANDED_OUT, and
+ * nothing else of ours is kept there.
+ *
+ * What the server does with it, by the sources of 15 and 18 and the machine code of 16 and 17:
+ * table_block_parallelscan_nextpage() alone reads it. It adds what it takes, MOST_TAKEN blocks at
+ * most, and takes what it finds there at or above phs_nblocks for the end of the table. So a
+ * process that reads as stock does finds no block, as where the others have been faster. 2^49 calls
+ * of it leave the number above any table's end. table_block_parallelscan_reinitialize() sets it to
+ * 0 before another execution.
  */
-#define COOPERATIVE (UINT64CONST(1) << 63)
-#define SERIAL_SHIFT 24
+#define ALL_HANDED_OUT (UINT64CONST(1) << 63)
+#define MOST_TAKEN UINT64CONST(8192)
 StaticAssertDecl(sizeof(((ParallelBlockTableScanDesc) 0)->phs_nallocated.value) == 8, "a parallel scan with another count of blocks");
+StaticAssertDecl(sizeof(((ParallelBlockTableScanDesc) 0)->phs_nblocks) == 4 && MaxBlockNumber < ALL_HANDED_OUT, "a table that may be larger");
+StaticAssertDecl(ALL_HANDED_OUT + (MOST_TAKEN << 49) > ALL_HANDED_OUT, "a count that may begin anew");
 
-extern uint64 parallel_scan_serial(ParallelTableScanDesc parallel);
-extern bool parallel_scan_set_serial(ParallelTableScanDesc parallel, uint64 serial);
+/*
+ * EState.es_top_eflags: goes from the leader of a parallel plan to its workers. The server reads it
+ * by masks of its flags, the lowest seven bits. FLAG_MAY_COOPERATE is ours, and far above them.
+ */
+#define FLAG_MAY_COOPERATE 0x40000000
+StaticAssertDecl(EXEC_FLAG_WITH_NO_DATA <= 0x0040, "flags of the executor that are not known");
+
+extern bool parallel_scan_is_taken(ParallelTableScanDesc parallel);
+extern bool parallel_scan_take(ParallelTableScanDesc parallel);
+
+/* GatherState.pei, ParallelContext.seg, BackgroundWorker.bgw_main_arg: the shared memory of the
+ * processes of a parallel plan, by the name that workers attach to it by. */
+extern dsm_handle parallel_plan_memory(const PlanState *gather);
 
 /*
  * A sequential scan under its plan node that reads stretches of blocks one after the other, each as

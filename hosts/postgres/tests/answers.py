@@ -171,4 +171,4 @@ class AnswersFreelist(Answers):
 class AnswersForced(Answers):
     """The cases with every table of two blocks or more read by chunks."""
 
-    settings = {**Answers.settings, "pg_pagecast.cooperation": "forced"}
+    settings = {**Answers.settings, "pg_pagecast.cooperation_forced": "on"}

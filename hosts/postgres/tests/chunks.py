@@ -171,9 +171,9 @@ class ChunksInPool(ServerTest):
         self.assertEqual(0, taken())
         session.execute(_PARALLEL)
         self.assertEqual(0, taken())
-        session.execute("set max_parallel_workers_per_gather = 0; set pg_pagecast.cooperation = forced")
+        session.execute("set max_parallel_workers_per_gather = 0; set pg_pagecast.cooperation_forced = on")
         self.assertGreater(taken(), 0)
-        session.execute("set pg_pagecast.cooperation = on")
+        session.execute("reset pg_pagecast.cooperation_forced")
         self.assertEqual(0, taken())
         # After a restart nothing of it is there.
         self.cluster.stop()

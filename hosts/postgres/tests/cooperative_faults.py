@@ -26,7 +26,7 @@ _SCANS = [
 class _Left:
     """After each test: nothing of a scan is left."""
 
-    settings = {"pg_pagecast.cooperation": "forced"}
+    settings = {"pg_pagecast.cooperation_forced": "on"}
 
     def tearDown(self) -> None:
         self.doCleanups()

@@ -126,7 +126,7 @@ def aggressive(installation: Installation, mode: str) -> dict | None:
             known = dict(session.rows("select name, coalesce(max_val, enumvals::text) from pg_settings where name like 'pg_pagecast.%'"))
     settings |= {name: known[name] for name in ("pg_pagecast.samples", "pg_pagecast.bulk")}
     if mode == "cooperation":
-        return {**settings, **_TOGETHER, "pg_pagecast.cooperation": "forced"} if "pg_pagecast.cooperation" in known else None
+        return {**settings, **_TOGETHER, "pg_pagecast.cooperation_forced": "on"} if "pg_pagecast.cooperation" in known else None
     return {**settings, "pg_pagecast.mode": mode}
 
 

@@ -35,10 +35,12 @@ fn holding(whole: usize, scale: usize) -> Result<DataType, DataFusionError> {
     let too_many = || DataFusionError::Plan(format!("a numeric of {} digits has more than 76", whole + scale));
     let precision = u8::try_from((whole + scale).max(1)).map_err(|_| too_many())?;
     let scale = i8::try_from(scale).map_err(|_| too_many())?;
-    match precision {
-        ..=DECIMAL128_MAX_PRECISION => Ok(DataType::Decimal128(precision, scale)),
-        ..=DECIMAL256_MAX_PRECISION => Ok(DataType::Decimal256(precision, scale)),
-        _ => Err(too_many()),
+    if precision <= DECIMAL128_MAX_PRECISION {
+        Ok(DataType::Decimal128(precision, scale))
+    } else if precision <= DECIMAL256_MAX_PRECISION {
+        Ok(DataType::Decimal256(precision, scale))
+    } else {
+        Err(too_many())
     }
 }
 

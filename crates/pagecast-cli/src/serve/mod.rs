@@ -32,6 +32,7 @@ use anyhow::Context;
 use datafusion::prelude::SessionConfig;
 use pagecast::Recorder;
 use pagecast_sql::query;
+use pagecast_sql::shape;
 use pgwire::tokio::TlsAcceptor;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -108,7 +109,8 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     query::tell_panics_to_their_queries();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.thread_stack_size(shape::STACK).enable_all().build().context("no runtime")?;
     let served = runtime.block_on(serve(&args));
     // A query that was given up and has not noticed yet is not waited for.
     runtime.shutdown_background();

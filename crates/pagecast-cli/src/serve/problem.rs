@@ -3,7 +3,7 @@
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use pagecast_sql::query::Ended;
-use pagecast_sql::tables;
+use pagecast_sql::{OverBudget, tables};
 use pgwire::messages::response::ErrorResponse;
 
 use crate::failure::one_line;
@@ -92,6 +92,7 @@ fn code(root: &DataFusionError) -> &'static str {
         DataFusionError::IoError(error) => of_io(error),
         DataFusionError::Internal(_) => "XX000",
         DataFusionError::Configuration(_) => "22023",
+        DataFusionError::External(error) if error.is::<OverBudget>() => "53200",
         _ => "58000",
     }
 }

@@ -18,12 +18,22 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use pagecast_sql::formats::Format;
 use pagecast_sql::query::{Ended, Query};
 use pagecast_sql::syntax::{self, Fault};
+use pagecast_sql::{shape, weight};
 use pgwire::api::Type;
 
 use super::problem::Problem;
 use super::rewrite;
 use super::settings::Settings;
 use super::types;
+
+/// Columns that a SELECT may list, as in PostgreSQL.
+const WIDEST: usize = 1664;
+
+/// Columns that a message describes.
+const MOST_COLUMNS: usize = i16::MAX as usize;
+
+/// Parameters that messages can count.
+const MOST_PARAMETERS: usize = u16::MAX as usize;
 
 /// How DataFusion says that two columns have one name.
 const TWINS: &str = "Projections require unique expression names";
@@ -89,8 +99,16 @@ pub(super) enum Own {
 /// The statements of a text.
 pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
     let dialect = PostgreSqlDialect {};
+    let columns = shape::of(sql, &dialect).columns;
+    if columns > WIDEST {
+        return Err(Problem::error("54011", format!("a SELECT lists {columns} columns, and the limit is {WIDEST}")));
+    }
+    shape::check(sql, &dialect).map_err(|fault| Problem::error("54001", fault.what))?;
     match DFParser::parse_sql_with_dialect(sql, &dialect) {
-        Ok(statements) => Ok(statements.into()),
+        Ok(statements) => {
+            statements.iter().try_for_each(weight::check).map_err(|what| Problem::error("54001", what))?;
+            Ok(statements.into())
+        }
         Err(_) => {
             let fault = syntax::statements_of(sql, &dialect).err();
             Err(fault.map_or_else(|| Problem::error("42601", "this is no SQL"), |fault| misspelled(sql, &fault)))
@@ -152,6 +170,11 @@ impl Statement {
         let only_reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         only_reads.verify_plan(&plan).map_err(|error| Problem { code: "25006", ..Problem::of(&error) })?;
         let schema = Arc::clone(plan.schema().inner());
+        if schema.fields().len() > MOST_COLUMNS {
+            let columns = schema.fields().len();
+            let what = format!("the result has {columns} columns, and a message holds {MOST_COLUMNS}");
+            return Err(Problem::error("54011", what));
+        }
         let names = names.filter(|names| names.len() == schema.fields().len());
         let names = names.unwrap_or_else(|| schema.fields().iter().map(|field| field.name().clone()).collect());
         Ok(Self::of(Work::Rows(Box::new(Rows { plan, schema, names, tag })), parameters))
@@ -204,6 +227,10 @@ async fn typed(ctx: &SessionContext, ast: Ast, oids: &[u32]) -> Result<(LogicalP
         return Err(Problem::error("42P02", "parameters are called $1, $2 and so on"));
     }
     let named = numbers.into_iter().max().unwrap_or(0);
+    if named > MOST_PARAMETERS {
+        let what = format!("a statement has at most {MOST_PARAMETERS} parameters, and there is no ${named}");
+        return Err(Problem::error("42P02", what));
+    }
     let lists = rewrite::lists(&ast);
     let kind = |number: usize| {
         let told = told.get(number).cloned().flatten();

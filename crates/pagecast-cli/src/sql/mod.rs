@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use futures::{Stream, stream};
 use pagecast_sql::query;
+use pagecast_sql::shape;
 use tokio::sync::mpsc;
 
 use crate::failure::usage;
@@ -63,12 +64,17 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    shape::with_stack(|| run_here(&args)).context("no thread for statements")?
+}
+
+fn run_here(args: &Args) -> anyhow::Result<()> {
     query::tell_panics_to_their_queries();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let mut session = runtime.block_on(Session::open(&args))?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.thread_stack_size(shape::STACK).enable_all().build().context("no runtime")?;
+    let mut session = runtime.block_on(Session::open(args))?;
     let is_script = !args.command.is_empty() || !args.file.is_empty() || !io::stdin().is_terminal();
     let ended = match is_script {
-        true => runtime.block_on(run_scripts(&mut session, &args)),
+        true => runtime.block_on(run_scripts(&mut session, args)),
         false => shell::run(&mut session, &runtime, args.quiet),
     };
     let ended = ended.and_then(|()| session.destination.finish());

@@ -6,6 +6,7 @@ mod bench;
 mod delta;
 mod results;
 mod scripts;
+mod shape;
 mod shell;
 mod sql;
 mod stores;

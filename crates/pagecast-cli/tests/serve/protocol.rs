@@ -262,3 +262,28 @@ fn usage_is_checked_before_anything_is_served() {
     assert!(refused(&["--data", data, "--max-message", "2GiB"]).contains("from 1KiB to 512MiB"));
     assert!(refused(&["--data", data, "--max-queries", "0"]).contains("nobody is served with 0"));
 }
+
+#[test]
+fn what_is_too_deep_or_too_wide_ends_no_server() {
+    let server = Server::of(tables(), &["--pool", "1MiB"]);
+    let mut client = Client::connect(server.port, "ada");
+    let columns: Vec<String> = (0..100_000).map(|at| format!("{at} AS c{at}")).collect();
+    for (sql, error) in [
+        (format!("SELECT 1{}", "+1".repeat(2000)), "54001 the statement is 2000 levels deep"),
+        (format!("SELECT true{}", " OR true".repeat(20_000)), "54001 "),
+        (format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(7000)), "54001 "),
+        (format!("SELECT {}", columns.join(", ")), "54011 a SELECT lists 100000 columns, and the limit is 1664"),
+        ("SELECT $2000000000".to_owned(), "42P02 "),
+    ] {
+        let said = client.error(&sql);
+        assert!(said.starts_with(error), "{sql:.60}: {said}");
+        // The same of the other protocol.
+        client.send(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
+        client.send(b'S', b"");
+        let messages = client.until_ready();
+        let said = messages.iter().find(|(kind, _)| *kind == b'E').map(|(_, body)| fields(body)).unwrap_or_default();
+        assert!(said.starts_with(error), "{sql:.60}: {said}");
+    }
+    assert_eq!(client.rows(&format!("SELECT 1{}", "+1".repeat(900))), [[Some("901".to_owned())]]);
+    assert_eq!(client.rows(&format!("SELECT {}", columns[..1600].join(", ")))[0].len(), 1600);
+}

@@ -14,6 +14,10 @@ mod statistics;
 mod table;
 mod wait;
 
+/// Counted, so that `query_memory` bounds what statements really take.
+#[global_allocator]
+static HEAP: pagecast_sql::CountedHeap = pagecast_sql::CountedHeap;
+
 /// `pagecast_sql._engine`.
 #[pyo3::pymodule]
 mod _engine {

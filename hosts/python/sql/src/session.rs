@@ -11,7 +11,7 @@ use datafusion::prelude::SessionConfig;
 use pagecast::FlashOptions;
 use pagecast_datafusion::Delivery;
 use pagecast_sim::size::Size;
-use pagecast_sql::{Engine, Options, check, files, query};
+use pagecast_sql::{Engine, Options, check, files, query, shape};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -105,7 +105,8 @@ pub(crate) fn open(
         memory: query_memory.map(|limit| bytes("query_memory", limit)).transpose()?,
         recorder: None,
     };
-    let runtime = Builder::new_multi_thread().thread_name("pagecast").enable_all().build();
+    let runtime =
+        Builder::new_multi_thread().thread_name("pagecast").thread_stack_size(shape::STACK).enable_all().build();
     let runtime = runtime.map_err(|error| PyOSError::new_err(format!("no threads for queries: {error}")))?;
     let handle = runtime.handle().clone();
     let engine = wait::until(py, &handle, pin!(Engine::open(options, SessionConfig::new())))?;

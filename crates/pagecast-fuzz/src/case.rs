@@ -1,0 +1,207 @@
+//! A statement on which engines differ, with all that it takes to run it again.
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::engines::{ByRule, Engine, Outcome, Setting};
+use crate::files;
+use crate::rows::{rows, surplus};
+use crate::statements::{Same, Statement};
+use crate::tables::{Layout, Table};
+
+/// How often a case runs until it counts as one that shows no difference: threads decide about
+/// some.
+const TRIES: usize = 3;
+
+/// Tables, a statement over them, and the session in which its rows are others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Case {
+    pub(crate) tables: Vec<Table>,
+    pub(crate) statement: Statement,
+    pub(crate) setting: Setting,
+}
+
+/// Two results that should be the same.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Who gave the second result.
+    pub whose: &'static str,
+    /// How the results differ.
+    pub what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.whose, self.what)
+    }
+}
+
+/// What every engine must answer.
+pub(crate) struct Expected {
+    same: Same,
+    rows: Vec<String>,
+    /// Without the limit.
+    all: Vec<String>,
+}
+
+impl Expected {
+    /// The answer of plain DataFusion; none if it has none.
+    pub(crate) async fn of(statement: &Statement, engine: &Engine) -> Result<Option<Self>> {
+        let same = statement.same();
+        let run = async |statement: &Statement| match engine.run(statement.sql()).await.0 {
+            Outcome::Rows(batches) => rows(&batches).map(Some),
+            Outcome::Refused | Outcome::Failed(_) => Ok(None),
+        };
+        let Some(found) = run(statement).await? else { return Ok(None) };
+        let all = match same {
+            Same::Some => run(&statement.unlimited()).await?,
+            _ => Some(Vec::new()),
+        };
+        Ok(all.map(|all| Self { same, rows: found, all }))
+    }
+
+    /// In what other rows differ; none if they do not.
+    pub(crate) fn differs(&self, found: &[String]) -> Option<String> {
+        let count = |rows: &[String]| rows.len();
+        match self.same {
+            Same::Order if self.rows == found => None,
+            Same::Some if count(found) == count(&self.rows) && surplus(found, &self.all).is_empty() => None,
+            _ => {
+                let expected = if self.same == Same::Some { &self.all } else { &self.rows };
+                let (missing, extra) = (surplus(expected, found), surplus(found, expected));
+                let is_same = missing.is_empty() && extra.is_empty();
+                if is_same && self.same == Same::Rows {
+                    return None;
+                }
+                let some = |rows: std::collections::BTreeMap<&str, i64>| {
+                    rows.keys().take(3).map(|row| (*row).to_owned()).collect::<Vec<_>>()
+                };
+                let order = if is_same { ", in another order" } else { "" };
+                let (wanted, have) = (count(&self.rows), count(found));
+                Some(format!(
+                    "{wanted} rows expected, {have} found{order}; missing {:?}, extra {:?}",
+                    some(missing),
+                    some(extra)
+                ))
+            }
+        }
+    }
+}
+
+impl Case {
+    /// The statement.
+    pub fn sql(&self) -> String {
+        self.statement.sql()
+    }
+
+    /// The session.
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// Runs it, and says whether pagecast differs from plain DataFusion. `folder` is empty, and
+    /// is left with the files.
+    pub async fn run(&self, folder: &Path) -> Result<Option<Difference>> {
+        for table in &self.tables {
+            files::write(table, &folder.join(&table.name)).await?;
+        }
+        let Some(expected) = Expected::of(&self.statement, &Engine::of_rows(&self.tables, None).await?).await? else {
+            return Ok(None);
+        };
+        for _ in 0..TRIES {
+            let engine = Engine::of_pool(&self.tables, folder, &self.setting).await?;
+            let (outcome, _) = engine.run(self.statement.sql()).await;
+            let Some(what) = judge(&expected, outcome)? else { continue };
+            return Ok(Some(Difference { whose: self.blame(&expected, folder).await?, what }));
+        }
+        Ok(None)
+    }
+
+    /// Whose the difference is: of DataFusion, if it has it over the rows in memory, or over files
+    /// without a pool and in tables of its own making.
+    pub(crate) async fn blame(&self, expected: &Expected, folder: &Path) -> Result<&'static str> {
+        let differs = async |engine: Engine| judge(expected, engine.run(self.sql()).await.0);
+        if differs(Engine::of_rows(&self.tables, Some(&self.setting)).await?).await?.is_some() {
+            return Ok("DataFusion");
+        }
+        let named = |table: &&Table| self.names(table);
+        let is_plain = |table: &Table| matches!(table.layout, Layout::Declared { .. } | Layout::Folder);
+        let is_plain = self.tables.iter().filter(named).all(is_plain);
+        let without_pool = async |own| Engine::of_files(&self.tables, folder, &self.setting, own).await;
+        if is_plain && differs(without_pool(true).await?).await?.is_some() {
+            return Ok("DataFusion");
+        }
+        Ok(match differs(without_pool(false).await?).await? {
+            Some(_) => "pagecast, without a pool",
+            None => "pagecast",
+        })
+    }
+
+    /// Whether the statement names this table.
+    fn names(&self, table: &Table) -> bool {
+        self.statement.sql().contains(&format!("{} ", table.name))
+    }
+
+    /// A case that shows a difference of the same engine with less. Ends after `limit`.
+    pub(crate) async fn smallest(mut self, whose: &str, limit: Duration) -> Result<Self> {
+        let begin = Instant::now();
+        'again: loop {
+            for smaller in self.smaller() {
+                if begin.elapsed() > limit {
+                    return Ok(self);
+                }
+                let folder = tempfile::tempdir()?;
+                // What cannot be run any more shows nothing.
+                let shows = smaller.run(folder.path()).await.ok().flatten();
+                if shows.is_some_and(|difference| difference.whose == whose) {
+                    self = smaller;
+                    continue 'again;
+                }
+            }
+            return Ok(self);
+        }
+    }
+
+    fn smaller(&self) -> Vec<Self> {
+        let sql = self.statement.sql();
+        let mut smaller = Vec::new();
+        for (at, table) in self.tables.iter().enumerate() {
+            if !self.names(table) {
+                let mut other = self.clone();
+                other.tables.remove(at);
+                smaller.push(other);
+            }
+        }
+        let of_statement = self.statement.smaller().into_iter();
+        smaller.extend(of_statement.map(|statement| Self { statement, ..self.clone() }));
+        for (at, table) in self.tables.iter().enumerate() {
+            smaller.extend(table.smaller(&sql).into_iter().map(|table| {
+                let mut other = self.clone();
+                other.tables[at] = table;
+                other
+            }));
+        }
+        smaller.extend(self.setting.smaller().into_iter().map(|setting| Self { setting, ..self.clone() }));
+        smaller
+    }
+}
+
+/// What is wrong with an outcome, if anything is.
+pub(crate) fn judge(expected: &Expected, outcome: Outcome) -> Result<Option<String>> {
+    Ok(match outcome {
+        Outcome::Rows(batches) => expected.differs(&rows(&batches)?),
+        Outcome::Refused => None,
+        Outcome::Failed(error) => Some(format!("an error: {error}")),
+    })
+}
+
+/// Adds the counts of one statement.
+pub(crate) fn add(all: &mut ByRule, one: ByRule) {
+    for (rule, count) in one {
+        *all.entry(rule).or_default() += count;
+    }
+}

@@ -1,0 +1,291 @@
+//! Sessions over the same tables: plain DataFusion over rows in memory, plain DataFusion over the
+//! files, and pagecast over the files, set up in many ways.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use arrow::array::RecordBatch;
+use datafusion::datasource::MemTable;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext, col};
+use futures::StreamExt;
+use pagecast::{Pool, PoolOptions};
+use pagecast_core::policy::PolicySpec;
+use pagecast_core::random::Random;
+use pagecast_datafusion::{Delivery, HostOptions, install_with};
+use pagecast_sql::tables::discover;
+use serde::{Deserialize, Serialize};
+
+use crate::tables::{Layout, Table};
+
+/// A statement that takes longer stands still.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a session of pagecast is set up.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Setting {
+    delivery: Ordering,
+    policy: String,
+    pool: u64,
+    /// Bytes that sorts, joins and aggregates may take.
+    memory: Option<u64>,
+    least_strokes: usize,
+    partitions: usize,
+    batch: usize,
+    hash_joins: bool,
+    join_in_strokes: bool,
+    pushdown: bool,
+    page_index: bool,
+    dynamic_filters: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum Ordering {
+    Stock,
+    InOrder,
+    OutOfOrder,
+}
+
+impl Setting {
+    pub(crate) fn any(random: &mut Random) -> Self {
+        let policies = ["pbm", "pbm", "clock", "lru", "sieve"];
+        Self {
+            delivery: [Ordering::OutOfOrder, Ordering::OutOfOrder, Ordering::InOrder, Ordering::Stock]
+                [random.below(4) as usize],
+            policy: policies[random.below(5) as usize].to_owned(),
+            pool: [64 << 10, 256 << 10, 1 << 20, 4 << 20][random.below(4) as usize],
+            memory: (random.below(4) == 0).then(|| [2 << 20, 8 << 20, 64 << 20][random.below(3) as usize]),
+            least_strokes: 2 + random.below(3) as usize,
+            partitions: 1 + random.below(4) as usize,
+            batch: [64, 1000, 8192][random.below(3) as usize],
+            hash_joins: random.below(2) == 0,
+            join_in_strokes: random.below(4) > 0,
+            pushdown: random.below(2) == 0,
+            page_index: random.below(3) > 0,
+            dynamic_filters: random.below(4) > 0,
+        }
+    }
+
+    /// Simpler ones.
+    pub(crate) fn smaller(&self) -> Vec<Self> {
+        let simple = Self {
+            delivery: Ordering::Stock,
+            policy: "clock".to_owned(),
+            pool: 4 << 20,
+            memory: None,
+            partitions: 1,
+            batch: 8192,
+            hash_joins: true,
+            join_in_strokes: false,
+            pushdown: false,
+            page_index: false,
+            dynamic_filters: false,
+            ..self.clone()
+        };
+        let with = |change: &dyn Fn(&mut Self)| {
+            let mut other = self.clone();
+            change(&mut other);
+            other
+        };
+        let smaller = [
+            with(&|other| other.delivery = simple.delivery),
+            with(&|other| other.policy = simple.policy.clone()),
+            with(&|other| other.pool = simple.pool),
+            with(&|other| other.memory = simple.memory),
+            with(&|other| other.partitions = simple.partitions),
+            with(&|other| other.batch = simple.batch),
+            with(&|other| other.hash_joins = simple.hash_joins),
+            with(&|other| other.join_in_strokes = simple.join_in_strokes),
+            with(&|other| other.pushdown = simple.pushdown),
+            with(&|other| other.page_index = simple.page_index),
+            with(&|other| other.dynamic_filters = simple.dynamic_filters),
+        ];
+        smaller.into_iter().filter(|other| other != self).collect()
+    }
+
+    fn config(&self) -> SessionConfig {
+        let mut config = SessionConfig::new().with_target_partitions(self.partitions).with_batch_size(self.batch);
+        let options = config.options_mut();
+        options.optimizer.prefer_hash_join = self.hash_joins;
+        options.optimizer.enable_dynamic_filter_pushdown = self.dynamic_filters;
+        options.execution.parquet.pushdown_filters = self.pushdown;
+        options.execution.parquet.enable_page_index = self.page_index;
+        // Small files are divided among partitions all the same.
+        options.optimizer.repartition_file_min_size = 1 << 10;
+        config
+    }
+}
+
+/// A session, and its pool if it has one.
+pub(crate) struct Engine {
+    ctx: SessionContext,
+    pool: Option<Pool>,
+    has_limit: bool,
+}
+
+/// How a statement ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Rows(Vec<RecordBatch>),
+    /// For want of memory or room, where a limit was set.
+    Refused,
+    Failed(String),
+}
+
+/// How often each rule of the host changed a plan.
+pub type ByRule = BTreeMap<String, u64>;
+
+impl Engine {
+    /// Plain DataFusion over the rows that the tables should have, or, with a setting, set up as
+    /// pagecast is.
+    ///
+    /// The first does not hand filters down, because DataFusion then confuses columns of one name.
+    pub(crate) async fn of_rows(tables: &[Table], setting: Option<&Setting>) -> Result<Self> {
+        let ctx = match setting {
+            Some(setting) => SessionContext::new_with_config(setting.config()),
+            None => {
+                let state = SessionStateBuilder::new().with_default_features().build();
+                let rules = state.physical_optimizers().iter();
+                let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).cloned().collect();
+                let state = SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules);
+                SessionContext::new_with_state(state.build())
+            }
+        };
+        for table in tables {
+            let partitions = table.all_rows()?.into_iter().map(|rows| vec![rows]).collect();
+            ctx.register_table(table.name.as_str(), Arc::new(MemTable::try_new(table.schema(), partitions)?))?;
+        }
+        Ok(Self { ctx, pool: None, has_limit: false })
+    }
+
+    /// DataFusion over the files without a pool, set up as pagecast is. `own`: it finds out itself
+    /// what a folder holds.
+    pub(crate) async fn of_files(tables: &[Table], folder: &Path, setting: &Setting, own: bool) -> Result<Self> {
+        let ctx = SessionContext::new_with_config(setting.config());
+        register(&ctx, tables, folder, own).await?;
+        Ok(Self { ctx, pool: None, has_limit: false })
+    }
+
+    /// pagecast over the files.
+    pub(crate) async fn of_pool(tables: &[Table], folder: &Path, setting: &Setting) -> Result<Self> {
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(memory) = setting.memory {
+            runtime = runtime.with_memory_limit(memory as usize, 1.0);
+        }
+        let ctx = SessionContext::new_with_config_rt(setting.config(), runtime.build_arc()?);
+        let policy = PolicySpec::parse(&setting.policy).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let pool = Pool::new(PoolOptions::default().memory(setting.pool).page_size(4096).policy(policy))?;
+        pagecast_delta::install(&ctx)?;
+        let delivery = match setting.delivery {
+            Ordering::Stock => Delivery::Stock,
+            Ordering::InOrder => Delivery::InOrder,
+            Ordering::OutOfOrder => Delivery::OutOfOrder,
+        };
+        let options = HostOptions::default()
+            .delivery(delivery)
+            .least_strokes(setting.least_strokes)
+            .join_in_strokes(setting.join_in_strokes)
+            .hash_join_memory(0);
+        install_with(&ctx, pool.clone(), options)?;
+        register(&ctx, tables, folder, false).await?;
+        Ok(Self { ctx, pool: Some(pool), has_limit: setting.memory.is_some() })
+    }
+
+    /// Runs a statement in a task of its own, and counts the rules that changed its plan.
+    pub(crate) async fn run(&self, sql: String) -> (Outcome, ByRule) {
+        let ctx = self.ctx.clone();
+        let ran = tokio::spawn(async move {
+            let plan = ctx.sql(&sql).await?.create_physical_plan().await?;
+            let rules = rules(&displayable(plan.as_ref()).indent(false).to_string());
+            Ok::<_, datafusion::error::DataFusionError>((collect(plan, ctx.task_ctx()).await, rules))
+        });
+        let task = ran.abort_handle();
+        match tokio::time::timeout(PATIENCE, ran).await {
+            Ok(Ok(Ok((Ok(batches), rules)))) => (Outcome::Rows(batches), rules),
+            Ok(Ok(Ok((Err(error), rules)))) => (self.failed(&error.to_string()), rules),
+            Ok(Ok(Err(error))) => (self.failed(&error.to_string()), ByRule::new()),
+            Ok(Err(stopped)) => (Outcome::Failed(format!("a panic: {stopped}")), ByRule::new()),
+            Err(_) => {
+                task.abort();
+                (Outcome::Failed(format!("no end within {} s", PATIENCE.as_secs())), ByRule::new())
+            }
+        }
+    }
+
+    /// Reads the first rows of a statement and turns away.
+    pub(crate) async fn begin(&self, sql: &str) {
+        let Ok(planned) = self.ctx.sql(sql).await else { return };
+        if let Ok(mut rows) = planned.execute_stream().await {
+            _ = rows.next().await;
+        }
+    }
+
+    /// What of ended statements is left in the pool.
+    pub(crate) fn left_over(&self) -> Option<String> {
+        let pool = self.pool.as_ref()?;
+        let left = (pool.scans().len(), pool.unordered_scans().len(), pool.pinned());
+        (left != (0, 0, 0)).then(|| format!("{left:?} scans, scans out of order and pins are left in the pool"))
+    }
+
+    fn failed(&self, error: &str) -> Outcome {
+        let is_refusal = error.contains("Resources exhausted") || error.contains("Memory limit");
+        if self.has_limit && is_refusal { Outcome::Refused } else { Outcome::Failed(error.to_owned()) }
+    }
+}
+
+fn rules(plan: &str) -> ByRule {
+    let mut rules = ByRule::new();
+    let marks = [
+        ("CooperativeMergeJoinExec", "join in strokes"),
+        ("delivery=out-of-order", "out of order"),
+        ("delivery=in-order", "in order"),
+        ("streams=first", "one stream"),
+    ];
+    for (mark, rule) in marks {
+        if plan.contains(mark) {
+            *rules.entry(rule.to_owned()).or_default() += 1;
+        }
+    }
+    for kept in plan.split("join=as planned (").skip(1) {
+        let why: String = kept.chars().take_while(|&letter| letter != ')').collect();
+        // Without the numbers in it.
+        let why = why.split(|letter: char| letter.is_ascii_digit()).collect::<Vec<_>>().join("N");
+        *rules.entry(format!("join as planned: {why}")).or_default() += 1;
+    }
+    rules
+}
+
+/// Declared tables are DataFusion's own; of the others pagecast finds out what they are, but for
+/// folders of files if DataFusion's `own` are wanted.
+async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<()> {
+    let mut found = discover(folder)?.all()?;
+    for table in tables {
+        let known = found.iter().position(|found| found.name == table.name).context("a table is not found")?;
+        let known = found.swap_remove(known);
+        let provider = match &table.layout {
+            Layout::Declared { ordered } => Arc::new(declared(table, &folder.join(&table.name), *ordered)?) as _,
+            Layout::Folder if own => Arc::new(declared(table, &folder.join(&table.name), false)?) as _,
+            Layout::Folder | Layout::Hive | Layout::Delta { .. } => known.provider(ctx).await?,
+        };
+        ctx.register_table(table.name.as_str(), provider)?;
+    }
+    Ok(())
+}
+
+/// What CREATE EXTERNAL TABLE makes of a list of columns.
+fn declared(table: &Table, folder: &Path, ordered: bool) -> Result<ListingTable> {
+    let mut options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
+    if ordered {
+        options = options.with_file_sort_order(vec![vec![col("k").sort(true, false)]]);
+    }
+    let url = ListingTableUrl::parse(format!("{}/", folder.display()))?;
+    let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(table.schema());
+    Ok(ListingTable::try_new(config)?)
+}

@@ -1,0 +1,77 @@
+//! What the statements of a session may take of the heap.
+//!
+//! `--memory` bounds what DataFusion's operators keep by their own account. That account has gaps:
+//! texts in an `array_agg`, what a function makes, batches on their way, both copies while a join
+//! makes one batch of its side. So the heap itself is looked at, between batches and before a
+//! function makes much; what has grown beyond the limit, and a margin for such gaps in the account
+//! of those who are right, ends the statement that asks for more.
+
+use std::fmt;
+
+use datafusion::common::{DataFusionError, Result};
+
+use crate::heap_unsafe as heap;
+
+/// Most bytes that one call of a function makes, or one batch of a join, whatever the limit is.
+pub(crate) const LARGEST: u64 = 1 << 30;
+
+/// The least margin.
+const MARGIN: u64 = 128 << 20;
+
+/// A session's limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    limit: Option<u64>,
+    /// In use when the session began.
+    before: u64,
+}
+
+impl Budget {
+    /// From now on at most so many bytes.
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        Self { limit, before: heap::in_use() }
+    }
+
+    pub(crate) fn has_limit(self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Bytes that may be made at once.
+    pub(crate) fn at_once(self) -> u64 {
+        self.limit.map_or(LARGEST, |limit| limit.min(LARGEST))
+    }
+
+    /// Fails if with `more` bytes the heap would be larger than it may.
+    pub(crate) fn check(self, more: u64, who: &str) -> Result<()> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let taken = heap::in_use().saturating_sub(self.before);
+        if taken.saturating_add(more) <= limit.saturating_add(MARGIN.max(limit / 4)) {
+            return Ok(());
+        }
+        Err(Self::exceeded(limit, taken, more, who))
+    }
+
+    #[cold]
+    fn exceeded(limit: u64, taken: u64, more: u64, who: &str) -> DataFusionError {
+        let more = if more == 0 { String::new() } else { format!(", and {who} would make {more}") };
+        over(format!("statements take {taken} bytes of memory{more}; the limit is {limit}"))
+    }
+}
+
+/// A statement that takes too much. It is no `ResourcesExhausted` of DataFusion's, whose operators
+/// would begin anew with less.
+#[derive(Debug)]
+pub struct OverBudget(String);
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Resources exhausted: {}", self.0)
+    }
+}
+
+impl std::error::Error for OverBudget {}
+
+/// The error that ends such a statement.
+pub(crate) fn over(what: String) -> DataFusionError {
+    DataFusionError::External(Box::new(OverBudget(what)))
+}
