@@ -1,7 +1,7 @@
 //! A Delta table in a folder.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ impl Table {
         };
         let snapshot = match Snapshot::of(&self.root, state, known.as_deref()) {
             // A deletion vector, which is read along.
-            Err(DeltaError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(DeltaError::Io { path, source }) if source.kind() == ErrorKind::NotFound => {
                 return Err(gone(&path));
             }
             snapshot => snapshot?,
@@ -224,8 +224,8 @@ fn create_folders(options: &Options, folder: &Path) -> Result<()> {
     for above in folder.ancestors().skip(1) {
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         match options.disk.sync_folder(above) {
-            // Nobody has made anything in it who may not even read it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            // Nobody has made anything in it who may not even read it, or where nothing is written.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {}
             synced => synced.map_err(DeltaError::io(above))?,
         }
     }

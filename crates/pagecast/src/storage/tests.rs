@@ -18,6 +18,8 @@ use crate::blocking::block_on;
 use crate::{PolicySpec, Pool, PoolError, PoolOptions};
 
 #[cfg(target_os = "linux")]
+mod names;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod seccomp_unsafe;
 
@@ -447,43 +449,6 @@ fn where_the_kernel_forbids_rings_requests_are_positional_and_the_device_says_wh
             }
         });
     });
-}
-
-/// A thread whose syncs of folders fail finds out who makes them: also of what is there already,
-/// since the process that made it may have died right after that. Files are synced by another call.
-#[test]
-#[cfg(target_os = "linux")]
-fn names_are_synced_whoever_made_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let (store, file) = (folder.path().join("a/store"), folder.path().join("table"));
-    std::fs::create_dir_all(&store).unwrap();
-    std::fs::write(&file, [0; PAGE]).unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if let Err(error) = seccomp_unsafe::refuse(libc::SYS_fsync, None, libc::EIO) {
-                return crate::skipped(&format!("no filter can be set here: {error}"));
-            }
-            for device in [Device::local(), Device::uring()] {
-                for failed in [
-                    device.make_folder(&store).err(),
-                    device.make_folder(&folder.path().join("b")).err(),
-                    device.open_to_write(&file, true).err(),
-                    device.open_to_write(&store.join("new"), true).err(),
-                ] {
-                    assert_eq!(
-                        failed.and_then(|error| error.raw_os_error()),
-                        Some(libc::EIO),
-                        "a folder is not synced"
-                    );
-                }
-                let table = device.open_to_write(&file, false).unwrap();
-                table.sync().unwrap();
-            }
-        });
-    });
-    // And nothing else is in the way.
-    Device::local().make_folder(&folder.path().join("c/d/e")).unwrap();
-    assert!(folder.path().join("c/d/e").is_dir());
 }
 
 /// A file that another thread makes longer whenever somebody has just looked at it.
