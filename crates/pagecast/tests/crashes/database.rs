@@ -199,8 +199,8 @@ impl Database {
     pub(crate) fn recover(disk: &Disk, setup: &Setup, records: &Records) -> Result<Self, PoolError> {
         // A process that was killed has left records that the device may lack.
         let bytes: Vec<u8> = records.0.iter().flat_map(|record| record.bytes()).collect();
-        let log = disk.open_to_write(Path::new("log"), true).unwrap();
-        let synced = write_full(log.as_ref(), 0, &bytes).and_then(|()| log.sync());
+        let log = disk.open_to_write(Path::new("log"), true);
+        let synced = log.and_then(|log| write_full(log.as_ref(), 0, &bytes).and_then(|()| log.sync()));
         synced.map_err(|source| PoolError::Log { lsn: Lsn(records.last()), source: Arc::new(source) })?;
         let database = Self::open(disk, setup, records.0.clone())?;
         for record in records.to_redo() {

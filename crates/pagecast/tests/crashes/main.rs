@@ -177,6 +177,44 @@ fn an_error_at_any_call_loses_nothing() {
     assert!(runs > 100 && told > 10);
 }
 
+/// The same of a recovery: it succeeds when the disk is well, or the process has ended once more.
+#[test]
+fn an_error_at_any_call_of_a_recovery_loses_nothing() {
+    let (mut runs, mut told) = (0, 0);
+    for seed in rounds(3) {
+        let setup = Setup { double_write: true, tuples: seed % 2 == 0, ..Setup::default() };
+        let disk = Disk::new(seed, SECTOR);
+        let acknowledged = run(&disk, &setup, 250, seed).unwrap();
+        for call in 0.. {
+            let mut random = Random::new(seed ^ call as u64);
+            let operation = random.below(disk.operations() as u32 + 1) as usize;
+            let mut replay = disk.replay();
+            (0..operation).for_each(|_| replay.step());
+            let left = replay.after(ENDS[call / 3 % 2], &mut random);
+            let files = left.files();
+            let records = Records::read(files.get(Path::new("log")).map_or(&[], Vec::as_slice));
+            left.fail_at(call, [Planned::Nothing, Planned::Part, Planned::All][call % 3], false);
+            let outcome = Database::recover(&left, &setup, &records).map(drop);
+            told += usize::from(outcome.is_err());
+            runs += 1;
+            let has_failed = left.failures() > 0;
+            left.heal();
+            let mut replay = left.replay();
+            (0..left.operations()).for_each(|_| replay.step());
+            let before = acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, lsn)| lsn);
+            for end in ENDS {
+                recover(&replay, end, &setup, &mut random, before)
+                    .unwrap_or_else(|error| panic!("seed {seed}, call {call}, {end:?}: {error}"));
+            }
+            if !has_failed && call > 100 {
+                break;
+            }
+        }
+    }
+    println!("{runs} recoveries with an error at a call; {told} were told to the host");
+    assert!(runs > 100 && told > 10);
+}
+
 /// What double writes are for: without them some torn page is met, and it is refused by its seal
 /// and never taken for a page.
 #[test]

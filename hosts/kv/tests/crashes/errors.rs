@@ -1,6 +1,6 @@
 //! An error at the n-th call of the disk, for every n: a read, a write, a growth or a sync fails,
 //! once or from then on, with nothing, a part or all of it done. The store goes on as far as it
-//! can, ends, and is opened again.
+//! can, ends, and is opened again. The same of a recovery.
 
 use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Store};
@@ -150,15 +150,19 @@ fn run(seed: u64, plan: Option<(usize, (Planned, bool))>) -> (usize, usize) {
     (calls, run.failed)
 }
 
+/// The ways to fail that are tried at a call: all, or one after the other.
+fn failures_at(call: usize) -> &'static [(Planned, bool)] {
+    let is_long = std::env::var("DURABILITY_SECONDS").is_ok();
+    if is_long { &FAILURES } else { &FAILURES[call % FAILURES.len()..][..1] }
+}
+
 #[test]
 fn an_error_at_any_call_loses_nothing() {
-    let is_long = std::env::var("DURABILITY_SECONDS").is_ok();
     let (mut runs, mut failed, mut last) = (0, 0, 0);
     for seed in rounds(1) {
         let (calls, _) = run(seed, None);
         for call in 0..calls {
-            let of_this = if is_long { &FAILURES[..] } else { &FAILURES[call % FAILURES.len()..][..1] };
-            for &failure in of_this {
+            for &failure in failures_at(call) {
                 failed += usize::from(run(seed, Some((call, failure))).1 > 0);
                 runs += 1;
             }
@@ -166,5 +170,64 @@ fn an_error_at_any_call_loses_nothing() {
         last = calls;
     }
     println!("{runs} runs with an error at one of up to {last} calls; {failed} were told to the caller");
+    assert!(runs > 100 && failed > runs / 2);
+}
+
+/// A store whose process has ended in the middle of an operation, and what it may hold.
+fn ended(seed: u64) -> (Disk, Vec<Content>) {
+    let (disk, mut random) = (Disk::new(seed, SECTOR), Random::new(seed));
+    let store = Store::open(FOLDER, options(&disk, true).sync_commits(true)).unwrap();
+    let (mut done, mut acknowledged) = (vec![Content::new()], vec![(disk.operations(), 0)]);
+    let begun = disk.operations();
+    for _ in 0..UPDATES {
+        let (next, batch) = draw(&mut random, &done[done.len() - 1]);
+        if store.write(&batch).is_ok() {
+            done.push(next);
+            acknowledged.push((disk.operations(), done.len() - 1));
+        }
+    }
+    let operation = begun + random.below((disk.operations() - begun) as u32) as usize;
+    let mut replay = disk.replay();
+    (0..operation).for_each(|_| replay.step());
+    let left = replay.after(ENDS[random.below(2) as usize], &mut random);
+    drop(store);
+    let last = acknowledged.iter().rev().find(|&&(at, _)| at <= operation).map_or(0, |&(_, last)| last);
+    (left, done.split_off(last))
+}
+
+/// Of a recovery: the store opens when the disk is well, or when the process has ended once more.
+#[test]
+fn an_error_at_any_call_of_a_recovery_loses_nothing() {
+    let (mut runs, mut failed) = (0, 0);
+    for seed in rounds(6) {
+        for call in 0.. {
+            let mut calls = 0;
+            for &(what, lasts) in failures_at(call) {
+                let (disk, possible) = ended(seed);
+                let mut random = Random::new(seed ^ call as u64);
+                disk.fail_at(call, what, lasts);
+                let opened = Store::open(FOLDER, options(&disk, true)).map(drop);
+                calls = calls.max(disk.calls());
+                disk.heal();
+                if let Err(error) = &opened {
+                    assert!(error.to_string().contains("planned"), "not what the disk said: {error}");
+                    failed += 1;
+                }
+                let disks = ENDS.map(|end| disk.after(end, &mut random));
+                for (disk, how) in disks.iter().chain([&disk]).zip(["killed", "without power", "at once"]) {
+                    let what = format!("seed {seed}, {what:?} at call {call}, {how}");
+                    let store =
+                        Store::open(FOLDER, options(disk, false)).unwrap_or_else(|error| panic!("{what}: {error}"));
+                    store.check().unwrap();
+                    assert!(possible.contains(&content(&store)), "{what}: an acknowledged update is not there");
+                }
+                runs += 1;
+            }
+            if call >= calls {
+                break;
+            }
+        }
+    }
+    println!("{runs} recoveries with an error at a call; {failed} were told to the caller");
     assert!(runs > 100 && failed > runs / 2);
 }
