@@ -5,8 +5,7 @@ use std::time::Duration;
 use pagecast::storage::{DeclaredModel, MemoryFiles};
 
 /// A device that costs nothing and for which one thread reads: a pool is soon made.
-pub const ONE_THREAD: DeclaredModel =
-    DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
+pub const ONE_THREAD: DeclaredModel = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
 
 /// Edits `files`, as far as `bytes` go.
 pub fn edit(files: &MemoryFiles, names: &[&str], mut bytes: &[u8]) {

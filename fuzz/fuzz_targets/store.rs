@@ -15,7 +15,11 @@ use pagecast_kv::{Options, Store};
 const FILES: [&str; 4] = ["s/log.0", "s/log.1", "s/data", "s/double"];
 
 fn options(files: &MemoryFiles) -> Options {
-    Options::default().memory(400_000).log_size(32 << 10).sync_commits(false).device(Device::new(files.clone(), Some(edits::ONE_THREAD)))
+    Options::default()
+        .memory(400_000)
+        .log_size(32 << 10)
+        .sync_commits(false)
+        .device(Device::new(files.clone(), Some(edits::ONE_THREAD)))
 }
 
 fn key(number: u32) -> Vec<u8> {

@@ -4,7 +4,8 @@
 //!  file:    header, 4096 bytes | block, 4096 bytes | block | ...
 //!  header:  magic 8 | format 4 | page size 4 | store 8 | life 8 | after 8 | start 8 | from 8 | capacity 8 |
 //!           CRC-32 of these 4 | zeros | at 512, a note of the other file: life 8 | durable 8 | CRC-32 of both 4 | zeros
-//!  block:   life 8 | durable 8 | CRC-32 of these and of its number 4 | 4076 bytes of records, which go on in the next
+//!  block:   mark | 4056 bytes of records, which go on in the next block | the same mark
+//!  mark:    life 8 | durable 8 | CRC-32 of these and of the block's number 4
 //!  record:  length of what follows its checksum 4 | CRC-32 of life, place and what follows 4 | kind 1 | content
 //! ```
 //!
@@ -13,11 +14,11 @@
 //! Each time a file is begun it has a new life. Since the checksum covers life and place, what an
 //! earlier life left behind the last record is no record.
 //!
-//! **The durable end.** A block says what was durable when it was written. So a record that is not
-//! whole is one of two things. Before the last durable end that any block knows, something has
-//! damaged it. Behind that it is of the last flush, which a crash may have torn and nobody has
-//! acknowledged: there the log ends. A store that goes notes its end in the header of the other
-//! file, so that nothing of it passes for torn, were it zeroed to the end.
+//! **The durable end.** A block says what was durable when it was written, in its first sector and
+//! in its last one. So a record that is not whole is one of two things. Before the last durable end
+//! that any mark knows, something has damaged it. Behind that it is of the last flush, which a crash
+//! may have torn and nobody has acknowledged: there the log ends. A store that goes notes its end in
+//! the header of the other file, so that nothing of it passes for torn, were it zeroed to the end.
 //!
 //! **The next file.** A file that is full ends with a record that names the life of the other one.
 //! That is durable before a record follows there. So neither can be lost unnoticed, and a header
@@ -35,10 +36,10 @@ use crate::{Error, Result};
 pub(crate) const BLOCK: usize = 4096;
 /// The place of the very first record: above [`Lsn::NONE`](pagecast::Lsn::NONE).
 pub(crate) const FIRST: u64 = BLOCK as u64;
-/// Bytes of a block before its records.
+/// Bytes of a mark, of which a block has one on each side of its records.
 const MARK: usize = 20;
 /// Bytes of records in a block.
-pub(crate) const ROOM: usize = BLOCK - MARK;
+pub(crate) const ROOM: usize = BLOCK - 2 * MARK;
 const MAGIC: [u8; 8] = *b"pgckvlog";
 /// The format of pages and log: it grows whenever bytes of either mean something else. Of format 1,
 /// a changed entry was named by its place in the page, not by its key. Format 2 had no blocks, and
@@ -159,6 +160,13 @@ impl Note {
     }
 }
 
+/// What a block says was durable, if it is of this life.
+fn durable_by(number: u64, block: &[u8], life: u64) -> Option<u64> {
+    let marks = [&block[..MARK], &block[BLOCK - MARK..]];
+    let known = |mark: &&[u8]| long(mark, 0) == life && is_sum(short(mark, MARK - 4), mark_checksum(number, mark));
+    marks.into_iter().filter(known).map(|mark| long(mark, 8)).max()
+}
+
 /// The checksum of what a block says of itself.
 fn mark_checksum(number: u64, mark: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
@@ -175,14 +183,17 @@ pub(crate) fn blocks<'m>(life: u64, durable: u64, at: u64, records: &[u8], memor
     let bytes = memory.of_length(count * BLOCK);
     let mut rest = records;
     for (number, block) in (first..).zip(bytes.chunks_exact_mut(BLOCK)) {
-        let (mark, room) = block.split_at_mut(MARK);
+        let mut mark = [0; MARK];
         mark[..8].copy_from_slice(&life.to_le_bytes());
         mark[8..16].copy_from_slice(&durable.to_le_bytes());
-        let checksum = mark_checksum(number, mark);
+        let checksum = mark_checksum(number, &mark);
         mark[16..].copy_from_slice(&checksum.to_le_bytes());
+        block[..MARK].copy_from_slice(&mark);
+        block[MARK + ROOM..].copy_from_slice(&mark);
         let (part, others) = rest.split_at(rest.len().min(ROOM));
-        room[..part.len()].copy_from_slice(part);
-        room[part.len()..].fill(0);
+        let (used, left) = block[MARK..MARK + ROOM].split_at_mut(part.len());
+        used.copy_from_slice(part);
+        left.fill(0);
         rest = others;
     }
     bytes
@@ -274,11 +285,9 @@ impl Content {
             return Err(Error::DamagedLog { path: path.to_owned(), offset, what });
         }
         let blocks = blocks[..length as usize - BLOCK].chunks_exact(BLOCK);
-        let known = (0..).zip(blocks.clone()).filter(|&(number, block)| {
-            long(block, 0) == header.life && is_sum(short(block, MARK - 4), mark_checksum(number, &block[..MARK]))
-        });
-        let durable = known.map(|(_, block)| long(block, 8)).max().unwrap_or(header.start);
-        let bytes = blocks.flat_map(|block| &block[MARK..]).copied().collect();
+        let known = (0..).zip(blocks.clone()).filter_map(|(number, block)| durable_by(number, block, header.life));
+        let durable = known.max().unwrap_or(header.start);
+        let bytes = blocks.flat_map(|block| &block[MARK..MARK + ROOM]).copied().collect();
         let (path, end) = (path.to_owned(), header.start);
         let mut content = Self { path, header, bytes, durable, end, next: None, checkpointed: None };
         content.find_end();
@@ -429,8 +438,12 @@ mod tests {
         let torn = damaged(28);
         assert_eq!(torn.end, 1014, "of the last flush: nobody was told that it is there");
         torn.check().unwrap();
+        // The second flush has said so at both ends of the block.
         let error = damaged(13).check().unwrap_err();
         assert!(matches!(error, Error::DamagedLog { offset: 4116, .. }), "{error}");
+        let mut bytes = two();
+        bytes[BLOCK..BLOCK + 512].fill(0);
+        content(&bytes).unwrap().unwrap().check().unwrap_err();
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Damage {
         let last = records(log).last().map_or(0, |end| end / BLOCK);
         match self {
             Self::ZeroedToEnd => usize::MAX,
-            Self::ZeroedSector | Self::ZeroedBlock if at / BLOCK == last => usize::MAX,
+            Self::ZeroedBlock if at / BLOCK == last => usize::MAX,
             Self::SwappedBlocks | Self::CopiedBlock if (at / BLOCK..at / BLOCK + 2).contains(&last) => usize::MAX,
             _ => 1,
         }
@@ -132,8 +132,9 @@ impl Damage {
 /// Where the records of a log file begin and end, as its format says.
 fn records(file: &[u8]) -> Vec<usize> {
     const MARK: usize = 20;
-    let place = |at: usize| BLOCK + at / (BLOCK - MARK) * BLOCK + MARK + at % (BLOCK - MARK);
-    let bytes: Vec<u8> = file.chunks_exact(BLOCK).skip(1).flat_map(|block| &block[MARK..]).copied().collect();
+    let place = |at: usize| BLOCK + at / (BLOCK - 2 * MARK) * BLOCK + MARK + at % (BLOCK - 2 * MARK);
+    let bytes: Vec<u8> =
+        file.chunks_exact(BLOCK).skip(1).flat_map(|block| &block[MARK..BLOCK - MARK]).copied().collect();
     let (mut at, mut places) = (0, Vec::new());
     while let Some(length) = bytes.get(at..at + 4).map(|length| u32::from_le_bytes(length.try_into().unwrap())) {
         places.push(place(at));
@@ -167,7 +168,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// Opens a damaged store. `most_lost`: so many updates may be missing if the process was killed.
+    /// Opens a damaged store. If its process was killed, `most_lost` updates may be missing.
     fn try_open(&mut self, left: &Left, files: Files, most_lost: usize, what: &str) {
         self.variants += 1;
         let what = format!("{}, {what}", left.how);
