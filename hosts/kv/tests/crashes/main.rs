@@ -54,8 +54,10 @@ fn cut(disk: &Disk, history: &History, seed: u64, stride: usize) -> usize {
             cuts += 1;
             // A recovery of a killed process sees what is not on the device.
             if end == End::Killed || operation % (16 * stride) == 0 {
-                let mut again = after.replay();
-                (0..random.below(after.operations() as u32 + 1)).for_each(|_| again.step());
+                let (mut again, all) = (after.replay(), after.operations() as u32);
+                // In the middle of it, or when it is done.
+                let steps = if random.below(2) == 0 { all } else { random.below(all + 1) };
+                (0..steps).for_each(|_| again.step());
                 recover(&again, End::PowerLost, &mut random, history, acknowledged);
                 cuts += 1;
             }
