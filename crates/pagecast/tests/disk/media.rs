@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use pagecast_core::random::Random;
 
-use super::SECTOR;
-
 /// Files by their names.
 pub(crate) type Files = HashMap<PathBuf, Vec<u8>>;
 
@@ -78,8 +76,8 @@ impl Media {
         match operation {
             Operation::Sync { path } => self.reach_device(path, |_| true),
             Operation::FailedSync { path } => {
-                // Of what a failed sync gave up, every second write was on the device already.
-                self.reach_device(path, |one| one.offset() % 2 == 0);
+                // Of what a failed sync gave up, about half was on the device already.
+                self.reach_device(path, Operation::is_lucky);
                 self.gave_up.insert(path.clone());
             }
             Operation::Create { path } => {
@@ -196,11 +194,10 @@ impl Operation {
         }
     }
 
-    /// Something that differs between writes.
-    fn offset(&self) -> usize {
-        match self {
-            Operation::Write { offset, .. } => offset / SECTOR / 8,
-            _ => 0,
-        }
+    /// One half of all writes is, by where they are and how long.
+    fn is_lucky(&self) -> bool {
+        let Operation::Write { offset, bytes, .. } = self else { return true };
+        let mixed = (*offset as u64 ^ (bytes.len() as u64) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed >> 63 == 0
     }
 }

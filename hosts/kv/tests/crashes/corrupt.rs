@@ -309,6 +309,34 @@ fn whole_files(left: &Left, outcomes: &mut Outcomes) {
     }
 }
 
+/// Pages may be of later records than the log has, if its end was lost. What is written then is
+/// redone after the next crash nevertheless, and the store's check says what has happened.
+#[test]
+fn what_is_written_after_a_lost_end_is_redone() {
+    let disk = Disk::new(1, SECTOR);
+    let store = Store::open(FOLDER, options(&disk, false).sync_commits(true)).unwrap();
+    // So many that the root is no leaf: that is looked at when the store opens.
+    (0..40).for_each(|number| store.put(format!("{number:03}").as_bytes(), &[1; 900]).unwrap());
+    store.checkpoint().unwrap();
+    store.put(b"020", &[2; 900]).unwrap();
+    store.pool().flush().unwrap();
+    let mut files = disk.after(End::Killed, &mut Random::new(1)).files();
+    drop(store);
+    let log = files.get_mut(&Path::new(FOLDER).join("log.0")).unwrap();
+    let places = records(log);
+    Damage::Flipped(0).apply(log, places[places.len() - 2]);
+
+    let disk = Disk::holding(files, 1, SECTOR);
+    let store = Store::open(FOLDER, options(&disk, false)).unwrap();
+    assert_names_a_place(&store.check().unwrap_err(), true, "a page is of a record that is lost");
+    store.put(b"020", &[3; 900]).unwrap();
+    store.flush().unwrap();
+    let after = disk.after(End::Killed, &mut Random::new(2));
+    drop(store);
+    let store = Store::open(FOLDER, options(&after, false)).unwrap();
+    assert_eq!(store.get(b"020").unwrap(), Some(vec![3; 900]));
+}
+
 #[test]
 fn damage_is_named_and_never_taken_for_less() {
     let share = if std::env::var("DURABILITY_SECONDS").is_ok() { 1 } else { 12 };
