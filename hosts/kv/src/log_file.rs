@@ -16,9 +16,10 @@
 //!
 //! **The durable end.** A block says what was durable when it was written, in its first sector and
 //! in its last one. So a record that is not whole is one of two things. Before the last durable end
-//! that any mark knows, something has damaged it. Behind that it is of the last flush, which a crash
-//! may have torn and nobody has acknowledged: there the log ends. A store that goes notes its end in
-//! the header of the other file, so that nothing of it passes for torn, were it zeroed to the end.
+//! that any mark knows, something has damaged it. Behind that it is of the last flush, which a
+//! crash may have torn and nobody has acknowledged: there the log ends. A store that goes notes its
+//! end in the header of the other file. So nothing of it passes for torn, were it zeroed to the
+//! end.
 //!
 //! **The next file.** A file that is full ends with a record that names the life of the other one.
 //! That is durable before a record follows there. So neither can be lost unnoticed, and a header
