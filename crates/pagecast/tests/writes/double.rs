@@ -124,8 +124,10 @@ fn files_that_are_called_by_another_name_are_repaired() {
     let local = || FaultStorage { files: pagecast::storage::LocalFiles, faults: faults.clone() };
     // The threads of a pool let go of the files when they end.
     let is_locked = || {
-        let area = pagecast::storage::Opener::open_to_write(&local(), &store.join("area"), false);
-        area.is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
+        ["area", "table"].into_iter().any(|name| {
+            let file = pagecast::storage::Opener::open_to_write(&local(), &store.join(name), false);
+            file.is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
+        })
     };
     let of = |folder: &Path| {
         while is_locked() {
