@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pagecast::storage::{Device, Opener, Storage, write_full};
@@ -104,7 +104,8 @@ struct DiskLog {
     storage: Arc<dyn Storage>,
     state: Mutex<LogState>,
     lies: bool,
-    is_broken: AtomicBool,
+    /// Why it has failed for good.
+    broken: OnceLock<String>,
 }
 
 struct LogState {
@@ -117,7 +118,7 @@ impl DiskLog {
         let failed = |source| PoolError::Open { path: "log".into(), source: Arc::new(source) };
         let storage = disk.open_to_write(Path::new("log"), true).map_err(failed)?;
         let state = Mutex::new(LogState { durable: records.len(), records });
-        Ok(Arc::new(Self { storage, state, lies, is_broken: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { storage, state, lies, broken: OnceLock::new() }))
     }
 
     fn append(&self, page: u32, slot: u32, value: u64) -> Lsn {
@@ -155,11 +156,11 @@ impl DiskLog {
 
     fn really_flush_to(&self, lsn: Lsn) -> io::Result<Lsn> {
         let mut state = self.state.lock().unwrap();
-        if self.is_broken.load(SeqCst) {
-            return Err(io::Error::other("the log has failed before"));
+        if let Some(cause) = self.broken.get() {
+            return Err(io::Error::other(format!("the log has failed before: {cause}")));
         }
         if (state.durable as u64) < lsn.0 {
-            self.flush(&mut state).inspect_err(|_| self.is_broken.store(true, SeqCst))?;
+            self.flush(&mut state).inspect_err(|error| drop(self.broken.set(error.to_string())))?;
         }
         Ok(Lsn(state.durable as u64))
     }
