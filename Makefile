@@ -4,9 +4,9 @@ XDG_CACHE_HOME ?= $(HOME)/.cache
 export CARGO_TARGET_DIR ?= $(XDG_CACHE_HOME)/pagecast/target
 PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
-EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore RUSTFLAGS="--cfg pagecast_shuttle"
+EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,7 +30,7 @@ test-references: ## miss counts on shared traces beside other simulators'
 test-capi: ## the C interface: its header, and a C program against both libraries
 	cargo test --locked -p pagecast-capi
 
-test-kv: ## the key-value store, with power cuts in every write
+test-kv: ## the key-value store: crashes in every write, errors at every call, damage of every file
 	cargo test --locked -p pagecast-kv
 
 test-soak: ## a minute of sessions, faults and resizes at once
@@ -42,6 +42,9 @@ soak-delta: ## 20 writers and 20 readers of a Delta table are killed for MINUTES
 
 soak: ## the same for half an hour (SOAK_SECONDS, SOAK_SEED), optimized
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} cargo test --release --locked -p pagecast -p pagecast-kv --test soak -- --nocapture
+
+durability: ## crashes, errors, lives and damage for MINUTES (12) from SEED (1) on, optimized
+	DURABILITY_SECONDS=$$((10 * $${MINUTES:-12})) DURABILITY_SEED=$${SEED:-1} cargo test --release --locked -p pagecast -p pagecast-kv --test crashes -- --nocapture --test-threads 1 threads_ an_error_at a_store_lives damage_is
 
 capi: ## libpagecast_c.a and .so, optimized
 	cargo build --release --locked -p pagecast-capi
@@ -120,7 +123,7 @@ lint-deltalake: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/delta/deltalake/Cargo.toml --check
 	cargo clippy $(DELTALAKE) --all-targets -- -D warnings
 
-fuzz: ## the trace readers under libFuzzer for FUZZ_SECONDS (20), if a nightly compiler is there
+fuzz: ## readers of traces, stores and flash under libFuzzer, each for FUZZ_SECONDS (20)
 	bash ci/fuzz.sh
 
 # Built with the command, so that both have one build of DataFusion.
@@ -128,6 +131,9 @@ fuzz-sql: ## random statements by three engines; target/bench/fuzz-sql.json (ARG
 	@mkdir -p target/bench
 	cargo build --release --locked -p pagecast-cli -p pagecast-fuzz
 	bash ci/clients.sh $(CARGO_TARGET_DIR)/release/fuzz-sql --statements 100000 --json target/bench/fuzz-sql.json $(ARGS)
+
+fuzz-delta: ## the log and checkpoints of Delta tables; DataFusion is built once more
+	bash ci/fuzz.sh delta
 
 lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check

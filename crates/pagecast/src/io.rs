@@ -22,7 +22,7 @@ use crate::cache::Loading;
 use crate::flash::FlashCopy;
 use crate::paged_file::PagedFile;
 use crate::storage::Buffers;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, spawn};
 pub(crate) use batch::Batch;
 use line::Line;
 use load::{LoadErrand, Read, end_all, end_alone};
@@ -85,9 +85,7 @@ impl IoThreads {
         let started = Self(Arc::new(Queue { find_frame, jobs, gap_bytes, arrived }));
         for number in 0..threads {
             let queue = started.0.clone();
-            std::thread::Builder::new()
-                .name(format!("pagecast-io-{number}"))
-                .spawn(move || queue.work())
+            spawn(format!("pagecast-io-{number}"), move || queue.work())
                 .map_err(|error| PoolError::setup("starting a thread for reads", error))?;
         }
         Ok(started)

@@ -77,6 +77,13 @@ mod tuples;
 mod unordered;
 mod write;
 
+/// The disk of the tests, which speaks of this crate as any other would.
+#[cfg(all(test, pagecast_shuttle))]
+extern crate self as pagecast;
+#[cfg(all(test, pagecast_shuttle))]
+#[path = "../tests/disk/mod.rs"]
+mod disk;
+
 pub use cache::{FrameCounts, TupleStats};
 pub use engine::{MemoryUse, ReadResult, ReadStats};
 pub use error::{PoolError, UnorderedError};

@@ -7,8 +7,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 
 use pagecast_core::{PageId, RelationId};
 
@@ -16,7 +15,8 @@ use crate::PoolError;
 use crate::seal::{self, Broken, Format, Lsn, SEAL_BYTES};
 use crate::stats::{Counter, Counts, PoolStats, stripe};
 use crate::storage::{Changed, Generation, RequestShape, Storage};
-use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::sync::{Mutex, RwLock, RwLockReadGuard, unless_mistaken};
 
 /// One generation of a file. Page `k` is bytes `k * page_size .. (k + 1) * page_size`; the last one
 /// ends with the file.
@@ -32,12 +32,34 @@ pub(crate) struct PagedFile {
     format: Format,
     /// Whether something was written that is not yet safe from a crash.
     is_unsynced: AtomicBool,
-    /// One sync at a time, so that nobody takes another's sync that is under way for done.
-    sync: Mutex<()>,
+    /// One sync at a time, so that nobody takes another's sync that is under way for done. Why one
+    /// has failed, if one has.
+    sync: Mutex<Option<PoolError>>,
     /// Written in place by one, or read past the pool by many.
     on_storage: RwLock<()>,
     /// Held while the file grows.
     growth: Mutex<()>,
+}
+
+/// A change of the file on storage. It needs a sync that begins when the change has ended, however
+/// it has ended: a sync that was under way meanwhile may have missed it.
+struct Unsynced<'a>(&'a PagedFile);
+
+impl<'a> Unsynced<'a> {
+    fn new(file: &'a PagedFile) -> Self {
+        #[cfg(pagecast_shuttle)]
+        if crate::sync::mistake::made(crate::sync::mistake::MARKED_EARLY) {
+            file.is_unsynced.store(true, SeqCst);
+        }
+        Self(file)
+    }
+}
+
+impl Drop for Unsynced<'_> {
+    fn drop(&mut self) {
+        // SeqCst, here and in `sync`: whoever sees a page clean afterwards sees this too.
+        unless_mistaken!(MARKED_EARLY, self.0.is_unsynced.store(true, SeqCst));
+    }
 }
 
 /// What a page from storage is.
@@ -57,6 +79,8 @@ impl PagedFile {
         counts_requests: bool,
     ) -> Result<Self, PoolError> {
         let (len, max) = (storage.len(), u32::MAX);
+        // A process that died may have written what the device has not.
+        let is_writable = storage.is_writable();
         if len.div_ceil(u64::from(page_size)) > u64::from(max) {
             return Err(PoolError::TooLarge { path: storage.path().to_owned(), len, page_size, max });
         }
@@ -68,8 +92,8 @@ impl PagedFile {
             stale: OnceLock::new(),
             counts: counts_requests.then(Counts::stripes),
             format,
-            is_unsynced: AtomicBool::new(false),
-            sync: Mutex::new(()),
+            is_unsynced: AtomicBool::new(is_writable),
+            sync: Mutex::new(None),
             on_storage: RwLock::new(()),
             growth: Mutex::new(()),
         })
@@ -157,6 +181,12 @@ impl PagedFile {
         verdict
     }
 
+    /// Whether its name stands for nothing any more, if that can be found out without a request.
+    pub(crate) fn is_gone(&self) -> bool {
+        let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        !self.storage.compares_reads() && self.storage.current().is_err_and(is_missing)
+    }
+
     /// Of an answer that has come: whether it is of this generation. Looks at the file unless its
     /// storage has compared the answer itself.
     pub(crate) fn verify_read(&self) -> Result<(), PoolError> {
@@ -218,31 +248,33 @@ impl PagedFile {
         if self.is_writable() { Ok(()) } else { Err(PoolError::NotWritable { path: self.path().to_owned() }) }
     }
 
-    /// Something is about to be written, so that the file needs a sync. SeqCst, here and in `sync`:
-    /// whoever sees a page clean afterwards sees this too.
-    pub(crate) fn wrote(&self) {
-        self.is_unsynced.store(true, SeqCst);
-    }
-
-    /// Makes what was written before the call safe from a crash.
+    /// Makes what was written before the call safe from a crash. After a failure nothing is, ever:
+    /// nobody knows what is on the device.
     pub(crate) fn sync(&self) -> Result<(), PoolError> {
-        let _one = self.sync.lock();
+        let mut failure = self.sync.lock();
+        if let Some(failure) = &*failure {
+            return Err(failure.clone());
+        }
         if !self.is_unsynced.swap(false, SeqCst) {
             return Ok(());
         }
-        let failed = |source| PoolError::Sync { path: self.path().to_owned(), source: Arc::new(source) };
-        self.storage.sync().map_err(failed)
+        self.storage.sync().map_err(|source| {
+            let error = PoolError::Sync { path: self.path().to_owned(), source: Arc::new(source) };
+            unless_mistaken!(FAILURE_FORGOTTEN, *failure = Some(error.clone()));
+            error
+        })
     }
 
     /// Runs a write while nobody reads the file past the pool.
-    pub(crate) fn alone_on_storage<R>(&self, write: impl FnOnce(&dyn Storage) -> R) -> R {
-        let _alone = self.on_storage.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn write<R>(&self, write: impl FnOnce(&dyn Storage) -> R) -> R {
+        let _unsynced = Unsynced::new(self);
+        let _alone = self.on_storage.write();
         write(self.storage.as_ref())
     }
 
     /// Nobody writes the file while this is held.
     pub(crate) fn shared_on_storage(&self) -> RwLockReadGuard<'_, ()> {
-        self.on_storage.read().unwrap_or_else(PoisonError::into_inner)
+        self.on_storage.read()
     }
 
     /// Adds `pages` pages of zeros; the first of them.
@@ -254,7 +286,7 @@ impl PagedFile {
         if first.checked_add(pages).is_none() {
             return Err(PoolError::TooLarge { path: self.path().to_owned(), len, page_size: self.page_size, max });
         }
-        self.wrote();
+        let _unsynced = Unsynced::new(self);
         self.storage.set_len(len).map_err(|source| PoolError::Write {
             path: self.path().to_owned(),
             offset: len,

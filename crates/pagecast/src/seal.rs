@@ -90,9 +90,10 @@ impl Sealed {
         let (rest, size) = rest.split_last_chunk::<4>()?;
         let (rest, block) = rest.split_last_chunk::<4>()?;
         let (_, lsn) = rest.split_last_chunk::<8>()?;
+        // Any page of a fuzzer passes for one that was written, so that hosts meet it.
         let is_whole = *magic == MAGIC
             && u32::from_le_bytes(*size) as usize == page.len()
-            && u32::from_le_bytes(*checksum) == crc32fast::hash(&page[..page.len() - 4]);
+            && (cfg!(fuzzing) || u32::from_le_bytes(*checksum) == crc32fast::hash(&page[..page.len() - 4]));
         is_whole.then(|| Self { lsn: Lsn(u64::from_le_bytes(*lsn)), block: u32::from_le_bytes(*block) })
     }
 }

@@ -4,15 +4,37 @@
 //! [`crate::cache`]. Statistics and the storage use std's in both builds: nothing in the protocol
 //! hangs on them.
 
+use std::io;
+use std::time::Duration;
+
 #[cfg(not(pagecast_shuttle))]
-pub(crate) use parking_lot::{Condvar, Mutex};
+pub(crate) use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 #[cfg(pagecast_shuttle)]
 pub(crate) use shuttle::sync::atomic;
 #[cfg(not(pagecast_shuttle))]
 pub(crate) use std::sync::atomic;
 
 #[cfg(pagecast_shuttle)]
-pub(crate) use explored::{Condvar, Mutex};
+pub(crate) use explored::{Condvar, Mutex, RwLock, RwLockReadGuard};
+
+/// Starts a thread that nobody waits for.
+pub(crate) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[cfg(not(pagecast_shuttle))]
+    return std::thread::Builder::new().name(name).spawn(work).map(drop);
+    #[cfg(pagecast_shuttle)]
+    return shuttle::thread::Builder::new().name(name).spawn(work).map(drop);
+}
+
+/// Lets others go on for a while. An exploration has no time.
+pub(crate) fn sleep(time: Duration) {
+    #[cfg(not(pagecast_shuttle))]
+    std::thread::sleep(time);
+    #[cfg(pagecast_shuttle)]
+    {
+        let _ = time;
+        shuttle::thread::yield_now();
+    }
+}
 
 /// The explorer's locks in the form of `parking_lot`: a thread that panics fails the whole
 /// exploration, so that no lock is ever found poisoned.
@@ -22,6 +44,22 @@ mod explored {
 
     pub(crate) struct Mutex<T>(sync::Mutex<T>);
     pub(crate) struct Condvar(sync::Condvar);
+    pub(crate) struct RwLock<T>(sync::RwLock<T>);
+    pub(crate) use sync::{RwLockReadGuard, RwLockWriteGuard};
+
+    impl<T> RwLock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(sync::RwLock::new(value))
+        }
+
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().expect("no thread panicked")
+        }
+
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().expect("no thread panicked")
+        }
+    }
 
     impl<T> Mutex<T> {
         pub(crate) fn new(value: T) -> Self {
@@ -62,6 +100,11 @@ mod explored {
         pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
             let held = guard.0.take().expect("the lock is held");
             guard.0 = Some(self.0.wait(held).expect("no thread panicked"));
+        }
+
+        /// Without a time: what happens when it is over, a test does itself.
+        pub(crate) fn wait_for<T>(&self, guard: &mut Guard<'_, T>, _time: std::time::Duration) {
+            self.wait(guard);
         }
 
         pub(crate) fn notify_one(&self) {
@@ -116,6 +159,10 @@ pub(crate) mod mistake {
     pub(crate) const NOT_DRAINED: u8 = 22;
     /// Closing first looks which pages are dirty, and then keeps more from becoming so.
     pub(crate) const CLOSED_LATE: u8 = 23;
+    /// A file is marked as one that needs a sync before it is written, and not after.
+    pub(crate) const MARKED_EARLY: u8 = 24;
+    /// A sync that finds nothing to do says so although another one has failed.
+    pub(crate) const FAILURE_FORGOTTEN: u8 = 25;
 
     /// Items are published although their page was loaded since.
     pub(crate) const STALE_PUBLICATION: u8 = 30;
@@ -129,6 +176,8 @@ pub(crate) mod mistake {
     pub(crate) const PART_MERGED: u8 = 34;
     /// Slabs are fitted to the number of frames that there was as that began.
     pub(crate) const OLD_FRAMES: u8 = 35;
+    /// A checkpoint looks for dirty pages while changed items are on their way into them.
+    pub(crate) const LOOKED_AT_ONCE: u8 = 36;
 
     static ACTIVE: AtomicU8 = AtomicU8::new(NONE);
 

@@ -150,6 +150,8 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.engine.cache.cooperation.finish(self.member, &self.engine);
+        // What was brought for it and not used stays as pages that nobody asked for.
+        self.account.close().into_iter().for_each(|page| self.engine.cache.give_up_ahead(page));
         self.engine.cache.count_against(self.account.scan, None);
         let now = self.engine.now();
         self.engine.registry.lock().finish(self.account.scan, now);

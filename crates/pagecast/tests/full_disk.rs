@@ -34,7 +34,7 @@ fn with_a_small_disk(test: impl FnOnce(&Path, &Path) + Send) {
 fn options(double_write: Option<&Path>) -> PoolOptions {
     // No rounds of the background writer, so that what is written is what the test says.
     let writer = WriterOptions::default().interval(Duration::from_secs(3600));
-    let double_write = double_write.map(DoubleWriteOptions::new);
+    let double_write = double_write.map(|area| DoubleWriteOptions::new(area).folder("/"));
     PoolOptions::default().memory(8 << 20).page_size(PAGE as u32).double_write(double_write).writer(writer)
 }
 

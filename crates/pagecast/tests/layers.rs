@@ -2,9 +2,11 @@
 //! ARCHITECTURE.md.
 //!
 //! It reads sources and manifests, with no more grammar than it needs: code is what is left of a
-//! file without comments and without what follows its first `#[cfg(test)]`.
+//! file without comments and without items for tests.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
+
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,12 +17,12 @@ fn workspace() -> PathBuf {
 }
 
 /// The files under a folder whose names end in `.extension`, sorted.
-fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
+fn files_in(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(sources(&path, extension));
+            files.extend(files_in(&path, extension));
         } else if path.extension().is_some_and(|found| found == extension) {
             files.push(path);
         }
@@ -32,8 +34,7 @@ fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
 /// A file without comments and tests.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    let lines =
-        text.lines().take_while(|line| !line.starts_with("#[cfg(test)]") && !line.starts_with("#[cfg(all(test"));
+    let lines = sources::without_tests(&text).into_iter();
     lines.map(|line| line.find("//").map_or(line, |comment| &line[..comment])).fold(String::new(), |mut code, line| {
         code.push_str(line);
         code.push('\n');
@@ -95,7 +96,7 @@ fn check_layers(folder: &Path, root_file: &str, order: &[&str], root: &str) {
     let exported = re_exported(&code(&folder.join(root_file)));
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
-    for file in sources(folder, "rs") {
+    for file in files_in(folder, "rs") {
         let within = file.strip_prefix(folder).unwrap();
         let first = within.iter().next().unwrap().to_str().unwrap();
         let module = first.trim_end_matches(".rs");
@@ -170,7 +171,7 @@ fn dependencies(manifest: &Path) -> BTreeSet<String> {
 
 /// Fails where code under `folder` has one of the words.
 fn never(folder: &str, forbidden: &[&str]) {
-    for file in sources(&workspace().join(folder), "rs") {
+    for file in files_in(&workspace().join(folder), "rs") {
         let code = code(&file);
         let words = words(&code);
         for word in forbidden {
@@ -253,7 +254,7 @@ fn parts_never_do_what_architecture_says() {
     never("hosts/python/src", &["belady", "NextUses", "ConcurrentPolicy", "Predictor"]);
     let python = of("hosts/python");
     assert!(python.contains("pagecast-sim") && !python.contains("pagecast"), "the wheel needs no pool");
-    for file in sources(&workspace().join("hosts/python/src"), "rs") {
+    for file in files_in(&workspace().join("hosts/python/src"), "rs") {
         let unsafe_code = words(&code(&file)).contains("unsafe");
         assert!(!unsafe_code || file.ends_with("array.rs"), "{}", file.display());
     }
@@ -261,7 +262,7 @@ fn parts_never_do_what_architecture_says() {
     let of_sql = of("hosts/python/sql");
     assert!(of_sql.contains("pagecast-sql") && !of_sql.contains("pagecast-core") && !of_sql.contains("parquet"));
     never("hosts/python/sql/src", &["File", "ListingTable", "ParquetSource", "Predictor"]);
-    for file in sources(&workspace().join("hosts/python/sql/src"), "rs") {
+    for file in files_in(&workspace().join("hosts/python/sql/src"), "rs") {
         let unsafe_code = words(&code(&file)).contains("unsafe");
         assert!(!unsafe_code || file.ends_with("capsule_unsafe.rs"), "{}", file.display());
     }
@@ -338,7 +339,7 @@ fn panics_and_null_pointers_end_in_the_c_interface() {
     let exempt =
         ["pagecast_default_options", "pagecast_relation_length", "pagecast_relation_pages", "pagecast_message"];
     let folder = workspace().join("hosts/capi/src");
-    let files = sources(&folder, "rs").into_iter().filter(|file| !file.ends_with("pointers.rs"));
+    let files = files_in(&folder, "rs").into_iter().filter(|file| !file.ends_with("pointers.rs"));
     let entries = files.map(|file| code(&file)).collect::<String>();
     let (bare, guarded) = unguarded(&entries);
     assert_eq!(bare, exempt, "entry points outside `answer`");
@@ -394,7 +395,7 @@ const WRITE_OR_EVICT: [&str; 29] = [
 /// ARCHITECTURE.md on `hosts/postgres`: evicts, writes.
 #[test]
 fn the_extension_neither_writes_nor_evicts() {
-    let files = ["c", "h"].map(|extension| sources(&workspace().join("hosts/postgres/src"), extension)).concat();
+    let files = ["c", "h"].map(|extension| files_in(&workspace().join("hosts/postgres/src"), extension)).concat();
     assert!(files.len() >= 14, "{files:?}");
     for file in files {
         let text = fs::read_to_string(&file).unwrap();

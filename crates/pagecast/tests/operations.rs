@@ -326,3 +326,40 @@ fn a_file_that_was_written_comes_back_warm_if_the_dump_follows_the_close() {
     assert_eq!(table.pin(4, None).unwrap()[0], 9);
     assert_eq!(after.stats().hits, 1);
 }
+
+/// A table is rewritten again and again while it is read: 50 of its 500 files go each time.
+#[test]
+fn files_that_nobody_opens_any_more_are_let_go() {
+    let files = MemoryFiles::new();
+    let memory = PoolOptions::default().memory(1 << 20).page_size(PAGE);
+    let pool = Pool::new(memory.device(Device::new(files.clone(), None))).unwrap();
+    let open = |name: &str| {
+        files.read(Path::new(name)).map(drop).unwrap_or_else(|_| files.write(name, vec![1; PAGE as usize]));
+        pool.open(Path::new(name)).unwrap()
+    };
+    let (held, resident) = (open("held"), open("resident").id());
+    for round in 0..400 {
+        let ids = || (round * 50..round * 50 + 500).map(|number| open(&number.to_string()).id()).collect::<Vec<_>>();
+        assert_eq!(ids(), ids(), "what is in use stays");
+        assert_eq!(open("resident").pin(0, None).unwrap()[0], 1);
+    }
+    let open_now = pool.snapshot().relations.len();
+    assert!(open_now < 5_000, "{open_now} files are open");
+    assert_eq!((open("held").id(), open("resident").id()), (held.id(), resident));
+    pool.check();
+}
+
+/// Each file is read once, and removed.
+#[test]
+fn files_that_are_gone_are_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = Pool::new(PoolOptions::default().memory(1 << 20).page_size(PAGE)).unwrap();
+    for number in 0..5_000 {
+        let path = folder.path().join(number.to_string());
+        std::fs::write(&path, [1; 10]).unwrap();
+        drop(pool.open(&path).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+    let open_now = pool.snapshot().relations.len();
+    assert!(open_now <= 1_024, "{open_now} files are open");
+}

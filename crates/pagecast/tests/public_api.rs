@@ -7,29 +7,32 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
+mod sources;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+use sources::without_tests;
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
         if name.starts_with("exploration") || name == "tests" {
             continue;
         }
-        if path.is_dir() { files.extend(sources(&path)) } else { files.push(path) }
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
     }
-    files.sort();
-    files
+    found.sort();
+    found
 }
 
 /// The public items of a file, each on a line: its signature, or the field's or variant's name and
 /// type.
 fn items(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let mut lines =
-        text.lines().take_while(|line| !line.starts_with("#[cfg(test)]") && !line.starts_with("#[cfg(all(test"));
+    let mut lines = without_tests(text).into_iter();
     let mut owner = String::new();
     let mut is_listing = false;
     while let Some(line) = lines.next() {
@@ -73,7 +76,7 @@ fn open(item: &str) -> bool {
 fn the_public_face_is_the_one_that_is_listed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut listed = String::new();
-    for file in sources(&folder.join("src")) {
+    for file in files(&folder.join("src")) {
         let items = items(&fs::read_to_string(&file).unwrap());
         if !items.is_empty() {
             let name = file.strip_prefix(folder.join("src")).unwrap().display().to_string();
@@ -105,7 +108,9 @@ fn the_public_face_is_the_one_that_is_listed() {
 fn items_are_found_with_their_signatures() {
     let text = "\
 pub struct A {\n    pub one: u32,\n    two: u32,\n}\nimpl A {\n    pub fn long(\n        &self,\n    ) -> u32 {\n        1\n    }\n\
-    pub(crate) fn no() {}\n}\npub enum B {\n    /// Words.\n    First,\n    Second { x: u32 },\n}\n#[cfg(test)]\npub fn never() {}\n";
+    pub(crate) fn no() {}\n}\n#[cfg(test)]\n#[path = \"else.rs\"]\npub mod never;\n\
+#[cfg(test)]\npub mod never {\n    pub fn never() {}\n}\npub enum B {\n    /// Words.\n    First,\n    Second { x: u32 },\n}\n\
+#[cfg(test)]\npub fn never() {}\n";
     let expected = [
         "pub struct A",
         "pub one: u32",

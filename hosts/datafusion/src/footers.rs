@@ -26,21 +26,71 @@ const TAIL: u64 = 64 << 10;
 
 type Slot = Arc<OnceCell<Arc<ParquetMetaData>>>;
 
+/// So many more are kept before it is looked again for those that nobody uses.
+const FEW: usize = 1024;
+/// A footer is let go when it was not used while as many were used as so many times all of them:
+/// whoever reads a large table again and again keeps all of it.
+const UNUSED: u64 = 4;
+
 /// The footers of all files that were read through one pool.
 ///
-/// A file that changed loses its old footer when it is next loaded.
+/// A file that changed loses its old footer when it is next loaded. Files come and go by their
+/// thousands where tables are rewritten: now and then those go that nobody uses.
 #[derive(Debug)]
 pub(crate) struct Footers {
-    by_path: Mutex<HashMap<PathBuf, (RelationId, Slot)>>,
+    kept: Mutex<Kept>,
     bytes_read: AtomicU64,
     /// Whether those of objects come through the pool.
     pooled: bool,
 }
 
+#[derive(Debug)]
+struct Kept {
+    by_path: HashMap<PathBuf, Footer>,
+    /// How often footers were used.
+    used: u64,
+    /// With so many it is looked for those that nobody uses.
+    many: usize,
+}
+
+#[derive(Debug)]
+struct Footer {
+    relation: RelationId,
+    slot: Slot,
+    /// When it was used last, by [`Kept::used`].
+    at: u64,
+}
+
+impl Kept {
+    fn slot(&mut self, relation: &Relation) -> Slot {
+        self.used += 1;
+        match self.by_path.get_mut(relation.path()) {
+            Some(footer) if footer.relation == relation.id() => {
+                footer.at = self.used;
+                return Arc::clone(&footer.slot);
+            }
+            _ => {}
+        }
+        if self.by_path.len() >= self.many {
+            let long_ago = self.used.saturating_sub(UNUSED * self.by_path.len() as u64);
+            self.by_path.retain(|_, footer| footer.at >= long_ago);
+            self.many = self.by_path.len() + (self.by_path.len() / 2).max(FEW);
+        }
+        let slot = Slot::default();
+        let footer = Footer { relation: relation.id(), slot: Arc::clone(&slot), at: self.used };
+        self.by_path.insert(relation.path().to_owned(), footer);
+        slot
+    }
+}
+
 impl Footers {
     /// None yet. `pooled`: whether those of objects come through the pool.
     pub(crate) fn new(pooled: bool) -> Self {
-        Self { by_path: Mutex::default(), bytes_read: AtomicU64::new(0), pooled }
+        Self {
+            kept: Mutex::new(Kept { by_path: HashMap::new(), used: 0, many: FEW }),
+            bytes_read: AtomicU64::new(0),
+            pooled,
+        }
     }
 
     /// The footer and page index of this generation of the file; read the first time, however many
@@ -74,21 +124,13 @@ impl Footers {
     }
 
     fn slot(&self, relation: &Relation) -> Slot {
-        let mut by_path = self.by_path.lock();
-        match by_path.get(relation.path()) {
-            Some((id, slot)) if *id == relation.id() => Arc::clone(slot),
-            _ => {
-                let slot = Slot::default();
-                by_path.insert(relation.path().to_owned(), (relation.id(), Arc::clone(&slot)));
-                slot
-            }
-        }
+        self.kept.lock().slot(relation)
     }
 
     /// Bytes of memory that decoded footers and page indexes take.
     pub(crate) fn memory(&self) -> u64 {
-        let by_path = self.by_path.lock();
-        by_path.values().filter_map(|(_, slot)| slot.get()).map(|footer| footer.memory_size() as u64).sum()
+        let kept = self.kept.lock();
+        kept.by_path.values().filter_map(|footer| footer.slot.get()).map(|footer| footer.memory_size() as u64).sum()
     }
 
     /// Bytes that were read to load them.
@@ -167,4 +209,38 @@ pub fn check_footer(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetErr
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pagecast::storage::{Device, MemoryFiles};
+    use pagecast::{Pool, PoolOptions};
+
+    use super::*;
+
+    /// A table is rewritten again and again while it is read: 50 of its 500 files go each time.
+    #[test]
+    fn footers_that_nobody_uses_are_let_go() {
+        let files = MemoryFiles::new();
+        let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files.clone(), None)));
+        let (pool, footers) = (pool.expect("a pool"), Footers::new(false));
+        for round in 0..200 {
+            let slots = || {
+                let slot = |number: usize| {
+                    let name = number.to_string();
+                    if files.read(Path::new(&name)).is_err() {
+                        files.write(&name, [0]);
+                    }
+                    footers.slot(&pool.open(Path::new(&name)).expect("it is there"))
+                };
+                (round * 50..round * 50 + 500).map(slot).collect::<Vec<_>>()
+            };
+            let is_same = slots().iter().zip(slots()).all(|(one, other)| Arc::ptr_eq(one, &other));
+            assert!(is_same, "what is in use stays");
+        }
+        let kept = footers.kept.lock().by_path.len();
+        assert!(kept < 5_000, "{kept} footers are kept");
+    }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A file system that tables are changed in. Reading goes past it.
@@ -19,6 +20,13 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`]: somebody has it. Or the file system fails.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// How many names a file has. After a link that failed this tells whether it was made: over a
+    /// network a request that is sent again finds its own link.
+    ///
+    /// # Errors
+    /// The file system fails.
+    fn names(&self, path: &Path) -> io::Result<u64>;
 
     /// Gives a file another name, and the file of that name goes.
     ///
@@ -73,6 +81,10 @@ impl Disk for LocalDisk {
         fs::hard_link(from, to)
     }
 
+    fn names(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.nlink())
+    }
+
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -86,6 +98,10 @@ impl Disk for LocalDisk {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        match File::open(path)?.sync_all() {
+            // Read-only images and some network file systems have no sync of folders (EINVAL).
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
     }
 }

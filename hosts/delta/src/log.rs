@@ -252,7 +252,12 @@ pub(crate) fn commit(root: &Path, options: &Options, version: u64, actions: &[Ac
     let log = folder(root);
     let (draft, path) = (draft(&log), commit_path(root, version));
     write_file(options, &draft, &lines)?;
-    let linked = options.disk.link(&draft, &path);
+    // The draft is ours alone, so that a second name is the version's: also where the file system
+    // says that the link failed, or that the version was there.
+    let linked = options.disk.link(&draft, &path).or_else(|error| match options.disk.names(&draft) {
+        Ok(2..) => Ok(()),
+        _ => Err(error),
+    });
     // A draft that stays does no harm: no reader looks at it.
     let _ = options.disk.remove(&draft);
     match linked {

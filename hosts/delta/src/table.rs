@@ -1,7 +1,7 @@
 //! A Delta table in a folder.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl Table {
             ..Metadata::default()
         };
         let log = log::folder(folder);
-        options.disk.create_folder(&log).map_err(DeltaError::io(&log))?;
+        create_folders(&options, &log)?;
         let info = json!({"timestamp": now(), "operation": "CREATE TABLE", "engineInfo": crate::ENGINE});
         let actions = [
             Action { commit_info: Some(info), ..Action::default() },
@@ -169,7 +169,7 @@ impl Table {
         };
         let snapshot = match Snapshot::of(&self.root, state, known.as_deref()) {
             // A deletion vector, which is read along.
-            Err(DeltaError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(DeltaError::Io { path, source }) if source.kind() == ErrorKind::NotFound => {
                 return Err(gone(&path));
             }
             snapshot => snapshot?,
@@ -215,4 +215,19 @@ impl Table {
     pub fn begin(self: &Arc<Self>) -> Result<Arc<Transaction>> {
         Transaction::new(self, &look_up(|| self.newest())?)
     }
+}
+
+/// Makes a folder and those above it, and their names durable: also of those that are there, since
+/// a process that made them may have died right after that.
+fn create_folders(options: &Options, folder: &Path) -> Result<()> {
+    options.disk.create_folder(folder).map_err(DeltaError::io(folder))?;
+    for above in folder.ancestors().skip(1) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match options.disk.sync_folder(above) {
+            // Nobody has made anything in it who may not even read it, or where nothing is written.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {}
+            synced => synced.map_err(DeltaError::io(above))?,
+        }
+    }
+    Ok(())
 }

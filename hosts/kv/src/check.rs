@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::page::{Kind, Node};
-use crate::pages::{ROOT, Workspace};
+use crate::pages::{LATER_THAN_LOG, ROOT, View, Workspace};
 use crate::{Result, Store};
 
 /// What a store holds.
@@ -42,6 +42,7 @@ impl fmt::Display for Statistics {
 
 /// A walk through all pages.
 struct Walk<'w> {
+    store: &'w Store,
     pages: &'w Workspace<'w>,
     seen: HashSet<u32>,
     found: Statistics,
@@ -50,7 +51,8 @@ struct Walk<'w> {
 impl Store {
     /// Reads every page and checks that they make up a tree: each page is whole, in its order,
     /// between the separators that lead to it and reached once, leaves are equally far from the
-    /// root, and every other page is free. Writers wait meanwhile.
+    /// root, and every other page is free. None is of a record that the log has lost. Writers wait
+    /// meanwhile.
     ///
     /// # Errors
     ///
@@ -62,7 +64,7 @@ impl Store {
         let root_level = pages.view(ROOT)?.node().level();
         let found =
             Statistics { height: u32::from(root_level) + 1, page_size: self.pool.page_size(), ..Statistics::default() };
-        let mut walk = Walk { pages: &pages, seen: HashSet::new(), found };
+        let mut walk = Walk { store: self, pages: &pages, seen: HashSet::new(), found };
         walk.tree(ROOT, root_level, None, None)?;
         walk.free_pages()?;
         Ok(walk.found)
@@ -81,7 +83,12 @@ impl Walk<'_> {
     /// A page and all below it, whose keys are not below `low`, and below `high`.
     fn tree(&mut self, block: u32, level: u8, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
         self.see(block)?;
-        let bytes = self.pages.copy(block)?;
+        let view = self.pages.view(block)?;
+        if matches!(&view, View::Pinned(pin) if self.store.log.has_lost(pin.lsn())) {
+            return Err(self.pages.damaged(block, LATER_THAN_LOG));
+        }
+        let bytes = view.to_vec();
+        drop(view);
         let node = Node { bytes: &bytes };
         let damaged = |what| Err(self.pages.damaged(block, what));
         if !node.is_sound() {

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::page::{Kind, Node};
-use crate::pages::ROOT;
+use crate::pages::{LATER_THAN_LOG, ROOT};
 use crate::{Result, Store};
 
 /// The inner pages. Changed by who has the turn.
@@ -45,6 +45,9 @@ impl Store {
         let (mut above, mut count) = (vec![ROOT], 0);
         while let Some(block) = above.pop().filter(|_| count < self.pool.frames()) {
             let page = self.pages.pin(block, None)?;
+            if self.log.has_lost(page.lsn()) {
+                return Err(self.pages.damaged(block, LATER_THAN_LOG));
+            }
             let node = Node { bytes: &page };
             if block == ROOT {
                 count += u32::from(node.level() > 0);

@@ -9,7 +9,8 @@
 //! | `page` | a page's bytes: entries in their order, under the pool's seal |
 //! | `items` | entries as the pool's tuples |
 //! | `change` | what can happen to a page, now and again after a crash |
-//! | `log_file`, `log` | the log's files, group commit, and the pool's question before it writes a page |
+//! | `log_file`, `found` | the log's files, and what they say of a store that is opened |
+//! | `log` | group commit, and the pool's question before it writes a page |
 //! | `pages` | pages through the pool, and a batch's copies of them |
 //! | `tree` | the B+-tree, as a batch changes it |
 //! | `route` | readers beside a writer, with one pin at a time |
@@ -24,6 +25,7 @@ mod batch;
 mod change;
 mod check;
 mod error;
+mod found;
 mod inner;
 mod items;
 mod log;

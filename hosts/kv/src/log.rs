@@ -3,31 +3,41 @@
 //! Rules:
 //! * (L1) A record is whole or it is none, and records become durable in their order.
 //! * (L2) A file is begun anew only when a checkpoint has made every record of it needless, and
-//!   when all records of the other one are durable. Its header is durable before a record follows:
-//!   of a header and records that were torn together, nothing tells what the records belong to.
+//!   when all records of the other one are durable. Its header is durable before the other file
+//!   names it, and that before a record follows. So a header that was written in vain, because its
+//!   write or the power failed, changes nothing.
 //! * (L3) After a sync has failed nothing is said to be durable any more: nobody knows what is on
 //!   the device. A write that failed is made again by the next flush, of the same bytes.
+//! * (L4) What a log held when it was opened is durable up to the last durable end that it knows.
+//!   What follows is written again before anybody builds on it: it may be in the system's cache
+//!   only.
+//! * (L5) After a recovery places go on behind all that the recovered file could have had. So no
+//!   page is of a later record than one that is still to come, whatever was lost.
 //!
 //! Group commit: whoever finds no flush under way flushes all that has come so far, without the
 //! lock, and the others wait. Those who come meanwhile share the next flush.
 
-use std::io;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use pagecast::Lsn;
-use pagecast::storage::{Device, Storage, write_full};
+use pagecast::storage::{Device, Storage, read_full, write_full};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::log_file::{Aligned, BLOCK, Content, Header, RecordKind, encode, open_error, record_length};
+use crate::found::Found;
+use crate::log_file::{
+    Aligned, BLOCK, FIRST, Header, Note, ROOM, RecordKind, block_offset, blocks, encode, file_length, open_error,
+    record_length,
+};
 use crate::{Error, Result};
-
-/// The place of the very first record: above [`Lsn::NONE`].
-const FIRST: u64 = BLOCK as u64;
 
 pub(crate) struct WriteAheadLog {
     files: [Arc<dyn Storage>; 2],
     page_size: u32,
+    store: u64,
     /// Bytes of records in a file, after which the other one is begun.
     capacity: u64,
     state: Mutex<State>,
@@ -35,10 +45,11 @@ pub(crate) struct WriteAheadLog {
 }
 
 struct State {
-    /// The file that is written, its life, and the place of its first record.
+    /// The file that is written, and its header; of life 0 if none was begun.
     file: usize,
-    life: u64,
-    start: u64,
+    header: Header,
+    /// The last life of either file.
+    last_life: u64,
     /// The place of the next record.
     end: u64,
     /// Records before this place are durable.
@@ -47,8 +58,10 @@ struct State {
     checkpointed: u64,
     /// Where the last batch ends: behind it are checkpoints only.
     changed: u64,
-    /// The bytes of the file from `pending_at` on that are not durable, and those before them that
-    /// share their block.
+    /// Places that no record of this log ever had (L5): behind the end of what was recovered.
+    never: Range<u64>,
+    /// The records of the file from byte `pending_at` of all on that are not durable, and what
+    /// comes before them in their block.
     pending: Vec<u8>,
     pending_at: u64,
     is_flushing: bool,
@@ -58,80 +71,44 @@ struct State {
     broken: Option<Error>,
 }
 
-/// What an opened log says has happened.
-pub(crate) struct Found {
-    older: Option<Content>,
-    newer: Content,
-    /// Which file the newer one is.
-    file: usize,
-    /// Records before this place are not needed.
-    from: u64,
-}
-
-impl Found {
-    /// Of the older file, only what is needed.
-    fn of(older: Option<Content>, newer: Content, file: usize) -> Result<Self> {
-        let from = last_checkpoint(&newer).unwrap_or(newer.header.from);
-        let older = older.filter(|_| from < newer.header.start);
-        if let Some(older) = older.as_ref().filter(|older| older.end() != newer.header.start) {
-            let offset = BLOCK as u64 + older.end() - older.header.start;
-            let what = "a record is missing that the pages may lack";
-            return Err(Error::DamagedLog { path: older.path.clone(), offset, what });
-        }
-        Ok(Self { older, newer, file, from })
-    }
-
-    fn is_new(&self) -> bool {
-        self.newer.header.start == FIRST && self.newer.records().all(|record| record.kind != RecordKind::Batch)
-    }
-
-    /// The batches that pages may lack, in their order.
-    pub(crate) fn batches(&self) -> impl Iterator<Item = (Lsn, &[u8])> {
-        let records = self.older.iter().flat_map(Content::records).chain(self.newer.records());
-        let batches = records.filter(|record| record.kind == RecordKind::Batch && record.place >= self.from);
-        batches.map(|record| (Lsn(record.place), record.content))
-    }
-}
-
 impl WriteAheadLog {
     /// Opens the two files, or makes them. What they held before is `None` for a new store; then
     /// `page_size` and `capacity` are of use.
     pub(crate) fn open(device: &Device, folder: &Path, page_size: u32, capacity: u64) -> Result<(Self, Option<Found>)> {
         let files = [open_file(device, &folder.join("log.0"))?, open_file(device, &folder.join("log.1"))?];
-        let found = match (Content::read(&files[0])?, Content::read(&files[1])?) {
-            (None, None) => None,
-            (Some(one), None) => Some(Found::of(None, one, 0)?),
-            (None, Some(other)) => Some(Found::of(None, other, 1)?),
-            (Some(one), Some(other)) if one.header.life < other.header.life => Some(Found::of(Some(one), other, 1)?),
-            (Some(one), Some(other)) => Some(Found::of(Some(other), one, 0)?),
-        };
-        let file = found.as_ref().map_or(1, |found| found.file);
+        let found = Found::read(&files)?;
+        let (file, last_life) = found.as_ref().map_or((1, 0), |found| (found.file, found.life));
+        let header = found.as_ref().map_or_else(
+            || Header { page_size, store: new_number(), life: 0, after: FIRST, start: FIRST, from: FIRST, capacity },
+            |found| *found.header(),
+        );
+        let length = file_length(header.capacity);
+        // Once more if that was begun before: nobody knows how far it came.
+        files
+            .iter()
+            .filter(|file| found.is_none() || file.len() < length)
+            .try_for_each(|file| allocate(file, length))?;
         // A store that was never written to is a new one still.
-        let (header, found) = match found {
-            Some(found) if found.is_new() => (found.newer.header, None),
-            Some(found) => (found.newer.header, Some(found)),
-            None => {
-                files.iter().try_for_each(|file| allocate(file, capacity))?;
-                (Header { page_size, life: 0, start: FIRST, from: FIRST, capacity }, None)
-            }
-        };
-        let (end, checkpointed) = found.as_ref().map_or((FIRST, FIRST), |found| (found.newer.end(), found.from));
+        let found = found.filter(|found| !found.is_new());
+        let (durable, pending_at, pending) = found.as_ref().map_or((FIRST, 0, Vec::new()), Found::tail);
+        let end = found.as_ref().map_or(FIRST, |found| found.end().0);
         let state = State {
             file,
-            life: header.life,
-            start: header.start,
+            header,
+            last_life,
             end,
-            durable: end,
-            checkpointed,
+            durable,
+            checkpointed: found.as_ref().map_or(FIRST, |found| found.from),
             changed: end,
-            pending: Vec::new(),
-            pending_at: BLOCK as u64,
+            never: end..end,
+            pending,
+            pending_at,
             is_flushing: false,
             memory: Aligned::default(),
             broken: None,
         };
-        let (page_size, capacity) = (header.page_size, header.capacity);
-        Ok((Self { files, page_size, capacity, state: Mutex::new(state), flush_ended: Condvar::new() }, found))
+        let (page_size, store, capacity) = (header.page_size, header.store, header.capacity);
+        Ok((Self { files, page_size, store, capacity, state: Mutex::new(state), flush_ended: Condvar::new() }, found))
     }
 
     pub(crate) fn page_size(&self) -> u32 {
@@ -143,48 +120,99 @@ impl WriteAheadLog {
         self.capacity
     }
 
-    /// Every record so far is needless: goes on in the other file, in a new life. So what a crash
-    /// left behind the last record is never taken for one.
-    pub(crate) fn begin_anew(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        state.checkpointed = state.end;
-        self.begin_other_file(&mut state)
+    /// The number of the store.
+    pub(crate) fn store(&self) -> u64 {
+        self.store
     }
 
-    /// Rarely, and others wait: each file takes many flushes.
-    fn begin_other_file(&self, state: &mut State) -> Result<()> {
-        let (life, start, from) = (state.life + 1, state.end, state.checkpointed);
-        let header = Header { page_size: self.page_size, life, start, from, capacity: self.capacity };
-        let file = &self.files[1 - state.file];
-        let bytes = state.memory.of_length(BLOCK);
-        bytes.copy_from_slice(&header.block());
-        let failed = |source| Error::Log { path: file.path().to_owned(), offset: 0, source: Arc::new(source) };
-        write_full(file.as_ref(), 0, bytes).map_err(failed)?;
-        if let Err(error) = file.sync().map_err(failed) {
-            state.broken = Some(error.clone());
-            return Err(error);
+    /// Whether a page that is of record `at` tells that the end of the log was lost.
+    pub(crate) fn has_lost(&self, at: Lsn) -> bool {
+        self.state.lock().never.contains(&at.0)
+    }
+
+    /// What is wrong if the pages of a store are there and its log is empty.
+    pub(crate) fn is_missing(&self) -> Error {
+        let what = "it is empty, and the pages are those of a store";
+        Error::DamagedLog { path: self.files[0].path().to_owned(), offset: 0, what }
+    }
+
+    /// Begins the log of a new store.
+    pub(crate) fn begin(&self) -> Result<()> {
+        self.begin_other_file(self.state.lock(), None).map(drop)
+    }
+
+    /// Every record so far is needless: goes on in the other file, behind all places that this one
+    /// could have had (L5).
+    pub(crate) fn begin_anew(&self) -> Result<()> {
+        let state = self.state.lock();
+        let start = state.header.start + file_length(self.capacity);
+        self.begin_other_file(state, Some(start)).map(drop)
+    }
+
+    /// Goes on in the other file, in a new life (L2): at the end, or at a place before which
+    /// nothing is needed. Rarely, and others wait: each file takes many flushes.
+    fn begin_other_file<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        anew: Option<u64>,
+    ) -> Result<MutexGuard<'s, State>> {
+        loop {
+            let end = state.end;
+            state = self.flush_from(state, end)?;
+            if state.durable == state.end {
+                break;
+            }
         }
-        (state.file, state.life, state.start) = (1 - state.file, life, start);
-        (state.pending, state.pending_at) = (Vec::new(), BLOCK as u64);
-        Ok(())
+        // With all of it durable no flush is under way, and none begins while this is held.
+        if let Some(error) = &state.broken {
+            return Err(error.clone());
+        }
+        let State { file, header: Header { life, .. }, end, checkpointed, .. } = *state;
+        let (start, from) = anew.map_or((end, checkpointed), |start| (start, start));
+        let (other, next) = (1 - file, state.last_life + 1);
+        let header = Header { life: next, after: end, start, from, ..state.header };
+        let mut memory = std::mem::take(&mut state.memory);
+        let head = memory.of_length(BLOCK);
+        head.copy_from_slice(&header.block());
+        self.write_and_sync(&mut state, other, 0, head)?;
+        if life > 0 {
+            let mut records = state.pending.clone();
+            encode(life, end, RecordKind::Next, &next.to_le_bytes(), &mut records);
+            let at = state.pending_at;
+            let tail = blocks(life, end, at, &records, &mut memory);
+            self.write_and_sync(&mut state, file, block_offset(at), tail)?;
+        }
+        state.memory = memory;
+        (state.file, state.header, state.last_life) = (other, header, next);
+        (state.end, state.durable, state.checkpointed) = (start, start, from);
+        if anew.is_some() {
+            state.never = end..start;
+        }
+        (state.pending, state.pending_at) = (Vec::new(), 0);
+        Ok(state)
+    }
+
+    /// While nobody else flushes.
+    fn write_and_sync(&self, state: &mut State, file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = &self.files[file];
+        let failed = |source| Error::Log { path: file.path().to_owned(), offset, source: Arc::new(source) };
+        write_full(file.as_ref(), offset, bytes).map_err(failed)?;
+        let synced = file.sync().map_err(failed);
+        state.broken = synced.clone().err();
+        synced
     }
 
     /// Makes room for a record of so many bytes. False: a checkpoint must be made first (L2).
     /// One thread at a time.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<bool> {
-        let mut state = self.state.lock();
-        if state.end - state.start + bytes <= self.capacity {
+        let state = self.state.lock();
+        if state.end - state.header.start + bytes <= self.capacity {
             return Ok(true);
         }
-        if state.checkpointed < state.start {
+        if state.checkpointed < state.header.start {
             return Ok(false);
         }
-        while state.durable < state.end {
-            let end = state.end;
-            state = self.flush_from(state, end)?;
-        }
-        self.begin_other_file(&mut state)?;
-        Ok(true)
+        self.begin_other_file(state, None).map(|_| true)
     }
 
     /// Adds a record. Its pages are pinned alone, and room was reserved.
@@ -216,7 +244,7 @@ impl WriteAheadLog {
     /// Whether a checkpoint is due: the other file is needed soon, and is not free yet.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         let state = self.state.lock();
-        state.checkpointed < state.start && state.end - state.start > self.capacity / 2
+        state.checkpointed < state.header.start && state.end - state.header.start > self.capacity / 2
     }
 
     /// Makes every record so far durable.
@@ -250,15 +278,14 @@ impl WriteAheadLog {
 
     /// One flush, of all that is there now.
     fn flush_pending<'s>(&'s self, mut state: MutexGuard<'s, State>) -> Result<MutexGuard<'s, State>> {
-        let (file, offset, end) = (&self.files[state.file], state.pending_at, state.end);
+        let (file, at, end) = (&self.files[state.file], state.pending_at, state.end);
         let mut memory = std::mem::take(&mut state.memory);
         let length = state.pending.len();
-        let bytes = memory.of_length(length.next_multiple_of(BLOCK));
-        bytes[..length].copy_from_slice(&state.pending);
-        bytes[length..].fill(0);
+        let bytes = blocks(state.header.life, state.durable, at, &state.pending, &mut memory);
         state.is_flushing = true;
         drop(state);
 
+        let offset = block_offset(at);
         let failed = |source| Error::Log { path: file.path().to_owned(), offset, source: Arc::new(source) };
         let written = write_full(file.as_ref(), offset, bytes).map_err(failed);
         let synced = written.as_ref().map_or(Ok(()), |()| file.sync().map_err(failed));
@@ -272,19 +299,36 @@ impl WriteAheadLog {
         let outcome = written.and(synced);
         if outcome.is_ok() {
             state.durable = end;
-            let done = length / BLOCK * BLOCK;
+            let done = length / ROOM * ROOM;
             state.pending.drain(..done);
             state.pending_at += done as u64;
         }
         self.flush_ended.notify_all();
         outcome.map(|()| state)
     }
+
+    /// Flushes, and notes the end in the other file, before the log goes. Nobody waits for the
+    /// note: it tells later that a record is damaged, and not torn. What fails leaves it out.
+    pub(crate) fn end_with_note(&self) -> Result<()> {
+        self.flush()?;
+        let mut state = self.state.lock();
+        let note = Note { life: state.header.life, durable: state.durable };
+        if note.life > 0 && note.durable == state.end && state.broken.is_none() {
+            let other = self.files[1 - state.file].as_ref();
+            let block = state.memory.of_length(BLOCK);
+            if read_full(other, 0, &mut [IoSliceMut::new(block)]).is_ok_and(|read| read == BLOCK) {
+                note.put(block);
+                let _ = write_full(other, 0, block);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl State {
     fn append(&mut self, kind: RecordKind, content: &[u8]) -> Lsn {
         let place = self.end;
-        encode(self.life, place, kind, content, &mut self.pending);
+        encode(self.header.life, place, kind, content, &mut self.pending);
         self.end += record_length(content.len());
         if kind == RecordKind::Batch {
             self.changed = self.end;
@@ -301,20 +345,19 @@ impl pagecast::Log for WriteAheadLog {
     }
 }
 
-/// The place that the last record of a checkpoint names.
-fn last_checkpoint(content: &Content) -> Option<u64> {
-    let checkpoints = content.records().filter(|record| record.kind == RecordKind::Checkpoint);
-    checkpoints.filter_map(|record| Some(u64::from_le_bytes(record.content.try_into().ok()?))).last()
-}
-
-/// Gives a file all its bytes now, so that a full disk does not stop a commit later: those of its
-/// records, and of a checkpoint behind them.
-fn allocate(file: &Arc<dyn Storage>, capacity: u64) -> Result<()> {
+/// Gives a file all its bytes now, so that a full disk does not stop a commit later.
+fn allocate(file: &Arc<dyn Storage>, length: u64) -> Result<()> {
     const PIECE: usize = 1 << 20;
-    let (mut memory, length) = (Aligned::default(), (2 * BLOCK as u64 + capacity).next_multiple_of(BLOCK as u64));
+    let mut memory = Aligned::default();
     let mut pieces = (0..length).step_by(PIECE);
     let mut zero = |at| write_full(file.as_ref(), at, memory.of_length(PIECE.min((length - at) as usize)));
     pieces.try_for_each(&mut zero).and_then(|()| file.sync()).map_err(|source| open_error(file, source))
+}
+
+/// One that no other store has.
+fn new_number() -> u64 {
+    // Its keys are random.
+    RandomState::new().hash_one(0)
 }
 
 fn open_file(device: &Device, path: &Path) -> Result<Arc<dyn Storage>> {
@@ -336,7 +379,7 @@ mod tests {
         let device = Device::new(MemoryFiles::new(), None);
         let (log, found) = WriteAheadLog::open(&device, "s".as_ref(), 4096, 1 << 16).unwrap();
         assert!(found.is_none());
-        log.begin_anew().unwrap();
+        log.begin().unwrap();
         for _ in 0..2 {
             assert!(log.reserve(100).unwrap());
             log.append(b"a change");

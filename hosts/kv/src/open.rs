@@ -12,7 +12,8 @@ use pagecast::{
 };
 
 use crate::change::pages_of;
-use crate::log::{Found, WriteAheadLog};
+use crate::found::Found;
+use crate::log::WriteAheadLog;
 use crate::page::Kind;
 use crate::pages::{META, Pages, ROOT, Workspace};
 use crate::{Error, Options, Result, Store};
@@ -43,14 +44,19 @@ pub(crate) fn open(folder: &Path, options: &Options) -> Result<Store> {
         match &outcome {
             Err(Error::Locked { .. }) => std::thread::sleep(PAUSE),
             Err(Error::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                let failed = |source| Error::Open { path: folder.to_owned(), source: Arc::new(source) };
-                std::fs::create_dir_all(folder).map_err(failed)?;
+                make_folder(folder, options)?;
             }
             _ => break,
         }
         outcome = open_once(folder, options);
     }
     outcome
+}
+
+/// Safe from a crash when this returns, also what a process has made that died.
+fn make_folder(folder: &Path, options: &Options) -> Result<()> {
+    let failed = |source| Error::Open { path: folder.to_owned(), source: Arc::new(source) };
+    options.device.make_folder(folder).map_err(failed)
 }
 
 fn open_once(folder: &Path, options: &Options) -> Result<Store> {
@@ -69,8 +75,7 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
         scan_words: 3072,
         ..PredictorConfig::EMPTY
     };
-    let double_write =
-        options.double_write.then(|| DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size));
+    let double = DoubleWriteOptions::new(folder.join("double")).bytes(options.log_size).owner(log.store());
     let pool = Pool::new(
         PoolOptions::default()
             .memory(options.memory.saturating_sub(2 * options.log_buffer()))
@@ -78,7 +83,7 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
             .policy(options.policy.clone())
             .device(options.device.clone())
             .log(log.clone())
-            .double_write(double_write)
+            .double_write(options.double_write.then_some(double))
             .cooperation(CooperationConfig::EMPTY)
             .tuples(options.tuples)
             .predictor(scans)
@@ -87,7 +92,8 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
     )
     .map_err(locked)?;
     let path = folder.join("data");
-    let opened = pool.open_to_write(&path, &WriteOptions::default().create(true).format(Format::Sealed));
+    // Of a store that was there the file is, too: an empty one would pass for pages to come.
+    let opened = pool.open_to_write(&path, &WriteOptions::default().create(found.is_none()).format(Format::Sealed));
     let relation = match opened {
         Err(PoolError::PartialPage { .. } | PoolError::OtherPageSize { .. }) if found.is_none() => {
             return Err(Error::Foreign { path });
@@ -98,7 +104,10 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
     let store = Store::new(pool, pages, log.clone(), options);
     match found {
         Some(found) => recover(&store, &log, &found)?,
-        None => create(&store, &log)?,
+        None => {
+            make_folder(folder, options)?;
+            create(&store, &log)?;
+        }
     }
     store.count_inner()?;
     Ok(store)
@@ -112,22 +121,28 @@ fn locked(error: PoolError) -> Error {
 }
 
 /// The first pages, as a batch like any other. A crash may have left pages that were never written.
+/// They are on storage before the store is used: if the log is lost afterwards, they tell that
+/// there was one.
 fn create(store: &Store, log: &WriteAheadLog) -> Result<()> {
-    log.begin_anew()?;
-    store.pages.grow_to(ROOT)?;
     match store.pages.kind_of_first() {
-        Ok(Some(Kind::Unused)) => {}
+        Ok(Some(Kind::Unused)) | Err(Error::Pool(PoolError::NoPage { .. })) => {}
+        Ok(Some(Kind::Meta)) => return Err(log.is_missing()),
         Ok(_) | Err(Error::Pool(PoolError::Checksum { .. })) => {
             return Err(Error::Foreign { path: store.pages.path() });
         }
         Err(error) => return Err(error),
     }
+    log.begin()?;
+    store.pages.grow_to(ROOT)?;
     let mut pages = Workspace::new(&store.pages);
-    pages.create()?;
-    store.publish_first(&pages)
+    pages.create(log.store())?;
+    store.publish_first(&pages)?;
+    store.checkpoint()
 }
 
-/// Makes the changes again that pages lack: those whose record is later than the page.
+/// Makes the changes again that pages lack: those whose record is later than the page. All pages of
+/// the records are written, since of those that lack nothing a part may be in the system's cache
+/// only.
 fn recover(store: &Store, log: &WriteAheadLog, found: &Found) -> Result<()> {
     for (at, record) in found.batches() {
         let pages = pages_of(record).ok_or_else(|| store.pages.damaged(META, "a record of the log ends too early"))?;
@@ -135,17 +150,19 @@ fn recover(store: &Store, log: &WriteAheadLog, found: &Found) -> Result<()> {
             let block = changes.block;
             store.pages.grow_to(block)?;
             let mut pin = store.pages.relation.pin_mut(block, None)?;
-            if pin.lsn() < at {
-                let is_done = changes.apply(&mut pin);
-                pin.logged(at);
-                if !is_done {
-                    return Err(store.pages.damaged(block, "a change of the log cannot be made again"));
-                }
+            if pin.lsn() >= found.end() {
+                return Err(found.ends_too_early());
+            }
+            let is_done = pin.lsn() >= at || changes.apply(&mut pin);
+            pin.logged(at);
+            if !is_done {
+                return Err(store.pages.damaged(block, "a change of the log cannot be made again"));
             }
         }
     }
-    if store.pages.relation.pages() == 0 || store.pages.kind_of_first()? != Some(Kind::Meta) {
-        return Err(store.pages.damaged(META, "is not the first page of a store"));
+    store.pages.check_first(log.store())?;
+    if store.pages.pin(META, None)?.lsn() >= found.end() {
+        return Err(found.ends_too_early());
     }
     store.pool.flush().map_err(|cause| Error::Stalled { cause })?;
     log.begin_anew()

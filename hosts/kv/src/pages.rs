@@ -20,13 +20,17 @@ pub(crate) const META: u32 = 0;
 pub(crate) const ROOT: u32 = 1;
 
 /// Entries of the first page, in the order of their keys.
-const META_KEYS: [&[u8]; 3] = [FREE, b"magic", USED];
+const META_KEYS: [&[u8]; 4] = [FREE, b"magic", STORE, USED];
 const FREE: &[u8] = b"free";
+const STORE: &[u8] = b"store";
 const USED: &[u8] = b"used";
 const MAGIC: &[u8] = b"pagecast-kv";
 
 /// By how many pages the file grows at least.
 const GROWTH: u32 = 16;
+
+/// What a page is whose record the log does not have.
+pub(crate) const LATER_THAN_LOG: &str = "is of a later record than the log had: its end was lost";
 
 /// Bytes of an entry for which no memory is asked.
 const SHORT_ENTRY: usize = 512;
@@ -97,6 +101,22 @@ impl Pages {
         let pages = self.relation.pages();
         if block >= pages {
             self.relation.grow((block + 1 - pages).max(GROWTH).max(pages / 64))?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless the first page is that of a store of this number, and all pages are there.
+    pub(crate) fn check_first(&self, store: u64) -> Result<()> {
+        if self.relation.pages() <= ROOT || self.kind_of_first()? != Some(Kind::Meta) {
+            return Err(self.damaged(META, "is not the first page of a store"));
+        }
+        let workspace = Workspace::new(self);
+        if workspace.view(META)?.node().value(2) != Some(&store.to_le_bytes()) {
+            return Err(self.damaged(META, "is of another store than the log"));
+        }
+        let (_, used) = workspace.free_and_used()?;
+        if self.relation.pages() < used {
+            return Err(self.damaged(self.relation.pages(), "is missing: the file ends too early"));
         }
         Ok(())
     }
@@ -183,11 +203,11 @@ impl<'s> Workspace<'s> {
         Err(self.damaged(block, "its entries are not where it says"))
     }
 
-    /// The first pages of a new store.
-    pub(crate) fn create(&mut self) -> Result<()> {
+    /// The first pages of the new store of this number.
+    pub(crate) fn create(&mut self, store: u64) -> Result<()> {
         self.change(META, Change::Format { kind: Kind::Meta, level: 0, next: 0 })?;
-        let used = (ROOT + 1).to_le_bytes();
-        for (at, value) in (0..).zip([&[0; 4][..], MAGIC, &used]) {
+        let (store, used) = (store.to_le_bytes(), (ROOT + 1).to_le_bytes());
+        for (at, value) in (0..).zip([&[0; 4][..], MAGIC, &store, &used]) {
             self.change(META, Change::Insert { at, key: META_KEYS[usize::from(at)], value })?;
         }
         self.change(ROOT, Change::Format { kind: Kind::Leaf, level: 0, next: 0 })

@@ -34,7 +34,7 @@ pub struct Store {
     pub(crate) pages: Pages,
     pub(crate) moves: Moves,
     pub(crate) pool: Pool,
-    log: Arc<WriteAheadLog>,
+    pub(crate) log: Arc<WriteAheadLog>,
     /// Whose turn it is to change pages.
     turn: Mutex<Turn>,
     pub(crate) inner: Inner,
@@ -281,6 +281,8 @@ impl Store {
         };
         match at {
             Some(at) if self.sync_commits => self.log.flush_record(at)?,
+            // There was nothing to change: an earlier write has done it, which may not be safe yet.
+            None if self.sync_commits => self.log.flush()?,
             _ if self.log.waiting() > self.log_buffer => self.log.flush()?,
             _ => {}
         }
@@ -450,7 +452,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // Commits that did not wait; what fails here is in doubt as after a crash.
-        let _ = self.log.flush();
+        let _ = self.log.end_with_note();
     }
 }
 

@@ -153,9 +153,9 @@ fn foreign_files_and_stores_of_other_formats_are_refused_by_name() {
         Store::open(folder.path(), Options::default())
     };
     let error = open_as(9).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 9, known: 2, .. }) && error.to_string().contains("log.0"), "{error}");
+    assert!(matches!(error, Error::Newer { found: 9, known: 3, .. }) && error.to_string().contains("log.0"), "{error}");
     let error = open_as(1).unwrap_err();
-    assert!(matches!(error, Error::Older { found: 1, known: 2, .. }) && error.to_string().contains("log.0"), "{error}");
+    assert!(matches!(error, Error::Older { found: 1, known: 3, .. }) && error.to_string().contains("log.0"), "{error}");
     // Nothing of the store was touched.
-    open_as(2).unwrap().close().unwrap();
+    open_as(3).unwrap().close().unwrap();
 }

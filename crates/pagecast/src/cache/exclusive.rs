@@ -189,6 +189,8 @@ impl Future for Draining {
         let owned = wish.cache.headers[index as usize].drained(index);
         match owned.and_then(|owned| Some((owned, self.0.take()?))) {
             Some((owned, mut wish)) => {
+                // Nobody is to wake whoever has it.
+                wish.cache.draining.lock().retain(|&(frame, _)| frame != index);
                 wish.is_owned = true;
                 Poll::Ready(Exclusive { wish, owned })
             }

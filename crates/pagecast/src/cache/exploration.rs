@@ -16,7 +16,7 @@
 //! | closing against everything | `writes::closing_is_after_all_changes_or_before` |
 //! | caps and keeps against pins, loads and resizes | `shares::caps_hold_under_pins_loads_and_resizes`, `shares::kept_pages_stay_and_are_counted` |
 //! | items without their pages against changes, evictions and resizes | `tuples::items_never_go_back` |
-//! | changes of items without their pages against loads and a checkpoint | `tuples::changes_of_items_reach_storage_together` |
+//! | checkpoints against writes, syncs, loads and changes of items | `crate::pool::exploration` |
 //! | queued hits against evictions | `queued_hits_of_sessions_are_applied_or_dropped` |
 
 #![allow(clippy::unwrap_used)]

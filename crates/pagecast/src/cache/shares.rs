@@ -15,7 +15,7 @@
 //! an eviction, and under policies that go through a list, a step for each kept page that stands in
 //! front of the victim.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use pagecast_core::policy::Access;
 use pagecast_core::{FrameId, PageId, RelationId, ScanId};
@@ -96,6 +96,15 @@ impl Caps {
         self.state.lock().rings.get(&whose).is_some_and(|ring| ring.pages.contains(&page))
     }
 
+    /// Relations that are capped.
+    fn relations(&self) -> Vec<RelationId> {
+        let relation = |capped: &Capped| match *capped {
+            Capped::Relation(relation) => Some(relation),
+            Capped::Scan(_) | Capped::Share(_) => None,
+        };
+        self.state.lock().rings.keys().filter_map(relation).collect()
+    }
+
     /// Takes the oldest out of a ring that is full.
     fn take_oldest(&self, whose: Capped) -> Option<(u32, PageId)> {
         self.state.lock().rings.get_mut(&whose).filter(|ring| ring.is_full())?.pages.pop_front()
@@ -148,6 +157,12 @@ impl Keeps {
     /// Whether an eviction passes over the page.
     pub(super) fn spare(&self, page: PageId) -> bool {
         self.of(page.relation()).is_some_and(|keep| keep.resident.load(Relaxed) <= keep.most.load(Relaxed).into())
+    }
+
+    /// Relations that are kept.
+    fn relations(&self) -> impl Iterator<Item = RelationId> {
+        let kept = self.places().iter().filter(|keep| keep.most.load(Relaxed) > 0);
+        kept.map(|keep| RelationId(keep.relation.load(Relaxed)))
     }
 
     /// Whether any relation is kept.
@@ -218,6 +233,16 @@ impl Cache {
         self.keeps.number.store(number.max(given_up.map_or(number + 1, |place| place + 1)) as u32, Relaxed);
         keep.resident.fetch_add(self.resident_of(relation).count() as i64, Relaxed);
         true
+    }
+
+    /// The relations with resident pages, items that stay without their pages, a cap or a keep.
+    pub(crate) fn relations_in_use(&self) -> HashSet<RelationId> {
+        let resident = self.headers.iter().filter_map(|header| header.tagged());
+        let mut relations: HashSet<_> = resident.map(|page| page.relation()).collect();
+        relations.extend(self.relations_with_items());
+        relations.extend(self.caps.relations());
+        relations.extend(self.keeps.relations());
+        relations
     }
 
     pub(super) fn resident_of(&self, relation: RelationId) -> impl Iterator<Item = (u32, PageId)> {

@@ -105,14 +105,16 @@ impl Cache {
         shard.get(&page).map(|load| load.join(self))
     }
 
-    /// Waits for everyone who is between finding a page and having it alone, so that whoever comes
-    /// later sees what was done before this call.
+    /// Waits for everyone who is between finding a page and having it alone, or in the middle of a
+    /// publication: whoever comes later sees what was done before this call, and the caller all
+    /// that they did.
     pub(crate) fn pass_all_shards(&self) {
         self.table.shards().for_each(|shard| drop(shard.lock()));
     }
 
-    /// Forgets the changes of a page whose storage is gone.
-    pub(super) fn abandon(&self, index: u32, page: PageId) {
+    /// Forgets the changes of a page whose storage is gone, unless it is being written, or somebody
+    /// has it alone: then it is dirty again afterwards, and met again.
+    pub(crate) fn abandon(&self, index: u32, page: PageId) {
         let header = &self.headers[index as usize];
         let Some(held) = header.pin(index) else { return };
         if header.is_tagged(page) {

@@ -76,11 +76,38 @@ pub(crate) struct Account {
     pub(crate) scan: ScanId,
     /// Bytes of the pages whose loads were begun for it.
     pub(crate) bytes: AtomicU64,
+    /// Pages that were brought for it, and perhaps not used yet. None once the scan has ended.
+    brought: Mutex<Option<Vec<PageId>>>,
 }
 
 impl Account {
     pub(crate) fn new(scan: ScanId) -> Arc<Self> {
-        Arc::new(Self { scan, bytes: AtomicU64::new(0) })
+        Arc::new(Self { scan, bytes: AtomicU64::new(0), brought: Mutex::new(Some(Vec::new())) })
+    }
+
+    /// Remembers a page if `bring` brings it. Nothing, if the scan has ended: nobody would give up
+    /// the page. Of those that it remembers already, as many as there are frames, it forgets what
+    /// is not `ahead` any more.
+    pub(crate) fn bring<R>(
+        &self,
+        page: PageId,
+        frames: usize,
+        is_ahead: impl Fn(PageId) -> bool,
+        bring: impl FnOnce() -> (R, bool),
+    ) -> Option<R> {
+        let mut brought = self.brought.lock();
+        let pages = brought.as_mut()?;
+        if pages.len() >= 2 * frames {
+            pages.retain(|&page| is_ahead(page));
+        }
+        let (result, is_brought) = bring();
+        pages.extend(is_brought.then_some(page));
+        Some(result)
+    }
+
+    /// The scan has ended. What was brought for it so far.
+    pub(crate) fn close(&self) -> Vec<PageId> {
+        self.brought.lock().take().unwrap_or_default()
     }
 }
 

@@ -41,8 +41,10 @@ impl Loader for Arc<Engine> {
     }
 
     fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>) {
-        let scan = account.as_ref().map(|account| account.scan);
         let under_way = Arc::new(UnderWay { engine: Arc::downgrade(self), load });
+        // Its scan has ended: others will say what they need.
+        let Some(account) = account else { return };
+        let scan = Some(account.scan);
         // Frames on their way hold nothing that could be hit: half of a small pool is left to
         // others, and the rest of the stroke to its reader.
         let most = (self.cache.frames() as usize / 2).max(1);
@@ -51,8 +53,7 @@ impl Loader for Arc<Engine> {
             // Of a file that has changed nothing is loaded: whoever reads it is going to be told.
             if let Some(relation) = self.relation(pages[0].relation()) {
                 let mut batch = Batch::new(&self.threads, &relation, self.due(scan));
-                let are_placed =
-                    pages.iter().all(|&page| self.bring_page(page, account.as_deref(), &under_way, &mut batch));
+                let are_placed = pages.iter().all(|&page| self.bring_page(page, &account, &under_way, &mut batch));
                 batch.submit();
                 if !are_placed {
                     return;
@@ -68,24 +69,29 @@ impl Engine {
     fn bring_page(
         self: &Arc<Self>,
         page: PageId,
-        account: Option<&Account>,
+        account: &Account,
         under_way: &Arc<UnderWay>,
         batch: &mut Batch<'_>,
     ) -> bool {
         if page.block() >= batch.relation().pages() {
             return true;
         }
-        let scan = account.map(|account| account.scan);
-        match self.cache.bring_at_once(Access { page, scan, write: false, at: self.now() }) {
+        let access = Access { page, scan: Some(account.scan), write: false, at: self.now() };
+        let bring = || {
+            let ahead = self.cache.bring_at_once(access);
+            let has_begun = matches!(ahead, Ahead::Started(_));
+            (ahead, has_begun)
+        };
+        let is_ahead = |page| self.cache.is_ahead(page);
+        let Some(ahead) = account.bring(page, self.cache.frames() as usize, is_ahead, bring) else { return false };
+        match ahead {
             Ahead::Started(mut loading) => {
                 loading.accompany(under_way.clone());
                 let bytes = u64::from(batch.relation().page_len(page.block()));
                 // Before it begins: whoever has read the stroke finds it in the account.
-                if let Some(account) = account {
-                    account.bytes.fetch_add(bytes, Relaxed);
-                }
+                account.bytes.fetch_add(bytes, Relaxed);
                 let has_begun = self.start(loading, batch);
-                if let Some(account) = account.filter(|_| !has_begun) {
+                if !has_begun {
                     account.bytes.fetch_sub(bytes, Relaxed);
                 }
                 has_begun

@@ -17,11 +17,11 @@ mod cooperation;
 mod plan;
 mod prefetch;
 mod read;
+mod relations;
 mod request;
 mod tuple;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -47,6 +47,7 @@ pub(crate) use plan::Plan;
 use prefetch::Prefetch;
 pub use read::{ReadResult, ReadStats};
 pub(crate) use read::{check, read, read_into};
+use relations::Relations;
 
 /// Most threads that read. A device with more requests outstanding is used by other readers beside
 /// the pool.
@@ -72,15 +73,6 @@ pub(crate) struct Engine {
     /// Held by who resizes.
     pub(crate) resizing: Mutex<()>,
     started: Instant,
-}
-
-/// The files that are open now, each in its newest generation, and the next number.
-#[derive(Default)]
-struct Relations {
-    by_path: HashMap<PathBuf, Arc<PagedFile>>,
-    /// The same ones.
-    by_id: HashMap<RelationId, Arc<PagedFile>>,
-    next: u32,
 }
 
 impl Engine {
@@ -121,7 +113,7 @@ impl Engine {
             predictor: registry.predictor(),
             prefetch,
             registry: Mutex::new(registry),
-            relations: Mutex::new(Relations { next, ..Relations::default() }),
+            relations: Mutex::new(Relations::new(next)),
             opening_to_write: Mutex::new(()),
             options,
             is_watched,
@@ -189,7 +181,7 @@ impl Engine {
 
     /// The newest generation that was opened of this name.
     fn newest(&self, path: &Path) -> Option<Arc<PagedFile>> {
-        self.relations.lock().by_path.get(path).cloned()
+        self.relations.lock().open(path)
     }
 
     /// Makes `storage` the newest generation of its name, in the place of `old`; nothing if another
@@ -202,7 +194,7 @@ impl Engine {
         old: Option<Arc<PagedFile>>,
     ) -> Result<Option<Arc<PagedFile>>, PoolError> {
         let mut relations = self.relations.lock();
-        if relations.by_path.get(path).map(Arc::as_ptr) != old.as_ref().map(Arc::as_ptr) {
+        if !relations.is_newest(path, old.as_ref()) {
             return Ok(None);
         }
         let next = RelationId(relations.next);
@@ -210,12 +202,14 @@ impl Engine {
         let counts = self.options.count_relations;
         let relation = Arc::new(PagedFile::new(id, storage, format, self.options.page_size, counts)?);
         relations.next += u32::from(id == next);
-        relations.by_path.insert(path.to_owned(), relation.clone());
-        relations.by_id.insert(id, relation.clone());
-        if let Some(old) = &old {
-            relations.by_id.remove(&old.id());
+        // Before anybody can find it: no page of a file that is not known here is ever written.
+        if relation.is_writable() {
+            self.writer.add(&relation);
         }
+        relations.insert(path, &relation, old.as_ref());
+        let gone = relations.let_go(|| self.cache.relations_in_use());
         drop(relations);
+        self.flash.iter().for_each(|flash| gone.iter().for_each(|&gone| flash.close(gone)));
         if let Some(old) = old {
             old.replace();
             self.writer.remove(old.id());
@@ -237,14 +231,14 @@ impl Engine {
 
     /// The files that are open, in the order of their numbers.
     pub(crate) fn relations(&self) -> Vec<Arc<PagedFile>> {
-        let mut relations: Vec<_> = self.relations.lock().by_id.values().cloned().collect();
+        let mut relations = self.relations.lock().all();
         relations.sort_by_key(|relation| relation.id());
         relations
     }
 
     /// The open file of that number, if it is the newest generation.
     pub(crate) fn relation(&self, id: RelationId) -> Option<Arc<PagedFile>> {
-        self.relations.lock().by_id.get(&id).cloned()
+        self.relations.lock().by_id(id)
     }
 }
 

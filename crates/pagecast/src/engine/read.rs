@@ -194,6 +194,7 @@ impl<C: Client, M: Memory> Reading<C, M> {
         let mut missing = Vec::new();
         self.stats.pages += visits.len() as u64;
         for visit in visits {
+            self.engine.learn(self.relation.page(visit.block), None, self.scan, false);
             match self.engine.find(&mut self.client, &self.relation, visit.block, self.scan, false)? {
                 Some(held) => self.hit(&visit, held),
                 None => missing.push(visit),

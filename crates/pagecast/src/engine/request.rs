@@ -75,6 +75,7 @@ impl Engine {
         block: u32,
         scan: Option<ScanId>,
     ) -> Result<Pin<'_>, PoolError> {
+        self.learn(relation.page(block), None, scan, false);
         self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
     }
 
@@ -118,8 +119,26 @@ impl Engine {
         into: &mut [u8],
         scan: Option<ScanId>,
     ) -> Option<usize> {
-        let page = self.page_at_once(relation, block, scan)?;
-        self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))
+        let page = match self.is_watched {
+            true => self.page_to_copy_while_watched(relation, block)?,
+            false => relation.is_current().then(|| relation.page(block))?,
+        };
+        let copied = self.cache.copy_unpinned(client, page, offset, into, |at| self.access(page, scan, false, at))?;
+        // Who cannot copy pins the page, and is learned from then.
+        if self.is_watched {
+            self.learn_from_copy(page, scan);
+        }
+        Some(copied)
+    }
+
+    #[cold]
+    fn page_to_copy_while_watched(&self, relation: &PagedFile, block: u32) -> Option<PageId> {
+        self.page_unless_observed(relation, block)
+    }
+
+    #[cold]
+    fn learn_from_copy(&self, page: PageId, scan: Option<ScanId>) {
+        self.learn(page, None, scan, false);
     }
 
     /// A request for a page, at the time that is given or else now.
@@ -148,6 +167,7 @@ impl Engine {
     }
 
     /// Pins a page if it is resident: the first half of every request. Counts it if it is a hit.
+    /// Who asks for it lets the share of tuples learn, who knows whether it is for one item.
     pub(crate) fn find(
         &self,
         client: &mut impl Client,
@@ -158,10 +178,6 @@ impl Engine {
     ) -> Result<Option<Held>, PoolError> {
         relation.check_known()?;
         let page = relation.page(block);
-        // Who changes a page knows whether it is for one item.
-        if !write {
-            self.learn(page, None, scan, false);
-        }
         let held = self.cache.hit(client, page, |at| self.access(page, scan, write, at));
         if held.is_some() {
             relation.count(Counter::Hits);

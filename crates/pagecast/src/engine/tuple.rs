@@ -13,6 +13,7 @@ use crate::io::Batch;
 use crate::layout::{TupleLayout, within};
 use crate::paged_file::PagedFile;
 use crate::seal::Lsn;
+use crate::sync::unless_mistaken;
 
 /// Pages that are brought at once to be written.
 const BROUGHT_AT_ONCE: usize = 64;
@@ -120,6 +121,8 @@ impl Engine {
                 self.bring_all(&relation, pages)?;
             }
         }
+        // Those whose mini-pages were gone already: others are about to make them dirty.
+        unless_mistaken!(LOOKED_AT_ONCE, self.cache.pass_all_shards());
         Ok(())
     }
 

@@ -210,6 +210,17 @@ impl Flash {
         relation
     }
 
+    /// Nobody has the relation open any more. Its copies stay for who opens it again, if it has
+    /// some.
+    pub(crate) fn close(&self, relation: RelationId) {
+        let mut state = self.shared.state.lock();
+        let Some(hash) = state.hashes.remove(&relation) else { return };
+        if state.tier.pages().any(|(_, page)| page.relation() == relation) {
+            state.unopened.insert(hash, relation);
+        }
+        state.identities.remove(&relation);
+    }
+
     /// Nobody asks for pages of the relation any more: another generation has its name.
     pub(crate) fn forget(&self, relation: RelationId) {
         let mut state = self.shared.state.lock();

@@ -6,6 +6,9 @@ mod tuples;
 pub mod warm;
 mod write;
 
+#[cfg(all(test, pagecast_shuttle))]
+mod exploration;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

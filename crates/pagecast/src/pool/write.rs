@@ -42,7 +42,6 @@ impl Pool {
         engine.writer.accepts(path)?;
         engine.background.start(&engine.writer, self.options().writer)?;
         let file = engine.open(path, Some(options))?;
-        engine.writer.add(&file);
         Ok(Relation::new(engine.clone(), file))
     }
 

@@ -24,9 +24,17 @@ pub trait Opener: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Storage>>;
 
     /// Opens the file to be written too, alone; with `create`, makes an empty one if there is none.
+    /// Then its name is safe from a crash when this returns, also if an earlier process made it.
     fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
         let _ = (path, create);
         Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} cannot be written", self.describe())))
+    }
+
+    /// Makes the folder, and those above it that are missing, if it is not there. The names of all
+    /// of them are safe from a crash when this returns. Nothing to do where files have no folders.
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let _ = path;
+        Ok(())
     }
 
     /// How many threads make requests with profit.
@@ -109,6 +117,12 @@ impl Device {
     /// Opens the file to be written too, alone; with `create`, makes an empty one if there is none.
     pub fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
         Ok(self.metered(self.0.opener.open_to_write(path, create)?))
+    }
+
+    /// Makes the folder, and those above it that are missing, if it is not there. The names of all
+    /// of them are safe from a crash when this returns.
+    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.0.opener.make_folder(path)
     }
 
     /// The storage, its requests counted here, and as slow as this device is declared to be.

@@ -104,6 +104,10 @@ impl<O: Opener> Opener for FaultStorage<O> {
         Ok(Arc::new(FaultFile { file: self.files.open_to_write(path, create)?, faults: self.faults.clone() }))
     }
 
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.files.make_folder(path)
+    }
+
     fn describe(&self) -> String {
         format!("{}, with planned faults", self.files.describe())
     }

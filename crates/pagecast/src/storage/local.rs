@@ -2,7 +2,7 @@
 //! allows that.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +30,36 @@ impl Opener for LocalFiles {
         Ok(Arc::new(LocalFile::open_to_write(path, create)?))
     }
 
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        make_folder(path)
+    }
+
     fn describe(&self) -> String {
         format!("local files, {}", direct::NAME)
+    }
+}
+
+/// Makes a folder and those above it, and their names safe: also those that were there, since a
+/// process that made them may have died right after that.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)?;
+    for above in path.ancestors().skip(1) {
+        match sync_folder(above) {
+            // Nobody has made anything in it who may not even read it, or where nothing is written.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder safe from a crash, as far as its file system knows how to.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    match File::open(folder)?.sync_all() {
+        // Read-only images and some network file systems have no sync of folders (EINVAL).
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
     }
 }
 
@@ -52,19 +80,18 @@ impl LocalFile {
 
     /// Alone: an advisory lock keeps other pools and processes from writing it too.
     pub(super) fn open_to_write(path: &Path, create: bool) -> io::Result<Self> {
-        let existed = path.exists();
         let file = Self::with(path, OpenOptions::new().read(true).write(true).create(create), true)?;
         match rustix::fs::flock(file.file()?, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "somebody else has it open to write"));
+                return Err(io::Error::new(ErrorKind::ResourceBusy, "somebody else has it open to write"));
             }
             Err(error) => return Err(error.into()),
         }
-        if !existed {
-            // The name is safe from a crash only when its folder is.
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        // The name is safe from a crash only when its folder is. If the file was there, the process
+        // that made it may have died right after that.
+        if create && let Some(folder) = path.parent() {
+            sync_folder(folder)?;
         }
         Ok(file)
     }
@@ -73,7 +100,7 @@ impl LocalFile {
         let (file, direct) = direct::open(path, options)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
         }
         let generation = Generation::of_file(&metadata);
         let (len, direct) = (AtomicU64::new(generation.size()), Mutex::new(direct));
@@ -223,7 +250,7 @@ mod direct {
     pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, DirectIo)> {
         match options.custom_flags(OFlags::DIRECT.bits() as i32).open(path) {
             Ok(file) => Ok((file, DirectIo::Direct)),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
                 let reason = "the file system refuses O_DIRECT".to_owned();
                 Ok((options.custom_flags(0).open(path)?, DirectIo::Buffered { reason }))
             }
@@ -370,7 +397,7 @@ mod tests {
     fn our_own_writes_leave_the_file_what_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
-        assert_eq!(LocalFile::open_to_write(&path, false).err().unwrap().kind(), io::ErrorKind::NotFound);
+        assert_eq!(LocalFile::open_to_write(&path, false).err().unwrap().kind(), ErrorKind::NotFound);
         let file = LocalFile::open_to_write(&path, true).unwrap();
         let mut memory = vec![7; 8192 + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);

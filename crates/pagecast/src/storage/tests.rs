@@ -18,6 +18,8 @@ use crate::blocking::block_on;
 use crate::{PolicySpec, Pool, PoolError, PoolOptions};
 
 #[cfg(target_os = "linux")]
+mod names;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod seccomp_unsafe;
 

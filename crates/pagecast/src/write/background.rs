@@ -11,11 +11,12 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Writer, Written};
 use crate::PoolError;
+use crate::sync::{Condvar, Mutex, sleep, spawn};
 
 /// How the background writer works.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -101,14 +102,12 @@ impl Background {
 
     /// Starts the thread if it does not run: a pool that only reads has none.
     pub(crate) fn start(&self, writer: &Arc<Writer>, options: WriterOptions) -> Result<(), PoolError> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if state.is_started {
             return Ok(());
         }
         let (queue, writer) = (self.0.clone(), writer.clone());
-        std::thread::Builder::new()
-            .name("pagecast-writer".to_owned())
-            .spawn(move || queue.work(&writer, options))
+        spawn("pagecast-writer".to_owned(), move || queue.work(&writer, options))
             .map_err(|error| PoolError::setup("starting a thread that writes", error))?;
         state.is_started = true;
         Ok(())
@@ -116,23 +115,19 @@ impl Background {
 
     /// Lets the thread write dirty pages until the load has a frame, and then hands it on.
     pub(crate) fn make_room(&self, room: Box<dyn Room>) {
-        self.0.lock().rooms.push_back(room);
+        self.0.state.lock().rooms.push_back(room);
         self.0.arrived.notify_one();
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.0.lock().is_stopped = true;
+        self.0.state.lock().is_stopped = true;
         self.0.arrived.notify_one();
     }
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn work(&self, writer: &Writer, options: WriterOptions) {
         // A day at most, so that the sum is a moment.
         let interval = options.interval.min(Duration::from_secs(86_400));
@@ -151,13 +146,13 @@ impl Queue {
 
     /// The loads that came until the next round; `None` when the pool is gone.
     fn wait(&self, next_round: Instant) -> Option<VecDeque<Box<dyn Room>>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.rooms.is_empty() && !state.is_stopped {
             let left = next_round.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.arrived.wait_for(&mut state, left);
         }
         let rooms = std::mem::take(&mut state.rooms);
         (!rooms.is_empty() || !state.is_stopped).then_some(rooms)
@@ -184,7 +179,7 @@ fn make_room(writer: &Writer, mut rooms: VecDeque<Box<dyn Room>>) {
         } else if writer.cache.is_writing() {
             writer.wait_for_a_batch_after(ended);
         } else {
-            std::thread::sleep(PAUSE);
+            sleep(PAUSE);
         }
     }
     rooms.into_iter().for_each(|room| room.give_up());

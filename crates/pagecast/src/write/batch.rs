@@ -124,10 +124,7 @@ fn write_runs(runs: &[Run<'_>]) -> Vec<Result<(), PoolError>> {
     if let Err(error) = relation.verify() {
         return runs.iter().map(|_| Err(error.clone())).collect();
     }
-    // Before the pages count as clean: whoever finds them so and syncs, syncs this file too. Also
-    // if it fails, since part of it may have been written.
-    relation.wrote();
-    let outcomes = relation.alone_on_storage(|storage| {
+    let outcomes = relation.write(|storage| {
         let mut writes: Vec<_> = runs.iter().map(|run| Storing::new(storage, run.offset(), run.bytes)).collect();
         write_all(storage, &mut writes);
         writes.into_iter().map(Storing::outcome).collect::<Vec<_>>()

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use crate::PoolError;
-use crate::sync::Mutex;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::{Acquire, Release};
+use crate::sync::{Mutex, step};
 
 /// Closes once and for all, with its reason: what storage or program have lost cannot be brought
 /// back by trying again.
@@ -29,6 +29,7 @@ impl Latch {
 
     /// No page may be changed any more, because of `cause`. The first failure stays.
     pub(crate) fn fail(&self, cause: PoolError) {
+        step();
         let _ = self.failure.set(cause);
         *self.reason.lock() = Reason::Failed;
         self.is_shut.store(true, Release);

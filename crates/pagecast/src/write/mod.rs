@@ -16,8 +16,8 @@
 //!   again. What was changed and not logged is never written: the latch falls first.
 //! * (W3) A page is clean from its copy on, and cannot leave before its write has ended (I8 of the
 //!   cache).
-//! * (W4) A relation needs a sync from before a page of it counts as written until a sync that
-//!   began later.
+//! * (W4) A relation needs a sync from the end of a write, before its pages count as written, until
+//!   a sync that began later. One that was under way during the write does not count.
 //! * (W5) After a failed sync nothing is written any more: nobody knows what is on the device, and
 //!   a second sync that succeeds would not say so.
 //! * (W6) Locks: a relation's sync, the double-write area's, the cache's, in this order; the log is
@@ -193,7 +193,11 @@ impl Writer {
     fn write_batch(&self, pages: &[(PageId, u32)]) -> Result<Written, PoolError> {
         let mut batch = Batch::new(pages.len(), self.page_size);
         for &(page, index) in pages {
-            let Some(relation) = self.relations.lock().get(&page.relation()).cloned() else { continue };
+            // Another file has its name: nobody can write the page, or will ask for it again.
+            let Some(relation) = self.relations.lock().get(&page.relation()).cloned() else {
+                self.cache.abandon(index, page);
+                continue;
+            };
             if let Some(writing) = self.cache.begin_write(index, page, batch.room()) {
                 batch.push(relation, writing);
             }
@@ -270,12 +274,16 @@ impl Writer {
     pub(crate) fn sync_all(&self) -> Result<(), PoolError> {
         self.latch.may_write()?;
         let relations: Vec<_> = self.relations.lock().values().cloned().collect();
+        let mut gone = Ok(());
         for relation in relations {
-            if let Err(error) = relation.sync() {
-                self.latch.fail(error);
+            let Err(error) = relation.sync() else { continue };
+            match relation.verify() {
+                // The loss is that of the file, and of it alone.
+                Err(changed @ PoolError::Changed { .. }) => gone = Err(changed),
+                _ => self.latch.fail(error),
             }
         }
-        self.latch.may_write()
+        self.latch.may_write().and(gone)
     }
 
     /// Lets nobody change a page any more, and writes what was changed.

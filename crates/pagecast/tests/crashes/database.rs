@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use pagecast::storage::{DeclaredModel, Device, Opener, Storage, write_full};
+use pagecast::storage::{Device, Opener, Storage, write_full};
 use pagecast::{
     DoubleWriteOptions, FixedRows, Format, Log, Lsn, PolicySpec, Pool, PoolError, PoolOptions, Relation, TupleId,
     TupleOptions, Tuples, WriteOptions, WriterOptions,
@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) double_write: bool,
     /// Places are changed as items, without their pages where that works.
     pub(crate) tuples: bool,
+    /// The background writer goes round all the time.
+    pub(crate) writer: bool,
     /// A mistake: the log says that it is durable when it is not.
     pub(crate) log_lies: bool,
     /// A mistake: the record of a checkpoint says that more is written than was.
@@ -102,7 +104,8 @@ struct DiskLog {
     storage: Arc<dyn Storage>,
     state: Mutex<LogState>,
     lies: bool,
-    is_broken: AtomicBool,
+    /// Why it has failed for good.
+    broken: OnceLock<String>,
 }
 
 struct LogState {
@@ -111,10 +114,11 @@ struct LogState {
 }
 
 impl DiskLog {
-    fn new(disk: &Disk, records: Vec<Record>, lies: bool) -> Arc<Self> {
-        let storage = disk.open_to_write(Path::new("log"), true).unwrap();
+    fn new(disk: &Disk, records: Vec<Record>, lies: bool) -> Result<Arc<Self>, PoolError> {
+        let failed = |source| PoolError::Open { path: "log".into(), source: Arc::new(source) };
+        let storage = disk.open_to_write(Path::new("log"), true).map_err(failed)?;
         let state = Mutex::new(LogState { durable: records.len(), records });
-        Arc::new(Self { storage, state, lies, is_broken: AtomicBool::new(false) })
+        Ok(Arc::new(Self { storage, state, lies, broken: OnceLock::new() }))
     }
 
     fn append(&self, page: u32, slot: u32, value: u64) -> Lsn {
@@ -152,11 +156,11 @@ impl DiskLog {
 
     fn really_flush_to(&self, lsn: Lsn) -> io::Result<Lsn> {
         let mut state = self.state.lock().unwrap();
-        if self.is_broken.load(SeqCst) {
-            return Err(io::Error::other("the log has failed before"));
+        if let Some(cause) = self.broken.get() {
+            return Err(io::Error::other(format!("the log has failed before: {cause}")));
         }
         if (state.durable as u64) < lsn.0 {
-            self.flush(&mut state).inspect_err(|_| self.is_broken.store(true, SeqCst))?;
+            self.flush(&mut state).inspect_err(|error| drop(self.broken.set(error.to_string())))?;
         }
         Ok(Lsn(state.durable as u64))
     }
@@ -171,19 +175,18 @@ pub(crate) struct Database {
 
 impl Database {
     fn open(disk: &Disk, setup: &Setup, records: Vec<Record>) -> Result<Self, PoolError> {
-        let log = DiskLog::new(disk, records, setup.log_lies);
-        // One thread that reads; the model costs nothing else.
-        let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::ZERO, outstanding: 1 };
+        let log = DiskLog::new(disk, records, setup.log_lies)?;
+        let interval = if setup.writer { Duration::from_micros(300) } else { Duration::from_secs(3600) };
         let pool = Pool::new(
             PoolOptions::default()
                 .memory(140_000)
                 .page_size(PAGE as u32)
                 .policy(PolicySpec::parse("lru").unwrap())
-                .device(Device::new(disk.clone(), Some(model)))
+                .device(Device::new(disk.clone(), None))
                 .log(log.clone())
                 .tuples(setup.tuples.then(|| TupleOptions::default().learn(false).max_share(0.5)))
                 .double_write(setup.double_write.then(|| DoubleWriteOptions::new("area").bytes(40_000)))
-                .writer(WriterOptions::default().interval(Duration::from_secs(3600)).dirty_share(0.2)),
+                .writer(WriterOptions::default().interval(interval).dirty_share(0.2)),
         )?;
         assert!(pool.frames() < MOST_PAGES, "there are evictions");
         let sealed = WriteOptions::default().create(true).format(Format::Sealed);
@@ -195,6 +198,11 @@ impl Database {
 
     /// Opens what a crash has left, and redoes what the pages lack.
     pub(crate) fn recover(disk: &Disk, setup: &Setup, records: &Records) -> Result<Self, PoolError> {
+        // A process that was killed has left records that the device may lack.
+        let bytes: Vec<u8> = records.0.iter().flat_map(|record| record.bytes()).collect();
+        let log = disk.open_to_write(Path::new("log"), true);
+        let synced = log.and_then(|log| write_full(log.as_ref(), 0, &bytes).and_then(|()| log.sync()));
+        synced.map_err(|source| PoolError::Log { lsn: Lsn(records.last()), source: Arc::new(source) })?;
         let database = Self::open(disk, setup, records.0.clone())?;
         for record in records.to_redo() {
             database.change(record.page, |page| (page < Lsn(record.lsn)).then_some(*record))?;
@@ -204,11 +212,17 @@ impl Database {
         Ok(database)
     }
 
+    /// Two who find it too short at once make it longer than need be.
+    fn grow_to(&self, page: u32) -> Result<(), PoolError> {
+        match (page + 1).saturating_sub(self.table.pages()) {
+            0 => Ok(()),
+            missing => self.table.grow(missing).map(drop),
+        }
+    }
+
     /// Changes a page as the record says that `change` makes of the page's last one.
     fn change(&self, page: u32, change: impl FnOnce(Lsn) -> Option<Record>) -> Result<(), PoolError> {
-        if page >= self.table.pages() {
-            self.table.grow(page + 1 - self.table.pages())?;
-        }
+        self.grow_to(page)?;
         let mut pin = self.table.pin_mut(page, None)?;
         if let Some(record) = change(pin.lsn()) {
             let at = record.slot as usize * STRIDE;
@@ -221,9 +235,7 @@ impl Database {
     /// Changes a place as an item, one time in two without a look whether it is there.
     fn change_item(&self, id: TupleId, value: u64, logged: impl FnOnce() -> u64) -> Result<(), PoolError> {
         let Some(items) = &self.items else { unreachable!("items are known") };
-        if id.block >= self.table.pages() {
-            self.table.grow(id.block + 1 - self.table.pages())?;
-        }
+        self.grow_to(id.block)?;
         let mut bytes = [0; STRIDE];
         bytes[..8].copy_from_slice(&value.to_le_bytes());
         match value % 2 {
@@ -325,6 +337,63 @@ fn work(disk: &Disk, setup: &Setup, updates: u32, seed: u64, acknowledged: &mut 
         UPDATES_WITHOUT_PAGES.fetch_add(stats.updates, Relaxed);
     }
     Ok(())
+}
+
+/// The same by several threads at once, while another makes checkpoints. Each thread ends when
+/// something fails.
+pub(crate) fn run_together(disk: &Disk, setup: &Setup, (threads, updates): (u64, u32), seed: u64) -> Acknowledged {
+    let Ok(database) = retry(|| Database::open(disk, setup, Vec::new())) else { return Vec::new() };
+    let (acknowledged, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (database, acknowledged, is_over) = (&database, &acknowledged, &is_over);
+        let work = move |thread: u64| -> Result<(), PoolError> {
+            let mut random = Random::new(seed * 100 + thread);
+            for update in 1..=updates {
+                let (page, slot) = (random.below(MOST_PAGES), random.below(VALUES));
+                let value = u64::from(update) * threads + thread;
+                let id = TupleId { block: page, item: slot };
+                if let Some(items) = &database.items
+                    && page < database.table.pages()
+                {
+                    items.read(TupleId { item: random.below(4), ..id }, &mut [0; STRIDE])?;
+                    retry(|| database.change_item(id, value, || database.log.append(page, slot, value).0))?;
+                } else {
+                    let record = |_| {
+                        let lsn = database.log.append(page, slot, value).0;
+                        Some(Record { lsn, page, slot, value })
+                    };
+                    retry(|| database.change(page, record))?;
+                }
+                if random.below(2) == 0 {
+                    let lsn = Lsn(database.log.end().0 - 1);
+                    database.log.commit(lsn)?;
+                    acknowledged.lock().unwrap().push((disk.operations(), lsn.0));
+                }
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        scope.spawn(move || {
+            while !is_over.load(SeqCst) {
+                let end = database.log.end();
+                if retry(|| database.checkpoint(end, end)).is_err() {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        });
+        workers.into_iter().for_each(|worker| drop(worker.join().unwrap()));
+        is_over.store(true, SeqCst);
+    });
+    let mut acknowledged = acknowledged.into_inner().unwrap();
+    // Of what was acknowledged so far, the latest record counts.
+    acknowledged.sort_unstable();
+    let mut most = 0;
+    acknowledged.iter_mut().for_each(|(_, lsn)| {
+        most = most.max(*lsn);
+        *lsn = most;
+    });
+    acknowledged
 }
 
 /// Tries again after a write that failed.

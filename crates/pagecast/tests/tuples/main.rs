@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{
-    FixedRows, Format, Lsn, Pool, PoolError, PoolOptions, Relation, Session, TupleId, TupleLayout, TupleOptions,
-    Tuples, WriteOptions, policy,
+    FixedRows, Format, Lsn, PageId, Pool, PoolError, PoolOptions, Recorder, Relation, Session, TupleId, TupleLayout,
+    TupleOptions, Tuples, WriteOptions, policy,
 };
 use pagecast_core::random::Random;
 
@@ -96,11 +96,14 @@ fn hot_items_of_many_pages_stay_where_their_pages_do_not() {
 
 /// Requests of items, by `pick`, in a pool that learns its share. The share at the end.
 fn learned(pick: impl Fn(&mut Random) -> TupleId) -> f64 {
+    learned_by(options(600, 0.0), pick)
+}
+
+fn learned_by(options: PoolOptions, pick: impl Fn(&mut Random) -> TupleId) -> f64 {
     const PAGES: u32 = 8000;
     let files = MemoryFiles::new();
     files.write("table", table(PAGES, 1));
-    let options = options(600, 0.0).tuples(TupleOptions::default()).device(Device::new(files, None));
-    let pool = Pool::new(options).unwrap();
+    let pool = Pool::new(options.tuples(TupleOptions::default()).device(Device::new(files, None))).unwrap();
     let tuples = open(&pool);
     let (mut session, mut random) = (pool.session(), Random::new(11));
     for _ in 0..300_000 {
@@ -123,6 +126,26 @@ fn the_share_follows_what_serves_the_requests() {
     });
     let clustered = learned(|random| TupleId { block: random.below(500), item: random.below(ROWS) });
     assert!(scattered >= 0.5 && clustered == 0.0, "{scattered} {clustered}");
+}
+
+struct Nobody;
+
+impl Recorder for Nobody {
+    fn request(&self, _: PageId, _: u32) {}
+}
+
+/// Who looks on changes nothing: each request is learned from once.
+#[test]
+fn the_share_is_the_same_when_requests_are_recorded() {
+    let pick = |random: &mut Random| {
+        let most = random.below(8000) + 1;
+        TupleId { block: random.below(most), item: 3 }
+    };
+    let alone = learned(pick);
+    assert!(alone > 0.1, "{alone}");
+    for options in [options(600, 0.0).recorder(Arc::new(Nobody)), options(600, 0.0).count_relations(true)] {
+        assert_eq!(learned_by(options, pick), alone);
+    }
 }
 
 #[test]

@@ -145,3 +145,16 @@ fn a_file_that_has_changed_fails_by_its_name() {
     drop(scan);
     nothing_stays(&pool);
 }
+
+/// Scans that stop in the middle of a pool that has room for everything: nothing is ever evicted,
+/// and still others read ahead.
+#[test]
+fn scans_that_stop_leave_room_to_read_ahead() {
+    let (pool, table) = open(40 * UNIT, 32 * UNIT);
+    for first in (0..32 * UNIT).step_by(4 * UNIT as usize) {
+        let scan = whole(&pool, &table, first..first + 4 * UNIT, UNIT, 1);
+        drop(scan.take_blocking());
+    }
+    nothing_stays(&pool);
+    assert_eq!(pool.stats().evictions, 0);
+}

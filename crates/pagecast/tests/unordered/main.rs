@@ -112,6 +112,7 @@ fn nothing_stays(pool: &Pool) {
     let stats = pool.stats();
     assert_eq!(stats.strokes, stats.strokes_consumed + stats.strokes_returned, "a lease is left");
     assert_eq!(pool.pinned(), 0, "a pin is left");
+    assert_eq!(pool.snapshot().frames.ahead, 0, "a page counts as brought ahead, and nobody is left to use it");
     pool.check();
 }
 

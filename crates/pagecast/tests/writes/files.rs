@@ -130,3 +130,34 @@ fn local_files_are_written_past_the_cache_and_by_one_pool_at_a_time() {
         assert_eq!(table.pin(first, None).unwrap()[100], 77);
     }
 }
+
+/// A file is removed and made anew under its name while a page of it is pinned, and changed after
+/// that: nothing waits for the page for ever.
+#[test]
+fn a_file_that_is_made_anew_takes_its_pages_with_it() {
+    for alone in [false, true] {
+        let setup = setup(1 << 20, "lru");
+        let pool = Pool::new(setup.options).unwrap();
+        let old = pool.open_to_write(Path::new("table"), &raw()).unwrap();
+        [1, 2].into_iter().for_each(|block| fill(&old, block, 9));
+        let (reader, writer) = match alone {
+            false => (Some(old.pin(1, None).unwrap()), None),
+            true => (None, Some(old.pin_mut(1, None).unwrap())),
+        };
+        setup.files.write("table", vec![6; 64 * PAGE]);
+        let new = pool.open_to_write(Path::new("table"), &raw()).unwrap();
+        assert_ne!(new.id(), old.id());
+        if let Some(mut page) = writer {
+            page.fill(8);
+        }
+        fill(&new, 3, 7);
+        assert_eq!(pool.flush().unwrap().pages, 1);
+        drop(reader);
+        assert_eq!(pool.write_back(1 << 20).unwrap().pages, 0);
+        pool.close().unwrap();
+        assert_eq!((pool.dirty(), pool.snapshot().frames.unwritten), (0, 0));
+        let stored = [1, 2, 3].map(|block| stored(&setup.files, "table", block)[0]);
+        assert_eq!(stored, [6, 6, 7], "a page of the former file is in the new one");
+        pool.check();
+    }
+}

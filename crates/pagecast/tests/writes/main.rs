@@ -2,6 +2,7 @@
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
 
+mod double;
 mod failing;
 mod files;
 mod order;

@@ -93,3 +93,36 @@ fn many_threads_add_up() {
         pool.check();
     }
 }
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Wakes(AtomicU64);
+
+impl std::task::Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn who_has_a_page_alone_leaves_no_waker_behind() {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+    let setup = setup(1 << 20, "lru");
+    let pool = Pool::new(setup.options).unwrap();
+    let table = pool.open_to_write(Path::new("table"), &raw()).unwrap();
+    let reader = table.pin(0, None).unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let mut wish = Box::pin(table.pin_mut_async(0, None));
+    let waker = Waker::from(wakes.clone());
+    assert!(wish.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(reader);
+    assert_eq!(wakes.0.load(SeqCst), 1);
+    let Poll::Ready(page) = wish.as_mut().poll(&mut Context::from_waker(&waker)) else { panic!("it is ours") };
+    let pin = page.unwrap().downgrade().unwrap();
+    drop((wish, waker));
+    assert_eq!(Arc::strong_count(&wakes), 1, "a waker stays");
+    drop(pin);
+    fill(&table, 0, 1);
+    assert_eq!(wakes.0.load(SeqCst), 1);
+}

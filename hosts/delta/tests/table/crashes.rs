@@ -42,6 +42,8 @@ struct State {
     left: usize,
     dead: bool,
     files: HashMap<PathBuf, Durable>,
+    /// New ones, and whether their names are durable.
+    folders: HashMap<PathBuf, bool>,
 }
 
 impl std::fmt::Debug for State {
@@ -52,7 +54,7 @@ impl std::fmt::Debug for State {
 
 impl Dying {
     fn disk(death: Death, left: usize) -> Arc<Self> {
-        let state = State { left, dead: false, files: HashMap::new() };
+        let state = State { left, dead: false, files: HashMap::new(), folders: HashMap::new() };
         Arc::new(Self { death, state: Arc::new(Mutex::new(state)) })
     }
 
@@ -66,6 +68,10 @@ impl Dying {
 
     /// What the next process finds.
     fn lose(&self) {
+        let power = matches!(self.death, Death::Power | Death::PowerKeepsLog);
+        for (folder, _) in self.state.lock().unwrap().folders.iter().filter(|(_, durable)| power && !*durable) {
+            let _ = std::fs::remove_dir_all(folder);
+        }
         for (path, durable) in &self.state.lock().unwrap().files {
             let in_log = path.parent().unwrap().ends_with("_delta_log");
             match self.death {
@@ -120,6 +126,10 @@ impl Disk for Dying {
         })
     }
 
+    fn names(&self, path: &Path) -> io::Result<u64> {
+        LocalDisk.names(path)
+    }
+
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.operate(|state| {
             LocalDisk.replace(from, to)?;
@@ -137,13 +147,19 @@ impl Disk for Dying {
     }
 
     fn create_folder(&self, path: &Path) -> io::Result<()> {
-        self.operate(|_| LocalDisk.create_folder(path))
+        self.operate(|state| {
+            let new = path.ancestors().take_while(|folder| !folder.exists());
+            state.folders.extend(new.map(|folder| (folder.to_owned(), false)));
+            LocalDisk.create_folder(path)
+        })
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.operate(|state| {
             let inside = state.files.iter_mut().filter(|(file, _)| file.parent() == Some(path));
             inside.for_each(|(_, durable)| durable.name = true);
+            let inside = state.folders.iter_mut().filter(|(folder, _)| folder.parent() == Some(path));
+            inside.for_each(|(_, durable)| *durable = true);
             LocalDisk.sync_folder(path)
         })
     }
@@ -276,5 +292,90 @@ async fn a_writer_that_dies_leaves_the_old_version_or_the_new_one() {
             println!("{doing:?}, {death:?}: {} times the old version, {} times the new one", seen[0], seen[1]);
             assert!(seen.iter().sum::<i32>() > 5);
         }
+    }
+}
+
+/// A table that was made and said to be there is there, with the folders that were made for it.
+/// One that was made in part can be made again.
+#[tokio::test]
+async fn a_new_table_is_there_with_its_folders_or_can_be_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let columns = arrow_schema();
+    for death in [Death::Before, Death::After, Death::Power, Death::PowerKeepsLog] {
+        for left in 0.. {
+            let place = folder.path().join(format!("{death:?} {left}/of tables/table"));
+            let disk = Dying::disk(death, left);
+            let told = Table::create(&place, &columns, &[], dying(&disk)).is_ok();
+            let finished = !disk.is_dead();
+            disk.lose();
+            let at = format!("{death:?} at operation {left}");
+            match Table::open_with(&place, options()) {
+                Ok(found) => assert_eq!(found.newest().unwrap().version(), 0, "{at}"),
+                Err(fault) => {
+                    assert!(!told, "{at}: it was told that the table is there: {fault}");
+                    Table::create(&place, &columns, &[], options()).unwrap();
+                }
+            }
+            if finished {
+                break;
+            }
+        }
+    }
+}
+
+fn arrow_schema() -> datafusion::arrow::datatypes::Schema {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    Schema::new(vec![Field::new("id", DataType::Int64, true)])
+}
+
+/// A disk far away: it makes a link, its answer is lost, and the request that is sent again finds
+/// the link, or the answer is that nobody knows.
+#[derive(Debug)]
+struct FarDisk(io::ErrorKind);
+
+impl Disk for FarDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        LocalDisk.create(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalDisk.link(from, to)?;
+        Err(self.0.into())
+    }
+
+    fn names(&self, path: &Path) -> io::Result<u64> {
+        LocalDisk.names(path)
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalDisk.replace(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        LocalDisk.remove(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        LocalDisk.create_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        LocalDisk.sync_folder(path)
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_was_made_and_said_to_fail_is_a_commit() {
+    for kind in [io::ErrorKind::AlreadyExists, io::ErrorKind::TimedOut] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(table(folder.path(), &[100]).await);
+        let mut far = options();
+        far.disk = Arc::new(FarDisk(kind));
+        let table = Table::open_with(folder.path(), far).unwrap();
+        let session = Session::new(&table, None);
+        let (rows, version) = (session.number("SELECT count(*) FROM t").await, table.newest().unwrap().version());
+        session.run("INSERT INTO t VALUES (1, 2, 'x')").await;
+        assert_eq!(session.number("SELECT count(*) FROM t").await, rows + 1, "{kind}: a row is there twice, or not");
+        assert_eq!(table.newest().unwrap().version(), version + 1, "{kind}");
     }
 }

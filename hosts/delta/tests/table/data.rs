@@ -131,6 +131,10 @@ impl Disk for Watched {
         LocalDisk.link(from, to)
     }
 
+    fn names(&self, path: &Path) -> io::Result<u64> {
+        LocalDisk.names(path)
+    }
+
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
         LocalDisk.replace(from, to)
     }

@@ -6,9 +6,15 @@
 //! survives, is lost or is torn, as the seed says.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../../crates/pagecast/tests/crashes/disk.rs"]
+mod concurrent;
+mod corrupt;
+#[path = "../../../../crates/pagecast/tests/disk/mod.rs"]
 mod disk;
+mod errors;
+mod lives;
 mod model;
+#[path = "../../../../crates/pagecast/tests/rounds/mod.rs"]
+mod rounds;
 mod workload;
 
 use std::path::Path;
@@ -19,12 +25,12 @@ use pagecast::storage::{DirectIo, Generation, Opener, Storage};
 use pagecast_core::random::Random;
 use pagecast_kv::{Error, Store};
 
-use disk::{Disk, Failure, Replay, SECTOR};
+use disk::{Disk, ENDS, End, Failure, Replay, SECTOR};
 use workload::{FOLDER, History, content, fingerprint, options, run};
 
-/// Cuts the power, recovers what is left, and compares it with what was done before.
-fn recover(replay: &Replay, random: &mut Random, history: &History, acknowledged: usize) -> Disk {
-    let disk = replay.disk_of(replay.power_cut(random));
+/// Ends the process, recovers what is left, and compares it with what was done before.
+fn recover(replay: &Replay, end: End, random: &mut Random, history: &History, acknowledged: usize) -> Disk {
+    let disk = replay.after(end, random);
     let store = Store::open(FOLDER, options(&disk, acknowledged % 2 == 1)).unwrap();
     store.check().unwrap();
     let content = content(&store);
@@ -34,7 +40,8 @@ fn recover(replay: &Replay, random: &mut Random, history: &History, acknowledged
     disk
 }
 
-/// Cuts the power in every `stride`th operation of a workload that ran, and in some recoveries.
+/// Ends the process in every `stride`th operation of a workload that ran, and in some recoveries:
+/// it is killed, or the power is cut.
 fn cut(disk: &Disk, history: &History, seed: u64, stride: usize) -> usize {
     let (mut cuts, mut replay) = (0, disk.replay());
     for operation in 0..=disk.operations() {
@@ -42,12 +49,16 @@ fn cut(disk: &Disk, history: &History, seed: u64, stride: usize) -> usize {
         let before = history.acknowledged.partition_point(|&(at, _)| at <= operation);
         let acknowledged = before.checked_sub(1).map_or(0, |last| history.acknowledged[last].1);
         if operation % stride == 0 {
-            let after = recover(&replay, &mut random, history, acknowledged);
+            let end = ENDS[random.below(2) as usize];
+            let after = recover(&replay, end, &mut random, history, acknowledged);
             cuts += 1;
-            if operation % (16 * stride) == 0 {
-                let mut again = after.replay();
-                (0..random.below(after.operations() as u32 + 1)).for_each(|_| again.step());
-                recover(&again, &mut random, history, acknowledged);
+            // A recovery of a killed process sees what is not on the device.
+            if end == End::Killed || operation % (16 * stride) == 0 {
+                let (mut again, all) = (after.replay(), after.operations() as u32);
+                // In the middle of it, or when it is done.
+                let steps = if random.below(2) == 0 { all } else { random.below(all + 1) };
+                (0..steps).for_each(|_| again.step());
+                recover(&again, End::PowerLost, &mut random, history, acknowledged);
                 cuts += 1;
             }
         }
@@ -84,6 +95,10 @@ impl Opener for LyingAboutTheLog {
         let file = self.0.open_to_write(path, create)?;
         let is_log = path.to_string_lossy().contains("log");
         Ok(if is_log { Arc::new(LyingFile(file)) } else { file })
+    }
+
+    fn make_folder(&self, path: &Path) -> std::io::Result<()> {
+        self.0.make_folder(path)
     }
 
     fn describe(&self) -> String {

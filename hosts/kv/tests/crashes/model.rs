@@ -7,7 +7,7 @@ use pagecast_core::random::Random;
 use pagecast_kv::{Batch, Error, Store};
 use proptest::prelude::*;
 
-use super::disk::{Disk, SECTOR};
+use super::disk::{Disk, ENDS, SECTOR};
 use super::workload::{Content, FOLDER, content, fingerprint, options};
 
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ enum Step {
     Checkpoint,
     /// Closed, and opened again.
     Reopen,
-    /// The power goes off.
+    /// The process is killed, or the power goes off.
     Crash(u64),
 }
 
@@ -161,9 +161,8 @@ impl World {
                 return self.flushed();
             }
             Step::Crash(seed) => {
-                let mut replay = self.disk.replay();
-                (0..self.disk.operations()).for_each(|_| replay.step());
-                self.disk = replay.disk_of(replay.power_cut(&mut Random::new(*seed)));
+                let mut random = Random::new(*seed);
+                self.disk = self.disk.after(ENDS[random.below(2) as usize], &mut random);
                 self.store = Store::open(FOLDER, options(&self.disk, true)).unwrap();
                 let found = self.unsafe_yet.remove(&fingerprint(&content(&self.store)));
                 self.model = found.expect("a flushed update is missing, or there is one too many");

@@ -134,7 +134,7 @@ fn is_final(error: &Error) -> bool {
 }
 
 /// The next update: entries that come, change, change their length, and go, one or several.
-fn draw(random: &mut Random, model: &Content) -> (Content, Batch) {
+pub(crate) fn draw(random: &mut Random, model: &Content) -> (Content, Batch) {
     let (mut next, mut batch) = (model.clone(), Batch::new());
     let changes = if random.below(8) == 0 { 2 + random.below(4) } else { 1 };
     for _ in 0..changes {

@@ -48,7 +48,7 @@ fn pin(cache: &Arc<Cache>, disk: &Disk, block: u32) -> Option<Held> {
     }
 }
 
-pub(super) fn alone(cache: &Arc<Cache>, mut held: Held) -> Option<Exclusive> {
+fn alone(cache: &Arc<Cache>, mut held: Held) -> Option<Exclusive> {
     let block = cache.headers[held.index() as usize].page().block();
     loop {
         match cache.upgrade(held, access(block)) {

@@ -28,8 +28,9 @@
 //! * (T5) All dirty items of a page go into it together, when it is loaded, and with them the
 //!   page's log record becomes the last of theirs: never a part of them, since redo compares
 //!   records with the page's.
-//! * (T6) Who writes what is dirty loads the pages of dirty mini-pages first, each of which is a
-//!   dirty page then. There is no other way to storage.
+//! * (T6) Who writes what is dirty looks for dirty mini-pages first, loads their pages, and looks
+//!   for dirty pages then. There is no other way to storage. Between the two looks it has each
+//!   shard's lock once: so whoever had taken a mini-page away by then has made its page dirty.
 //! * (T7) A mini-page is read as a page is copied without a pin: the slab's version is even before
 //!   and the same afterwards, and the frame is that slab. Frames stay mapped, so that a stale
 //!   number leads to bytes that fail this check.
@@ -299,6 +300,11 @@ impl Cache {
             layouts.insert(relation, layout.clone());
         }
         is_new
+    }
+
+    /// The relations of which items may stay without their pages.
+    pub(super) fn relations_with_items(&self) -> Vec<RelationId> {
+        self.tuples.as_ref().map_or_else(Vec::new, |tuples| tuples.layouts.lock().keys().copied().collect())
     }
 
     /// Drops the mini-pages of a relation that nobody will ask for again (T10).

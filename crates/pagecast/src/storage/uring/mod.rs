@@ -71,6 +71,10 @@ impl Opener for UringFiles {
         Ok(Arc::new(UringFile { file: LocalFile::open_to_write(path, create)?, files: self.clone() }))
     }
 
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        LocalFiles.make_folder(path)
+    }
+
     fn threads(&self) -> u32 {
         if self.refused().is_none() { THREADS } else { LocalFiles.threads() }
     }
