@@ -19,7 +19,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::statistics::{Statistics as Bounds, ValueStatistics};
 
-use crate::tables::{DataFile, FOLDER, Layout, Statistics, Table};
+use crate::tables::{Column, DataFile, FOLDER, Layout, Statistics, Table};
 use crate::types::Kind;
 
 /// Writes all files of `table` into `folder`.

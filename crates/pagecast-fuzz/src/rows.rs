@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, StructArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimeUnit};
 use arrow::util::display::array_value_to_string;
 
 /// The rows of a result, a text each.
@@ -27,7 +27,8 @@ pub(crate) fn rows(batches: &[RecordBatch]) -> Result<Vec<String>> {
     Ok(rows)
 }
 
-/// The column in the widest type of its kind: numbers as they are written, moments as nanoseconds.
+/// The column in the widest type of its kind: numbers as they are written, moments as nanoseconds;
+/// and so all that is in it.
 fn plain(column: &ArrayRef) -> Result<ArrayRef> {
     let column = match column.data_type() {
         DataType::Dictionary(_, values) => cast(column, values)?,
@@ -40,11 +41,28 @@ fn plain(column: &ArrayRef) -> Result<ArrayRef> {
         &DataType::Timestamp(unit, _) | &DataType::Time32(unit) | &DataType::Time64(unit) => {
             return in_nanos(&column, unit);
         }
+        DataType::List(_) => return plain_lists(column.as_list::<i32>()),
+        DataType::LargeList(_) => return plain_lists(column.as_list::<i64>()),
+        DataType::Struct(_) => return plain_structs(column.as_struct()),
         DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
         DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::Binary,
         _ => return Ok(column),
     };
     Ok(cast(&column, &to)?)
+}
+
+fn plain_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Result<ArrayRef> {
+    let values = plain(lists.values())?;
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+    Ok(Arc::new(GenericListArray::<O>::try_new(field, offsets, values, nulls)?))
+}
+
+fn plain_structs(structs: &StructArray) -> Result<ArrayRef> {
+    let columns = structs.columns().iter().map(plain).collect::<Result<Vec<_>>>()?;
+    let fields = columns.iter().map(|column| Field::new("field", column.data_type().clone(), true)).collect();
+    let nulls = structs.nulls().cloned();
+    Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, structs.len())?))
 }
 
 /// Counts of a unit as nanoseconds.
@@ -83,7 +101,7 @@ fn cell(column: &ArrayRef, row: usize, text: &mut String) -> Result<()> {
         DataType::List(_) | DataType::LargeList(_) => {
             let values = column.as_list_opt::<i32>().map(|list| list.value(row));
             let values = values.or_else(|| column.as_list_opt::<i64>().map(|list| list.value(row)));
-            let values = plain(&values.context("a list of another kind")?)?;
+            let values = values.context("a list of another kind")?;
             text.push('[');
             for at in 0..values.len() {
                 cell(&values, at, text)?;
@@ -94,7 +112,7 @@ fn cell(column: &ArrayRef, row: usize, text: &mut String) -> Result<()> {
         DataType::Struct(_) => {
             text.push('{');
             for field in column.as_struct().columns() {
-                cell(&plain(field)?, row, text)?;
+                cell(field, row, text)?;
                 text.push(',');
             }
             text.push('}');
