@@ -134,7 +134,10 @@ impl Table {
                 let page = 10 + random.below(90);
                 let all = [Statistics::OfChunks, Statistics::OfPages, Statistics::OfPages];
                 let odd = [Statistics::None, Statistics::Truncated, Statistics::Old, Statistics::LiesAboutOrder];
-                let statistics = if random.below(8) > 0 { &all[..] } else { &odd[..] };
+                // DataFusion believes what a file says of its order, and so differs by itself. Of a
+                // hive it is not asked.
+                let odd = if self.layout == Layout::Hive { &odd[..3] } else { &odd[..] };
+                let statistics = if random.below(8) > 0 { &all[..] } else { odd };
                 DataFile {
                     name: format!("{number}.parquet"),
                     first,

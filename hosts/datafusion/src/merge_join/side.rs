@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
 use datafusion::datasource::physical_plan::{
@@ -178,9 +178,11 @@ impl Side {
         let files = FileGroup::new(files.collect());
         let column: Arc<dyn PhysicalExpr> = Arc::new(self.column.clone());
         let filter = key::both(source.filter(), interval.filter(&column, number), Operator::And);
+        // What is known of the table's rows is not known of these.
+        let unknown = Statistics::new_unknown(source.table_schema().table_schema());
         let source = filter.map_or_else(|| source.clone(), |filter| source.with_predicate(filter));
         let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source));
-        config.with_file_groups(vec![files]).build()
+        config.with_file_groups(vec![files]).with_statistics(unknown).build()
     }
 
     /// Whether rows of the stroke have to be looked at, because a piece has rows of others, too.
