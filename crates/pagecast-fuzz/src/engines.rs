@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use datafusion::common::{exec_err, not_impl_err};
 use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -25,7 +25,8 @@ use pagecast_datafusion::{Delivery, HostOptions, install_with};
 use pagecast_sql::tables::discover;
 use serde::{Deserialize, Serialize};
 
-use crate::tables::{Layout, Table};
+use crate::rows::rows;
+use crate::tables::{FOLDER, Layout, Table};
 
 /// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
 /// columns of outer joins never null, panics, and stands still after that. It also reads other
@@ -154,7 +155,7 @@ pub(crate) struct Engine {
 /// How a statement ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Rows(Vec<RecordBatch>),
+    Rows(Vec<String>),
     /// For want of memory or room, where a limit was set; or it is what is [`LEFT_OUT`].
     Refused,
     Failed(String),
@@ -228,7 +229,7 @@ impl Engine {
         });
         let task = ran.abort_handle();
         match tokio::time::timeout(PATIENCE, ran).await {
-            Ok(Ok(Ok((Ok(batches), rules)))) => (Outcome::Rows(batches), rules),
+            Ok(Ok(Ok((Ok(rows), rules)))) => (Outcome::Rows(rows), rules),
             Ok(Ok(Ok((Err(error), rules)))) => (self.failed(&error.to_string()), rules),
             Ok(Ok(Err(error))) => (self.failed(&error.to_string()), ByRule::new()),
             Ok(Err(stopped)) => (Outcome::Failed(format!("a panic: {stopped}")), ByRule::new()),
@@ -288,17 +289,17 @@ async fn planned(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<(
     Ok((plan, text))
 }
 
-async fn all_rows(plan: Arc<dyn ExecutionPlan>, ctx: &SessionContext) -> datafusion::error::Result<Vec<RecordBatch>> {
+/// The rows as texts, for batches may hold more than their rows: all of a dictionary, say.
+async fn all_rows(plan: Arc<dyn ExecutionPlan>, ctx: &SessionContext) -> datafusion::error::Result<Vec<String>> {
     let mut stream = execute_stream(plan, ctx.task_ctx())?;
-    let (mut batches, mut rows) = (Vec::new(), 0);
+    let mut texts = Vec::new();
     while let Some(batch) = stream.next().await.transpose()? {
-        rows += batch.num_rows();
-        if rows > MOST_ROWS {
+        if texts.len() + batch.num_rows() > MOST_ROWS {
             return exec_err!("more than {MOST_ROWS} rows");
         }
-        batches.push(batch);
+        texts.extend(rows(&[batch]).map_err(|error| DataFusionError::External(error.into()))?);
     }
-    Ok(batches)
+    Ok(texts)
 }
 
 fn rules(plan: &str) -> ByRule {
@@ -332,7 +333,7 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
         let known = found.swap_remove(known);
         let provider = match &table.layout {
             Layout::Declared { ordered } => Arc::new(declared(table, &folder.join(&table.name), *ordered)?) as _,
-            Layout::Folder if own => Arc::new(declared(table, &folder.join(&table.name), false)?) as _,
+            Layout::Folder | Layout::Hive if own => Arc::new(declared(table, &folder.join(&table.name), false)?) as _,
             Layout::Folder | Layout::Hive | Layout::Delta { .. } => known.provider(ctx).await?,
         };
         ctx.register_table(table.name.as_str(), provider)?;
@@ -340,13 +341,18 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
     Ok(())
 }
 
-/// What CREATE EXTERNAL TABLE makes of a list of columns.
+/// What CREATE EXTERNAL TABLE makes of a list of columns, of which one may be that of folders.
 fn declared(table: &Table, folder: &Path, ordered: bool) -> Result<ListingTable> {
     let mut options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
     if ordered {
         options = options.with_file_sort_order(vec![vec![col("k").sort(true, false)]]);
     }
+    let (folders, columns): (Vec<_>, Vec<_>) =
+        table.schema().fields().iter().cloned().partition(|field| field.name() == FOLDER);
+    let folders = folders.iter().map(|field| (field.name().clone(), field.data_type().clone()));
+    options = options.with_table_partition_cols(folders.collect());
     let url = ListingTableUrl::parse(format!("{}/", folder.display()))?;
-    let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(table.schema());
+    let schema = Arc::new(Schema::new(columns));
+    let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(schema);
     Ok(ListingTable::try_new(config)?)
 }
