@@ -11,7 +11,7 @@ use crate::engines::{ByRule, Engine, Outcome, Setting};
 use crate::files;
 use crate::rows::surplus;
 use crate::statements::{Same, Statement};
-use crate::tables::{Layout, Table};
+use crate::tables::{Folder, Layout, Table};
 
 /// How often a case runs until it counts as one that shows no difference: threads decide about
 /// some.
@@ -147,7 +147,7 @@ impl Case {
         // DataFusion takes the folder of NULL for a value.
         let is_plain = |table: &Table| match table.layout {
             Layout::Declared { .. } | Layout::Folder => true,
-            Layout::Hive => table.files.iter().all(|file| file.folder != Some(None)),
+            Layout::Hive => table.files.iter().all(|file| file.folder != Some(Folder::Null)),
             Layout::Delta { .. } => false,
         };
         let is_plain = self.tables.iter().filter(named).all(is_plain);

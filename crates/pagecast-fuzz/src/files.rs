@@ -30,7 +30,7 @@ pub(crate) async fn write(table: &Table, folder: &Path) -> Result<()> {
     for file in &table.files {
         let folder = match file.folder {
             None => folder.to_owned(),
-            Some(number) => folder.join(format!("{FOLDER}={}", folder_value(table, number)?)),
+            Some(of) => folder.join(format!("{FOLDER}={}", folder_value(table, of.number())?)),
         };
         fs::create_dir_all(&folder)?;
         write_file(&folder.join(&file.name), &table.written(file)?, file)?;

@@ -73,8 +73,24 @@ pub(crate) struct DataFile {
     pub(crate) offset_index: bool,
     /// The columns that it has, by name and in this order, and their types in it.
     pub(crate) columns: Vec<(String, Kind)>,
-    /// In a hive, the folder: its value, or none for NULL.
-    pub(crate) folder: Option<Option<i64>>,
+    /// In a hive.
+    pub(crate) folder: Option<Folder>,
+}
+
+/// What a folder of a hive says of its rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Folder {
+    Null,
+    Of(i64),
+}
+
+impl Folder {
+    pub(crate) fn number(self) -> Option<i64> {
+        match self {
+            Self::Null => None,
+            Self::Of(number) => Some(number),
+        }
+    }
 }
 
 /// What a file says of its values.
@@ -127,7 +143,10 @@ impl Table {
         let share = self.rows.div_ceil(files);
         // Large, so that joins have several strokes.
         let plain = for_joins || random.below(2) == 0;
-        let folder = |random: &mut Random| (random.below(4) > 0).then(|| i64::from(random.below(5)) - 1);
+        let folder = |random: &mut Random| match random.below(4) {
+            0 => Folder::Null,
+            _ => Folder::Of(i64::from(random.below(5)) - 1),
+        };
         (0..files)
             .map(|number| {
                 let first = number * share;
@@ -150,7 +169,8 @@ impl Table {
                     statistics: statistics[random.below(statistics.len() as u32) as usize],
                     offset_index: random.below(4) > 0,
                     columns: self.columns_of_file(random, number),
-                    folder: (self.layout == Layout::Hive).then(|| if number == 0 { Some(0) } else { folder(random) }),
+                    folder: (self.layout == Layout::Hive)
+                        .then(|| if number == 0 { Folder::Of(0) } else { folder(random) }),
                 }
             })
             .collect()
@@ -180,7 +200,7 @@ impl Table {
         let is_everywhere = |column: &Column| self.files.iter().all(|file| file.has(column));
         let field = |column: &Column| {
             let nullable = match column.name == FOLDER {
-                true => self.files.iter().any(|file| file.folder == Some(None)),
+                true => self.files.iter().any(|file| file.folder == Some(Folder::Null)),
                 false => column.nulls > 0 || !is_everywhere(column),
             };
             Field::new(&column.name, column.kind.arrow(), nullable)
@@ -191,7 +211,7 @@ impl Table {
     /// The rows of a file as the table has them.
     pub(crate) fn rows_of(&self, file: &DataFile) -> Result<RecordBatch> {
         let numbers = |column: &Column| match file.folder {
-            Some(folder) if column.name == FOLDER => vec![folder; file.rows as usize],
+            Some(folder) if column.name == FOLDER => vec![folder.number(); file.rows as usize],
             _ if !file.has(column) => vec![None; file.rows as usize],
             _ => self.numbers(column, file),
         };

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Int32Array, Int64Array, RecordBatch};
-use datafusion::prelude::SessionContext;
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use pagecast::storage::Device;
@@ -13,8 +13,8 @@ use pagecast_datafusion::{DeviceStore, install};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-use crate::data::{Session, numbers, register, tpch, write};
-use crate::rows::{run, same_rows};
+use crate::data::{Session, numbers, register, tpch, write, write_encoded};
+use crate::rows::{Cell, run, same_rows};
 use crate::tpch::pool;
 
 /// Runs `queries` on stock and through a pool, over a table that `define` makes.
@@ -177,4 +177,23 @@ async fn without_a_pool_the_device_counts() {
     run(&ctx, sql).await;
     let twice = device.stats();
     assert!(twice.bytes_read - once.bytes_read > 100 << 10, "a second run was served from somewhere else");
+}
+
+/// DataFusion alone takes the first file's 46 for a bound of all that is asked for.
+#[tokio::test]
+async fn an_aggregate_that_has_seen_nulls_alone_gets_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, id, value) in [("0.parquet", 46, None), ("1.parquet", 18, Some(5))] {
+        let column = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let rows =
+            RecordBatch::try_from_iter_with_nullable([("id", column(Some(id)), true), ("v", column(value), true)]);
+        write_encoded(&folder.path().join(name), &rows.unwrap(), 100, 100, false);
+    }
+    for partitions in [1, 2] {
+        let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
+        install(&ctx, pool(1 << 20)).unwrap();
+        register(&ctx, "t", folder.path()).await;
+        let found = run(&ctx, "SELECT max(id), max(v) FROM t WHERE id > 1").await;
+        assert_eq!(found, [[Cell::Text("46".to_owned()), Cell::Text("5".to_owned())]]);
+    }
 }
