@@ -56,7 +56,7 @@ impl Expected {
             Outcome::Rows(rows) => Some(rows),
             Outcome::Refused | Outcome::Failed(_) => None,
         };
-        let Some(found) = run(statement).await else { return None };
+        let found = run(statement).await?;
         let all = match same {
             Same::Some => run(&statement.unlimited()).await,
             _ => Some(Vec::new()),
