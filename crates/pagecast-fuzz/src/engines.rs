@@ -26,7 +26,7 @@ use pagecast_sql::tables::discover;
 use serde::{Deserialize, Serialize};
 
 use crate::rows::rows;
-use crate::tables::{FOLDER, Layout, Table};
+use crate::tables::{FOLDER, Folder, Layout, Table};
 
 /// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
 /// columns of outer joins never null, panics, and stands still after that. It also reads other
@@ -181,8 +181,7 @@ impl Engine {
             }
         };
         for table in tables {
-            let partitions = table.all_rows()?.into_iter().map(|rows| vec![rows]).collect();
-            ctx.register_table(table.name.as_str(), Arc::new(MemTable::try_new(table.schema(), partitions)?))?;
+            ctx.register_table(table.name.as_str(), Arc::new(in_memory(table)?))?;
         }
         Ok(Self { ctx, pool: None, has_limit: false })
     }
@@ -324,8 +323,13 @@ fn rules(plan: &str) -> ByRule {
     rules
 }
 
-/// Declared tables are DataFusion's own; of the others pagecast finds out what they are, but for
-/// folders of files if DataFusion's `own` are wanted.
+fn in_memory(table: &Table) -> Result<MemTable> {
+    let partitions = table.all_rows()?.into_iter().map(|rows| vec![rows]).collect();
+    Ok(MemTable::try_new(table.schema(), partitions)?)
+}
+
+/// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
+/// DataFusion's `own` are wanted, what it cannot read rightly is in memory.
 async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<()> {
     let mut found = discover(folder)?.all()?;
     for table in tables {
@@ -333,6 +337,11 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
         let known = found.swap_remove(known);
         let provider = match &table.layout {
             Layout::Declared { ordered } => Arc::new(declared(table, &folder.join(&table.name), *ordered)?) as _,
+            Layout::Delta { .. } if own => Arc::new(in_memory(table)?) as _,
+            // DataFusion takes the folder of NULL for a value.
+            _ if own && table.files.iter().any(|file| file.folder == Some(Folder::Null)) => {
+                Arc::new(in_memory(table)?) as _
+            }
             Layout::Folder | Layout::Hive if own => Arc::new(declared(table, &folder.join(&table.name), false)?) as _,
             Layout::Folder | Layout::Hive | Layout::Delta { .. } => known.provider(ctx).await?,
         };

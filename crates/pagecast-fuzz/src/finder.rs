@@ -160,10 +160,18 @@ impl Round {
         if let Some(duckdb) = &mut duckdb {
             duckdb.load(&self.tables)?;
         }
+        // What ends the process is found here.
+        let path = options.folder.join("under-way.sql");
+        let mut under_way = fs::File::create(&path)?;
+        writeln!(under_way, "-- round {}", self.seed)?;
+        for table in &self.tables {
+            writeln!(under_way, "-- {}: {}", table.name, table.schema())?;
+        }
         let mut waiting = Vec::new();
         for _ in 0..STATEMENTS {
             let statement = Statement::any(&mut self.random, &self.tables, self.for_joins);
             report.statements += 1;
+            writeln!(under_way, "{};", statement.sql())?;
             let Some(expected) = Expected::of(&statement, &self.plain).await else {
                 report.refused += 1;
                 continue;
@@ -183,6 +191,7 @@ impl Round {
             }
         }
         self.compare(waiting, options, report).await?;
+        fs::remove_file(path)?;
         for (setting, engine) in &self.sessions {
             if let Some(left) = engine.left_over().await {
                 report.differences += 1;

@@ -33,24 +33,26 @@ pub struct Shape {
     pub columns: usize,
 }
 
-/// Fails if a statement of `sql` is deeper or wider than anybody should work on.
-///
-/// # Errors
-///
-/// Says what was found and what is the limit, at the start of the text.
-pub fn check(sql: &str, dialect: &dyn Dialect) -> Result<(), Fault> {
-    let Shape { depth, columns } = of(sql, dialect);
-    let fault = |what| Err(Fault { line: 1, column: 1, what });
-    if depth > DEEPEST {
-        return fault(format!(
-            "the statement is {depth} levels deep, and the limit is {DEEPEST}: \
-             write IN (...) for many OR, and less in one expression, UNION or WITH"
-        ));
+impl Shape {
+    /// Fails if it is deeper or wider than anybody should work on.
+    ///
+    /// # Errors
+    ///
+    /// Says what was found and what is the limit, at the start of the text.
+    pub fn check(self) -> Result<(), Fault> {
+        let Self { depth, columns } = self;
+        let fault = |what| Err(Fault { line: 1, column: 1, what });
+        if depth > DEEPEST {
+            return fault(format!(
+                "the statement is {depth} levels deep, and the limit is {DEEPEST}: \
+                 write IN (...) for many OR, and less in one expression, UNION or WITH"
+            ));
+        }
+        if columns > WIDEST {
+            return fault(format!("a SELECT lists {columns} columns, and the limit is {WIDEST}"));
+        }
+        Ok(())
     }
-    if columns > WIDEST {
-        return fault(format!("a SELECT lists {columns} columns, and the limit is {WIDEST}"));
-    }
-    Ok(())
 }
 
 /// Measures a text. What is no SQL is measured up to its fault.
@@ -237,8 +239,8 @@ mod tests {
             let shape = measured(&wide);
             assert!(shape.depth < 20 && shape.columns.max(1) == columns.max(1), "{shape:?}: {wide:.60}");
         }
-        assert!(check(&format!("SELECT {}", list("1")), &GenericDialect {}).is_ok());
-        let fault = check(&format!("SELECT 1{}", " + 1".repeat(1001)), &GenericDialect {}).map_err(|f| f.to_string());
+        assert!(measured(&format!("SELECT {}", list("1"))).check().is_ok());
+        let fault = measured(&format!("SELECT 1{}", " + 1".repeat(1001))).check().map_err(|f| f.to_string());
         assert!(fault.is_err_and(|fault| fault.contains("levels deep, and the limit is 1000")));
     }
 }

@@ -47,7 +47,7 @@ pub fn statements(sql: &str) -> Result<usize, Fault> {
 
 /// [`statements`] of another dialect.
 pub fn statements_of(sql: &str, dialect: &dyn Dialect) -> Result<usize, Fault> {
-    shape::check(sql, dialect)?;
+    shape::of(sql, dialect).check()?;
     let parsed = DFParser::parse_sql_with_dialect(sql, dialect).map_err(|error| {
         let message = tables::message(&error);
         let place = |place: &str| {

@@ -99,11 +99,12 @@ pub(super) enum Own {
 /// The statements of a text.
 pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
     let dialect = PostgreSqlDialect {};
-    let columns = shape::of(sql, &dialect).columns;
-    if columns > WIDEST {
+    let shape = shape::of(sql, &dialect);
+    if shape.columns > WIDEST {
+        let columns = shape.columns;
         return Err(Problem::error("54011", format!("a SELECT lists {columns} columns, and the limit is {WIDEST}")));
     }
-    shape::check(sql, &dialect).map_err(|fault| Problem::error("54001", fault.what))?;
+    shape.check().map_err(|fault| Problem::error("54001", fault.what))?;
     match DFParser::parse_sql_with_dialect(sql, &dialect) {
         Ok(statements) => {
             statements.iter().try_for_each(weight::check).map_err(|what| Problem::error("54001", what))?;

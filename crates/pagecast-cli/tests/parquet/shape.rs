@@ -1,6 +1,7 @@
 //! Statements that are as deep as they may be, and deeper: none ends the process.
 
 use std::fmt::Write;
+use std::process::Output;
 
 use crate::sql::{sql, stdout};
 use crate::{assert_fails, lineitem};
@@ -10,7 +11,7 @@ fn chain(first: &str, more: &str, levels: usize) -> String {
     format!("SELECT {first}{} AS v FROM (SELECT 1 AS a, true AS b, 'x' AS s) AS t", more.repeat(levels))
 }
 
-/// Deep statements of many kinds.
+/// Statements with so many levels.
 fn deep(levels: usize) -> Vec<String> {
     let mut named = "WITH t0 AS (SELECT 1 AS a)".to_owned();
     // A query and its name, FROM and what it selects.
@@ -32,25 +33,25 @@ fn deep(levels: usize) -> Vec<String> {
     ]
 }
 
-#[test]
-fn the_deepest_statements_run() {
+/// Runs deep statements of many kinds.
+fn run_deep(levels: usize, check: impl Fn(&str, &Output)) {
     let ((data, _), folder) = (lineitem(), tempfile::tempdir().unwrap());
     let script = folder.path().join("deep.sql");
-    for statement in deep(900) {
+    for statement in deep(levels) {
         std::fs::write(&script, &statement).unwrap();
-        let output = sql(data.path(), &["--file", script.to_str().unwrap()]);
-        assert!(output.status.success(), "{statement:.90}: {output:?}");
-        assert!(stdout(&output).contains(" in "), "{statement:.90}");
+        check(&statement, &sql(data.path(), &["--file", script.to_str().unwrap()]));
     }
 }
 
 #[test]
+fn the_deepest_statements_run() {
+    run_deep(900, |statement, output| {
+        assert!(output.status.success(), "{statement:.90}: {output:?}");
+        assert!(stdout(output).contains(" in "), "{statement:.90}");
+    });
+}
+
+#[test]
 fn deeper_statements_are_refused() {
-    let ((data, _), folder) = (lineitem(), tempfile::tempdir().unwrap());
-    let script = folder.path().join("deep.sql");
-    for statement in deep(9000) {
-        std::fs::write(&script, &statement).unwrap();
-        let output = sql(data.path(), &["--file", script.to_str().unwrap()]);
-        assert_fails(&output, 1, &["levels deep, and the limit is 1000"]);
-    }
+    run_deep(9000, |_, output| assert_fails(output, 1, &["levels deep, and the limit is 1000"]));
 }

@@ -123,11 +123,6 @@ impl Candidate {
             }
         } else {
             let join = plan.downcast_ref::<SortMergeJoinExec>()?;
-            // DataFusion moves a projection below such a join, and leaves the places of the
-            // filter's columns as they were.
-            if join.filter().is_some() {
-                return None;
-            }
             Self {
                 chains: of(join.left(), join.right())?,
                 on: join.on().to_vec(),
@@ -201,6 +196,10 @@ impl Candidate {
             Some("the result shows in which order rows came")
         } else if plan.downcast_ref::<HashJoinExec>().is_some_and(|join| join.null_aware) {
             Some("a NULL of one side decides about all rows of the other")
+        } else if plan.downcast_ref::<SortMergeJoinExec>().is_some_and(|join| join.filter().is_some()) {
+            // DataFusion moves a projection below such a join, and leaves the places of the
+            // filter's columns as they were.
+            Some("a merge join with a filter may be wrong")
         } else if !self.chains.iter().all(|chain| moves(chain) == Some(true)) {
             Some("a scan keeps the order or the numbers of its rows")
         } else {
