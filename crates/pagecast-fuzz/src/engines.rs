@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{exec_err, not_impl_err};
 use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -131,11 +131,23 @@ impl Setting {
         Self { pruning: false, page_index: false, dynamic_filters: false, ..self.clone() }
     }
 
+    /// A session without tables.
+    fn context(&self) -> Result<SessionContext> {
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(memory) = self.memory {
+            runtime = runtime.with_memory_limit(memory as usize, 1.0);
+        }
+        Ok(SessionContext::new_with_config_rt(self.config(), runtime.build_arc()?))
+    }
+
     fn config(&self) -> SessionConfig {
-        let mut config = SessionConfig::new().with_target_partitions(self.partitions).with_batch_size(self.batch);
+        // By its name it sets those of joins, aggregates and first rows, too.
+        let mut config = SessionConfig::new()
+            .with_target_partitions(self.partitions)
+            .with_batch_size(self.batch)
+            .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", self.dynamic_filters);
         let options = config.options_mut();
         options.optimizer.prefer_hash_join = self.hash_joins;
-        options.optimizer.enable_dynamic_filter_pushdown = self.dynamic_filters;
         options.execution.parquet.pushdown_filters = self.pushdown;
         options.execution.parquet.pruning = self.pruning;
         options.execution.parquet.enable_page_index = self.page_index;
@@ -171,7 +183,7 @@ impl Engine {
     /// The first does not hand filters down, because DataFusion then confuses columns of one name.
     pub(crate) async fn of_rows(tables: &[Table], setting: Option<&Setting>) -> Result<Self> {
         let ctx = match setting {
-            Some(setting) => SessionContext::new_with_config(setting.config()),
+            Some(setting) => setting.context()?,
             None => {
                 let state = SessionStateBuilder::new().with_default_features().build();
                 let rules = state.physical_optimizers().iter();
@@ -183,24 +195,20 @@ impl Engine {
         for table in tables {
             ctx.register_table(table.name.as_str(), Arc::new(in_memory(table)?))?;
         }
-        Ok(Self { ctx, pool: None, has_limit: false })
+        Ok(Self { ctx, pool: None, has_limit: setting.is_some_and(|setting| setting.memory.is_some()) })
     }
 
     /// DataFusion over the files without a pool, set up as pagecast is. `own`: it finds out itself
     /// what a folder holds.
     pub(crate) async fn of_files(tables: &[Table], folder: &Path, setting: &Setting, own: bool) -> Result<Self> {
-        let ctx = SessionContext::new_with_config(setting.config());
+        let ctx = setting.context()?;
         register(&ctx, tables, folder, own).await?;
-        Ok(Self { ctx, pool: None, has_limit: false })
+        Ok(Self { ctx, pool: None, has_limit: setting.memory.is_some() })
     }
 
     /// pagecast over the files.
     pub(crate) async fn of_pool(tables: &[Table], folder: &Path, setting: &Setting) -> Result<Self> {
-        let mut runtime = RuntimeEnvBuilder::new();
-        if let Some(memory) = setting.memory {
-            runtime = runtime.with_memory_limit(memory as usize, 1.0);
-        }
-        let ctx = SessionContext::new_with_config_rt(setting.config(), runtime.build_arc()?);
+        let ctx = setting.context()?;
         let policy = PolicySpec::parse(&setting.policy).map_err(|error| anyhow::anyhow!("{error}"))?;
         let pool = Pool::new(PoolOptions::default().memory(setting.pool).page_size(4096).policy(policy))?;
         pagecast_delta::install(&ctx)?;
@@ -336,13 +344,19 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
         let known = found.iter().position(|found| found.name == table.name).context("a table is not found")?;
         let known = found.swap_remove(known);
         let provider = match &table.layout {
-            Layout::Declared { ordered } => Arc::new(declared(table, &folder.join(&table.name), *ordered)?) as _,
+            Layout::Declared { ordered } => {
+                Arc::new(declared(table.schema(), &folder.join(&table.name), *ordered)?) as _
+            }
             Layout::Delta { .. } if own => Arc::new(in_memory(table)?) as _,
             // DataFusion takes the folder of NULL for a value.
             _ if own && table.files.iter().any(|file| file.folder == Some(Folder::Null)) => {
                 Arc::new(in_memory(table)?) as _
             }
-            Layout::Folder | Layout::Hive if own => Arc::new(declared(table, &folder.join(&table.name), false)?) as _,
+            Layout::Folder | Layout::Hive if own => {
+                // Types decide which casts a plan has.
+                let schema = known.provider(ctx).await?.schema();
+                Arc::new(declared(schema, &folder.join(&table.name), false)?) as _
+            }
             Layout::Folder | Layout::Hive | Layout::Delta { .. } => known.provider(ctx).await?,
         };
         ctx.register_table(table.name.as_str(), provider)?;
@@ -351,13 +365,13 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
 }
 
 /// What CREATE EXTERNAL TABLE makes of a list of columns, of which one may be that of folders.
-fn declared(table: &Table, folder: &Path, ordered: bool) -> Result<ListingTable> {
+fn declared(schema: SchemaRef, folder: &Path, ordered: bool) -> Result<ListingTable> {
     let mut options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
     if ordered {
         options = options.with_file_sort_order(vec![vec![col("k").sort(true, false)]]);
     }
     let (folders, columns): (Vec<_>, Vec<_>) =
-        table.schema().fields().iter().cloned().partition(|field| field.name() == FOLDER);
+        schema.fields().iter().cloned().partition(|field| field.name() == FOLDER);
     let folders = folders.iter().map(|field| (field.name().clone(), field.data_type().clone()));
     options = options.with_table_partition_cols(folders.collect());
     let url = ListingTableUrl::parse(format!("{}/", folder.display()))?;
