@@ -202,16 +202,17 @@ fn a_page_ahead_displaces_nobody_who_is_wanted() {
 }
 
 #[test]
-fn a_policy_that_does_not_ask_may_not_drop_what_was_brought_and_is_still_wanted() {
-    for policy in ["lru", "clock", "random", "2q", "arc"] {
+fn what_was_brought_and_is_still_wanted_leaves_last() {
+    for policy in ["pbm", "pbm-paper", "lru", "clock", "random", "2q", "arc"] {
         let (pool, table) = open(Setup { policy, frames: 16, share: 0.5, read_ahead: false, device: memory(200) });
-        let scan = scan(&pool, &table, 0..40);
-        assert_eq!(scan.will_need(&table, &[0..8 * PAGE]).unwrap(), 8);
+        let far = scan(&pool, &table, 20..200);
+        assert_eq!(far.will_need(&table, &[190 * PAGE..198 * PAGE]).unwrap(), 8);
         wait_until(|| pool.stats().loads == 8);
-        // Twelve times the frames pass by.
-        table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
-        table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
-        let read = table.read_blocking(&[0..8 * PAGE], Some(scan.id())).unwrap();
+        // All of these are wanted sooner, and they have eight frames.
+        let _near = scan(&pool, &table, 0..20);
+        table.read_blocking(&[0..20 * PAGE], None).unwrap();
+        table.read_blocking(&[0..20 * PAGE], None).unwrap();
+        let read = table.read_blocking(&[190 * PAGE..198 * PAGE], Some(far.id())).unwrap();
         assert_eq!((read.stats.hits, pool.stats().prefetch_useful), (8, 8), "{policy}");
     }
 }

@@ -49,7 +49,6 @@ pub struct BpWrapper<P> {
     /// The policy's, so that nobody takes the lock to ask, or for a hit that its frame's word is
     /// enough for.
     need: HitNeed,
-    asks_oracle: bool,
     metadata: Option<Metadata>,
 }
 
@@ -92,7 +91,7 @@ impl<P: SequentialPolicy> BpWrapper<P> {
     /// Puts `policy` behind a lock of its own.
     pub fn new(policy: P, batching: Batching) -> Self {
         let metadata = policy.metadata().filter(|_| batching.prefetch);
-        let (need, asks_oracle) = (policy.hit_need(), policy.asks_oracle());
+        let need = policy.hit_need();
         let guarded = Guarded {
             policy,
             counts: LockCounts::default(),
@@ -100,7 +99,7 @@ impl<P: SequentialPolicy> BpWrapper<P> {
             pages: Vec::new(),
             hits_since_admission: 0,
         };
-        Self { guarded: Mutex::new(guarded), batching, need, asks_oracle, metadata }
+        Self { guarded: Mutex::new(guarded), batching, need, metadata }
     }
 
     /// [`SequentialPolicy::check`] of the policy inside.
@@ -189,10 +188,6 @@ impl<P: SequentialPolicy> ConcurrentPolicy for BpWrapper<P> {
             HitNeed::Order => HitNeed::Queue { length: self.batching.length() },
             need => need,
         }
-    }
-
-    fn asks_oracle(&self) -> bool {
-        self.asks_oracle
     }
 
     /// At once, past all queues. The caller holds the page, so that it is still in the frame.

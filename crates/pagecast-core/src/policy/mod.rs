@@ -207,12 +207,6 @@ pub trait ConcurrentPolicy: Send + Sync {
     /// What a hit costs. Constant.
     fn hit_need(&self) -> HitNeed;
 
-    /// Whether it asks the oracle before it claims a page. Constant. An owner who knows more of
-    /// some pages than the policy can leave them to one that asks.
-    fn asks_oracle(&self) -> bool {
-        false
-    }
-
     /// `access` found its page in `frame`.
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access);
 
@@ -260,11 +254,6 @@ pub trait SequentialPolicy: Send {
         HitNeed::Order
     }
 
-    /// As [`ConcurrentPolicy::asks_oracle`].
-    fn asks_oracle(&self) -> bool {
-        false
-    }
-
     /// `access` found its page in `frame`. Called if [`SequentialPolicy::hit_need`] is not met by
     /// the frame's word.
     fn hit(&mut self, frame: FrameId, access: &Access) {
@@ -304,10 +293,6 @@ pub trait SequentialPolicy: Send {
 impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
     fn hit_need(&self) -> HitNeed {
         (**self).hit_need()
-    }
-
-    fn asks_oracle(&self) -> bool {
-        (**self).asks_oracle()
     }
 
     fn hit(&mut self, frame: FrameId, access: &Access) {

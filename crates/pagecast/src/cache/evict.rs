@@ -19,12 +19,12 @@
 //!   wanted last could leave without harm if estimates were exact and all frames were looked at;
 //!   with samples, letting pages go that are wanted later than the page ahead read 12 to 27 % more
 //!   bytes in a pool that everybody competes for.
-//! * A policy that does not ask the predictor may not give up a flagged page ([`super::ahead`])
-//!   that is still wanted, as long as it finds another. One that does ask has weighed it.
+//! * A flagged page ([`super::ahead`]) that is still wanted stays as long as there is another. A
+//!   scan that waits for a processor makes no progress, so that its next use looks far: with 64
+//!   streams and a pool of 10 % half of what was brought left before anybody had read it.
 //!
 //! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of
-//! its own; while there are flagged pages, other evictions of a policy that does not ask for one
-//! estimate per flagged candidate.
+//! its own; while there are flagged pages, other evictions ask for one per flagged candidate.
 
 use std::cell::{Cell, RefCell};
 
@@ -109,7 +109,7 @@ impl Cache {
 
     /// A victim for a page that somebody waits for.
     fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
-        if self.ahead() > 0 && !self.policy.asks_oracle() {
+        if self.ahead() > 0 {
             let search = Search::new(self, incoming, oracle, Spares::FlaggedAndWanted);
             let victim = search.run();
             if victim.is_ok() || search.refused.get() == 0 {

@@ -195,15 +195,20 @@ fn predictor_within(bytes: u64) -> PredictorConfig {
 }
 
 /// Room for hundreds of unordered scans of a thousand strokes, halved until it takes at most
-/// `bytes`; none where not even a small scan would fit.
+/// `bytes`; none where not even a small scan would fit. Many scans of few strokes need places more
+/// than words.
 fn cooperation_within(bytes: u64) -> CooperationConfig {
-    let mut config = CooperationConfig { scans: 1024, units: 8192, words: 1 << 20 };
+    let of_words = |words: u32| CooperationConfig {
+        scans: (words / 64).clamp(32, 1024),
+        units: (words / 64).clamp(64, 8192),
+        words,
+    };
+    let mut config = of_words(1 << 20);
     while config.bytes() > bytes {
         if config.words <= 256 {
             return CooperationConfig::EMPTY;
         }
-        let (scans, units) = ((config.scans / 2).max(32), (config.units / 2).max(64));
-        config = CooperationConfig { scans, units, words: config.words / 2 };
+        config = of_words(config.words / 2);
     }
     config
 }
@@ -239,7 +244,7 @@ mod tests {
     #[test]
     fn unordered_scans_have_room_in_pools_of_every_size() {
         for (memory, scans, strokes) in
-            [(1 << 20, 2, 30), (40 << 20, 40, 300), (256 << 20, 100, 700), (1 << 30, 300, 1000)]
+            [(1 << 20, 2, 30), (16 << 20, 128, 20), (40 << 20, 40, 300), (256 << 20, 100, 700), (1 << 30, 300, 1000)]
         {
             let plan = Plan::new(&PoolOptions::default().memory(memory)).unwrap();
             let cooperation = Cooperation::new(plan.cooperation).unwrap();

@@ -171,10 +171,6 @@ impl PbmPq {
 }
 
 impl SequentialPolicy for PbmPq {
-    fn asks_oracle(&self) -> bool {
-        true
-    }
-
     fn hit(&mut self, frame: FrameId, _access: &Access) {
         self.move_to(frame.0, self.waiting());
     }

@@ -206,10 +206,6 @@ impl ConcurrentPolicy for Predictive {
         if self.learned.is_some() { HitNeed::LaterThanWord } else { HitNeed::Time }
     }
 
-    fn asks_oracle(&self) -> bool {
-        true
-    }
-
     #[inline]
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         match &self.learned {

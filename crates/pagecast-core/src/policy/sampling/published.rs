@@ -226,10 +226,6 @@ impl ConcurrentPolicy for PublishedSampling {
         }
     }
 
-    fn asks_oracle(&self) -> bool {
-        true
-    }
-
     fn hit(&self, frames: &dyn Frames, frame: FrameId, access: &Access) {
         if !self.keeps_times() {
             return;
