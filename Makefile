@@ -162,7 +162,7 @@ bench-sql: build ## the main job, 8 and 32 streams; target/bench/sql-*.json (ARG
 			--policies clock,pbm-paper,pbm --json target/bench/sql-$${job%:*}-$$seed.json $(ARGS); \
 	done; done
 
-bench-delivery: build ## out of order beside in order; target/bench/delivery.json (ARGS='--seeds 1')
+bench-delivery: build ## out of order on a grid; target/bench/delivery.json (ARGS=--long)
 	python3 ci/delivery.py $(PAGECAST) $(ARGS)
 
 bench-objects: build ## an object store beside files; target/bench/objects.json (ARGS='--sf 0.1')

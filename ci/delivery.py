@@ -1,80 +1,95 @@
 #!/usr/bin/env python3
-"""Delivery out of order beside delivery in order and stock: `make bench-delivery`.
+"""Delivery out of order over a grid of streams and pools: `make bench-delivery`.
 
-Each job is one `pagecast bench`: a seed, a number of streams, a pool, its rows in turns. What a job
-gave stays in target/bench/delivery, also when it is broken off, and target/bench/delivery.json has
-the rows of all jobs that are there. A job that is whole and newer than the command is kept, so the
-benchmark can be made in parts: `make bench-delivery ARGS='--streams 16 --seeds 1'`.
+Each cell is one `pagecast bench`: stock delivery with clock, in-order and out-of-order delivery
+with pbm, in turns. What a cell gave stays in target/bench/delivery, also when it is broken off, and
+target/bench/delivery.json has the rows of all cells that are there. A cell that is whole and newer
+than the command is kept, so the grid can be made in parts: `make bench-delivery ARGS='--streams
+16'`.
 
-The table has medians over seeds of each seed's median, beside the named peer of the same job, and
-from the least seed to the most.
+Without arguments the grid is short: some cells, one seed, an idle machine. `--long` has them all,
+three seeds, two sizes of the table, and each cell again beside two busy loops: that takes a day.
+
+The table says what out of order took of stock: bytes, time and slowest query, each the median over
+the seeds. Where a goal is missed it says so.
 
 It is Python without dependencies: it only runs the command and reshapes JSON.
 """
 
 import argparse
+import contextlib
 import json
 import signal
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 WRITTEN = Path("target/bench")
-IN_ORDER, OUT_OF_ORDER, STOCK = ("in-order", "pbm"), ("out-of-order", "pbm"), ("stock", "clock")
+STOCK, OURS = "stock", "out-of-order"
 # Streams, and the queries of each: about as many in all, as far as there is one for each stream.
-QUERIES = {8: 6, 16: 3, 32: 2, 64: 2, 128: 1}
-MIX = "1%,10%,50%,100%"
-# Figures of a row that are compared with the peer's.
-FIGURES = ("bytes_read", "wall_s", "mean_latency_s", "max_latency_s")
+QUERIES = {1: 8, 2: 8, 4: 8, 8: 6, 16: 4, 32: 2, 64: 2, 128: 1}
+SHORT = {"streams": [8, 16, 32, 64], "pools": ["5%", "10%", "30%"], "seeds": [1], "sf": [1.0], "busy": [0]}
+LONG = {"streams": list(QUERIES), "pools": ["5%", "10%", "20%", "30%", "50%"], "seeds": [1, 2, 3],
+        "sf": [1.0, 5.0], "busy": [0, 2]}
+# What out of order may take of stock, where more than one stream runs.
+GOALS = {"bytes_read": 0.90, "wall_s": 1.00, "max_latency_s": 1.20}
 
 
 @dataclass(frozen=True)
-class Job:
+class Cell:
+    """One job of the bench."""
+    sf: float
     streams: int
     pool: str
+    busy: int
     seed: int
-    selectivity: str
-    peer: tuple[str, str]
 
     @property
     def name(self) -> str:
-        parts = [f"{self.streams}", self.pool, self.selectivity.replace(",", "+"), f"seed{self.seed}"]
-        return "-".join(part.replace("%", "pc") for part in parts) + ".json"
+        pool = self.pool.replace("%", "pc")
+        return f"sf{self.sf:g}-{self.streams}-{pool}-busy{self.busy}-seed{self.seed}.json"
 
 
-def jobs(options: argparse.Namespace) -> list[Job]:
-    """All jobs that are asked for, those of the first seed first."""
-    chosen = []
-    for seed in options.seeds:
-        for streams in options.streams:
-            # Where a hundred queries begin at once, in-order delivery is not the one to beat.
-            peer = STOCK if streams >= 64 else IN_ORDER
-            pools = options.pools if streams < 64 else options.pools[:1]
-            chosen += [Job(streams, pool, seed, "30%", peer) for pool in pools]
-        if options.mix:
-            chosen += [Job(16, pool, seed, MIX, IN_ORDER) for pool in options.pools]
-    return chosen
+def cells(options: argparse.Namespace) -> list[Cell]:
+    """All cells that are asked for, those of the first seed first."""
+    grid = {name: getattr(options, name) or (LONG if options.long else SHORT)[name] for name in SHORT}
+    return [Cell(sf, streams, pool, busy, seed)
+            for seed in grid["seeds"] for sf in grid["sf"] for busy in grid["busy"]
+            for streams in grid["streams"] for pool in grid["pools"]]
 
 
-def run(job: Job, command: Path, options: argparse.Namespace, to: Path) -> bool:
-    """Runs a job, unless it is there; whether it was broken off."""
+@contextlib.contextmanager
+def busy_loops(number: int) -> Iterator[None]:
+    """So many processes that do nothing but use a processor."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def run(cell: Cell, command: Path, options: argparse.Namespace, to: Path) -> bool:
+    """Runs a cell, unless it is there; whether it was broken off."""
     partial = to.with_suffix(".partial")
     if to.exists() and to.stat().st_mtime > command.stat().st_mtime and not options.again:
         return False
     arguments = {
-        "sf": options.sf, "streams": job.streams, "queries": QUERIES.get(job.streams, 1),
-        "selectivity": job.selectivity, "pool": job.pool, "seed": job.seed, "repeat": options.repeat,
-        # The stock row has clock, whatever the policies are.
+        "sf": cell.sf, "streams": cell.streams, "queries": QUERIES.get(cell.streams, 1),
+        "pool": cell.pool, "seed": cell.seed, "repeat": options.repeat,
         "bandwidth": options.bandwidth, "policies": "pbm",
-        "delivery": f"{job.peer[0]},{OUT_OF_ORDER[0]}", "json": partial,
+        "delivery": f"{STOCK},in-order,{OURS}", "json": partial,
     }
     words = [str(command), "bench"]
     for flag, value in arguments.items():
-        words += [f"--{flag}", str(value)]
-    print("$ " + " ".join(words), flush=True)
-    status = until_it_ends(words)
+        words += [f"--{flag}", f"{value:g}" if isinstance(value, float) else str(value)]
+    print("$ " + " ".join(words) + (f"   # beside {cell.busy} busy loops" if cell.busy else ""), flush=True)
+    with busy_loops(cell.busy):
+        status = until_it_ends(words)
     whole = status == 0
     if partial.exists() and (whole or not to.exists()):
         partial.replace(to)
@@ -99,30 +114,28 @@ def until_it_ends(words: list[str]) -> int:
 
 
 def rows_of(path: Path) -> list[dict]:
+    """The rows of a cell. How many loops were busy beside it is in the file's name."""
     given = json.loads(path.read_text())
     config = given["config"]
+    busy = int(path.stem.split("busy")[1].split("-")[0])
     rows = []
     for made in given["runs"]:
         latencies = [query["wall_s"] for query in made["queries"]]
-        by_share: dict[str, list[float]] = {}
-        for query in made["queries"]:
-            by_share.setdefault(f"{query['selectivity']:g}", []).append(query["wall_s"])
         kept = ("seed", "streams", "delivery", "policy", "repetition", "bytes_read", "bytes_requested",
                 "belady_bytes_read", "wall_s", "cpu_s")
         rows.append({
             **{name: made[name] for name in kept},
-            "pool": config["pool"], "selectivity": config["selectivity"], "sf": config["sf"],
+            "pool": config["pool"], "sf": config["sf"], "busy": busy,
             "bandwidth_bytes_s": config["storage"]["bandwidth_bytes_s"], "cores": config["machine"]["cpus"],
             "mean_latency_s": statistics.mean(latencies), "max_latency_s": max(latencies),
-            "mean_latency_by_selectivity_s": {share: statistics.mean(of) for share, of in by_share.items()},
             "partial": given["partial"],
         })
     return rows
 
 
 def collect(folder: Path) -> list[dict]:
-    """The rows of all jobs that are there, written to delivery.json."""
-    rows = [row for path in sorted(folder.glob("*.json")) for row in rows_of(path)]
+    """The rows of all cells that are there, written to delivery.json."""
+    rows = [row for path in sorted(folder.glob("sf*.json")) for row in rows_of(path)]
     target = WRITTEN / "delivery.json"
     beside = target.with_suffix(".tmp")
     beside.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
@@ -130,70 +143,58 @@ def collect(folder: Path) -> list[dict]:
     return rows
 
 
-def seeds_medians(rows: list[dict], figure) -> dict[int, float]:
-    seeds: dict[int, list[float]] = {}
-    for row in rows:
-        seeds.setdefault(row["seed"], []).append(figure(row))
-    return {seed: statistics.median(of) for seed, of in seeds.items()}
-
-
-def ratios(ours: list[dict], peers: list[dict], figure) -> str:
-    """The median over seeds of ours beside the peer's, and the least and the most."""
-    mine, theirs = seeds_medians(ours, figure), seeds_medians(peers, figure)
-    of = sorted(mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys() if theirs[seed])
-    return f"{statistics.median(of):.2f} ({of[0]:.2f}-{of[-1]:.2f})" if of else "-"
+def ratio(rows: list[dict], delivery: str, figure: str) -> float | None:
+    """The median over the seeds of what a delivery took of stock."""
+    ratios = []
+    for seed in {row["seed"] for row in rows}:
+        of = [[row[figure] for row in rows if row["seed"] == seed and row["delivery"] == name]
+              for name in (delivery, STOCK)]
+        if all(of):
+            ratios.append(statistics.median(of[0]) / statistics.median(of[1]))
+    return statistics.median(ratios) if ratios else None
 
 
 def summary(rows: list[dict]) -> None:
-    jobs_of: dict[tuple, list[dict]] = {}
+    grid: dict[tuple, list[dict]] = {}
     for row in rows:
-        key = (row["streams"], row["pool"], tuple(row["selectivity"]), row["sf"])
-        jobs_of.setdefault(key, []).append(row)
-    for (streams, pool, selectivity, sf), made in sorted(jobs_of.items(), key=lambda item: str(item[0])):
-        ours = [row for row in made if (row["delivery"], row["policy"]) == OUT_OF_ORDER]
-        peers = [row for row in made if (row["delivery"], row["policy"]) != OUT_OF_ORDER]
-        if not ours or not peers:
+        key = row["sf"], row["busy"], row["streams"], float(row["pool"].rstrip("%"))
+        grid.setdefault(key, []).append(row)
+    missed = 0
+    for (sf, busy, streams, pool), of in sorted(grid.items()):
+        took = {figure: ratio(of, OURS, figure) for figure in GOALS}
+        in_order = ratio(of, "in-order", "bytes_read")
+        if None in took.values():
             continue
-        peer = f"{peers[0]['delivery']} {peers[0]['policy']}"
-        shares = ", ".join(f"{share:.0%}" for share in selectivity)
-        busy = statistics.median(row["cpu_s"] / row["wall_s"] / row["cores"] for row in made if row["cpu_s"])
-        rate = made[0]["bandwidth_bytes_s"]
-        print(f"{streams} streams, pool {pool}, ranges {shares}, sf {sf:g}: out-of-order pbm beside {peer}; "
-              f"{len({row['seed'] for row in ours})} seeds, {len(ours)} runs, "
-              f"{'local disk' if rate is None else f'{rate / 1e6:g} MB/s'}, processors {busy:.0%} busy")
-        for name in FIGURES:
-            print(f"    {name:<28} {ratios(ours, peers, lambda row, name=name: row[name])}")
-        for share in selectivity if len(selectivity) > 1 else ():
-            figure = f"mean latency of {share:.0%}"
-            of = lambda row, share=share: row["mean_latency_by_selectivity_s"].get(f"{share:g}", 0.0)
-            print(f"    {figure:<28} {ratios(ours, peers, of)}")
-        belady = seeds_medians(peers, lambda row: row["belady_bytes_read"])
-        read = seeds_medians(ours, lambda row: row["bytes_read"])
-        of = sorted(read[seed] / belady[seed] for seed in read.keys() & belady.keys() if belady[seed])
-        if of:
-            print(f"    bytes_read / Belady of peer  {statistics.median(of):.2f} ({of[0]:.2f}-{of[-1]:.2f})")
+        goals = GOALS if streams > 1 else dict.fromkeys(GOALS, 1.0)
+        beyond = [figure for figure, value in took.items() if round(value, 2) > goals[figure]]
+        missed += bool(beyond)
+        beside = f", beside {busy} busy loops" if busy else ""
+        print(f"sf {sf:g}, {streams:3} streams, pool {pool:3g} %{beside}: bytes {took['bytes_read']:.2f}, "
+              f"time {took['wall_s']:.2f}, slowest query {took['max_latency_s']:.2f} of stock"
+              + (f"; in order {in_order:.2f} of its bytes" if in_order else "")
+              + (f"; beyond its goal: {', '.join(beyond)}" if beyond else ""))
+    print(f"{len(grid)} cells, {missed} with something beyond its goal")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    numbers = lambda text: [int(part) for part in text.split(",")]
+    listed = lambda of: lambda text: [of(part) for part in text.split(",")]
     parser.add_argument("command", type=Path, help="the pagecast command")
-    parser.add_argument("--sf", type=float, default=5)
-    parser.add_argument("--streams", type=numbers, default=[8, 16, 32, 64, 128])
-    parser.add_argument("--pools", type=lambda text: text.split(","), default=["30%", "10%"])
-    parser.add_argument("--seeds", type=numbers, default=[1, 2, 3])
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--bandwidth", default="20MB/s",
-                        help="so slow that two cores, which decode at about 50 MB/s each, wait for it")
-    parser.add_argument("--mix", action=argparse.BooleanOptionalAction, default=True,
-                        help=f"a job with ranges of {MIX.replace('%', ' %%')}")
+    parser.add_argument("--long", action="store_true", help="the whole grid")
+    parser.add_argument("--sf", type=listed(float))
+    parser.add_argument("--streams", type=listed(int))
+    parser.add_argument("--pools", type=listed(str))
+    parser.add_argument("--seeds", type=listed(int))
+    parser.add_argument("--busy", type=listed(int), help="numbers of busy loops beside a cell")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--bandwidth", default="40MB/s")
     parser.add_argument("--again", action="store_true", help="run also what is there")
     options = parser.parse_args()
     folder = WRITTEN / "delivery"
     folder.mkdir(parents=True, exist_ok=True)
     broken_off = False
-    for job in jobs(options):
-        broken_off = run(job, options.command, options, folder / job.name)
+    for cell in cells(options):
+        broken_off = run(cell, options.command, options, folder / cell.name)
         collect(folder)
         if broken_off:
             break

@@ -158,13 +158,12 @@ def pool(given: dict) -> Reduced:
 
 
 def delivery(given: dict) -> Reduced:
-    kept = ("streams", "pool", "selectivity", "seed", "delivery", "policy", "bytes_read",
-            "belady_bytes_read", "wall_s", "mean_latency_s", "max_latency_s", "cpu_s")
+    kept = ("sf", "busy", "streams", "pool", "seed", "delivery", "policy", "bytes_read", "wall_s", "max_latency_s")
     rows = [{name: row[name] for name in kept} for row in given["rows"] if not row["partial"]]
+    every = lambda name: ",".join(f"{value:g}" for value in sorted({row[name] for row in rows}))
     repeat = max(row["repetition"] for row in given["rows"])
     rate = given["rows"][0]["bandwidth_bytes_s"] / 1e6
-    seeds = ",".join(map(str, sorted({row["seed"] for row in rows})))
-    arguments = f"--seeds {seeds} --repeat {repeat} --bandwidth {rate:g}MB/s"
+    arguments = f"--sf {every('sf')} --busy {every('busy')} --seeds {every('seed')} --repeat {repeat} --bandwidth {rate:g}MB/s"
     return Reduced(made("bench-delivery", arguments), rows)
 
 

@@ -114,7 +114,8 @@ def runs(of: list[tuple[Kept, Row]]) -> str:
     return f"{len(of)}, seed {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
 
 
-def deliveries(document: Document, files: list[Kept]) -> None:
+def in_pairs(document: Document, files: list[Kept]) -> None:
+    """Figures of before there was a grid, until that is measured."""
     jobs: dict[tuple, list[tuple[Kept, Row]]] = {}
     for file in files:
         for row in file.rows:
@@ -150,6 +151,46 @@ def deliveries(document: Document, files: list[Kept]) -> None:
         "*Belady* is the optimum on that other delivery's requests.",
         ["streams", "pool", "ranges", "over", "bytes read", "bytes / Belady", "mean latency",
          "slowest query"], rows)
+
+
+# From how much of stock's bytes on a cell of the heat map is so dark.
+SHADES = ((0.0, "░"), (0.5, "▒"), (0.9, "▓"), (1.005, "█"))
+
+
+def deliveries(document: Document, files: list[Kept]) -> None:
+    """A heat map: a row for each number of streams, a column for each pool."""
+    if not any("sf" in row for file in files for row in file.rows):
+        return in_pairs(document, files)
+    grid: dict[tuple, dict[float, list[Row]]] = {}
+    for file in files:
+        for row in file.rows:
+            of = grid.setdefault((row["sf"], row["busy"], row["streams"]), {})
+            of.setdefault(float(row["pool"].rstrip("%")), []).append(row)
+    pools = sorted({pool for of in grid.values() for pool in of})
+
+    def cell(rows: list[Row]) -> str:
+        shares = []
+        for figure in ("bytes_read", "wall_s", "max_latency_s"):
+            ratios = []
+            for seed in sorted({row["seed"] for row in rows}):
+                ours, stock = ([row[figure] for row in rows if (row["seed"], row["delivery"]) == (seed, name)]
+                               for name in ("out-of-order", "stock"))
+                if ours and stock:
+                    ratios.append(statistics.median(ours) / statistics.median(stock))
+            if not ratios:
+                return ""
+            shares.append(statistics.median(ratios))
+        shade = [shade for least, shade in SHADES if shares[0] >= least][-1]
+        return f"{shade} " + " / ".join(f"**{share:.2f}**" if share >= 1.005 else f"{share:.2f}" for share in shares)
+
+    rows = [(files, [f"{sf:g}", str(streams), str(busy), *(cell(of.get(pool, [])) for pool in pools)])
+            for (sf, busy, streams), of in sorted(grid.items())]
+    document.table(
+        "SQL on Parquet: delivery out of order", "Lineitem, delivered out of order with `pbm`, over "
+        "stock delivery with clock: bytes read / time / slowest query, medians over seeds. The darker, the "
+        "more bytes: ░ to half of stock's, ▒ to 0.90, ▓ to all, █ beyond. Losses are bold. *Busy* is the "
+        "number of busy loops beside.",
+        ["scale", "streams", "busy", *(f"pool {pool:g} %" for pool in pools)], rows)
 
 
 def object_store(document: Document, files: list[Kept]) -> None:

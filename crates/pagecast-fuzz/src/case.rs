@@ -134,7 +134,14 @@ impl Case {
     /// Whose the difference is: of DataFusion, if it has it over the rows in memory, or over files
     /// without a pool and in tables of its own making, as far as it makes them.
     pub(crate) async fn blame(&self, expected: &Expected, folder: &Path) -> Result<&'static str> {
-        let differs = async |engine: Engine| judge(expected, engine.run(self.sql()).await.0);
+        let differs = async |engine: Engine| {
+            for _ in 0..TRIES {
+                if let Some(what) = judge(expected, engine.run(self.sql()).await.0) {
+                    return Some(what);
+                }
+            }
+            None
+        };
         if differs(Engine::of_rows(&self.tables, Some(&self.setting)).await?).await.is_some() {
             return Ok("DataFusion");
         }
