@@ -25,7 +25,7 @@ use crate::table;
 /// What a statement gives.
 enum Kind {
     /// Rows, anew whenever they are asked for.
-    Query(DataFrame),
+    Query(Arc<DataFrame>),
     /// It has run, and these are its rows.
     Done(Vec<RecordBatch>),
 }
@@ -70,7 +70,7 @@ impl Statement {
         let (is_query, frame) = planned.map_err(|ended| failed(ended.into()))?;
         if is_query {
             let schema = Arc::new(frame.schema().as_arrow().clone());
-            return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(frame) });
+            return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(Arc::new(frame)) });
         }
         let ran =
             open.wait(py, pin!(async { rest(Query::run(async move { frame.execute_stream().await }).await?).await }))?;
@@ -100,11 +100,22 @@ impl Statement {
                 let stage = Stage::Kept(rows.clone().into_iter());
                 return Ok(Rows::new(Arc::clone(&self.open), Arc::clone(&self.schema), stage));
             }
-            Kind::Query(frame) => frame.clone(),
+            Kind::Query(frame) => Arc::clone(frame),
         };
-        let planned = self.open.wait(py, pin!(Query::plan(async move { frame.create_physical_plan().await })))?;
+        let plan = async move { frame.as_ref().clone().create_physical_plan().await };
+        let planned = self.open.wait(py, pin!(Query::plan(plan)))?;
         let plan = planned.map_err(|ended| errors::of(&ended.into()))?;
         Ok(Rows::new(Arc::clone(&self.open), plan.schema(), Stage::Planned(plan)))
+    }
+}
+
+impl Drop for Statement {
+    /// A plan is dropped level by level, and a thread of Python's may have any stack.
+    fn drop(&mut self) {
+        let kind = std::mem::replace(&mut self.kind, Kind::Done(Vec::new()));
+        if let Kind::Query(_) = kind {
+            _ = shape::with_stack(move || drop(kind));
+        }
     }
 }
 
@@ -175,9 +186,15 @@ impl Statement {
     /// A query of some of its columns and rows: those for which the SQL expression is true, up to
     /// so many.
     #[pyo3(signature = (columns=None, predicate=None, rows=None))]
-    fn narrowed(&self, columns: Option<Vec<String>>, predicate: Option<&str>, rows: Option<usize>) -> PyResult<Self> {
+    fn narrowed(
+        &self,
+        py: Python<'_>,
+        columns: Option<Vec<String>>,
+        predicate: Option<&str>,
+        rows: Option<usize>,
+    ) -> PyResult<Self> {
         let frame = self.frame()?;
-        let narrow = || {
+        let narrow = || -> datafusion::error::Result<_> {
             let mut frame = frame.clone();
             if let Some(predicate) = predicate {
                 frame = frame.clone().filter(frame.parse_sql_expr(predicate)?)?;
@@ -185,9 +202,10 @@ impl Statement {
             if let Some(columns) = columns {
                 frame = frame.select(columns.into_iter().map(|name| Expr::Column(Column::from_name(name))))?;
             }
-            if rows.is_some() { frame.limit(0, rows) } else { Ok(frame) }
+            Ok(Arc::new(if rows.is_some() { frame.limit(0, rows)? } else { frame }))
         };
-        let frame = narrow().map_err(|error| errors::of_datafusion(&error))?;
+        let narrowed = py.detach(|| shape::with_stack(narrow)).map_err(PyErr::from)?;
+        let frame = narrowed.map_err(|error| errors::of_datafusion(&error))?;
         let schema = Arc::new(frame.schema().as_arrow().clone());
         Ok(Self { open: Arc::clone(&self.open), schema, kind: Kind::Query(frame) })
     }
