@@ -114,53 +114,12 @@ def runs(of: list[tuple[Kept, Row]]) -> str:
     return f"{len(of)}, seed {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
 
 
-def in_pairs(document: Document, files: list[Kept]) -> None:
-    """Figures of before there was a grid, until that is measured."""
-    jobs: dict[tuple, list[tuple[Kept, Row]]] = {}
-    for file in files:
-        for row in file.rows:
-            key = row["streams"], row["pool"], tuple(row["selectivity"])
-            jobs.setdefault(key, []).append((file, row))
-    rows = []
-    for (streams, pool, shares), of in sorted(jobs.items()):
-        ours = [row for _, row in of if row["delivery"] == "out-of-order"]
-        peers = [row for _, row in of if row["delivery"] != "out-of-order"]
-        if not ours or not peers:
-            continue
-
-        def over(figure: str, of_peer: str = "") -> str:
-            """The median over the seeds, with the least and the most."""
-            ratios = []
-            for seed in sorted({row["seed"] for row in ours}):
-                both = [[row[name] for row in side if row["seed"] == seed]
-                        for side, name in ((ours, figure), (peers, of_peer or figure))]
-                if all(both):
-                    ratios.append(statistics.median(both[0]) / statistics.median(both[1]))
-            if not ratios:
-                return ""
-            middle, least, most = (f(ratios) for f in (statistics.median, min, max))
-            return f"{middle:.2f} ({least:.2f} to {most:.2f})"
-
-        rows.append(([file for file, _ in of], [
-            str(streams), pool, ", ".join(f"{share:.0%}" for share in shares),
-            f"{peers[0]['delivery']} `{peers[0]['policy']}`", over("bytes_read"),
-            over("bytes_read", "belady_bytes_read"), over("mean_latency_s"), over("max_latency_s")]))
-    document.table(
-        "SQL on Parquet: delivery out of order", "The same lineitem at scale factor 5, delivered "
-        "out of order with `pbm`, over another delivery; medians over seeds, with least and most. "
-        "*Belady* is the optimum on that other delivery's requests.",
-        ["streams", "pool", "ranges", "over", "bytes read", "bytes / Belady", "mean latency",
-         "slowest query"], rows)
-
-
 # From how much of stock's bytes on a cell of the heat map is so dark.
 SHADES = ((0.0, "░"), (0.5, "▒"), (0.9, "▓"), (1.005, "█"))
 
 
 def deliveries(document: Document, files: list[Kept]) -> None:
     """A heat map: a row for each number of streams, a column for each pool."""
-    if not any("sf" in row for file in files for row in file.rows):
-        return in_pairs(document, files)
     grid: dict[tuple, dict[float, list[Row]]] = {}
     for file in files:
         for row in file.rows:
