@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WRITTEN = Path("target/bench")
-STOCK, OURS = "stock", "out-of-order"
+STOCK, OUT_OF_ORDER = "stock", "out-of-order"
 # Streams, and the queries of each: about as many in all, as far as there is one for each stream.
 QUERIES = {1: 8, 2: 8, 4: 8, 8: 6, 16: 4, 32: 2, 64: 2, 128: 1}
 SHORT = {"streams": [8, 16, 32, 64], "pools": ["5%", "10%", "30%"], "seeds": [1], "sf": [1.0], "busy": [0]}
@@ -82,7 +82,7 @@ def run(cell: Cell, command: Path, options: argparse.Namespace, to: Path) -> boo
         "sf": cell.sf, "streams": cell.streams, "queries": QUERIES.get(cell.streams, 1),
         "pool": cell.pool, "seed": cell.seed, "repeat": options.repeat,
         "bandwidth": options.bandwidth, "policies": "pbm",
-        "delivery": f"{STOCK},in-order,{OURS}", "json": partial,
+        "delivery": f"{STOCK},in-order,{OUT_OF_ORDER}", "json": partial,
     }
     words = [str(command), "bench"]
     for flag, value in arguments.items():
@@ -161,7 +161,7 @@ def summary(rows: list[dict]) -> None:
         grid.setdefault(key, []).append(row)
     missed = 0
     for (sf, busy, streams, pool), of in sorted(grid.items()):
-        took = {figure: ratio(of, OURS, figure) for figure in GOALS}
+        took = {figure: ratio(of, OUT_OF_ORDER, figure) for figure in GOALS}
         in_order = ratio(of, "in-order", "bytes_read")
         if None in took.values():
             continue

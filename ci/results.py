@@ -13,6 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from delivery import GOALS, OUT_OF_ORDER, ratio
 from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read, take_newer
 
 DOCUMENT = Path("docs/results.md")
@@ -128,17 +129,9 @@ def deliveries(document: Document, files: list[Kept]) -> None:
     pools = sorted({pool for of in grid.values() for pool in of})
 
     def cell(rows: list[Row]) -> str:
-        shares = []
-        for figure in ("bytes_read", "wall_s", "max_latency_s"):
-            ratios = []
-            for seed in sorted({row["seed"] for row in rows}):
-                ours, stock = ([row[figure] for row in rows if (row["seed"], row["delivery"]) == (seed, name)]
-                               for name in ("out-of-order", "stock"))
-                if ours and stock:
-                    ratios.append(statistics.median(ours) / statistics.median(stock))
-            if not ratios:
-                return ""
-            shares.append(statistics.median(ratios))
+        shares = [ratio(rows, OUT_OF_ORDER, figure) for figure in GOALS]
+        if None in shares:
+            return ""
         shade = [shade for least, shade in SHADES if shares[0] >= least][-1]
         return f"{shade} " + " / ".join(f"**{share:.2f}**" if share >= 1.005 else f"{share:.2f}" for share in shares)
 

@@ -336,6 +336,13 @@ fn in_memory(table: &Table) -> Result<MemTable> {
     Ok(MemTable::try_new(table.schema(), partitions)?)
 }
 
+/// Whether DataFusion alone reads it: it has no Delta tables, and takes the folder of NULL for a
+/// value.
+fn is_read_rightly(table: &Table) -> bool {
+    let has_null_folder = table.files.iter().any(|file| file.folder == Some(Folder::Null));
+    !matches!(table.layout, Layout::Delta { .. }) && !has_null_folder
+}
+
 /// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
 /// DataFusion's `own` are wanted, what it cannot read rightly is in memory.
 async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<()> {
@@ -347,17 +354,13 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
             Layout::Declared { ordered } => {
                 Arc::new(declared(table.schema(), &folder.join(&table.name), *ordered)?) as _
             }
-            Layout::Delta { .. } if own => Arc::new(in_memory(table)?) as _,
-            // DataFusion takes the folder of NULL for a value.
-            _ if own && table.files.iter().any(|file| file.folder == Some(Folder::Null)) => {
-                Arc::new(in_memory(table)?) as _
-            }
-            Layout::Folder | Layout::Hive if own => {
+            _ if own && !is_read_rightly(table) => Arc::new(in_memory(table)?) as _,
+            _ if own => {
                 // Types decide which casts a plan has.
                 let schema = known.provider(ctx).await?.schema();
                 Arc::new(declared(schema, &folder.join(&table.name), false)?) as _
             }
-            Layout::Folder | Layout::Hive | Layout::Delta { .. } => known.provider(ctx).await?,
+            _ => known.provider(ctx).await?,
         };
         ctx.register_table(table.name.as_str(), provider)?;
     }

@@ -27,7 +27,7 @@ struct Args {
     /// Write what was counted
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where differences are kept
+    /// Where differences are kept, and which statement is under way
     #[arg(long, value_name = "FOLDER", default_value = "target/bench/fuzz-sql")]
     keep: PathBuf,
     /// Run a difference that was kept once more, and leave its files in a folder

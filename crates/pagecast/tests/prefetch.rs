@@ -202,7 +202,22 @@ fn a_page_ahead_displaces_nobody_who_is_wanted() {
 }
 
 #[test]
-fn what_was_brought_and_is_still_wanted_leaves_last() {
+fn what_was_brought_and_is_still_wanted_outlasts_what_nobody_wants() {
+    for policy in ["pbm", "pbm-paper", "lru", "clock", "random", "2q", "arc"] {
+        let (pool, table) = open(Setup { policy, frames: 16, share: 0.5, read_ahead: false, device: memory(200) });
+        let scan = scan(&pool, &table, 0..40);
+        assert_eq!(scan.will_need(&table, &[0..8 * PAGE]).unwrap(), 8);
+        wait_until(|| pool.stats().loads == 8);
+        // Twelve times the frames pass by.
+        table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
+        table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
+        let read = table.read_blocking(&[0..8 * PAGE], Some(scan.id())).unwrap();
+        assert_eq!((read.stats.hits, pool.stats().prefetch_useful), (8, 8), "{policy}");
+    }
+}
+
+#[test]
+fn what_was_brought_outlasts_what_is_wanted_sooner() {
     for policy in ["pbm", "pbm-paper", "lru", "clock", "random", "2q", "arc"] {
         let (pool, table) = open(Setup { policy, frames: 16, share: 0.5, read_ahead: false, device: memory(200) });
         let far = scan(&pool, &table, 20..200);

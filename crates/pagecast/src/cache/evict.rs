@@ -20,8 +20,8 @@
 //!   with samples, letting pages go that are wanted later than the page ahead read 12 to 27 % more
 //!   bytes in a pool that everybody competes for.
 //! * A flagged page ([`super::ahead`]) that is still wanted stays as long as there is another. A
-//!   scan that waits for a processor makes no progress, so that its next use looks far: with 64
-//!   streams and a pool of 10 % half of what was brought left before anybody had read it.
+//!   scan that waits for a processor makes no progress, so that its next use looks far. With 64
+//!   streams and a pool of 30 % two of three pages left before anybody had read them.
 //!
 //! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of
 //! its own; while there are flagged pages, other evictions ask for one per flagged candidate.
