@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres bench-postgres-grid demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -185,6 +185,11 @@ results: ## docs/results.md from what the benchmarks wrote to target/bench, and 
 # `make bench-postgres ARGS='--workloads tpch --streams 8'`.
 bench-postgres: ## stock PostgreSQL against pg_pagecast; target/bench/postgres.{json,html}
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench $(ARGS)
+
+bench-postgres-grid: ## sequential scans of many streams in pools of 5 to 30 % of their table (ARGS='--seeds 3')
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench --workloads cooperative --streams 4,8,16,32,64 \
+		--pools 5%,10%,20%,30% --read-ahead 1MiB --parallel off --seeds 1 \
+		--json target/bench/postgres-grid.json --html target/bench/postgres-grid.html $(ARGS)
 
 demo-postgres: ## the same from nothing, small; target/demo-postgres.{json,html} (ARGS=--keep)
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m demo $(ARGS)

@@ -114,6 +114,15 @@ def cooperative(given: dict) -> Reduced:
     return Reduced(command, rows, under=under)
 
 
+def grid(given: dict) -> Reduced:
+    config, cells = given["config"], given["summary"]
+    figures = ("device_bytes", "mean_latency_s", "max_latency_s")
+    rows = [{**{name: cell[name] for name in ("server", "share", "streams", "pairs", "same_results")},
+             **{figure: cell["ratio"][figure]["median"] for figure in figures}} for cell in cells]
+    command = f"make bench-postgres-grid ARGS='--seeds {max(cell['pairs'] for cell in cells)}'"
+    return Reduced(command, rows, under=f"table {config['table']}")
+
+
 def overhead(given: dict) -> Reduced:
     estimate = ("mean", "from", "to")
     rows = [{"case": line["case"], "clients": line["clients"], "variant": line["variant"],
@@ -218,6 +227,7 @@ KINDS = {
     "sql": Kind("sql*.json", sql, "make bench-sql"),
     "cooperative": Kind("postgres-cooperative*.json", cooperative,
                         "make bench-postgres ARGS='--workloads cooperative'"),
+    "grid": Kind("postgres-grid.json", grid, "make bench-postgres-grid"),
     "overhead": Kind("postgres-overhead.json", overhead,
                      "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
     "beside": Kind("postgres-[ld]*.json", beside,

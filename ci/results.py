@@ -119,6 +119,12 @@ def runs(of: list[tuple[Kept, Row]]) -> str:
 SHADES = ((0.0, "░"), (0.5, "▒"), (0.9, "▓"), (1.005, "█"))
 
 
+def heat(shares: list[float]) -> str:
+    """A cell: shares of stock's, the first with its shade, losses bold."""
+    shade = [shade for least, shade in SHADES if shares[0] >= least][-1]
+    return f"{shade} " + " / ".join(f"**{share:.2f}**" if share >= 1.005 else f"{share:.2f}" for share in shares)
+
+
 def deliveries(document: Document, files: list[Kept]) -> None:
     """A heat map: a row for each number of streams, a column for each pool."""
     grid: dict[tuple, dict[float, list[Row]]] = {}
@@ -130,10 +136,7 @@ def deliveries(document: Document, files: list[Kept]) -> None:
 
     def cell(rows: list[Row]) -> str:
         shares = [ratio(rows, OUT_OF_ORDER, figure) for figure in GOALS]
-        if None in shares:
-            return ""
-        shade = [shade for least, shade in SHADES if shares[0] >= least][-1]
-        return f"{shade} " + " / ".join(f"**{share:.2f}**" if share >= 1.005 else f"{share:.2f}" for share in shares)
+        return "" if None in shares else heat(shares)
 
     rows = [(files, [f"{sf:g}", str(streams), str(busy), *(cell(of.get(pool, [])) for pool in pools)])
             for (sf, busy, streams), of in sorted(grid.items())]
@@ -232,6 +235,24 @@ def read_together(document: Document, files: list[Kept]) -> None:
         "same memory to a smaller pool and a larger page cache.",
         ["server", "parallel", "read-ahead", "queries", "over",
          *(f"{count} streams" for count in streams)], rows)
+
+
+def grid_of_scans(document: Document, files: list[Kept]) -> None:
+    """A heat map: a row for each number of streams, a column for each pool."""
+    grid: dict[tuple, dict[int, Row]] = {}
+    for file in files:
+        for row in file.rows:
+            grid.setdefault((row["server"], row["streams"]), {})[row["share"]] = row
+    shares = sorted({share for of in grid.values() for share in of})
+    figures = ("device_bytes", "mean_latency_s", "max_latency_s")
+    rows = [(files, [server, str(streams), *(heat([of[share][figure] for figure in figures])
+                                             if share in of else "" for share in shares)])
+            for (server, streams), of in sorted(grid.items())]
+    document.table(
+        "PostgreSQL: sequential scans read together, by streams and pools", "The same streams over "
+        "`shared_buffers` of some per cent of the table: device bytes / mean latency / slowest query "
+        "over those of a stock server, medians over seeds. Shades as above; losses are bold.",
+        ["server", "streams", *(f"pool {share} %" for share in shares)], rows)
 
 
 def of_streams(row: Row, peer: str) -> str:
@@ -418,6 +439,8 @@ def document() -> str:
                                ("postgres", "PostgreSQL", postgres_pairs),
                                ("cooperative", "PostgreSQL: sequential scans read together",
                                 read_together),
+                               ("grid", "PostgreSQL: sequential scans read together, by streams and pools",
+                                grid_of_scans),
                                ("beside", "PostgreSQL: work beside reporting", beside_reporting),
                                ("prediction", "Hit rates", hit_rates),
                                ("pool", "Hit path", hit_path),

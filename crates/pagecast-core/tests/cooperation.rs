@@ -178,6 +178,36 @@ fn two_loads_are_under_way_at_a_time_if_nothing_else_is_said() {
 }
 
 #[test]
+fn loads_wait_while_enough_workers_are_at_work() {
+    let mut manager = manager();
+    manager.set_enough_at_work(1);
+    let busy = register(&mut manager, 0..4, A, 1);
+    // Before the first load has ended nothing is known of their duration.
+    let load = manager.next_load(0).unwrap();
+    bring(&mut manager, &load, 10);
+    let waits = register(&mut manager, 4..8, A, 1);
+    let taken = stroke(manager.take(busy, 10));
+    assert_eq!(manager.take(waits, 10), Take::Wait);
+    assert_eq!(manager.next_load(10), None);
+    let again = manager.look_again(10).unwrap();
+    assert_eq!(again, 80, "eight loads of ten ticks");
+    // What is read makes room for the next one, and the scan that waits is not passed over.
+    manager.consumed(busy, taken);
+    assert_eq!(manager.look_again(20), None);
+    let load = manager.next_load(20).unwrap();
+    bring(&mut manager, &load, 30);
+    let taken = stroke(manager.take(busy, 30));
+    // One who rests in the middle of a stroke holds nobody up for long.
+    assert_eq!(manager.next_load(30 + 640), None);
+    let load = manager.next_load(30 + 641).unwrap();
+    assert_eq!((load.member, manager.look_again(30 + 641)), (waits, None));
+    bring(&mut manager, &load, 700);
+    manager.give_back(busy, taken);
+    manager.set_enough_at_work(0);
+    assert!(manager.next_load(701).is_some());
+}
+
+#[test]
 fn scans_that_load_for_themselves_read_different_units_while_they_can() {
     let mut manager = manager();
     manager.set_loading(Loading::Opportunistic);

@@ -150,6 +150,8 @@ pub(crate) mod mistake {
     pub(crate) const RETURN_UNTOLD: u8 = 13;
     /// That a page has come is believed without a look whether it is still there.
     pub(crate) const EVENT_BELIEVED: u8 = 14;
+    /// Nobody looks again for loads that are held back.
+    pub(crate) const NO_CLOCK: u8 = 15;
 
     /// A frame changes hands while its page is on its way to storage.
     pub(crate) const CLAIM_WHILE_WRITING: u8 = 20;

@@ -13,8 +13,8 @@ from cluster import Cluster, Installation
 # Rows of `facts` in a page, by their length.
 _ROWS_OF_PAGE = 61
 _PAGE = 8192
-# Small enough to go through no ring of buffers, in a pool of 32 MiB or more.
-_FILLER = 7 << 20
+# Small enough to go through no ring of buffers, in a pool of 20 MiB or more.
+_FILLER = 4 << 20
 
 _LOADING = {"fsync": "off", "wal_level": "minimal", "max_wal_senders": 0, "autovacuum": "off", "shared_buffers": "256MB", "max_wal_size": "256MB",
             "full_page_writes": "off", "wal_init_zero": "off", "wal_recycle": "off"}

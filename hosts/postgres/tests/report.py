@@ -36,7 +36,7 @@ class ReportTogether(unittest.TestCase):
 
     def runs(self) -> list[dict]:
         """As the benchmark has them."""
-        cell = {"server": "15.18", "kind": "whole", "parallel": "off", "read_ahead": 1 << 20, "streams": 8, "limits": "none", "date": "2026-11-22", "build": "b"}
+        cell = {"server": "15.18", "kind": "whole", "parallel": "off", "read_ahead": 1 << 20, "share": 30, "streams": 8, "limits": "none", "date": "2026-11-22", "build": "b"}
         figures = {"blocks": 1, "hits": 1, "wall_s": 1.0, "cpu_s": 1.0, "mean_latency_s": 1.0, "max_latency_s": 1.0}
         answer = [{"stream": 0, "name": "fast", "result": "x"}]
         return [{**cell, **figures, "variant": variant, "pool": pool << 20, "seed": seed, "device_bytes": device, "queries": answer}
@@ -54,6 +54,9 @@ class ReportTogether(unittest.TestCase):
         text = " ".join(together.cells(line))
         self.assertIn("0.68 (0.60-0.75) \u2264 0.70", text)
         self.assertIn("1.12 (0.75-1.50) > 1.05", text)
+        # Of another pool no more is asked than stock.
+        line, = together.summary(together.pairs([{**run, "share": 10} for run in self.runs()], "cooperative"))
+        self.assertIn("0.68 (0.60-0.75) \u2264 1.00", " ".join(together.cells(line)))
 
     def test_a_different_answer_is_told(self) -> None:
         """Also where only the second opponent's differs."""

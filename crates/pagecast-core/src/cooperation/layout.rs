@@ -46,6 +46,8 @@ pub(super) mod header {
     pub(in super::super) const REFUSED: usize = 11;
     /// Words of the arena in use.
     pub(in super::super) const USED: usize = 12;
+    /// With how many workers at work no load begins; 0: loads never wait.
+    pub(in super::super) const ENOUGH_AT_WORK: usize = 13;
 }
 
 /// How much a manager can hold. All of its memory is taken at the start and never grows.

@@ -1,4 +1,4 @@
-//! Loads: chosen, under way, ended; and pages that come and go.
+//! Loads: chosen, held back, under way, ended; and pages that come and go.
 
 use super::bits::numbers;
 use super::layout::header;
@@ -7,11 +7,41 @@ use super::units::UnitRecord;
 use super::{Load, Loading};
 use crate::{PageId, Tick};
 
+/// For how long a scan that took a stroke counts as being at work, in durations of a mean load. A
+/// cursor that rests in the middle of a stroke holds back nobody's loads for longer.
+const PATIENCE: f64 = 64.0;
+/// After how long a host that has no other cause looks again whether loads are held back.
+const LOOKS_AGAIN: f64 = 8.0;
+
 impl<'a> State<'a> {
+    /// Whether the processors have so much to do that no load begins.
+    fn holds_back(self, now: Tick) -> bool {
+        let enough = self.words.get(header::ENOUGH_AT_WORK);
+        let load_ticks = self.load_ticks();
+        if enough == 0 || load_ticks == 0.0 {
+            return false;
+        }
+        let since = now.saturating_sub((PATIENCE * load_ticks) as Tick);
+        let mut at_work = 0;
+        for member in self.registered().iter().filter_map(|slot| self.slot(slot)) {
+            at_work += u64::from(member.at_work(since));
+            if at_work >= enough {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// After how many ticks the host looks again for loads, if nothing happens before.
+    pub(super) fn look_again(self, now: Tick) -> Option<Tick> {
+        let waits = self.waiting().iter().next().is_some();
+        (waits && self.holds_back(now)).then(|| ((LOOKS_AGAIN * self.load_ticks()) as Tick).max(1))
+    }
+
     pub(super) fn next_load(self, now: Tick) -> Option<Load> {
         let Loading::Manager { outstanding } = self.loading() else { return None };
         let under_way = self.loads();
-        if under_way >= outstanding {
+        if under_way >= outstanding || self.holds_back(now) {
             return None;
         }
         let (member, stroke, need) = self.choose_load(now)?;

@@ -83,6 +83,13 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         state.registered().iter().filter_map(|slot| state.slot(slot)).for_each(Member::refresh);
     }
 
+    /// With so many workers that have a stroke, or one that is ready for them, the processors have
+    /// enough to do: no load begins, and what was loaded is read by all who need it. 0, as at
+    /// first: loads never wait.
+    pub fn set_enough_at_work(&mut self, workers: u32) {
+        self.state().words.set(header::ENOUGH_AT_WORK, workers.into());
+    }
+
     /// Registers a scan that needs `strokes` and takes them with `workers` workers. `resident` is
     /// asked about blocks of which nothing is known: of units that no registered scan needs yet, or
     /// none that needs these blocks.
@@ -268,6 +275,12 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     /// It counts as under way until [`loaded`](Self::loaded).
     pub fn next_load(&mut self, now: Tick) -> Option<Load> {
         self.state().next_load(now)
+    }
+
+    /// Ticks after which the host asks for a [`next_load`](Self::next_load) again, if nothing happens
+    /// before; `None` if it need not. Loads may be held back for scans that have been left alone.
+    pub fn look_again(&self, now: Tick) -> Option<Tick> {
+        self.state().look_again(now)
     }
 
     /// The pages of a load that is under way which are missing now, in the order of blocks.

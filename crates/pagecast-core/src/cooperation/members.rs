@@ -166,6 +166,13 @@ impl<'a> Member<'a> {
         self.waits().then(|| self.state.words.get(self.at + SINCE))
     }
 
+    /// How many of its workers have a stroke, or one that is ready for them. None, if the last one
+    /// was taken before `since`, and nobody is about to take another.
+    pub(super) fn at_work(self, since: Tick) -> u32 {
+        let moves = self.flags() & UNSERVED != 0 || self.state.words.get(self.at + SINCE) >= since;
+        if moves { self.out().saturating_add(self.available()).min(self.workers()) } else { 0 }
+    }
+
     fn waits(self) -> bool {
         self.flags() & UNSERVED != 0 || self.state.waiting().has(self.slot)
     }

@@ -4,7 +4,7 @@ use super::ClosedError;
 use super::table::Table;
 use super::workload::{ScanProgram, Workload};
 use crate::generate::call::Call;
-use pagecast_core::cooperation::{CooperationConfig, Loading};
+use pagecast_core::cooperation::{CooperationConfig, ENOUGH_AT_WORK, Loading};
 use pagecast_core::predictor::PredictorConfig;
 use std::ops::Range;
 
@@ -30,6 +30,8 @@ pub struct Unordered {
     pub registrations: u32,
     /// Workers of each registration.
     pub workers: u32,
+    /// With so many workers at work for each core no load begins; 0: loads never wait.
+    pub enough: u32,
     /// A scan of fewer units is delivered in order.
     pub least: u32,
 }
@@ -39,8 +41,8 @@ pub const DELIVERIES: &[(&str, &str)] = &[
     ("ordered", "In the order of the table. ahead=2 (pages that are asked for ahead, of each column)"),
     (
         "unordered",
-        "As the manager of cooperation says. workers=1, outstanding=2 (loads at a time), least=0 (units; a scan of fewer \
-         goes in order), ahead=2",
+        "As the manager of cooperation says. workers=1, outstanding=2 (loads at a time), enough=4 (workers at work for each \
+         core, with which no load begins; 0: loads never wait), least=0 (units; a scan of fewer goes in order), ahead=2",
     ),
     ("opportunistic", "The same, but each scan loads for itself. workers=1, least=0, ahead=2"),
     ("static", "As unordered, but a scan is registered as several, each of an equal share. scans=4, and as above"),
@@ -128,7 +130,8 @@ const MAX_WORDS: u64 = 1 << 28;
 fn unordered(call: &mut Call, loading: Loading) -> Result<Unordered, String> {
     let registrations = if call.name() == "static" { call.count("scans", 4, 1, 64)? } else { 1 };
     let workers = if call.name() == "static" { 1 } else { call.count("workers", 1, 1, 64)? };
-    Ok(Unordered { loading, registrations, workers, least: call.count("least", 0, 0, 1 << 20)? })
+    let enough = if loading == Loading::Opportunistic { 0 } else { call.count("enough", ENOUGH_AT_WORK, 0, 1024)? };
+    Ok(Unordered { loading, registrations, workers, enough, least: call.count("least", 0, 0, 1 << 20)? })
 }
 
 impl Unordered {

@@ -52,6 +52,8 @@ pub(super) enum Event {
     GoesOn(usize),
     /// A stream's next query begins.
     Begins(usize),
+    /// The manager is asked again for loads that it held back.
+    LooksAgain,
 }
 
 /// Who waits for a page.
@@ -80,6 +82,8 @@ pub(super) struct Loop<'a> {
     pub(super) scans: Vec<Scan<'a>>,
     pub(super) workers: Vec<Worker>,
     pub(super) recorder: Option<Recorder>,
+    /// Whether an event is to come at which the manager is asked again.
+    pub(super) looks_again: bool,
     pub(super) outcome: Outcome,
 }
 
@@ -91,7 +95,7 @@ impl<'a> Loop<'a> {
         // A pool with a frame for every page never evicts; more frames would only cost memory.
         let frames = settings.frames.min(workload.pages());
         let delivery = settings.delivery;
-        let manager = |unordered| Manager::new(delivery, unordered, workload);
+        let manager = |unordered| Manager::new(delivery, unordered, workload, settings.machine.cores);
         let manager = delivery.unordered.as_ref().map(manager).transpose()?;
         let mut memory = Memory::new(settings.policy, frames, settings.seed)?;
         for &page in &workload.resident {
@@ -112,6 +116,7 @@ impl<'a> Loop<'a> {
             streams: workload.streams.iter().map(|_| Stream::default()).collect(),
             scans: Vec::new(),
             workers: Vec::new(),
+            looks_again: false,
             recorder: settings.record.then(|| Recorder::new(workload)),
             outcome: Outcome::of(workload),
         })
@@ -136,6 +141,7 @@ impl<'a> Loop<'a> {
                 }
                 Event::GoesOn(worker) => self.go_on(worker)?,
                 Event::Begins(stream) => self.begin_query(stream)?,
+                Event::LooksAgain => self.looks_again = false,
             }
             self.go_on_with_all()?;
         }
@@ -184,6 +190,11 @@ impl<'a> Loop<'a> {
         }
         while let Some((at, page)) = self.device.begin(self.now) {
             self.later(at, Event::Read(page));
+        }
+        let look = self.manager.as_ref().and_then(|manager| manager.cooperation.look_again(self.now));
+        if let Some(ticks) = look.filter(|_| !self.looks_again) {
+            self.looks_again = true;
+            self.later(self.now + ticks, Event::LooksAgain);
         }
         Ok(())
     }
@@ -273,8 +284,8 @@ impl<'a> Loop<'a> {
     fn ask(&mut self, page: PageId, scan: Option<ScanId>, who: Waiter) -> Asked {
         let access = Access { page, scan, write: false, at: self.now };
         // A load brings pages into the pool or not at all: its scan will read them for itself.
-        let past = matches!(who, Waiter::Worker(_));
-        let asked = self.memory.ask(access, who, past, &self.predictor);
+        let ahead = matches!(who, Waiter::Load(_));
+        let asked = self.memory.ask(access, who, ahead, &self.predictor);
         if asked == Asked::Begun {
             let view = scan.and_then(|scan| self.predictor.scan(scan));
             let need = view.map_or(0, |view| ((view.length - view.position) as f64 * view.pace) as Tick);

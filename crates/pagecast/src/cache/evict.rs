@@ -19,9 +19,8 @@
 //!   wanted last could leave without harm if estimates were exact and all frames were looked at;
 //!   with samples, letting pages go that are wanted later than the page ahead read 12 to 27 % more
 //!   bytes in a pool that everybody competes for.
-//! * A flagged page ([`super::ahead`]) that is still wanted stays as long as there is another. A
-//!   scan that waits for a processor makes no progress, so that its next use looks far. With 64
-//!   streams and a pool of 30 % two of three pages left before anybody had read them.
+//! * A flagged page ([`super::ahead`]) that a scan awaits ([`is_awaited`]) stays as long as there
+//!   is another.
 //!
 //! Cost: the policy's. An eviction for a page ahead asks for at most [`MAX_REFUSALS`] estimates of
 //! its own; while there are flagged pages, other evictions ask for one per flagged candidate.
@@ -29,7 +28,7 @@
 use std::cell::{Cell, RefCell};
 
 use pagecast_core::oracle::{Oracle, Question};
-use pagecast_core::policy::{Access, Claimed, Frames, Refusal};
+use pagecast_core::policy::{Access, Claimed, Frames, Refusal, is_awaited};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{FrameId, PageId};
 
@@ -110,7 +109,7 @@ impl Cache {
     /// A victim for a page that somebody waits for.
     fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
         if self.ahead() > 0 {
-            let search = Search::new(self, incoming, oracle, Spares::FlaggedAndWanted);
+            let search = Search::new(self, incoming, oracle, Spares::Awaited);
             let victim = search.run();
             if victim.is_ok() || search.refused.get() == 0 {
                 return victim;
@@ -130,7 +129,7 @@ impl Cache {
 enum Spares {
     Nothing,
     /// Those brought ahead that a scan still wants.
-    FlaggedAndWanted,
+    Awaited,
     /// All that a scan wants, for a page that nobody waits for.
     AllWanted,
 }
@@ -244,7 +243,10 @@ impl<'a> Search<'a> {
         let wanted = || self.oracle.next_access(Question::new(page, self.incoming.at)).is_some();
         let spares = match self.spares {
             Spares::Nothing => false,
-            Spares::FlaggedAndWanted => self.cache.headers[frame.index()].is_flagged() && wanted(),
+            Spares::Awaited => {
+                let flagged = self.cache.headers[frame.index()].is_flagged();
+                is_awaited(flagged, page, self.incoming.at, self.oracle)
+            }
             Spares::AllWanted => self.is_exhausted() || wanted(),
         };
         self.refused.set(self.refused.get().saturating_add(spares.into()));

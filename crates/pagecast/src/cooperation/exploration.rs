@@ -10,6 +10,7 @@
 //! | takes of several scans, and loads that evict what others wait for | `scans_take_what_is_loaded` |
 //! | workers of one scan, one of whom is cancelled or gives back | `workers_come_and_go` |
 //! | a load that fails | `scans_take_what_is_loaded` |
+//! | loads that are held back while a scan rests | `a_scan_that_rests_holds_nobody_up` |
 //! | pages that come and go while a scan registers | `what_is_believed_resident_is_so` |
 
 #![allow(clippy::unwrap_used)]
@@ -18,6 +19,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use pagecast_core::cooperation::{CooperationConfig, Load, Loading, MemberId, Stroke, Take, Unit};
@@ -37,6 +39,8 @@ use crate::sync::mistake;
 struct World {
     cache: Arc<Cache>,
     io: Io,
+    /// Time passes with each look at it, and while somebody sleeps.
+    clock: Arc<AtomicU64>,
 }
 
 struct UnderWay {
@@ -52,7 +56,16 @@ impl Drop for UnderWay {
 
 impl Loader for World {
     fn now(&self) -> Tick {
-        0
+        self.clock.fetch_add(1, Relaxed)
+    }
+
+    fn later(&self, ticks: Tick) -> bool {
+        let world = self.clone();
+        thread::spawn(move || {
+            world.clock.fetch_add(ticks, Relaxed);
+            world.cooperation().look_again(&world);
+        });
+        true
     }
 
     fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>) {
@@ -80,7 +93,7 @@ impl World {
     /// With so many frames, for two scans of up to four units.
     fn new(frames: u32, io: Io) -> Self {
         let cooperation = Cooperation::new(CooperationConfig::of(2, 4, 2, 1)).unwrap();
-        Self { cache: with("clock(max=1,init=0)", frames, frames, cooperation), io }
+        Self { cache: with("clock(max=1,init=0)", frames, frames, cooperation), io, clock: Arc::default() }
     }
 
     fn cooperation(&self) -> &Cooperation {
@@ -175,6 +188,25 @@ fn workers_of_one() {
     world.settled();
 }
 
+/// A scan takes a stroke and rests until the other, whose loads wait for it, has ended.
+fn one_rests() {
+    let world = World::new(2, Io::Works);
+    let resting = world.register(0..2);
+    let taken = block_on(world.cooperation().take(resting, &world)).unwrap();
+    world.cooperation().state.lock().manager.set_enough_at_work(1);
+    let other = world.clone();
+    let other = thread::spawn(move || {
+        let member = other.register(2..4);
+        assert_eq!(other.drain(member).len(), 2);
+        other.cooperation().finish(member, &other);
+    });
+    other.join().unwrap();
+    world.end(resting, taken, End::Returned);
+    each_once(world.drain(resting), 2);
+    world.cooperation().finish(resting, &world);
+    world.settled();
+}
+
 /// A scan registers while pages come and go by other hands.
 fn residency() {
     let world = World::new(1, Io::Works);
@@ -213,6 +245,16 @@ fn scans_take_what_is_loaded() {
 #[test]
 fn workers_come_and_go() {
     explore(2_000, workers_of_one);
+}
+
+#[test]
+fn a_scan_that_rests_holds_nobody_up() {
+    explore(1_000, one_rests);
+}
+
+#[test]
+fn mistake_of_a_clock_that_nobody_sets_is_caught() {
+    must_be_caught(mistake::NO_CLOCK, &["deadlock"], 5_000, one_rests);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! The decisions are the manager's ([`pagecast_core::cooperation`]). Here is what its host adds:
 //! one lock, those who wait, and what came of it in numbers. There is no thread: whoever registers,
-//! takes, or ends a lease or a load has the next loads begun ([`Loader`]).
+//! takes, or ends a lease or a load has the next loads begun ([`Loader`]). Where loads are held back
+//! because the processors have enough to do, a clock asks again: the work may rest.
 //!
 //! * (U1) The waker of who waits is stored in the hold of the lock in which there was nothing to
 //!   take. Whatever changes afterwards finds it.
@@ -12,6 +13,8 @@
 //!   who has gone. Who goes takes its waker along.
 //! * (U4) What the manager knows of a page last is what was true last: whoever tells it that a page
 //!   has come or gone looks first, under the lock, whether that is still so.
+//! * (U5) Who ends its turn while loads are held back for somebody who waits sees to it, in the same
+//!   hold, that a clock runs which has the next turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use pagecast_core::cooperation::{
-    Cooperation as Manager, CooperationConfig, Load, MemberId, MemberView, Refusal, Stroke, Take,
+    Cooperation as Manager, CooperationConfig, ENOUGH_AT_WORK, Load, MemberId, MemberView, Refusal, Stroke, Take,
 };
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, ScanId, Tick};
@@ -49,6 +52,8 @@ pub(crate) struct State {
     next_ticket: u64,
     /// Whether somebody has the turn.
     is_begun: bool,
+    /// Whether a clock runs (U5).
+    has_clock: bool,
     counts: Counts,
 }
 
@@ -118,6 +123,9 @@ pub(crate) trait Loader {
     /// Begins to load these pages, for the scan with this account if it still runs. When nothing of
     /// it is under way any more, [`Cooperation::loaded`] is to be called.
     fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>);
+
+    /// Calls [`Cooperation::look_again`] after so many ticks, on another thread; false if it cannot.
+    fn later(&self, ticks: Tick) -> bool;
 }
 
 /// A stroke that was handed out. Whoever has it ends it once, by [`Cooperation::end`].
@@ -146,12 +154,16 @@ impl Cooperation {
     pub(crate) fn new(config: CooperationConfig) -> Result<Self, PoolError> {
         let config = Self::config(config);
         let words: Box<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
+        let mut manager = Manager::format(words, config)?;
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        manager.set_enough_at_work(processors.saturating_mul(ENOUGH_AT_WORK));
         let state = State {
-            manager: Manager::format(words, config)?,
+            manager,
             members: Vec::new(),
             waiting: Vec::new(),
             next_ticket: 0,
             is_begun: false,
+            has_clock: false,
             counts: Counts::default(),
         };
         Ok(Self { registered: AtomicU32::new(0), state: Mutex::new(state) })
@@ -317,6 +329,20 @@ impl Cooperation {
         while let Some((load, account, pages)) = turn.next(loader.now()) {
             loader.bring(load, account, pages);
         }
+        if let Some(ticks) = turn.clock.take()
+            && !loader.later(ticks)
+        {
+            // Without a clock loads never wait.
+            self.state.lock().manager.set_enough_at_work(0);
+            drop(turn);
+            self.look_again(loader);
+        }
+    }
+
+    /// The clock has run down.
+    pub(crate) fn look_again(&self, loader: &dyn Loader) {
+        self.state.lock().has_clock = false;
+        self.begin_loads(loader);
     }
 
     /// Adds the numbers to a pool's.
@@ -392,12 +418,14 @@ impl State {
 struct Turn<'a> {
     cooperation: &'a Cooperation,
     has_ended: bool,
+    /// Of a turn that has ended: after how many ticks a clock is to have the next.
+    clock: Option<Tick>,
 }
 
 impl<'a> Turn<'a> {
     fn begin(cooperation: &'a Cooperation) -> Option<Self> {
         let was_begun = std::mem::replace(&mut cooperation.state.lock().is_begun, true);
-        (!was_begun).then_some(Self { cooperation, has_ended: false })
+        (!was_begun).then_some(Self { cooperation, has_ended: false, clock: None })
     }
 
     /// The next load; without one the turn has ended.
@@ -405,6 +433,12 @@ impl<'a> Turn<'a> {
         let mut state = self.cooperation.state.lock();
         let Some(load) = state.manager.next_load(now) else {
             self.has_ended = true;
+            self.clock = state.manager.look_again(now).filter(|_| !state.has_clock);
+            #[cfg(pagecast_shuttle)]
+            if mistake::made(mistake::NO_CLOCK) {
+                self.clock = None;
+            }
+            state.has_clock |= self.clock.is_some();
             #[cfg(pagecast_shuttle)]
             if mistake::made(mistake::TURN_KEPT) {
                 drop(state);

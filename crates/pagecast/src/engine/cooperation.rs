@@ -10,6 +10,8 @@
 use std::sync::Arc;
 use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
 
 use pagecast_core::cooperation::Load;
 use pagecast_core::policy::Access;
@@ -19,6 +21,9 @@ use super::Engine;
 use crate::cache::Ahead;
 use crate::cooperation::{Account, Loader};
 use crate::io::Batch;
+
+/// A thread for each clock costs little if it is not more often.
+const LEAST_CLOCK: Duration = Duration::from_millis(10);
 
 /// The load of a stroke while pages of it are under way: each has this in its company.
 struct UnderWay {
@@ -38,6 +43,18 @@ impl Drop for UnderWay {
 impl Loader for Arc<Engine> {
     fn now(&self) -> Tick {
         Engine::now(self)
+    }
+
+    fn later(&self, ticks: Tick) -> bool {
+        let engine = Arc::downgrade(self);
+        let clock = move || {
+            thread::sleep(Duration::from_nanos(ticks).max(LEAST_CLOCK));
+            // Without its engine nobody waits.
+            if let Some(engine) = engine.upgrade() {
+                engine.cache.cooperation.look_again(&engine);
+            }
+        };
+        thread::Builder::new().name("pagecast-clock".into()).spawn(clock).is_ok()
     }
 
     fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>) {

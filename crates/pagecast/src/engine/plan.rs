@@ -272,6 +272,10 @@ mod tests {
         }
 
         fn bring(&self, _: Load, _: Option<Arc<Account>>, _: Vec<PageId>) {}
+
+        fn later(&self, _: Tick) -> bool {
+            true
+        }
     }
 
     #[test]
