@@ -186,7 +186,7 @@ results: ## docs/results.md from what the benchmarks wrote to target/bench, and 
 bench-postgres: ## stock PostgreSQL against pg_pagecast; target/bench/postgres.{json,html}
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench $(ARGS)
 
-bench-postgres-grid: ## sequential scans of many streams in pools of 5 to 30 % of their table (ARGS='--seeds 3')
+bench-postgres-grid: ## sequential scans: streams by pools of 5 to 30 % (ARGS='--seeds 3')
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench --workloads cooperative --streams 4,8,16,32,64 \
 		--pools 5%,10%,20%,30% --read-ahead 1MiB --parallel off --seeds 1 \
 		--json target/bench/postgres-grid.json --html target/bench/postgres-grid.html $(ARGS)

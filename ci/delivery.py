@@ -31,7 +31,7 @@ WRITTEN = Path("target/bench")
 STOCK, OUT_OF_ORDER = "stock", "out-of-order"
 # Streams, and the queries of each: about as many in all, as far as there is one for each stream.
 QUERIES = {1: 8, 2: 8, 4: 8, 8: 6, 16: 4, 32: 2, 64: 2, 128: 1}
-SHORT = {"streams": [8, 16, 32, 64], "pools": ["5%", "10%", "30%"], "seeds": [1], "sf": [1.0], "busy": [0]}
+SHORT = {"streams": [8, 16, 32, 64, 128], "pools": ["5%", "10%", "30%"], "seeds": [1], "sf": [1.0], "busy": [0]}
 LONG = {"streams": list(QUERIES), "pools": ["5%", "10%", "20%", "30%", "50%"], "seeds": [1, 2, 3],
         "sf": [1.0, 5.0], "busy": [0, 2]}
 # What out of order may take of stock, where more than one stream runs.

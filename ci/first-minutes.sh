@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What a newcomer waits for: `make demo` in a fresh clone with an empty target folder. It prints wall
-# and processor seconds of the build and of the demo, how many crates were built, and the size of the
-# binary. Crates are downloaded before, so that the network is not in it.
+# What a newcomer waits for: `make demo` in a fresh clone with an empty target folder. It prints
+# wall and processor seconds of the build and of the demo, how many crates were built, and the size
+# of the binary. Crates are downloaded before, so that the network is not in it.
 #
 #   bash ci/first-minutes.sh            the last commit
 #   bash ci/first-minutes.sh wheel-sql  and what else is made after it, in the same target folder

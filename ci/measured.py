@@ -119,7 +119,9 @@ def grid(given: dict) -> Reduced:
     figures = ("device_bytes", "mean_latency_s", "max_latency_s")
     rows = [{**{name: cell[name] for name in ("server", "share", "streams", "pairs", "same_results")},
              **{figure: cell["ratio"][figure]["median"] for figure in figures}} for cell in cells]
-    command = f"make bench-postgres-grid ARGS='--seeds {max(cell['pairs'] for cell in cells)}'"
+    every = lambda name, unit="": ",".join(f"{value}{unit}" for value in sorted({cell[name] for cell in cells}))
+    command = (f"make bench-postgres-grid ARGS='--streams {every('streams')} --pools {every('share', '%')} "
+               f"--seeds {max(cell['pairs'] for cell in cells)}'")
     return Reduced(command, rows, under=f"table {config['table']}")
 
 

@@ -48,6 +48,7 @@ enum Step {
     LeftAny { page: usize },
     Wake,
     SetLoading { outstanding: u32 },
+    SetEnough { workers: u32 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -73,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0usize..1000).prop_map(|page| Step::LeftAny { page }),
         3 => Just(Step::Wake),
         1 => (0u32..4).prop_map(|outstanding| Step::SetLoading { outstanding }),
+        1 => (0u32..4).prop_map(|workers| Step::SetEnough { workers }),
     ]
 }
 
@@ -189,6 +191,10 @@ impl Pair {
                 self.manager.set_loading(loading);
                 self.naive.loading = loading;
             }
+            Step::SetEnough { workers } => {
+                self.manager.set_enough_at_work(*workers);
+                self.naive.enough_at_work = *workers;
+            }
         }
         self.check();
     }
@@ -259,6 +265,7 @@ impl Pair {
         assert_eq!((usage.scans as usize, usage.units as usize), (self.naive.scans.len(), wanted.len()));
         self.check_units(&wanted);
         assert_eq!((usage.loads as usize, usage.refused), (self.loads.len(), self.refused));
+        assert_eq!(self.manager.look_again(self.now), self.naive.look_again(self.now));
     }
 
     /// Each unit is shown once, as the naive version has it.

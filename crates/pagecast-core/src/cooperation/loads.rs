@@ -7,8 +7,8 @@ use super::units::UnitRecord;
 use super::{Load, Loading};
 use crate::{PageId, Tick};
 
-/// For how long a scan that took a stroke counts as being at work, in durations of a mean load. A
-/// cursor that rests in the middle of a stroke holds back nobody's loads for longer.
+/// For how long a scan that took a stroke, or began to wait for one, counts as being at work, in
+/// durations of a mean load. A cursor that rests holds back nobody's loads for longer.
 const PATIENCE: f64 = 64.0;
 /// After how long a host that has no other cause looks again whether loads are held back.
 const LOOKS_AGAIN: f64 = 8.0;

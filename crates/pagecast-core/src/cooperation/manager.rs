@@ -277,8 +277,8 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         self.state().next_load(now)
     }
 
-    /// Ticks after which the host asks for a [`next_load`](Self::next_load) again, if nothing happens
-    /// before; `None` if it need not. Loads may be held back for scans that have been left alone.
+    /// Ticks after which the host asks for a [`next_load`](Self::next_load) again, if nothing
+    /// happens before; `None` if it need not. Loads may be held back for scans that rest.
     pub fn look_again(&self, now: Tick) -> Option<Tick> {
         self.state().look_again(now)
     }

@@ -167,9 +167,9 @@ impl<'a> Member<'a> {
     }
 
     /// How many of its workers have a stroke, or one that is ready for them. None, if the last one
-    /// was taken before `since`, and nobody is about to take another.
+    /// was taken before `since`: nobody knows whether the query is still run.
     pub(super) fn at_work(self, since: Tick) -> u32 {
-        let moves = self.flags() & UNSERVED != 0 || self.state.words.get(self.at + SINCE) >= since;
+        let moves = self.state.words.get(self.at + SINCE) >= since;
         if moves { self.out().saturating_add(self.available()).min(self.workers()) } else { 0 }
     }
 

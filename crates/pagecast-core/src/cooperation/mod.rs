@@ -31,10 +31,11 @@
 //!   its last chunk cached would be chosen for ever (A3). Scans for which nothing can be loaded are
 //!   passed (A1). A worker looks again when woken (A5). A stroke without pages is always ready
 //!   (A8).
-//! * KeepRelevance, FreeMemory (A4) and with them almost starved scans (A6) are not here. Loads wait
-//!   instead while the processors have enough to do ([`set_enough_at_work`]): else a device that is
-//!   faster than they are brings strokes over those that most scans have still to read. With 128
-//!   scans on two cores and a pool of 10 % the closed loop read 20 tables, and now one.
+//! * KeepRelevance, FreeMemory (A4) and with them almost starved scans (A6) are not here. Loads
+//!   wait instead while the processors have enough to do ([`set_enough_at_work`]): else a device
+//!   that is faster than they are brings strokes over those that most scans have still to read.
+//!   With 128 scans on two cores and a pool of 10 % the closed loop read the table 20 times, and
+//!   now once.
 //! * Of the strokes of a scan the eight that may be worth most are compared by the pages of all
 //!   that would be loaded. The others are not better than their bound: the pages of the scan's own
 //!   need.
@@ -236,8 +237,8 @@ impl Default for Loading {
 }
 
 /// Workers at work for each processor with which it has enough to do, so that loads wait
-/// ([`Cooperation::set_enough_at_work`]). Two would do if all had a stroke's work left; in the
-/// closed loop 1, 2 and 4 for each core read the same, and 4 keeps a slow device as busy as without.
+/// ([`Cooperation::set_enough_at_work`]). In the closed loop 2 and 4 read the same; with 4 a slow
+/// device is as busy as if loads never waited.
 pub const ENOUGH_AT_WORK: u32 = 4;
 
 /// A registered scan, as seen at one moment.

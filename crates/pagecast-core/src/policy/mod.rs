@@ -62,8 +62,8 @@ pub use sampling::{
 };
 pub use spec::{PolicySpec, Visitor};
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::oracle::{Oracle, Question};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{FrameId, PageId, ScanId, Tick};
 use alloc::boxed::Box;
 

@@ -61,6 +61,8 @@ pub(crate) struct Naive {
     pub(crate) resident: BTreeSet<PageId>,
     pub(crate) loads: Vec<Under>,
     load_ticks: f64,
+    /// With so many workers at work no load begins; 0: loads never wait.
+    pub(crate) enough_at_work: u32,
     hand_outs: u64,
     unit_loaders: HashMap<Unit, Option<MemberId>>,
     need_loaders: HashMap<NeedKey, Option<MemberId>>,
@@ -121,6 +123,7 @@ impl Naive {
             resident: BTreeSet::new(),
             loads: Vec::new(),
             load_ticks: 0.0,
+            enough_at_work: 0,
             hand_outs: 0,
             unit_loaders: HashMap::new(),
             need_loaders: HashMap::new(),
@@ -381,9 +384,22 @@ impl Naive {
         None
     }
 
+    fn holds_back(&self, now: u64) -> bool {
+        let since = now.saturating_sub((64.0 * self.load_ticks) as u64);
+        let moving = self.scans.values().filter(|scan| scan.since >= since);
+        let at_work: u32 = moving.map(|scan| (Self::out(scan) + self.available(scan)).min(scan.workers)).sum();
+        self.enough_at_work > 0 && self.load_ticks > 0.0 && at_work >= self.enough_at_work
+    }
+
+    /// Whoever waits while loads are held back is not left alone (C7).
+    pub(crate) fn look_again(&self, now: u64) -> Option<u64> {
+        let waits = self.scans.values().any(|scan| scan.waiting);
+        (waits && self.holds_back(now)).then(|| ((8.0 * self.load_ticks) as u64).max(1))
+    }
+
     pub(crate) fn next_load(&mut self, now: u64) -> Option<(MemberId, u32)> {
         let Loading::Manager { outstanding } = self.loading else { return None };
-        if self.loads.len() as u32 >= outstanding.max(1) {
+        if self.loads.len() as u32 >= outstanding.max(1) || self.holds_back(now) {
             return None;
         }
         let own_loads = |scan: &Scan| self.loads.iter().filter(|load| load.member == scan.id).count() as u32;

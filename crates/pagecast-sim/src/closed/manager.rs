@@ -29,7 +29,12 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(delivery: &Delivery, unordered: &Unordered, workload: &Workload, cores: u32) -> Result<Self, ClosedError> {
+    pub(super) fn new(
+        delivery: &Delivery,
+        unordered: &Unordered,
+        workload: &Workload,
+        cores: u32,
+    ) -> Result<Self, ClosedError> {
         let config = delivery.cooperation(workload)?;
         let mut cooperation =
             Cooperation::format(words(config.words()), config).expect("the memory was made for this configuration");

@@ -11,8 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use pagecast_core::oracle::Oracle;
 use pagecast_core::policy::{
-    Access, Claimed, ConcurrentPolicy, Frames, PolicyError, PolicySpec, Refusal, SequentialPolicy, Visitor,
-    is_awaited,
+    Access, Claimed, ConcurrentPolicy, Frames, PolicyError, PolicySpec, Refusal, SequentialPolicy, Visitor, is_awaited,
 };
 use pagecast_core::{FrameId, PageId, Tick};
 use std::cell::Cell;

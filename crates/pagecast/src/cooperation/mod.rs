@@ -2,8 +2,8 @@
 //!
 //! The decisions are the manager's ([`pagecast_core::cooperation`]). Here is what its host adds:
 //! one lock, those who wait, and what came of it in numbers. There is no thread: whoever registers,
-//! takes, or ends a lease or a load has the next loads begun ([`Loader`]). Where loads are held back
-//! because the processors have enough to do, a clock asks again: the work may rest.
+//! takes, or ends a lease or a load has the next loads begun ([`Loader`]). Where loads are held
+//! back because the processors have enough to do, a clock asks again: the work may rest.
 //!
 //! * (U1) The waker of who waits is stored in the hold of the lock in which there was nothing to
 //!   take. Whatever changes afterwards finds it.
@@ -13,8 +13,8 @@
 //!   who has gone. Who goes takes its waker along.
 //! * (U4) What the manager knows of a page last is what was true last: whoever tells it that a page
 //!   has come or gone looks first, under the lock, whether that is still so.
-//! * (U5) Who ends its turn while loads are held back for somebody who waits sees to it, in the same
-//!   hold, that a clock runs which has the next turn.
+//! * (U5) Who ends its turn while loads are held back for somebody who waits sees to it, in the
+//!   same hold, that a clock runs which has the next turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -124,7 +124,8 @@ pub(crate) trait Loader {
     /// it is under way any more, [`Cooperation::loaded`] is to be called.
     fn bring(&self, load: Load, account: Option<Arc<Account>>, pages: Vec<PageId>);
 
-    /// Calls [`Cooperation::look_again`] after so many ticks, on another thread; false if it cannot.
+    /// Calls [`Cooperation::look_again`] after so many ticks, on another thread; false if it
+    /// cannot.
     fn later(&self, ticks: Tick) -> bool;
 }
 

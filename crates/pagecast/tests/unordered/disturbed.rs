@@ -1,5 +1,11 @@
 //! Reads that fail, workers that stop, waits that are given up: nobody else is kept.
 
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use pagecast::storage::DeclaredModel;
+use pagecast_core::cooperation::ENOUGH_AT_WORK;
+
 use super::*;
 
 #[test]
@@ -50,6 +56,23 @@ fn who_holds_a_lease_for_long_keeps_nobody() {
     held.consumed();
     assert_eq!(drain(&table, &idle, UNIT), (0..16).filter(|&other| other != stroke).collect::<Vec<_>>());
     drop((idle, busy));
+    nothing_stays(&pool);
+}
+
+/// Loads wait while the processors have enough to do. Those who rest with a stroke do nothing.
+#[test]
+fn many_who_rest_hold_nobody_up() {
+    let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(1), outstanding: 16 };
+    let pool = pool_of(4 * UNIT, Device::new(files(48 * UNIT), Some(model)), "pbm");
+    let table = pool.open("table".as_ref()).unwrap();
+    let enough = ENOUGH_AT_WORK * available_parallelism().map_or(1, |count| count.get() as u32);
+    let rests = whole(&pool, &table, 0..48 * UNIT, UNIT, 48);
+    let held: Vec<_> = (0..(enough + 2).min(40)).map(|_| rests.take_blocking().unwrap()).collect();
+    let goes_on = whole(&pool, &table, 0..48 * UNIT, UNIT, 1);
+    assert_eq!(drain(&table, &goes_on, UNIT), (0..48).collect::<Vec<_>>());
+    drop(held);
+    assert_eq!(drain(&table, &rests, UNIT), (0..48).collect::<Vec<_>>());
+    drop((rests, goes_on));
     nothing_stays(&pool);
 }
 
