@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `sync` | atomics, locks and threads, exchanged for a schedule explorer's under test |
 //! | `processor_cache` | a hint to the processor; unsafe |
+//! | `processor_time` | what the process has used of its processors; unsafe |
 //! | `machine_memory` | how much memory there is |
 //! | `stats` | what is counted |
 //! | `seal` | what a page says of itself on storage |
@@ -64,6 +65,8 @@ mod pool;
 mod pooled_store;
 #[allow(unsafe_code)]
 mod processor_cache;
+#[allow(unsafe_code)]
+mod processor_time;
 mod relation;
 mod scan;
 mod seal;

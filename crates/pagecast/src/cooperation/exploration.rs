@@ -28,7 +28,7 @@ use pagecast_core::policy::Access;
 use pagecast_core::{PageId, ScanId, Tick};
 use shuttle::thread;
 
-use super::{Account, Cooperation, End, Loader, Taken};
+use super::{Account, Cooperation, End, Loader, Processors, Taken};
 use crate::blocking::block_on;
 use crate::cache::exploration::{Io, RELATION, explore, must_be_caught, page, perform, settled, visit, with};
 use crate::cache::{Ahead, Cache, Placement};
@@ -193,7 +193,7 @@ fn one_rests() {
     let world = World::new(2, Io::Works);
     let resting = world.register(0..2);
     let taken = block_on(world.cooperation().take(resting, &world)).unwrap();
-    world.cooperation().state.lock().manager.set_enough_at_work(1);
+    world.cooperation().state.lock().processors = Processors::always(1);
     let other = world.clone();
     let other = thread::spawn(move || {
         let member = other.register(2..4);

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use pagecast_core::cooperation::{
-    Cooperation as Manager, CooperationConfig, ENOUGH_AT_WORK, Load, MemberId, MemberView, Refusal, Stroke, Take,
+    Cooperation as Manager, CooperationConfig, Load, MemberId, MemberView, Refusal, Stroke, Take,
 };
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, ScanId, Tick};
@@ -36,6 +36,9 @@ use crate::sync::mistake;
 
 #[cfg(all(test, pagecast_shuttle))]
 mod exploration;
+mod processors;
+
+use processors::Processors;
 
 /// The unordered scans of a pool.
 pub(crate) struct Cooperation {
@@ -46,6 +49,7 @@ pub(crate) struct Cooperation {
 
 pub(crate) struct State {
     manager: Manager<Box<[AtomicU64]>>,
+    processors: Processors,
     /// The registered ones, and on whose account loads for each are.
     members: Vec<(MemberId, Arc<Account>)>,
     waiting: Vec<Waiting>,
@@ -155,11 +159,9 @@ impl Cooperation {
     pub(crate) fn new(config: CooperationConfig) -> Result<Self, PoolError> {
         let config = Self::config(config);
         let words: Box<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
-        let mut manager = Manager::format(words, config)?;
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        manager.set_enough_at_work(processors.saturating_mul(ENOUGH_AT_WORK));
         let state = State {
-            manager,
+            manager: Manager::format(words, config)?,
+            processors: Processors::new(),
             members: Vec::new(),
             waiting: Vec::new(),
             next_ticket: 0,
@@ -334,7 +336,7 @@ impl Cooperation {
             && !loader.later(ticks)
         {
             // Without a clock loads never wait.
-            self.state.lock().manager.set_enough_at_work(0);
+            self.state.lock().processors.give_up();
             drop(turn);
             self.look_again(loader);
         }
@@ -432,6 +434,8 @@ impl<'a> Turn<'a> {
     /// The next load; without one the turn has ended.
     fn next(&mut self, now: Tick) -> Option<(Load, Option<Arc<Account>>, Vec<PageId>)> {
         let mut state = self.cooperation.state.lock();
+        let enough = state.processors.enough(now);
+        state.manager.set_enough_at_work(enough);
         let Some(load) = state.manager.next_load(now) else {
             self.has_ended = true;
             self.clock = state.manager.look_again(now).filter(|_| !state.has_clock);

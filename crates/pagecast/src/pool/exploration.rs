@@ -247,7 +247,7 @@ fn changed_items_are_on_the_device_after_a_checkpoint() {
 
 #[test]
 fn mistake_of_a_file_that_is_marked_before_it_is_written_is_caught() {
-    must_be_caught(mistake::MARKED_EARLY, &["the device does not have"], 10_000, checkpoint_against_write_back);
+    must_be_caught(mistake::MARKED_EARLY, &["the device does not have"], 60_000, checkpoint_against_write_back);
 }
 
 #[test]
