@@ -16,11 +16,9 @@
 //! * (U5) Who ends its turn while loads are held back for somebody who waits sees to it, in the
 //!   same hold, that a clock runs which has the next turn.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use pagecast_core::cooperation::{
     Cooperation as Manager, CooperationConfig, Load, MemberId, MemberView, Refusal, Stroke, Take,
@@ -37,8 +35,10 @@ use crate::sync::mistake;
 #[cfg(all(test, pagecast_shuttle))]
 mod exploration;
 mod processors;
+mod taking;
 
 use processors::Processors;
+pub(crate) use taking::Taking;
 
 /// The unordered scans of a pool.
 pub(crate) struct Cooperation {
@@ -210,7 +210,7 @@ impl Cooperation {
 
     /// The next stroke of a scan; none when all are done, be it by others.
     pub(crate) fn take<'a>(&'a self, member: MemberId, loader: &'a (dyn Loader + Sync)) -> Taking<'a> {
-        Taking { cooperation: self, member, loader, ticket: None }
+        Taking::new(self, member, loader)
     }
 
     /// The same without waiting. If there is nothing yet, `wait` is called in the hold of the lock
@@ -465,47 +465,5 @@ impl Drop for Turn<'_> {
         if !self.has_ended {
             self.cooperation.state.lock().is_begun = false;
         }
-    }
-}
-
-/// A wait for a stroke. Dropped early it leaves nothing behind.
-pub(crate) struct Taking<'a> {
-    cooperation: &'a Cooperation,
-    member: MemberId,
-    loader: &'a (dyn Loader + Sync),
-    ticket: Option<u64>,
-}
-
-impl Taking<'_> {
-    /// Takes its waker along (U3). With the last one who goes for good the scan waits no more.
-    fn go(&mut self, for_good: bool) {
-        let Some(ticket) = self.ticket.take() else { return };
-        let mut state = self.cooperation.state.lock();
-        let place = state.waiting.iter().position(|waiting| waiting.ticket == ticket);
-        let waiting = place.map(|place| state.waiting.swap_remove(place));
-        if for_good && state.waiting.iter().all(|waiting| waiting.member != self.member) {
-            state.manager.stop_waiting(self.member);
-        }
-        // A waker may hold the last of a task, whose drop comes here again.
-        drop(state);
-        drop(waiting);
-    }
-}
-
-impl Future for Taking<'_> {
-    type Output = Option<Taken>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Its waker may still be there: a poll need not come of a wake.
-        self.go(false);
-        let Self { cooperation, member, loader, ticket } = &mut *self;
-        let waker = context.waker().clone();
-        cooperation.try_take(*member, *loader, |state| *ticket = Some(state.wait(*member, waker)))
-    }
-}
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.go(true);
     }
 }
