@@ -241,9 +241,8 @@ pg_pagecast_buffers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One row: the counters in their order, and behind those of version 1.0 of the SQL how many scans
- * are registered now, and since when is counted. Older SQL has fewer columns, and gets the first of
- * them. */
+/* One row: the counters in their order, and among them, behind those of blocks, how many scans are
+ * registered now, and since when is counted. */
 Datum
 pg_pagecast_stats(PG_FUNCTION_ARGS)
 {

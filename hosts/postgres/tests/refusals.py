@@ -1,4 +1,4 @@
-"""Versions of the extension in a database, and what is said where it cannot work or is told
+"""What the extension has in a database, and what is said where it cannot work or is told
 nonsense."""
 
 import shutil
@@ -8,43 +8,9 @@ from pathlib import Path
 from cluster import Cluster, ServerFailed, SqlError
 from tests.case import Run, ServerTest
 
-# What a version of the extension consists of: each object with its definition and its privileges.
-_OBJECTS = """
-    select pg_describe_object(classid, objid, 0),
-           coalesce(pg_get_functiondef(p.oid), pg_get_viewdef(c.oid)),
-           coalesce(p.proacl, c.relacl)::text, obj_description(objid, case when p.oid is null then 'pg_class' else 'pg_proc' end::name),
-           (select string_agg(col_description(c.oid, attnum), ' ' order by attnum) from pg_attribute where attrelid = c.oid)
-    from pg_depend
-    left join pg_proc p on classid = 'pg_proc'::regclass and p.oid = objid
-    left join pg_class c on classid = 'pg_class'::regclass and c.oid = objid
-    where refclassid = 'pg_extension'::regclass and refobjid = (select oid from pg_extension where extname = 'pg_pagecast') and deptype = 'e'
-    and classid in ('pg_proc'::regclass, 'pg_class'::regclass) order by 1"""
 
-
-class Upgrades(ServerTest):
-    """`ALTER EXTENSION pg_pagecast UPDATE` from every version, with the newest library."""
-
-    @classmethod
-    def prepare(cls, session) -> None:
-        cls.versions = [version for version, in session.rows("select version from pg_available_extension_versions where name = 'pg_pagecast' order by 1")]
-        cls.newest = session.value("select default_version from pg_available_extensions where name = 'pg_pagecast'")
-        cls.fresh = session.rows(_OBJECTS)
-
-    def test_every_version_becomes_the_newest(self) -> None:
-        """A database that is brought up to date has what a new one has, and its views answer before
-        and after."""
-        self.assertIn("1.0", self.versions, "the oldest")
-        self.assertEqual(self.newest, self.versions[-1])
-        for version in self.versions:
-            session = self.in_version(version)
-            for view in ("scans", "relations", "stats"):
-                session.rows(f"select * from pg_pagecast_{view}")
-            session.execute("alter extension pg_pagecast update")
-            self.assertEqual(self.newest, session.value("select extversion from pg_extension where extname = 'pg_pagecast'"))
-            self.assertEqual(self.fresh, session.rows(_OBJECTS), f"from {version}")
-            for view in ("scans", "relations", "stats"):
-                session.rows(f"select * from pg_pagecast_{view}")
-            Run.count("updates of the extension")
+class Explained(ServerTest):
+    """What the extension has in a database."""
 
     def test_everything_is_explained(self) -> None:
         """Each view, function and column has a comment, and the planner is told how many rows
@@ -56,17 +22,6 @@ class Upgrades(ServerTest):
         self.assertEqual([], session.rows("select p.oid::regprocedure from pg_depend join pg_proc p on classid = 'pg_proc'::regclass and p.oid = objid "
                                           f"where {of_extension} and (obj_description(p.oid, 'pg_proc') is null or proretset and prorows = 1000)"))
 
-    def test_a_scan_runs_through_an_update(self) -> None:
-        """The registry knows nothing of the SQL's version."""
-        session = self.in_version("1.0")
-        session.execute("create table t as select generate_series(1, 100000) i; create index on t using brin (i) with (pages_per_range = 1); analyze t")
-        session.execute("begin; set local enable_seqscan = off; declare c cursor for select * from t where i between 1 and 90000; fetch 10 from c")
-        with self.cluster.connect("updated") as other:
-            other.execute("alter extension pg_pagecast update")
-            self.assertEqual(1, len(other.rows("select * from pg_pagecast_scans where relation = 't'::regclass")))
-        self.assertEqual(89_990, len(session.rows("fetch all from c")))
-        session.execute("rollback")
-
     def test_an_older_library(self) -> None:
         """Where the SQL has a column that the loaded library does not know, the message asks for a
         restart."""
@@ -76,15 +31,6 @@ class Upgrades(ServerTest):
             session.execute(f"create function newer_{name}({columns}) returns setof record as '$libdir/pg_pagecast', 'pg_pagecast_{name}' language c")
             with self.assertRaisesRegex(SqlError, "older than the extension"):
                 session.rows(f"select * from newer_{name}()")
-
-    def in_version(self, version: str):
-        """A session in a database of its own with this version of the extension."""
-        with self.cluster.connect() as session:
-            session.execute("drop database if exists updated with (force)")
-            session.execute("create database updated")
-        session = self.session(database="updated")
-        session.execute(f"create extension pg_pagecast version '{version}'")
-        return session
 
 
 class Refusals(ServerTest):
