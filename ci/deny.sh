@@ -10,8 +10,6 @@ if ! command -v cargo-deny >/dev/null; then
     rm -rf "$tools/build"
 fi
 cargo deny --all-features check bans licenses sources
-# Workspaces of their own, by the same rules.
-for host in distributed ballista; do
-    cargo deny --manifest-path "hosts/$host/Cargo.toml" --all-features check \
-        -A license-not-encountered -A license-exception-not-encountered bans licenses sources
-done
+# A workspace of its own, by the same rules.
+cargo deny --manifest-path hosts/distributed/Cargo.toml --all-features check \
+    -A license-not-encountered -A license-exception-not-encountered bans licenses sources

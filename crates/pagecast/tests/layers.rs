@@ -227,7 +227,6 @@ fn parts_never_do_what_architecture_says() {
         "hosts/kv",
         "hosts/cluster",
         "hosts/distributed",
-        "hosts/ballista",
         "hosts/python",
         "hosts/python/sql",
     ] {
@@ -243,11 +242,11 @@ fn parts_never_do_what_architecture_says() {
     assert!(!delta.contains("pagecast") && !delta.contains("pagecast-datafusion"));
     // Knows an engine of several machines. Affinity knows no DataFusion either.
     let cluster = of("hosts/cluster");
-    assert!(!cluster.iter().any(|name| name.contains("distributed") || name.contains("ballista")));
+    assert!(!cluster.iter().any(|name| name.contains("distributed")));
     let affinity = code(&workspace().join("hosts/cluster/src/affinity.rs"));
     assert!(!["datafusion", "pagecast"].iter().any(|word| words(&affinity).contains(word)));
     // Knows the pool's inside, or policy or prediction logic.
-    for part in ["hosts/cluster", "hosts/distributed", "hosts/ballista"] {
+    for part in ["hosts/cluster", "hosts/distributed"] {
         assert!(!of(part).contains("pagecast-core"), "{part}");
     }
     // Holds replay logic; unsafe outside of `array`.

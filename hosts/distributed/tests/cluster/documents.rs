@@ -9,7 +9,6 @@ fn the_guide_shows_what_the_example_does() {
     let example = fs::read_to_string(here.join("examples/cluster.rs")).unwrap();
     let has: Vec<&str> = example.lines().map(str::trim).collect();
     let guide = fs::read_to_string(here.join("../../docs/distributed.md")).unwrap();
-    let (guide, _) = guide.split_once("\n## On Ballista\n").unwrap();
     let blocks: Vec<&str> = guide.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(!blocks.is_empty());
     for block in blocks {
