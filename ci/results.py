@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md from what the benchmarks measured: `make results`.
+"""Writes docs/results.md and the README's table from what benchmarks measured: `make results`.
 
-`measured.py` keeps in lab/measured what is newer in target/bench. The document is made of
-lab/measured alone, so that everybody gets the same: `--check` (part of `make lint`) fails where it
-differs. A benchmark that was not run has no row, and its command is named.
+`measured.py` keeps in lab/measured what is newer in target/bench. Both are made of lab/measured
+alone, so that everybody gets the same: `--check` (part of `make lint`) fails where one differs. A
+benchmark that was not run has no row, and its command is named.
 
 It is Python without dependencies: it only reshapes JSON, and `make lint` runs it without a build.
 """
@@ -14,10 +14,15 @@ import textwrap
 from pathlib import Path
 
 from delivery import GOALS, OUT_OF_ORDER, ratio
+from losses import (COLUMNS, OPTIMUM, OURS, SCANS, best, cells, device, does_not_help, grid_of_deliveries,
+                    with_spread)
 from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read, take_newer
 
 DOCUMENT = Path("docs/results.md")
-MOST_LINES = 250
+README = Path("README.md")
+# Between these lines the README has the main job's table.
+BEGINS, ENDS = "<!-- results: main job -->\n", "<!-- end of results -->\n"
+MOST_WORDS = 2300
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
@@ -63,8 +68,9 @@ class Document:
     def text(self) -> str:
         named = [f"- {self.machine(name)}: {name}" for name in self.machines]
         lines = [*self.lines, "", "## Machines", "", *named] if named else self.lines
-        if len(lines) > MOST_LINES:
-            raise Problem(f"{DOCUMENT} would have {len(lines)} lines, and may have {MOST_LINES}")
+        words = sum(word.strip("|-") != "" for line in lines for word in line.split())
+        if words > MOST_WORDS:
+            raise Problem(f"{DOCUMENT} would have {words} words, and may have {MOST_WORDS}")
         return "\n".join(lines) + "\n"
 
 
@@ -76,7 +82,7 @@ def mean(values: list[float]) -> str:
     """The mean, with its standard error where there are several values."""
     if len(values) < 2:
         return f"{values[0]:.0f}"
-    return f"{statistics.mean(values):.0f} ± {statistics.stdev(values) / len(values) ** 0.5:.0f}"
+    return f"{statistics.mean(values):.0f}±{statistics.stdev(values) / len(values) ** 0.5:.0f}"
 
 
 def main_job(document: Document, files: list[Kept]) -> None:
@@ -122,16 +128,12 @@ SHADES = ((0.0, "░"), (0.5, "▒"), (0.9, "▓"), (1.005, "█"))
 def heat(shares: list[float]) -> str:
     """A cell: shares of stock's, the first with its shade, losses bold."""
     shade = [shade for least, shade in SHADES if shares[0] >= least][-1]
-    return f"{shade} " + " / ".join(f"**{share:.2f}**" if share >= 1.005 else f"{share:.2f}" for share in shares)
+    return f"{shade} " + "/".join(f"**{share:.2f}**" if share >= 1.005 else f"{share:.2f}" for share in shares)
 
 
 def deliveries(document: Document, files: list[Kept]) -> None:
     """A heat map: a row for each number of streams, a column for each pool."""
-    grid: dict[tuple, dict[float, list[Row]]] = {}
-    for file in files:
-        for row in file.rows:
-            of = grid.setdefault((row["sf"], row["busy"], row["streams"]), {})
-            of.setdefault(float(row["pool"].rstrip("%")), []).append(row)
+    grid = grid_of_deliveries(files)
     pools = sorted({pool for of in grid.values() for pool in of})
 
     def cell(rows: list[Row]) -> str:
@@ -198,14 +200,9 @@ def postgres_pairs(document: Document, files: list[Kept]) -> None:
          "server"], rows)
 
 
-def device(row: Row) -> str:
-    spread = f" ({row['device'][0]:.2f} to {row['device'][1]:.2f})" if row["device"] else ""
-    return f"{row['device_bytes']:.2f}{spread}"
-
-
 def beside_reporting(document: Document, files: list[Kept]) -> None:
     rows = [([file], [BESIDE[row["figure"]], str(row["pairs"]),
-                      "{:.2f} ({:.2f} to {:.2f})".format(*row["ratio"]), row["server"]])
+                      with_spread(row["ratio"]), row["server"]])
             for file in files for row in file.rows]
     document.table("PostgreSQL: work beside reporting", "What else runs while sessions report "
                    "without a pause, over the same on a stock server; medians of pairs, with least "
@@ -244,8 +241,7 @@ def grid_of_scans(document: Document, files: list[Kept]) -> None:
         for row in file.rows:
             grid.setdefault((row["server"], row["streams"]), {})[row["share"]] = row
     shares = sorted({share for of in grid.values() for share in of})
-    figures = ("device_bytes", "mean_latency_s", "max_latency_s")
-    rows = [(files, [server, str(streams), *(heat([of[share][figure] for figure in figures])
+    rows = [(files, [server, str(streams), *(heat([of[share][figure] for figure in SCANS])
                                              if share in of else "" for share in shares)])
             for (server, streams), of in sorted(grid.items())]
     document.table(
@@ -257,26 +253,8 @@ def grid_of_scans(document: Document, files: list[Kept]) -> None:
 
 def of_streams(row: Row, peer: str) -> str:
     """Device bytes and mean latency of one number of streams."""
-    told = ["{:.2f} ({:.2f} to {:.2f})".format(*row[peer][figure])
-            for figure in ("device_bytes", "mean_latency_s")]
+    told = [with_spread(row[peer][figure]) for figure in ("device_bytes", "mean_latency_s")]
     return f"{', '.join(told)}; {row[f'pairs_{peer}']}"
-
-
-OURS, OPTIMUM, COLUMNS = "pbm", "opt", ("clock", "pbm-pq", "pbm-paper")
-
-
-def cells(files: list[Kept]) -> list[tuple[Kept, Row]]:
-    return [(file, row) for file in files for row in file.rows if "at" in row]
-
-
-def best(rates: dict[str, float]) -> tuple[str, float]:
-    """The best of the others that do not know the future; ours under other settings are no
-    others.
-    """
-    others = {name: rate for name, rate in rates.items()
-              if name not in (OURS, OPTIMUM) and "every frame" not in name
-              and not name.startswith(OURS + "(")}
-    return max(others.items(), key=lambda item: item[1])
 
 
 def is_shown(at: Row) -> bool:
@@ -379,60 +357,44 @@ def tuple_buffers(document: Document, files: list[Kept]) -> None:
         ["workload", "ours", "mean share", *(f"over {peer}" for peer in PEERS)], rows)
 
 
-MOST_BEHIND = 5
-BEHIND = 0.5
-
-
-def does_not_help(document: Document, files: dict[str, list[Kept]]) -> None:
-    behind = []
-    for file, row in cells(files["prediction"]):
-        name, rate = best(row["rates"])
-        behind.append((rate - row["rates"][OURS], file, row, name, rate))
-    behind = sorted((cell for cell in behind if cell[0] > BEHIND), key=lambda cell: -cell[0])
-    rows = [([file], [f"`{row['at']['workload']}`, {row['at']['order']}, {row['at']['pool']:.0%}",
-                    f"hit rate {row['rates'][OURS]:.1f}, and {rate:.1f} with `{name}`"])
-            for _, file, row, name, rate in behind[:MOST_BEHIND]]
-    rows += [([file], [f"PostgreSQL, {row['workload']}, {row['streams']} streams, {row['mode']}",
-                     f"{device(row)} of stock's device bytes"])
-             for file in files["postgres"] for row in file.rows if row["device_bytes"] > 0.97]
-    rows += [([file], [f"PostgreSQL, pgbench {row['case']}, {row['clients']} clients, "
-                     f"{row['variant']}", "processor time {:.3f} ({:.3f} to {:.3f}) of stock's"
-                     .format(*row["cpu"])])
-             for file in files["overhead"] for row in file.rows]
-    rows += [([file], [f"{BESIDE[row['figure']]}, beside reporting on PostgreSQL",
-                       "{:.2f} ({:.2f} to {:.2f}) of stock's".format(*row["ratio"])])
-             for file in files["beside"] for row in file.rows if row["ratio"][0] > 1]
-    rows += slower_hits(files["pool"])
-    simulated = cells(files["prediction"])
-    about = "PostgreSQL where it reads as much as stock or cannot gain; caches with faster hits."
-    if simulated:
-        about = (f"{len(behind)} of {len(simulated)} simulated cells in which another policy hits "
-                 f"more by over {BEHIND} points, here the {MOST_BEHIND} worst. {about}")
-    document.table("When it does not help", about, ["where", "what"], rows)
-
-
-def slower_hits(files: list[Kept]) -> list[tuple[list[Kept], list[str]]]:
-    """Where a hit takes longer than another cache's."""
-    rows = []
-    for file in files:
-        slower: dict[tuple, list[float]] = {}
-        for row in file.rows:
-            if row["ratio"] > 1:
-                slower.setdefault((row["policy"], row["peer"]), []).append(row["ratio"])
-        rows += [([file], [f"hit path, `{policy}`", f"up to {max(ratios):.2f} of {peer}'s time"])
-                 for (policy, peer), ratios in slower.items()]
-    return rows
-
-
-def document() -> str:
-    """The document that lab/measured gives."""
+def measured() -> dict[str, list[Kept]]:
+    """The files of lab/measured, by kind."""
     files: dict[str, list[Kept]] = {kind: [] for kind in KINDS}
     for path in sorted(MEASURED.glob("*.json")):
         kind = kind_of(path.name)
         if kind is None:
             raise Problem(f"{path} is of no benchmark that is known")
         files[kind].append(Kept(**read(path)))
+    return files
+
+
+STREAMS_OF_README = 8
+
+
+def readme(files: list[Kept]) -> str:
+    """The README with the main job's table anew: means, as in the document."""
+    text = README.read_text()
+    before, mark, rest = text.partition(BEGINS)
+    _, end, after = rest.partition(ENDS)
+    if not mark or not end:
+        raise Problem(f"{README} has no lines `{BEGINS.strip()}` and `{ENDS.strip()}`")
+    read: dict[tuple, list[float]] = {}
+    for row in (row for file in files for row in file.rows if row["streams"] == STREAMS_OF_README):
+        read.setdefault((row["delivery"], row["policy"]), []).append(row["bytes_read"] / MIB)
+    means = {key: statistics.mean(of) for key, of in read.items()}
+    stock = means.get(("stock", "clock"))
+    lines = [line(["delivery", "policy", "read", "of stock"]), line(["---"] * 4)]
+    lines += [line(["DataFusion without a pool" if delivery == "none" else delivery,
+                    "" if delivery == "none" else f"`{policy}`", f"{of:.0f}", f"{of / stock:.2f}"])
+              for (delivery, policy), of in means.items() if stock]
+    return before + mark + "\n".join(lines) + "\n" + end + after
+
+
+def document(files: dict[str, list[Kept]]) -> str:
+    """The document that lab/measured gives."""
     made = Document()
+    if any(files[kind] for kind in KINDS if kind != "sql"):
+        does_not_help(made, files)
     for kind, title, write in (("sql", "SQL on Parquet", main_job),
                                ("delivery", "SQL on Parquet: delivery out of order", deliveries),
                                ("objects", "Object stores", object_store),
@@ -450,20 +412,22 @@ def document() -> str:
             write(made, files[kind])
         else:
             made.missing(title, KINDS[kind].command)
-    if any(files[kind] for kind in KINDS if kind != "sql"):
-        does_not_help(made, files)
     return made.text()
 
 
 def main() -> int:
     try:
-        if sys.argv[1:] == ["--check"]:
-            if not DOCUMENT.exists() or DOCUMENT.read_text() != document():
-                raise Problem(f"{DOCUMENT} is not what {MEASURED} gives: run `make results`")
-            return 0
-        take_newer()
-        DOCUMENT.write_text(document())
-        print(f"wrote {DOCUMENT}")
+        checks = sys.argv[1:] == ["--check"]
+        if not checks:
+            take_newer()
+        files = measured()
+        for path, text in ((DOCUMENT, document(files)), (README, readme(files["sql"]))):
+            if path.exists() and path.read_text() == text:
+                continue
+            if checks:
+                raise Problem(f"{path} is not what {MEASURED} gives: run `make results`")
+            path.write_text(text)
+            print(f"wrote {path}")
         return 0
     except Problem as problem:
         print(f"results: {problem}", file=sys.stderr)
