@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-stores test-serve s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres bench-postgres-grid demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed test-ballista lint-ballista bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres bench-postgres-grid demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -19,9 +19,16 @@ demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/de
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-python test-postgres fuzz ## every test
+test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-python test-python-sql test-postgres fuzz ## every test
 
-test-core: ## predictor, policies, pool, simulator: the quick loop
+check: ## the quick loop: core, pool and simulator formatted, linted and tested; documents
+	cargo fmt --all --check
+	cargo clippy --locked -p pagecast-core -p pagecast -p pagecast-sim --all-targets -- -D warnings
+	$(MAKE) test-core
+	python3 ci/documents.py
+	python3 ci/results.py --check
+
+test-core: ## predictor, policies, pool, simulator
 	cargo test --locked -p pagecast-core -p pagecast -p pagecast-sim
 
 test-references: ## miss counts on shared traces beside other simulators'
@@ -66,15 +73,12 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
 HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-fuzz -p pagecast-cli --features pagecast-cli/flight
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
-	bash ci/clients.sh cargo test --locked $(HOSTS)
+	bash ci/servers.sh bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
 	cargo test --locked -p pagecast-sim --features redset --lib redset
 
 test-objects: ## the pool over S3 servers on loopback: one that Go builds once; s3s-fs
-	bash ci/servers.sh
-
-test-stores: ## command and DataFusion host over them, and over HTTP: another build of DataFusion
-	bash ci/servers.sh clients
+	bash ci/servers.sh cargo test --locked --manifest-path crates/pagecast/servers/Cargo.toml
 
 s3s-fs: ## a second S3 server for test-objects, which ignores conditions: minutes of building, once
 	cargo install --locked --root $(XDG_CACHE_HOME)/pagecast/tools --features binary --version 0.14.1 s3s-fs
@@ -88,10 +92,10 @@ wheel: ## the Python package, as a wheel in target/wheels
 test-python: ## the wheel in a fresh virtual environment, and its tests there
 	bash ci/python.sh test
 
-wheel-sql: ## the wheel of SQL for Python, optimized: DataFusion is built once more
+wheel-sql: ## the wheel of SQL for Python, optimized, on what the command was built on
 	bash ci/python.sh wheel-sql
 
-test-python-sql: ## SQL in Python, in a fresh virtual environment; DataFusion is built once more
+test-python-sql: ## SQL in Python, in a fresh virtual environment
 	bash ci/python.sh test-sql
 
 # A workspace of its own: nobody builds tonic and Arrow Flight along.
@@ -103,16 +107,6 @@ test-distributed: ## the host for datafusion-distributed: three workers on loopb
 lint-distributed: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/distributed/Cargo.toml --check
 	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
-
-# A workspace of its own: Ballista turns on all of DataFusion's features.
-BALLISTA := --locked --manifest-path hosts/ballista/Cargo.toml
-test-ballista: ## the host for Ballista: a scheduler and three executors on loopback
-	cargo test $(BALLISTA)
-	cargo run $(BALLISTA) --example ballista
-
-lint-ballista: ## its formatting and clippy
-	cargo fmt --manifest-path hosts/ballista/Cargo.toml --check
-	cargo clippy $(BALLISTA) --all-targets -- -D warnings
 
 # A workspace of its own: nobody builds the deltalake crate along, which wants Rust 1.95.
 DELTALAKE := --locked --manifest-path hosts/delta/deltalake/Cargo.toml
@@ -142,6 +136,7 @@ lint: ## formatting, clippy, the command without DataFusion, comments and docume
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check
 	cargo clippy --locked --release --manifest-path hosts/postgres/predictor/Cargo.toml -- -D warnings
+	python3 ci/one_build.py
 	python3 ci/documents.py
 	python3 ci/results.py --check
 
@@ -168,9 +163,8 @@ bench-delivery: build ## out of order on a grid; target/bench/delivery.json (ARG
 bench-objects: build ## an object store beside files; target/bench/objects.json (ARGS='--sf 0.1')
 	python3 ci/objects.py $(PAGECAST) $(ARGS)
 
-# A workspace of its own: nobody builds foyer along. The command needs a client of HTTP for it.
-bench-foyer: ## the same with a tier on flash, beside foyer's hybrid cache
-	cargo build --release --locked -p pagecast-cli --features http
+# A workspace of its own: nobody builds foyer along.
+bench-foyer: build ## the same with a tier on flash, beside foyer's hybrid cache
 	cargo build --release --locked --manifest-path crates/pagecast-bench/foyer/Cargo.toml
 	python3 ci/objects.py $(PAGECAST) --foyer $(CARGO_TARGET_DIR)/release/pagecast-foyer-bench $(ARGS)
 

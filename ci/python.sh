@@ -113,8 +113,8 @@ test-sql)
     "$python" -m venv "$scratch/venv"
     "$scratch/venv/bin/pip" install --quiet --no-index --find-links target/wheels 'pagecast[sql]'
     "$scratch/venv/bin/python" -c 'import pagecast; pagecast.connect().sql("SELECT 1 AS alone").show()'
-    "$scratch/venv/bin/pip" install --quiet pytest numpy pyarrow polars 'pandas>=3' duckdb 'datafusion==55.*' ||
-        skip "PyPI has no pytest, numpy, pyarrow, polars, pandas, duckdb, datafusion for us"
+    "$scratch/venv/bin/pip" install --quiet pytest numpy pyarrow polars 'pandas>=3' duckdb ||
+        skip "PyPI has no pytest, numpy, pyarrow, polars, pandas, duckdb for us"
     export PAGECAST_ROOT=$PWD PAGECAST="$CARGO_TARGET_DIR/debug/pagecast"
     "$scratch/venv/bin/python" -m pytest --rootdir hosts/python/sql -c hosts/python/sql/pyproject.toml \
         hosts/python/sql/tests

@@ -157,13 +157,6 @@ fn files_that_cannot_be_read_are_named() {
     let output =
         pagecast().args(["sql", "--data"]).arg(data.path()).args(["-c", "SELECT * FROM line"]).output().unwrap();
     assert_fails(&output, 1, &["no table is called line", "tables: lineitem;"]);
-    if !cfg!(feature = "s3") {
-        assert_fails(
-            &sql(&["-c", "SELECT * FROM 's3://bucket/x.parquet'"]),
-            1,
-            &["s3://bucket/x.parquet", "--features s3"],
-        );
-    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The command over stores behind a network, which are all on loopback: `make test-stores`.
-#![cfg(all(feature = "s3", feature = "gcs", feature = "azure", feature = "http"))]
+//! The command over stores behind a network, which are all on loopback.
+#![cfg(feature = "sql")]
 #![allow(clippy::unwrap_used)]
 
 mod http;

@@ -36,9 +36,6 @@ pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Opti
     let shown = without_secrets(url.clone());
     let (scheme, _) = ObjectStoreScheme::parse(&url)
         .map_err(|_| misuse(format!("{shown}: no store begins like this; s3, gs, az, https and file do")))?;
-    if let Some(feature) = missing_feature(&scheme) {
-        bail!("{shown}: this pagecast was built without it; build it with `--features {feature}`");
-    }
     let mut settings = credentials::settings(scheme == ObjectStoreScheme::AmazonS3);
     if let Some(endpoint) = endpoint {
         credentials::set_endpoint(&mut settings, &scheme, endpoint);
@@ -69,18 +66,6 @@ fn without_secrets(mut url: Url) -> Url {
     }
     url.set_query(None);
     url
-}
-
-/// The feature of this command that a store needs and that it was built without.
-fn missing_feature(scheme: &ObjectStoreScheme) -> Option<&'static str> {
-    let (is_there, feature) = match scheme {
-        ObjectStoreScheme::AmazonS3 => (cfg!(feature = "s3"), "s3"),
-        ObjectStoreScheme::GoogleCloudStorage => (cfg!(feature = "gcs"), "gcs"),
-        ObjectStoreScheme::MicrosoftAzure => (cfg!(feature = "azure"), "azure"),
-        ObjectStoreScheme::Http => (cfg!(feature = "http"), "http"),
-        _ => (true, ""),
-    };
-    (!is_there).then_some(feature)
 }
 
 impl Source {

@@ -1,6 +1,5 @@
 //! Tables in object stores: the same rows, few requests, and never two contents in one scan.
 
-#[cfg(feature = "s3")]
 mod servers;
 
 use std::sync::Arc;

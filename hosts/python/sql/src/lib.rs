@@ -1,5 +1,4 @@
-//! SQL through one pool as a Python extension module: results as Arrow streams, and tables for
-//! the `datafusion` package.
+//! SQL through one pool as a Python extension module: results as Arrow streams.
 //!
 //! `capsule_unsafe` is the only module with unsafe code: it takes streams out of their capsules.
 //! What a user sees is `python/pagecast_sql`; this is what it is made of.
@@ -11,7 +10,6 @@ mod rows;
 mod session;
 mod statement;
 mod statistics;
-mod table;
 mod wait;
 
 /// Counted, so that `query_memory` bounds what statements really take.

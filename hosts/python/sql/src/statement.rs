@@ -20,7 +20,6 @@ use pyo3::types::PyCapsule;
 use crate::errors;
 use crate::rows::{Rows, Stage, Stream};
 use crate::session::Open;
-use crate::table;
 
 /// What a statement gives.
 enum Kind {
@@ -170,17 +169,6 @@ impl Statement {
         }
         let text = pretty_format_batches(&shown).map_err(|error| errors::of_arrow(&error))?;
         Ok((text.to_string(), count > rows))
-    }
-
-    /// Itself as a table of the `datafusion` package, whose session has nothing to add.
-    #[pyo3(signature = (session=None))]
-    fn __datafusion_table_provider__<'py>(
-        &self,
-        py: Python<'py>,
-        session: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = session;
-        table::capsule(py, &self.open, self.frame()?)
     }
 
     /// A query of some of its columns and rows: those for which the SQL expression is true, up to

@@ -1,4 +1,4 @@
-//! The same over S3 servers on loopback: `make test-stores`.
+//! The same over S3 servers on loopback.
 
 #[path = "../../../../../crates/pagecast/servers/tests/s3/server.rs"]
 mod server;

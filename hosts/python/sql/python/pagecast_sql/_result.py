@@ -18,8 +18,8 @@ class Result:
 
     It offers the Arrow stream interface: `polars.DataFrame(result)`, `pyarrow.table(result)` and
     `duckdb.sql("FROM result")` take it. `pyarrow.RecordBatchReader.from_stream(result)` reads batch
-    by batch, as the query gives them. `SessionContext.register_table` of the `datafusion` package
-    takes a query, too. A query runs anew each time.
+    by batch, as the query gives them. `SessionContext.from_arrow` of the `datafusion` package takes
+    all rows. A query runs anew each time.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -35,9 +35,6 @@ class Result:
 
     def __arrow_c_schema__(self) -> object:
         return self._statement.__arrow_c_schema__()
-
-    def __datafusion_table_provider__(self, session: object = None) -> object:
-        return self._statement.__datafusion_table_provider__(session)
 
     def to_arrow(self) -> "pyarrow.Table":
         """All rows as a pyarrow table."""
