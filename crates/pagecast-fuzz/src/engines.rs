@@ -220,8 +220,7 @@ impl Engine {
         let options = HostOptions::default()
             .delivery(delivery)
             .least_strokes(setting.least_strokes)
-            .join_in_strokes(setting.join_in_strokes)
-            .hash_join_memory(0);
+            .join_memory(setting.join_in_strokes.then_some(0));
         install_with(&ctx, pool.clone(), options)?;
         register(&ctx, tables, folder, false).await?;
         Ok(Self { ctx, pool: Some(pool), has_limit: setting.memory.is_some() })

@@ -98,13 +98,9 @@ impl Engine {
     }
 }
 
-/// A hash table that would take much of the memory is not built, where its tables are clustered.
+/// A join that would take much of the memory is done in strokes, where its tables are clustered.
 fn host_options(options: &Options) -> HostOptions {
-    let host = HostOptions::default().delivery(options.delivery);
-    match options.memory {
-        Some(limit) => host.join_in_strokes(true).hash_join_memory(limit / 4),
-        None => host,
-    }
+    HostOptions::default().delivery(options.delivery).join_memory(options.memory.map(|limit| limit / 4))
 }
 
 fn open_pool(options: &Options) -> Result<Pool, OpenError> {

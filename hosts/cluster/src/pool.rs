@@ -30,7 +30,7 @@ pub fn has_pool(rules: &[Rule]) -> bool {
 #[derive(Clone, Debug, Error)]
 pub enum WorkerPoolError {
     /// Joins in strokes change the shape of a plan, which a worker must keep.
-    #[error("workers cannot join in strokes: the plan that they run must keep its shape; leave join_in_strokes off")]
+    #[error("workers cannot join in strokes: the plan that they run must keep its shape; leave join_memory unset")]
     JoinsInStrokes,
     /// The pool's host refuses.
     #[error(transparent)]
@@ -54,7 +54,7 @@ impl WorkerPool {
     /// `options` ask for joins in strokes ([`WorkerPoolError::JoinsInStrokes`]), or the pool's host
     /// refuses.
     pub fn new(pool: Pool, runtime: Arc<RuntimeEnv>, options: HostOptions) -> Result<Self, WorkerPoolError> {
-        if options.join_in_strokes {
+        if options.join_memory.is_some() {
             return Err(WorkerPoolError::JoinsInStrokes);
         }
         // A session that runs nothing: it tells what the host makes of one.

@@ -258,7 +258,7 @@ async fn session(
         let path = folder.join(format!("{table}.parquet"));
         ctx.register_parquet(table, path.display().to_string(), ParquetReadOptions::default()).await?;
     }
-    let options = HostOptions::default().delivery(way.delivery).join_in_strokes(way.in_strokes);
+    let options = HostOptions::default().delivery(way.delivery).join_memory(way.in_strokes.then_some(0));
     let host = install_with(&ctx, pool, options).map_err(external)?;
     Ok((ctx, host, memory))
 }

@@ -150,15 +150,12 @@ pub struct HostOptions {
     /// formats, footers and statistics, and scans that their owner does not let be exchanged. Of
     /// local Parquet files it is the column data of such scans. Default: yes.
     pub stores: bool,
-    /// Whether joins of tables that are clustered by the join's key are joined stroke by stroke,
-    /// where that is right: sort-merge joins, and hash joins that read less so or whose table would
-    /// be large. Only with delivery out of order, and where the pool holds eight strokes for each
-    /// partition. It saves memory, a sixteenth of a hash join's at TPC-H's scale factor 1, and may
-    /// read more. Default: no.
-    pub join_in_strokes: bool,
-    /// How many bytes the table of a hash join takes that is joined in strokes to save them.
-    /// Default: 64 MiB.
-    pub hash_join_memory: u64,
+    /// Bytes of memory. A join of tables that are clustered by its key, which would take as many,
+    /// is joined stroke by stroke where that is right: a hash join for its table, a sort-merge join
+    /// for what it sorts. It then takes a stroke's memory for each partition, a sixteenth of a hash
+    /// join's at TPC-H's scale factor 1, and may read more. Only with delivery out of order.
+    /// Default: none, so that joins stay as they are planned.
+    pub join_memory: Option<u64>,
     /// Whether the session plans queries, and does not only run plans that others made. Who plans
     /// reads the footers of objects, too. So they come through the pool, and are read once. Off,
     /// they are read past it, and take no frames. Default: yes.
@@ -172,8 +169,7 @@ impl Default for HostOptions {
             register: true,
             keep_order: true,
             least_strokes: 4,
-            join_in_strokes: false,
-            hash_join_memory: 64 << 20,
+            join_memory: None,
             plans: true,
             stores: true,
         }
@@ -211,16 +207,10 @@ impl HostOptions {
         Self { stores, ..self }
     }
 
-    /// Sets [`HostOptions::join_in_strokes`].
+    /// Sets [`HostOptions::join_memory`].
     #[must_use]
-    pub fn join_in_strokes(self, join_in_strokes: bool) -> Self {
-        Self { join_in_strokes, ..self }
-    }
-
-    /// Sets [`HostOptions::hash_join_memory`].
-    #[must_use]
-    pub fn hash_join_memory(self, hash_join_memory: u64) -> Self {
-        Self { hash_join_memory, ..self }
+    pub fn join_memory(self, join_memory: Option<u64>) -> Self {
+        Self { join_memory, ..self }
     }
 
     /// Sets [`HostOptions::plans`].

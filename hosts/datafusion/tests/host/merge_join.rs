@@ -137,9 +137,9 @@ fn config(merge: bool, partitions: usize) -> SessionConfig {
     config
 }
 
-/// Options in which every hash join is worth the strokes.
+/// Options in which every join is worth the strokes.
 fn always() -> HostOptions {
-    HostOptions::default().join_in_strokes(true).hash_join_memory(0).least_strokes(2)
+    HostOptions::default().join_memory(Some(0)).least_strokes(2)
 }
 
 async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
@@ -275,18 +275,16 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
     let any_hash = tables.session(config(false, 2)).await;
     let other = scattered.session(config(true, 2)).await;
     let read_again = dictionaries.session(config(true, 2)).await;
-    let small_pool = tables.session(config(true, 2)).await;
     let small_memory = tables.session(config(false, 2)).await;
     for (ctx, options) in [
-        (&merge, HostOptions::default().join_in_strokes(true)),
-        (&hash, HostOptions::default().join_in_strokes(true)),
+        (&merge, HostOptions::default().join_memory(Some(0))),
+        (&hash, HostOptions::default().join_memory(Some(64 << 20))),
         (&any_hash, always()),
-        (&other, HostOptions::default().join_in_strokes(true)),
-        (&read_again, HostOptions::default().join_in_strokes(true)),
+        (&other, HostOptions::default().join_memory(Some(0))),
+        (&read_again, HostOptions::default().join_memory(Some(0))),
     ] {
         install_with(ctx, pool(4 << 20), options).unwrap();
     }
-    install_with(&small_pool, pool(1 << 20), HostOptions::default().join_in_strokes(true)).unwrap();
     install_with(&small_memory, pool(1 << 20), always()).unwrap();
     let ordered = format!(
         "CREATE EXTERNAL TABLE ordered STORED AS PARQUET WITH ORDER (k) LOCATION '{}'",
@@ -308,11 +306,9 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
         (&other, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
         // Each stroke would read the dictionaries of its first and last row groups.
         (&read_again, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
-        // What it brings ahead would leave the pool before it is read.
-        (&small_pool, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("of its strokes, of")),
-        // That is better than a hash table that does not fit.
+        // A pool that holds few of its strokes is no reason: it is about memory.
         (&small_memory, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", None),
-        (&hash, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("the hash table takes")),
+        (&hash, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("KiB at most")),
         (&hash, "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b)", Some("a NULL of one side decides")),
     ];
     for (ctx, sql, why) in cases {
@@ -331,36 +327,6 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
 }
 
 #[tokio::test]
-async fn a_hash_join_reads_less_in_strokes_where_few_keys_meet() {
-    let mut random = Random::new(3);
-    let a = table(&mut random, 40_000, 10_000, 0, Layout::Ascending);
-    let b = table(&mut random, 400, 3000, 0, Layout::Ascending);
-    let tables = Tables::new([&a, &b], [1000, 20], 1);
-    let sql = "SELECT a.v, a.s, b.v FROM a JOIN b ON a.k = b.k";
-    let stock = tables.session(config(false, 2)).await;
-    let mut bytes = Vec::new();
-    for join_in_strokes in [false, true] {
-        let ctx = tables.session(config(false, 2)).await;
-        let mut state = ctx.state();
-        // What DataFusion's own filters of a running join leave out is not the point here.
-        state.config_mut().options_mut().optimizer.enable_join_dynamic_filter_pushdown = false;
-        let ctx = SessionContext::new_with_state(state);
-        install_with(
-            &ctx,
-            pool(8 << 20),
-            HostOptions::default().join_in_strokes(true).least_strokes(2).join_in_strokes(join_in_strokes),
-        )
-        .unwrap();
-        let plan = plan(&ctx, sql).await;
-        assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
-        let found = rows(&collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap());
-        assert!(same_rows(&run(&stock, sql).await, &found));
-        bytes.push(bytes_read(&plan));
-    }
-    assert!(bytes[1] * 2 < bytes[0], "{bytes:?}");
-}
-
-#[tokio::test]
 async fn a_join_in_strokes_takes_a_tenth_of_a_hash_join_s_memory() {
     let tables = Tables::clustered(300_000, Layout::Ascending);
     let mut peaks = Vec::new();
@@ -369,7 +335,7 @@ async fn a_join_in_strokes_takes_a_tenth_of_a_hash_join_s_memory() {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&memory) as _).build_arc().unwrap();
         let ctx = SessionContext::new_with_config_rt(config(false, 1), runtime);
         tables.register(&ctx).await;
-        let options = always().join_in_strokes(join_in_strokes);
+        let options = always().join_memory(join_in_strokes.then_some(0));
         install_with(&ctx, pool(8 << 20), options).unwrap();
         let plan = plan(&ctx, "SELECT count(*), max(a.v), max(b.v) FROM a JOIN b ON a.k = b.k").await;
         assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
@@ -386,7 +352,7 @@ async fn who_goes_early_leaves_nothing_behind() {
     let tables = Tables::clustered(40_000, Layout::Ascending);
     let ctx = tables.session(config(true, 3)).await;
     let pool = pool(4 << 20);
-    let host: Arc<Host> = install_with(&ctx, pool.clone(), HostOptions::default().join_in_strokes(true)).unwrap();
+    let host: Arc<Host> = install_with(&ctx, pool.clone(), HostOptions::default().join_memory(Some(0))).unwrap();
     // A limit.
     assert_eq!(run(&ctx, "SELECT a.v FROM a JOIN b ON a.k = b.k LIMIT 10").await.len(), 10);
     assert_quiet(&pool);
@@ -414,7 +380,7 @@ async fn a_file_that_changes_ends_the_join_by_its_name() {
     let tables = Tables::clustered(40_000, Layout::Ascending);
     let ctx = tables.session(config(true, 2)).await;
     let pool = pool(4 << 20);
-    install_with(&ctx, pool.clone(), HostOptions::default().join_in_strokes(true)).unwrap();
+    install_with(&ctx, pool.clone(), HostOptions::default().join_memory(Some(0))).unwrap();
     let joined = plan(&ctx, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await;
     assert!(shown(&joined).contains(STROKES));
     let path = tables.path().join("b/1.parquet");
@@ -439,7 +405,7 @@ async fn joins_in_strokes_share_what_is_loaded() {
         let options = PoolOptions::default().memory(9 << 20).page_size(4096);
         let options = options.cooperation(CooperationConfig::default()).predictor(PredictorConfig::default());
         let pool = Pool::new(options).unwrap();
-        let ctx = tables.pooled(HostOptions::default().join_in_strokes(true), pool.clone()).await;
+        let ctx = tables.pooled(HostOptions::default().join_memory(Some(0)), pool.clone()).await;
         let mut streams = Vec::new();
         for join in 0..joins {
             let joined = plan(&ctx, sql).await;

@@ -44,7 +44,7 @@ async fn a_pool_that_the_coordinator_gets_later_fails_its_queries() {
 fn options_that_cannot_hold_are_refused() {
     let refused = distribute(builder(), &Members::default(), CoordinatorOptions::default().range_bytes(0)).map(drop);
     assert!(matches!(refused, Err(DistributedError::NoRange)), "{refused:?}");
-    let options = HostOptions::default().join_in_strokes(true);
+    let options = HostOptions::default().join_memory(Some(0));
     let refused = PooledWorker::new(pool(), Arc::new(RuntimeEnv::default()), options);
     assert!(matches!(refused, Err(DistributedError::Pool(WorkerPoolError::JoinsInStrokes))), "{refused:?}");
     let members = Members::new(["http://127.0.0.1:1"]).unwrap();
