@@ -7,6 +7,8 @@
 * A link of a document leads to a file that exists, and so does each `docs/` or `lab/` file that
   a comment names. Only CONTRIBUTING.md and lab/ itself link to lab/.
 * The glossary has at most 40 words, each defined in one sentence of at most 25 words.
+* Documents of users have at most the words of `MOST_WORDS`, and no ratio that was measured: those
+  stand in docs/results.md and in the README's table, which `make results` writes.
 
 `--sentences` lists the longest sentences of the documents instead; it never fails.
 """
@@ -26,6 +28,12 @@ LINES_OF_A_HEADER = 15
 WORDS_OF_A_SENTENCE = 25
 WORDS_OF_THE_GLOSSARY = 40
 GLOSSARY = "docs/glossary.md"
+# All documents of users together, but the results.
+MOST_WORDS = 17_000
+# Written by `make results`, as is what stands in the README between two marks.
+RESULTS = "docs/results.md"
+_WRITTEN = re.compile(r"<!-- results: .*?<!-- end of results -->", re.DOTALL)
+_RATIO = re.compile(r"(?<![\w.`-])(?<!Rust )(?<!Python )(?<!from )[0-9]\.[0-9]{2}(?![\w.])")
 POLICIES = ("crates/pagecast-core/src/policy/", "crates/pagecast-core/src/steering.rs")
 # Published by others, and kept as they are.
 FOREIGN = ("crates/pagecast-sim/assets/",)
@@ -166,6 +174,19 @@ def glossary(text: str) -> Iterator[tuple[int, str]]:
             yield number, f"{word} takes more than a sentence of {WORDS_OF_A_SENTENCE} words"
 
 
+def is_of_users(name: str) -> bool:
+    """Whether users read it: a document, but not the results and the notes."""
+    return name.endswith(".md") and name != RESULTS and not name.startswith("lab/")
+
+
+def measured_by_hand(text: str) -> Iterator[tuple[int, str]]:
+    """The ratios in prose and tables that nobody but a person wrote."""
+    text = _WRITTEN.sub(lambda found: "\n" * found.group().count("\n"), text)
+    for number, line in prose(text.splitlines()):
+        if found := _RATIO.search(re.sub(r"`[^`]*`|\]\([^)]*\)", "", line)):
+            yield number, f"{found.group()} looks measured: what is measured stands in {RESULTS}"
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a paragraph."""
     return [part for part in re.split(r"(?<=[.!?])(?:\*\*)?\s+", text.strip()) if part]
@@ -205,6 +226,9 @@ def main() -> int:
         list_sentences(files)
         return 0
     faults = []
+    words = sum(len(Path(name).read_text().split()) for name in files if is_of_users(name))
+    if words > MOST_WORDS:
+        faults.append(("docs", 0, f"users' documents have {words} words, and may have {MOST_WORDS}"))
     for name in files:
         if not name.endswith((".md", ".rs", ".c", ".h", ".py", ".sh", "Makefile", ".ci/run")):
             continue
@@ -214,6 +238,8 @@ def main() -> int:
         faults += [(name, *fault) for fault in misled(name, text, set(files))]
         if name.startswith(POLICIES) and header(text) > LINES_OF_A_HEADER:
             faults.append((name, 0, f"a header of more than {LINES_OF_A_HEADER} lines"))
+        if is_of_users(name):
+            faults += [(name, *fault) for fault in measured_by_hand(text)]
         if name == GLOSSARY:
             faults += [(name, *fault) for fault in glossary(text)]
     for name, number, what in faults:

@@ -139,6 +139,4 @@ fn skipped(why: &str) {
 /// The examples of the documents, compiled with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embed.md")]
-#[doc = include_str!("../../../docs/tuples.md")]
-#[doc = include_str!("../../../docs/writes.md")]
 struct Documents;

@@ -8,10 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 
-def run_examples(document: Path) -> None:
-    """Runs the examples of a document one after the other, and compares what they print."""
+def run_examples(document: Path, heading: str) -> None:
+    """Runs the examples below a heading of a document one after the other, and compares what they
+    print."""
+    _, _, text = document.read_text().partition(f"\n## {heading}\n")
+    text, _, _ = text.partition("\n## ")
     # The fence that ends an example would be taken for its output.
-    text = re.sub(r"^```.*$", "", document.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^```.*$", "", text, flags=re.MULTILINE)
     test = doctest.DocTestParser().get_doctest(text, {}, document.name, str(document), 0)
     assert test.examples and doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
 

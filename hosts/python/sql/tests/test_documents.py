@@ -1,4 +1,4 @@
-"""What the documents show runs: docstrings, docs/python-sql.md, the README's lines. Stubs name what
+"""What the documents show runs: docstrings, docs/python.md, the README's lines. Stubs name what
 there is."""
 
 import doctest
@@ -39,7 +39,7 @@ def test_docstrings(folder: Path, name: str) -> None:
 
 
 def test_the_document_runs(folder: Path) -> None:
-    documents.run_examples(ROOT / "docs/python-sql.md")
+    documents.run_examples(ROOT / "docs/python.md", "SQL")
 
 
 @pytest.mark.parametrize("document", ["README.md", "hosts/python/sql/README.md"])
