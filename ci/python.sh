@@ -39,7 +39,7 @@ build() {
     cp crates/pagecast-sim/assets/echarts/LICENSE hosts/python/licenses/LICENSE-echarts
     cp crates/pagecast-sim/assets/echarts/NOTICE hosts/python/licenses/NOTICE-echarts
     rm -f target/wheels/pagecast-*.whl
-    "$venv_of_tools/bin/maturin" build --quiet --release --locked --manifest-path hosts/python/Cargo.toml \
+    "$venv_of_tools/bin/maturin" build --release --locked --manifest-path hosts/python/Cargo.toml \
         --interpreter "$python" --out target/wheels
     wheel=$(echo target/wheels/pagecast-*.whl)
     bytes=$(wc -c < "$wheel")
@@ -53,7 +53,7 @@ build_sql() {
     mkdir -p hosts/python/sql/licenses
     cp LICENSE-MIT LICENSE-APACHE hosts/python/sql/licenses/
     rm -f target/wheels/pagecast_sql-*.whl
-    "$venv_of_tools/bin/maturin" build --quiet --locked --manifest-path hosts/python/sql/Cargo.toml \
+    "$venv_of_tools/bin/maturin" build --locked --manifest-path hosts/python/sql/Cargo.toml \
         --interpreter "$python" --out target/wheels "$@"
     wheel_of_sql=$(echo target/wheels/pagecast_sql-*.whl)
     bytes=$(wc -c < "$wheel_of_sql")
@@ -105,9 +105,8 @@ wheel-sql)
 test-sql)
     build
     build_sql --profile dev
-    # As `make test-host` builds it, which has it then.
-    cargo test --locked --no-run -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-cli \
-        --features pagecast-cli/serve --test parquet
+    # On what `make test-host` has built.
+    cargo build --locked -p pagecast-cli --features flight
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     "$python" -m venv "$scratch/venv"
