@@ -73,7 +73,7 @@ def lost_cells(files: dict[str, list[Kept]]) -> list[tuple[list[Kept], list[str]
 
 
 # Cells that are shown, and the points of hit rate from which on one counts.
-MOST_BEHIND = 5
+MOST_BEHIND = 3
 BEHIND = 0.5
 
 

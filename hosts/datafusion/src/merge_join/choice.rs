@@ -263,18 +263,13 @@ fn joints(host: &Host, sides: &Both<Side>, alone: Alone) -> Vec<Joint<Key>> {
 
 /// Bytes of the pieces that strokes name, each counted once.
 fn named_bytes(joints: &[Joint<Key>], pieces: Both<&[cuts::Piece<Key>]>) -> u64 {
-    (0..2).map(|side| named_bytes_of(joints, side, pieces[side])).sum()
-}
-
-fn named_bytes_of(joints: &[Joint<Key>], side: usize, pieces: &[cuts::Piece<Key>]) -> u64 {
-    let mut numbers: Vec<usize> = joints.iter().flat_map(|joint| joint.pieces[side].iter().copied()).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    of_pieces(&numbers, pieces)
-}
-
-fn of_pieces(numbers: &[usize], pieces: &[cuts::Piece<Key>]) -> u64 {
-    numbers.iter().map(|&number| pieces[number].bytes).sum()
+    let named = |side: usize| {
+        let mut numbers: Vec<usize> = joints.iter().flat_map(|joint| joint.pieces[side].iter().copied()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.iter().map(|&number| pieces[side][number].bytes).sum::<u64>()
+    };
+    named(0) + named(1)
 }
 
 /// The plan with the strokes in the place of `join`, if what is above it can do with the partitions

@@ -153,11 +153,6 @@ impl Side {
         Ok(side)
     }
 
-    /// Bytes of all pieces.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.bytes).sum()
-    }
-
     /// The scan `config` of a stroke: of these pieces, with pages that have no key of the interval
     /// pruned.
     pub(crate) fn of_stroke(

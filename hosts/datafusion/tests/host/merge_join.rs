@@ -15,7 +15,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, col
 use futures::StreamExt;
 use pagecast::{CooperationConfig, Pool, PoolOptions, PredictorConfig};
 use pagecast_core::random::Random;
-use pagecast_datafusion::{Delivery, Host, HostOptions, bytes_read, install_with};
+use pagecast_datafusion::{Delivery, Host, HostOptions, install_with};
 use tempfile::TempDir;
 
 use crate::data::{register, write_encoded, write_pages};
