@@ -441,7 +441,7 @@ async fn joins_in_strokes_share_what_is_loaded() {
 /// first.
 #[tokio::test]
 async fn a_plan_that_runs_twice_gives_each_its_rows() {
-    let tables = Tables::clustered(8000, Layout::Ascending);
+    let tables = Tables::clustered(40_000, Layout::Ascending);
     let ctx = tables.pooled(always(), pool(4 << 20)).await;
     for sql in ["SELECT v FROM a", "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k"] {
         let expected = run(&tables.session(config(true, 2)).await, sql).await;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// Which server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Right about conditions.
     Versitygw,
     /// Ignores conditions, and lists without ETags.
@@ -51,14 +51,14 @@ impl Kind {
 }
 
 /// A server with one empty bucket, which ends with its test.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     pub port: u16,
     _folder: TempDir,
 }
 
 impl Server {
-    pub fn start(kind: Kind) -> Option<Self> {
+    pub(crate) fn start(kind: Kind) -> Option<Self> {
         let program = kind.program();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("data/bucket")).unwrap();
@@ -77,13 +77,13 @@ impl Server {
         Some(server)
     }
 
-    pub fn store(&self, secret: &str) -> FaultStore {
+    pub(crate) fn store(&self, secret: &str) -> FaultStore {
         FaultStore::new(client(self.port, secret).build().unwrap())
     }
 }
 
 /// A client of what listens at `port`, that tries again without long pauses.
-pub fn client(port: u16, secret: &str) -> AmazonS3Builder {
+pub(crate) fn client(port: u16, secret: &str) -> AmazonS3Builder {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(1),
         max_backoff: Duration::from_millis(20),
