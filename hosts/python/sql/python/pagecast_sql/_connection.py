@@ -124,14 +124,6 @@ class Connection:
 
         >>> connection.table("orders").columns
         ['id', 'state', 'amount']
-
-        The `datafusion` package takes it, as any result of a query, and reads it through this pool:
-
-        >>> import datafusion
-        >>> context = datafusion.SessionContext()
-        >>> context.register_table("orders", connection.table("orders"))
-        >>> context.sql("SELECT max(id) AS id FROM orders").to_pylist()
-        [{'id': 999}]
         """
         return self.sql('SELECT * FROM "' + name.replace('"', '""') + '"')
 
