@@ -5,7 +5,7 @@
 
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
-use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Chunk, Take, Unit};
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
 use pagecast_core::steering::{Candidate, Uses, choose, pass};
@@ -19,14 +19,14 @@ fn cooperates(scans: u32) -> bool {
     let Ok(mut manager) = Cooperation::format(&MEMORY[..], config) else { return false };
     manager.set_loading(Loading::Manager { outstanding: scans });
     let unit = |first| Unit { relation: RelationId(1), first, blocks: 8 };
-    let strokes = [
-        Stroke { unit: unit(0), need: &[0b1111], joined: false },
-        Stroke { unit: unit(7), need: &[0b1], joined: false },
+    let chunks = [
+        Chunk { unit: unit(0), need: &[0b1111], joined: false },
+        Chunk { unit: unit(7), need: &[0b1], joined: false },
     ];
-    let Ok(long) = manager.register(&strokes, scans, 0, |_| false) else { return false };
-    let [_, last] = strokes;
+    let Ok(long) = manager.register(&chunks, scans, 0, |_| false) else { return false };
+    let [_, last] = chunks;
     let Ok(short) = manager.register(&[last], scans, 0, |_| false) else { return false };
-    let full = manager.register(&strokes, scans, 0, |_| false).is_err();
+    let full = manager.register(&chunks, scans, 0, |_| false).is_err();
     if manager.take(short, 0) != Take::Wait {
         return false;
     }
@@ -43,7 +43,7 @@ fn cooperates(scans: u32) -> bool {
     manager.loaded(&load, 2);
     let mut woken = None;
     manager.wake(|member| woken = Some(member));
-    let shared = Take::Stroke { stroke: 1, resident: true, shared: true };
+    let shared = Take::Chunk { chunk: 1, resident: true, shared: true };
     if !full || count != 1 || woken != Some(short) || manager.take(long, 3) != shared {
         return false;
     }
@@ -76,9 +76,9 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let wanted_at =
         |relation, block, now| predictor.next_access(Question::new(PageId::new(RelationId(relation), block), now));
     let wanted = |relation, block| wanted_at(relation, block, 2000);
-    let strokes =
+    let chunks =
         [Run { first: 0, blocks: 8, position: 0, span: 0 }, Run { first: 8, blocks: 8, position: 1, span: 0 }];
-    let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&strokes) }];
+    let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&chunks) }];
     let spec = ScanSpec { kind: ScanKind(1), length: 41, parts: &parts };
     let Ok(scan) = registry.register_unordered(&spec, 0) else { return 9 };
     predictor.complete(scan, 1, 100);

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use pagecast_sim::report::text::printable;
+
 use crate::interrupt::Interrupted;
-use crate::output::printable;
 
 /// The command line asks for something that cannot be done; names the flag and what to write
 /// instead.

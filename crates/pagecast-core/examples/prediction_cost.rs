@@ -12,7 +12,7 @@
 //! its own on, and nearly every page is wanted by some scan, so that a victim takes all 10 samples
 //! at any number of scans. `ranges`: each scan reads 30 % of the relation as 32 row groups of 7
 //! column chunks; with few scans most victims are pages that nobody wants, which end the sampling.
-//! `strokes`: the same, each row group a stroke, in any order.
+//! `chunks`: the same, each row group a chunk, in any order.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use pagecast_core::oracle::{Oracle, Question};
@@ -34,10 +34,10 @@ const RELATION: RelationId = RelationId(1);
 const POLICIES: [&str; 2] = ["pbm-paper(samples=10)", "pbm(history=off)"];
 const EVICTIONS: u32 = 40_000;
 const ROUNDS: usize = 7;
-const CHUNKS: u32 = 224;
+const RUNS: u32 = 224;
 const COLUMNS: u32 = 7;
-/// Row groups, and how many of them further the next stroke is.
-const STROKES: u64 = (CHUNKS / COLUMNS) as u64;
+/// Row groups, and how many of them further the next chunk is.
+const CHUNKS: u64 = (RUNS / COLUMNS) as u64;
 const STRIDE: u64 = 13;
 /// Ticks that a scan needs for a block.
 const PACE: u64 = 1_000;
@@ -50,11 +50,11 @@ type Memory = Arc<[AtomicU64]>;
 enum Workload {
     Whole,
     Ranges,
-    Strokes,
+    Chunks,
 }
 
 const WORKLOADS: [(&str, Workload); 3] =
-    [("whole", Workload::Whole), ("ranges", Workload::Ranges), ("strokes", Workload::Strokes)];
+    [("whole", Workload::Whole), ("ranges", Workload::Ranges), ("chunks", Workload::Chunks)];
 
 /// Running scans, of which each now and then reports, so that what readers know grows old as it
 /// would.
@@ -69,7 +69,7 @@ struct Scans {
 
 impl Scans {
     fn new(count: u32, workload: Workload) -> Self {
-        let runs = count * if workload == Workload::Whole { 2 } else { CHUNKS };
+        let runs = count * if workload == Workload::Whole { 2 } else { RUNS };
         let config =
             PredictorConfig { scans: count, parts: count, runs: 2 * runs, cells: 4096, ..PredictorConfig::EMPTY };
         let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -100,10 +100,10 @@ impl Scans {
     fn move_to(&mut self, at: usize, blocks: f64) {
         let (scan, before) = self.running[at];
         self.running[at].1 = blocks;
-        if self.workload == Workload::Strokes {
-            let done = |blocks: f64| (blocks * STROKES as f64 / self.length() as f64) as u64;
-            for stroke in done(before)..done(blocks) {
-                self.predictor.complete(scan, stroke * STRIDE % STROKES, self.now);
+        if self.workload == Workload::Chunks {
+            let done = |blocks: f64| (blocks * CHUNKS as f64 / self.length() as f64) as u64;
+            for chunk in done(before)..done(blocks) {
+                self.predictor.complete(scan, chunk * STRIDE % CHUNKS, self.now);
             }
         } else {
             self.predictor.report(scan, blocks as u64, self.now);
@@ -113,8 +113,8 @@ impl Scans {
     fn register(&mut self, runs: &[Run]) -> ScanId {
         let parts = [Part { relation: RELATION, pages: Pages::Runs(runs) }];
         let spec = |length| ScanSpec { kind: ScanKind(0), length, parts: &parts };
-        if self.workload == Workload::Strokes {
-            return self.registry.register_unordered(&spec(STROKES), self.now).unwrap();
+        if self.workload == Workload::Chunks {
+            return self.registry.register_unordered(&spec(CHUNKS), self.now).unwrap();
         }
         self.registry.register(&spec(self.length()), self.now).unwrap()
     }
@@ -122,12 +122,12 @@ impl Scans {
     fn runs(&mut self) -> Vec<Run> {
         if self.workload != Workload::Whole {
             let first = self.random.below(BLOCKS - BLOCKS * 3 / 10);
-            let chunk = BLOCKS * 3 / 10 / CHUNKS;
-            let group = u64::from(chunk * COLUMNS);
-            let (positions, span) = if self.workload == Workload::Strokes { (1, 0) } else { (group, group) };
+            let length = BLOCKS * 3 / 10 / RUNS;
+            let group = u64::from(length * COLUMNS);
+            let (positions, span) = if self.workload == Workload::Chunks { (1, 0) } else { (group, group) };
             let position = |i| u64::from(i / COLUMNS) * positions;
-            let run = |i| Run { first: first + i * chunk, blocks: chunk, position: position(i), span };
-            return (0..CHUNKS).map(run).collect();
+            let run = |i| Run { first: first + i * length, blocks: length, position: position(i), span };
+            return (0..RUNS).map(run).collect();
         }
         let start = 1 + self.random.below(BLOCKS - 1);
         let (front, back) = (u64::from(start), u64::from(BLOCKS - start));

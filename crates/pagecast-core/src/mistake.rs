@@ -23,24 +23,24 @@ pub enum Mistake {
     NoArrivalCheck = 6,
     /// The first word of a mark does not tell whether the second belongs to it.
     UnmixedMark = 7,
-    /// A stroke that is done late is taken for one of the scan that has its word now.
-    UntaggedStroke = 8,
-    /// A stroke that is done is stored, whatever others have done to the word meanwhile.
-    StrokesStored = 9,
+    /// A chunk that is done late is taken for one of the scan that has its word now.
+    UntaggedChunk = 8,
+    /// A chunk that is done is stored, whatever others have done to the word meanwhile.
+    ChunksStored = 9,
     // Of the manager of cooperation.
     /// Who serves one worker takes the mark of another that waits.
     LostWakeUp = 10,
-    /// A stroke that was handed out stays among those that may be.
+    /// A chunk that was handed out stays among those that may be.
     HandedOutTwice = 11,
     /// A unit that is being loaded may be chosen again.
     LoadedTwice = 12,
     /// Of the units that share a block only one learns of its coming.
     BorderCountedOnce = 13,
-    /// A load that ends does not make its stroke deliverable.
+    /// A load that ends does not make its chunk deliverable.
     NotGranted = 14,
     /// A load of a scan that has ended is not taken off those under way.
     EndedLoadStays = 15,
-    /// Who waits is not told that the last stroke is done.
+    /// Who waits is not told that the last chunk is done.
     EndWakesNobody = 16,
 }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Stroke, Take, Unit,
+    Chunk, Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Take, Unit,
 };
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use std::sync::Arc;
@@ -29,9 +29,9 @@ fn unit(number: u32) -> Unit {
 /// A scan of `need` of these units, while nothing is known to be in the pool.
 fn register(manager: &mut Manager, units: impl IntoIterator<Item = u32>, need: u64, workers: u32) -> MemberId {
     let need = [need];
-    let strokes: Vec<Stroke<'_>> =
-        units.into_iter().map(|number| Stroke { unit: unit(number), need: &need, joined: false }).collect();
-    manager.register(&strokes, workers, 0, |_| false).unwrap()
+    let chunks: Vec<Chunk<'_>> =
+        units.into_iter().map(|number| Chunk { unit: unit(number), need: &need, joined: false }).collect();
+    manager.register(&chunks, workers, 0, |_| false).unwrap()
 }
 
 fn pages(manager: &Manager, load: &Load) -> Vec<u32> {
@@ -58,9 +58,9 @@ fn view(manager: &Manager, id: MemberId) -> MemberView {
     found.unwrap()
 }
 
-fn stroke(take: Take) -> u32 {
-    let Take::Stroke { stroke, .. } = take else { panic!("{take:?}") };
-    stroke
+fn chunk(take: Take) -> u32 {
+    let Take::Chunk { chunk, .. } = take else { panic!("{take:?}") };
+    chunk
 }
 
 #[test]
@@ -73,15 +73,15 @@ fn short_scans_come_first_and_waiting_counts() {
     assert_eq!(first.member, short);
     // A load takes 10 ticks.
     bring(&mut manager, &first, 10);
-    assert_eq!(stroke(manager.take(short, 10)), 0);
+    assert_eq!(chunk(manager.take(short, 10)), 0);
     manager.consumed(short, 0);
     assert_eq!(manager.take(short, 10), Take::Wait);
-    // Two strokes left against eight, and it waits for long, too.
+    // Two chunks left against eight, and it waits for long, too.
     let second = manager.next_load(130).unwrap();
     assert_eq!(second.member, short);
     bring(&mut manager, &second, 140);
     manager.wake(|id| assert_eq!(id, short));
-    assert_eq!(stroke(manager.take(short, 140)), 1);
+    assert_eq!(chunk(manager.take(short, 140)), 1);
     manager.consumed(short, 1);
     assert_eq!(manager.take(short, 150), Take::Wait);
     // One left against eight. The other has waited for 15 loads more, 7.5 for each scan.
@@ -89,7 +89,7 @@ fn short_scans_come_first_and_waiting_counts() {
 }
 
 #[test]
-fn who_has_gone_without_a_stroke_has_not_waited() {
+fn who_has_gone_without_a_chunk_has_not_waited() {
     let mut manager = manager();
     let (long, short) = (register(&mut manager, 0..4, A, 1), register(&mut manager, 8..11, B, 1));
     assert_eq!(manager.take(long, 0), Take::Wait);
@@ -111,7 +111,7 @@ fn workers_of_one_scan_starve_together_and_never_for_more_than_is_left() {
         let view = view(&manager, group);
         assert_eq!((view.available, view.starved), (resident, starved));
     }
-    // With its last strokes in the pool it does not starve, however few they are (A3).
+    // With its last chunks in the pool it does not starve, however few they are (A3).
     for number in [4, 3, 2] {
         manager.remove(group, number);
     }
@@ -128,12 +128,12 @@ fn a_load_brings_what_all_starved_scans_need_that_share_a_block_with_its_scan() 
     // Unit 0 serves two starved scans with 16 pages, unit 1 one with 8: as many per page, and more
     // are interested in the first.
     let load = manager.next_load(0).unwrap();
-    assert_eq!((load.member, load.stroke), (trigger, 0));
+    assert_eq!((load.member, load.chunk), (trigger, 0));
     assert_eq!(pages(&manager, &load), (0..16).collect::<Vec<_>>());
     bring(&mut manager, &load, 1);
-    assert_eq!(manager.take(both, 1), Take::Stroke { stroke: 0, resident: true, shared: true });
+    assert_eq!(manager.take(both, 1), Take::Chunk { chunk: 0, resident: true, shared: true });
     // Nobody but the trigger needs column A of unit 1.
-    assert_eq!(manager.take(trigger, 1), Take::Stroke { stroke: 0, resident: true, shared: false });
+    assert_eq!(manager.take(trigger, 1), Take::Chunk { chunk: 0, resident: true, shared: false });
     let load = manager.next_load(1).unwrap();
     assert_eq!((load.member, pages(&manager, &load)), (trigger, (16..24).collect::<Vec<_>>()));
 }
@@ -144,18 +144,18 @@ fn what_few_scans_need_is_handed_out_first() {
     let scan = register(&mut manager, 0..3, A, 1);
     let other = register(&mut manager, 0..2, A, 1);
     (0..3).for_each(|number| arrive(&mut manager, number, A));
-    assert_eq!(stroke(manager.take(scan, 0)), 2);
-    assert_eq!(stroke(manager.take(other, 0)), 0);
-    assert_eq!(stroke(manager.take(scan, 0)), 0, "nobody else needs it any more");
+    assert_eq!(chunk(manager.take(scan, 0)), 2);
+    assert_eq!(chunk(manager.take(other, 0)), 0);
+    assert_eq!(chunk(manager.take(scan, 0)), 0, "nobody else needs it any more");
 }
 
 #[test]
 fn a_border_block_counts_for_both_its_units() {
     let mut manager = manager();
     let units = [Unit { relation: TABLE, first: 0, blocks: 65 }, Unit { relation: TABLE, first: 64, blocks: 3 }];
-    let strokes =
-        [Stroke { unit: units[0], need: &[0, 1], joined: false }, Stroke { unit: units[1], need: &[1], joined: false }];
-    let scan = manager.register(&strokes, 1, 0, |_| false).unwrap();
+    let chunks =
+        [Chunk { unit: units[0], need: &[0, 1], joined: false }, Chunk { unit: units[1], need: &[1], joined: false }];
+    let scan = manager.register(&chunks, 1, 0, |_| false).unwrap();
     manager.arrived(PageId::new(RelationId(2), 64));
     assert_eq!(view(&manager, scan).available, 0);
     manager.arrived(PageId::new(TABLE, 64));
@@ -186,7 +186,7 @@ fn loads_wait_while_enough_workers_are_at_work() {
     let load = manager.next_load(0).unwrap();
     bring(&mut manager, &load, 10);
     let waits = register(&mut manager, 4..8, A, 1);
-    let taken = stroke(manager.take(busy, 10));
+    let taken = chunk(manager.take(busy, 10));
     assert_eq!(manager.take(waits, 10), Take::Wait);
     assert_eq!(manager.next_load(10), None);
     let again = manager.look_again(10).unwrap();
@@ -196,8 +196,8 @@ fn loads_wait_while_enough_workers_are_at_work() {
     assert_eq!(manager.look_again(20), None);
     let load = manager.next_load(20).unwrap();
     bring(&mut manager, &load, 30);
-    let taken = stroke(manager.take(busy, 30));
-    // One who rests in the middle of a stroke holds nobody up for long.
+    let taken = chunk(manager.take(busy, 30));
+    // One who rests in the middle of a chunk holds nobody up for long.
     assert_eq!(manager.next_load(30 + 640), None);
     let load = manager.next_load(30 + 641).unwrap();
     assert_eq!((load.member, manager.look_again(30 + 641)), (waits, None));
@@ -212,15 +212,15 @@ fn scans_that_load_for_themselves_read_different_units_while_they_can() {
     let mut manager = manager();
     manager.set_loading(Loading::Opportunistic);
     let scans = [(); 3].map(|()| register(&mut manager, 0..2, A, 1));
-    assert_eq!(scans.map(|scan| stroke(manager.take(scan, 0))), [0, 1, 0]);
+    assert_eq!(scans.map(|scan| chunk(manager.take(scan, 0))), [0, 1, 0]);
     assert_eq!(manager.next_load(0), None);
     // What one reads the others find.
     arrive(&mut manager, 0, A);
-    assert_eq!(manager.take(scans[1], 1), Take::Stroke { stroke: 0, resident: true, shared: true });
+    assert_eq!(manager.take(scans[1], 1), Take::Chunk { chunk: 0, resident: true, shared: true });
     // Of two that nobody reads, the one of which more is there.
     let late = register(&mut manager, [3, 4], A, 1);
     arrive(&mut manager, 4, 0xf);
-    assert_eq!(manager.take(late, 2), Take::Stroke { stroke: 1, resident: false, shared: false });
+    assert_eq!(manager.take(late, 2), Take::Chunk { chunk: 1, resident: false, shared: false });
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn the_end_waits_for_what_may_be_given_back() {
     let mut manager = manager();
     let scan = register(&mut manager, 0..2, A, 2);
     (0..2).for_each(|number| arrive(&mut manager, number, A));
-    assert_eq!((stroke(manager.take(scan, 0)), stroke(manager.take(scan, 0))), (0, 1));
+    assert_eq!((chunk(manager.take(scan, 0)), chunk(manager.take(scan, 0))), (0, 1));
     assert_eq!(manager.take(scan, 0), Take::Wait);
     manager.consumed(scan, 0);
     manager.wake(|_| panic!("one is still out"));
     manager.give_back(scan, 1);
     let mut woken = 0;
     manager.wake(|_| woken += 1);
-    assert_eq!((woken, stroke(manager.take(scan, 0))), (1, 1));
+    assert_eq!((woken, chunk(manager.take(scan, 0))), (1, 1));
     assert_eq!(manager.take(scan, 0), Take::Wait);
     manager.remove(scan, 1);
     manager.give_back(scan, 1);
@@ -244,15 +244,15 @@ fn the_end_waits_for_what_may_be_given_back() {
 }
 
 #[test]
-fn a_scan_that_ends_early_waits_for_nobody_s_stroke() {
+fn a_scan_that_ends_early_waits_for_nobody_s_chunk() {
     let mut manager = manager();
     let scan = register(&mut manager, 0..2, A, 3);
     (0..2).for_each(|number| arrive(&mut manager, number, A));
     manager.take(scan, 0);
     manager.end_early(scan);
-    assert_eq!((stroke(manager.take(scan, 0)), manager.take(scan, 0)), (1, Take::End));
+    assert_eq!((chunk(manager.take(scan, 0)), manager.take(scan, 0)), (1, Take::End));
     manager.give_back(scan, 0);
-    assert_eq!((stroke(manager.take(scan, 0)), manager.take(scan, 0)), (0, Take::End), "of those who still ask");
+    assert_eq!((chunk(manager.take(scan, 0)), manager.take(scan, 0)), (0, Take::End), "of those who still ask");
 }
 
 #[test]
@@ -270,37 +270,37 @@ fn processes_share_the_memory_under_one_lock() {
     let (here, there) = (register(&mut one, 0..4, A, 1), register(&mut other, 0..4, A, 1));
     let load = one.next_load(0).unwrap();
     bring(&mut other, &load, 1);
-    assert_eq!(stroke(one.take(here, 1)), stroke(other.take(there, 1)));
+    assert_eq!(chunk(one.take(here, 1)), chunk(other.take(there, 1)));
     one.finish(there);
     assert_eq!(other.take(there, 1), Take::End);
 }
 
-/// Strokes of unit `n` of the table together with unit `n + 8`, which stands for another table.
+/// Chunks of unit `n` of the table together with unit `n + 8`, which stands for another table.
 fn register_pairs(manager: &mut Manager, units: u32) -> MemberId {
-    let part = |number, joined| Stroke { unit: unit(number), need: &[A], joined };
-    let strokes: Vec<_> = (0..units).flat_map(|number| [part(number, false), part(number + 8, true)]).collect();
-    manager.register(&strokes, 1, 0, |_| false).unwrap()
+    let part = |number, joined| Chunk { unit: unit(number), need: &[A], joined };
+    let chunks: Vec<_> = (0..units).flat_map(|number| [part(number, false), part(number + 8, true)]).collect();
+    manager.register(&chunks, 1, 0, |_| false).unwrap()
 }
 
 #[test]
-fn a_stroke_of_two_tables_goes_out_when_both_parts_are_there() {
+fn a_chunk_of_two_tables_goes_out_when_both_parts_are_there() {
     let mut manager = manager();
     let pairs = register_pairs(&mut manager, 3);
-    assert_eq!((view(&manager, pairs).left, view(&manager, pairs).strokes), (3, 6));
+    assert_eq!((view(&manager, pairs).left, view(&manager, pairs).chunks), (3, 6));
     assert_eq!(manager.take(pairs, 0), Take::Wait);
     // What is begun comes before what is not.
     let loads = [manager.next_load(1).unwrap(), manager.next_load(1).unwrap()];
-    assert_eq!(loads.map(|load| load.stroke), [0, 0]);
+    assert_eq!(loads.map(|load| load.chunk), [0, 0]);
     assert_eq!(loads.map(|load| pages(&manager, &load)[0] / 16), [0, 8]);
     bring(&mut manager, &loads[0], 2);
     assert_eq!((view(&manager, pairs).available, manager.take(pairs, 2)), (0, Take::Wait), "one part is missing");
     bring(&mut manager, &loads[1], 3);
-    assert_eq!(manager.take(pairs, 3), Take::Stroke { stroke: 0, resident: true, shared: false });
-    // Another has both parts of the last stroke, and a page of the second one's leaves before that
+    assert_eq!(manager.take(pairs, 3), Take::Chunk { chunk: 0, resident: true, shared: false });
+    // Another has both parts of the last chunk, and a page of the second one's leaves before that
     // is whole.
     arrive(&mut manager, 2, A);
     arrive(&mut manager, 10, A);
-    assert_eq!(manager.take(pairs, 4), Take::Stroke { stroke: 4, resident: true, shared: false });
+    assert_eq!(manager.take(pairs, 4), Take::Chunk { chunk: 4, resident: true, shared: false });
     arrive(&mut manager, 1, A);
     manager.left(PageId::new(TABLE, unit(1).first));
     arrive(&mut manager, 9, A);
@@ -315,7 +315,7 @@ fn a_stroke_of_two_tables_goes_out_when_both_parts_are_there() {
 }
 
 #[test]
-fn a_scan_of_one_table_shares_what_is_loaded_for_a_stroke_of_two() {
+fn a_scan_of_one_table_shares_what_is_loaded_for_a_chunk_of_two() {
     let mut manager = manager();
     let (pairs, single) = (register_pairs(&mut manager, 4), register(&mut manager, 8..12, A | B, 1));
     assert_eq!((manager.take(pairs, 0), manager.take(single, 0)), (Take::Wait, Take::Wait));
@@ -325,9 +325,9 @@ fn a_scan_of_one_table_shares_what_is_loaded_for_a_stroke_of_two() {
             bring(&mut manager, &load, now);
         }
         for scan in [pairs, single] {
-            if let Take::Stroke { stroke, shared, .. } = manager.take(scan, now) {
-                manager.consumed(scan, stroke);
-                taken.push((scan == pairs, stroke, shared));
+            if let Take::Chunk { chunk, shared, .. } = manager.take(scan, now) {
+                manager.consumed(scan, chunk);
+                taken.push((scan == pairs, chunk, shared));
             }
         }
     }

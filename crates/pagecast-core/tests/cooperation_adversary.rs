@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, Refusal, Stroke, StrokeFault, Take, Unit,
+    Chunk, ChunkFault, Cooperation, CooperationConfig, Load, Loading, MemberId, Refusal, Take, Unit,
 };
 use pagecast_core::predictor::FormatError;
 use pagecast_core::random::Random;
@@ -20,7 +20,7 @@ fn unit(number: u32) -> Unit {
     Unit { relation: RelationId(1), first: 90 * number, blocks: 100 }
 }
 
-/// A call with arguments drawn at random; whether it handed a stroke out.
+/// A call with arguments drawn at random; whether it handed a chunk out.
 fn call(
     manager: &mut Cooperation<Arc<[AtomicU64]>>,
     random: &mut Random,
@@ -37,16 +37,16 @@ fn call(
     match random.below(14) {
         0 => {
             let need = [random.next(), random.next() >> 28];
-            let strokes: Vec<Stroke<'_>> = (0..random.below(9))
-                .map(|_| Stroke { unit: unit(random.below(8)), need: &need, joined: false })
+            let chunks: Vec<Chunk<'_>> = (0..random.below(9))
+                .map(|_| Chunk { unit: unit(random.below(8)), need: &need, joined: false })
                 .collect();
-            members.extend(manager.register(&strokes, random.below(4), now, |page| page.block() % 3 == 0));
+            members.extend(manager.register(&chunks, random.below(4), now, |page| page.block() % 3 == 0));
         }
         1 | 2 => {
-            if let Take::Stroke { stroke, .. } = manager.take(member, now) {
+            if let Take::Chunk { chunk, .. } = manager.take(member, now) {
                 match random.below(3) {
-                    0 => manager.give_back(member, stroke),
-                    1 => manager.consumed(member, stroke),
+                    0 => manager.give_back(member, chunk),
+                    1 => manager.consumed(member, chunk),
                     _ => {}
                 }
                 return true;
@@ -101,8 +101,8 @@ fn any_memory_is_survived() {
         }
         // Formatted anew it works as ever.
         let mut manager = Cooperation::format(memory, config).unwrap();
-        let member = manager.register(&[Stroke { unit: unit(0), need: &[1], joined: false }], 1, 0, |_| true).unwrap();
-        assert_eq!(manager.take(member, 0), Take::Stroke { stroke: 0, resident: true, shared: false });
+        let member = manager.register(&[Chunk { unit: unit(0), need: &[1], joined: false }], 1, 0, |_| true).unwrap();
+        assert_eq!(manager.take(member, 0), Take::Chunk { chunk: 0, resident: true, shared: false });
     }
     assert!(taken > 500, "{taken}: nothing goes on any more in memory that was written over");
 }
@@ -130,25 +130,25 @@ fn memory_that_is_too_small_or_another_is_refused() {
 fn a_refusal_says_what_was_wanted_and_what_there_is() {
     let config = CooperationConfig { scans: 2, units: 3, words: 80 };
     let mut manager = Cooperation::format(memory(config), config).unwrap();
-    let strokes = |count: u32| -> Vec<Stroke<'_>> {
-        (0..count).map(|number| Stroke { unit: unit(number), need: &[1], joined: false }).collect()
+    let chunks = |count: u32| -> Vec<Chunk<'_>> {
+        (0..count).map(|number| Chunk { unit: unit(number), need: &[1], joined: false }).collect()
     };
-    let mut refuse = |strokes: &[Stroke<'_>]| {
+    let mut refuse = |chunks: &[Chunk<'_>]| {
         let before = manager.usage();
-        let refusal = manager.register(strokes, 1, 0, |_| false).unwrap_err();
+        let refusal = manager.register(chunks, 1, 0, |_| false).unwrap_err();
         assert_eq!((manager.usage().words, manager.usage().units), (before.words, before.units));
         refusal
     };
-    let no_space = refuse(&strokes(30));
+    let no_space = refuse(&chunks(30));
     assert_eq!(no_space, Refusal::NoSpace { wanted: 92, free: 80, limit: 80 });
     assert_eq!(no_space.to_string(), "cooperation needs 92 words in one stretch, and 80 of 80 are free");
-    // Four strokes take 14 words, each unit 17.
-    assert_eq!(refuse(&strokes(4)), Refusal::TooManyUnits { wanted: 4, free: 0, limit: 3 });
-    let past = [Stroke { unit: Unit { first: u32::MAX, ..unit(0) }, need: &[], joined: false }];
-    assert_eq!(refuse(&past), Refusal::BadStroke { stroke: 0, fault: StrokeFault::PastLastBlock });
-    let past = [strokes(1)[0], Stroke { unit: unit(1), need: &[0, 1 << 36], joined: false }];
-    assert_eq!(refuse(&past), Refusal::BadStroke { stroke: 1, fault: StrokeFault::PastUnit });
-    let last = Stroke { unit: unit(1), need: &[0, 1 << 35, 0], joined: false };
+    // Four chunks take 14 words, each unit 17.
+    assert_eq!(refuse(&chunks(4)), Refusal::TooManyUnits { wanted: 4, free: 0, limit: 3 });
+    let past = [Chunk { unit: Unit { first: u32::MAX, ..unit(0) }, need: &[], joined: false }];
+    assert_eq!(refuse(&past), Refusal::BadChunk { chunk: 0, fault: ChunkFault::PastLastBlock });
+    let past = [chunks(1)[0], Chunk { unit: unit(1), need: &[0, 1 << 36], joined: false }];
+    assert_eq!(refuse(&past), Refusal::BadChunk { chunk: 1, fault: ChunkFault::PastUnit });
+    let last = Chunk { unit: unit(1), need: &[0, 1 << 35, 0], joined: false };
     manager.register(&[last], 1, 0, |_| false).unwrap();
     manager.register(&[], 1, 0, |_| false).unwrap();
     assert_eq!(manager.register(&[], 1, 0, |_| false).unwrap_err(), Refusal::TooManyScans { limit: 2 });
@@ -167,9 +167,9 @@ fn a_hundred_scans_of_a_thousand_units_fit_into_what_the_configuration_says() {
         let mut members = Vec::new();
         for scan in 0..SCANS {
             let need = [1 << (scan % needs % 64), 1 << (scan % needs / 4)];
-            let strokes: Vec<Stroke<'_>> =
-                (0..UNITS).map(|number| Stroke { unit: unit(number), need: &need, joined: false }).collect();
-            members.push(manager.register(&strokes, 1, 0, |_| false).unwrap());
+            let chunks: Vec<Chunk<'_>> =
+                (0..UNITS).map(|number| Chunk { unit: unit(number), need: &need, joined: false }).collect();
+            members.push(manager.register(&chunks, 1, 0, |_| false).unwrap());
         }
         let used = manager.usage().words * 8;
         println!("{needs} needs: {} bytes a unit and scan, of {}", used / 100_000, config.bytes() / 100_000);

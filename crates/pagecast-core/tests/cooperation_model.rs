@@ -8,7 +8,7 @@ mod seeded;
 
 use cooperation_naive::{Naive, State};
 use pagecast_core::cooperation::{
-    Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Refusal, Stroke, Take, Unit,
+    Chunk, Cooperation, CooperationConfig, Load, Loading, MemberId, MemberView, Refusal, Take, Unit,
 };
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use proptest::collection::vec;
@@ -33,12 +33,12 @@ fn unit(number: u32) -> Unit {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Register { workers: u32, strokes: Vec<(u32, u64, u64, bool)> },
+    Register { workers: u32, chunks: Vec<(u32, u64, u64, bool)> },
     Take { scan: usize },
     StopWaiting { scan: usize },
     EndEarly { scan: usize },
     End { scan: usize, out: usize, consumed: bool },
-    Remove { scan: usize, stroke: u32 },
+    Remove { scan: usize, chunk: u32 },
     Finish { scan: usize },
     NextLoad,
     Bring { load: usize, pages: usize },
@@ -54,17 +54,17 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     // Few different masks, so that needs are shared.
     let mask = prop_oneof![Just(u64::MAX), Just(0b11), Just(0b1_1110), Just(0b10_0000_0001), Just(0), any::<u64>()];
-    // Many strokes of one part, and some of several.
+    // Many chunks of one part, and some of several.
     let joined = prop_oneof![2 => Just(false), 1 => Just(true)];
-    let stroke = (0u32..14, mask.clone(), mask, joined);
+    let chunk = (0u32..14, mask.clone(), mask, joined);
     prop_oneof![
-        3 => (0u32..4, vec(stroke, 0..14)).prop_map(|(workers, strokes)| Step::Register { workers, strokes }),
+        3 => (0u32..4, vec(chunk, 0..14)).prop_map(|(workers, chunks)| Step::Register { workers, chunks }),
         8 => (0usize..8).prop_map(|scan| Step::Take { scan }),
         1 => (0usize..8).prop_map(|scan| Step::StopWaiting { scan }),
         1 => (0usize..8).prop_map(|scan| Step::EndEarly { scan }),
         6 => (0usize..8, 0usize..9, 0u32..4)
             .prop_map(|(scan, out, kind)| Step::End { scan, out, consumed: kind > 0 }),
-        1 => (0usize..8, 0u32..15).prop_map(|(scan, stroke)| Step::Remove { scan, stroke }),
+        1 => (0usize..8, 0u32..15).prop_map(|(scan, chunk)| Step::Remove { scan, chunk }),
         1 => (0usize..8).prop_map(|scan| Step::Finish { scan }),
         6 => Just(Step::NextLoad),
         5 => (0usize..3, 1usize..60).prop_map(|(load, pages)| Step::Bring { load, pages }),
@@ -103,7 +103,7 @@ impl Pair {
     fn apply(&mut self, step: &Step) {
         self.now += 7;
         match step {
-            Step::Register { workers, strokes } => self.register(*workers, strokes),
+            Step::Register { workers, chunks } => self.register(*workers, chunks),
             Step::Take { scan } => {
                 let Some(id) = self.id(*scan) else { return };
                 assert_eq!(self.manager.take(id, self.now), self.naive.take(id, self.now));
@@ -124,17 +124,17 @@ impl Pair {
                 let is_out = |number: &usize| matches!(scan.parts[*number].state, State::Out(_));
                 let numbers: Vec<usize> = (0..scan.parts.len()).filter(is_out).collect();
                 // Sometimes one that is not out, which changes nothing.
-                let stroke = numbers.get(*out).copied().unwrap_or(*out) as u32;
+                let chunk = numbers.get(*out).copied().unwrap_or(*out) as u32;
                 match consumed {
-                    true => self.manager.consumed(id, stroke),
-                    false => self.manager.give_back(id, stroke),
+                    true => self.manager.consumed(id, chunk),
+                    false => self.manager.give_back(id, chunk),
                 }
-                self.naive.end_stroke(id, stroke, *consumed);
+                self.naive.end_chunk(id, chunk, *consumed);
             }
-            Step::Remove { scan, stroke } => {
+            Step::Remove { scan, chunk } => {
                 let Some(id) = self.id(*scan) else { return };
-                self.manager.remove(id, *stroke);
-                self.naive.remove(id, *stroke);
+                self.manager.remove(id, *chunk);
+                self.naive.remove(id, *chunk);
             }
             Step::Finish { scan } => {
                 let Some(id) = self.id(*scan) else { return };
@@ -143,7 +143,7 @@ impl Pair {
             }
             Step::NextLoad => {
                 let load = self.manager.next_load(self.now);
-                assert_eq!(load.map(|load| (load.member, load.stroke)), self.naive.next_load(self.now));
+                assert_eq!(load.map(|load| (load.member, load.chunk)), self.naive.next_load(self.now));
                 self.loads.extend(load);
             }
             Step::Bring { load, pages } => {
@@ -199,33 +199,33 @@ impl Pair {
         self.check();
     }
 
-    fn register(&mut self, workers: u32, strokes: &[(u32, u64, u64, bool)]) {
+    fn register(&mut self, workers: u32, chunks: &[(u32, u64, u64, bool)]) {
         let cut = |blocks: u32, word: u64, from: u32| match blocks.saturating_sub(from) {
             0 => 0,
             rest if rest < 64 => word & ((1 << rest) - 1),
             _ => word,
         };
-        let masks: Vec<[u64; 2]> = strokes
+        let masks: Vec<[u64; 2]> = chunks
             .iter()
             .map(|&(number, low, high, _)| [cut(unit(number).blocks, low, 0), cut(unit(number).blocks, high, 64)])
             .collect();
-        let strokes: Vec<Stroke<'_>> = strokes
+        let chunks: Vec<Chunk<'_>> = chunks
             .iter()
             .zip(&masks)
-            .map(|(&(number, .., joined), mask)| Stroke { unit: unit(number), need: mask, joined })
+            .map(|(&(number, .., joined), mask)| Chunk { unit: unit(number), need: mask, joined })
             .collect();
         let before = self.manager.usage();
         let resident = |page| self.naive.resident.contains(&page);
-        // Both ways of naming the strokes.
+        // Both ways of naming the chunks.
         let registered = if workers.is_multiple_of(2) {
-            self.manager.register(&strokes, workers, self.now, resident)
+            self.manager.register(&chunks, workers, self.now, resident)
         } else {
-            let stroke = |number| strokes[number as usize];
-            self.manager.register_each(strokes.len() as u32, stroke, workers, self.now, resident)
+            let chunk = |number| chunks[number as usize];
+            self.manager.register_each(chunks.len() as u32, chunk, workers, self.now, resident)
         };
         match registered {
             Ok(id) => {
-                self.naive.register(id, &strokes, workers, self.now);
+                self.naive.register(id, &chunks, workers, self.now);
                 self.ids.push(id);
             }
             Err(refusal) => {

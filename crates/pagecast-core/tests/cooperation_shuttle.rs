@@ -11,7 +11,7 @@
 
 mod exploration;
 
-use pagecast_core::cooperation::{Cooperation, CooperationConfig, Load, Loading, MemberId, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Chunk, Cooperation, CooperationConfig, Load, Loading, MemberId, Take, Unit};
 use pagecast_core::mistake::Mistake;
 use pagecast_core::{PageId, RelationId, sync::atomic::AtomicU64};
 use shuttle::sync::{Arc, Condvar, Mutex};
@@ -20,10 +20,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 const FEW_SWITCHES: usize = 300;
 const EVENLY_MIXED: usize = 100;
-/// A stroke of three is loaded once, or a few times when it left before it was taken.
+/// A chunk of three is loaded once, or a few times when it left before it was taken.
 const MOST_LOADS: usize = 40;
 
-/// What a worker's stroke is doing.
+/// What a worker's chunk is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Needed,
@@ -55,9 +55,9 @@ fn unit(number: u32) -> Unit {
     Unit { relation: RelationId(1), first: 2 * number, blocks: 3 }
 }
 
-fn pages(stroke: u32, need: u64) -> impl Iterator<Item = PageId> {
+fn pages(chunk: u32, need: u64) -> impl Iterator<Item = PageId> {
     let blocks = (0..3).filter(move |block| need >> block & 1 == 1);
-    blocks.map(move |block| PageId::new(RelationId(1), unit(stroke).first + block))
+    blocks.map(move |block| PageId::new(RelationId(1), unit(chunk).first + block))
 }
 
 impl Host {
@@ -79,16 +79,16 @@ impl Host {
         Arc::new(Self { shared: Mutex::new(shared), changed: Condvar::new(), capacity })
     }
 
-    /// A scan that needs `need` of each of the first `strokes` units.
-    fn register(&self, strokes: u32, need: u64, workers: usize) -> MemberId {
+    /// A scan that needs `need` of each of the first `chunks` units.
+    fn register(&self, chunks: u32, need: u64, workers: usize) -> MemberId {
         let mask = [need];
-        let list: Vec<Stroke<'_>> =
-            (0..strokes).map(|number| Stroke { unit: unit(number), need: &mask, joined: false }).collect();
+        let list: Vec<Chunk<'_>> =
+            (0..chunks).map(|number| Chunk { unit: unit(number), need: &mask, joined: false }).collect();
         let mut guard = self.shared.lock().unwrap();
         let Shared { manager, pool, .. } = &mut *guard;
         let id = manager.register(&list, workers as u32, 0, |page| pool.contains(&page)).unwrap();
         guard.woken.push((id, 0));
-        guard.stages.push((id, vec![Stage::Needed; strokes as usize]));
+        guard.stages.push((id, vec![Stage::Needed; chunks as usize]));
         guard.workers += workers;
         drop(guard);
         self.follow_up();
@@ -100,7 +100,7 @@ impl Host {
         loop {
             let mut shared = self.shared.lock().unwrap();
             let Some(load) = shared.manager.next_load(0) else { break };
-            let unit_of = |load: &Load| load.stroke;
+            let unit_of = |load: &Load| load.chunk;
             assert!(shared.under_way.iter().all(|other| unit_of(other) != unit_of(&load)), "loaded twice at once");
             shared.loads += 1;
             assert!(shared.loads <= MOST_LOADS, "loads without progress");
@@ -114,17 +114,17 @@ impl Host {
         self.changed.notify_all();
     }
 
-    /// One worker, which gives back the first stroke that it gets if it is `fickle`.
+    /// One worker, which gives back the first chunk that it gets if it is `fickle`.
     fn work(&self, id: MemberId, need: u64, fickle: bool) {
         let mut fickle = fickle;
         loop {
             let mut guard = self.shared.lock().unwrap();
-            let stroke = loop {
+            let chunk = loop {
                 match guard.manager.take(id, 0) {
-                    Take::Stroke { stroke, resident, .. } => {
-                        let there = pages(stroke, need).all(|page| guard.pool.contains(&page));
-                        assert_eq!(resident, there, "stroke {stroke}: what the manager knows of the pool");
-                        break Some(stroke);
+                    Take::Chunk { chunk, resident, .. } => {
+                        let there = pages(chunk, need).all(|page| guard.pool.contains(&page));
+                        assert_eq!(resident, there, "chunk {chunk}: what the manager knows of the pool");
+                        break Some(chunk);
                     }
                     Take::End => break None,
                     Take::Wait => {
@@ -136,10 +136,10 @@ impl Host {
                     }
                 }
             };
-            let Some(number) = stroke else { break };
+            let Some(number) = chunk else { break };
             let stage = |shared: &mut Shared, from: Stage, to: Stage| {
                 let (_, stages) = shared.stages.iter_mut().find(|(member, _)| *member == id).unwrap();
-                assert_eq!(std::mem::replace(&mut stages[number as usize], to), from, "stroke {number}");
+                assert_eq!(std::mem::replace(&mut stages[number as usize], to), from, "chunk {number}");
             };
             stage(&mut guard, Stage::Needed, Stage::Held);
             drop(guard);
@@ -235,7 +235,7 @@ fn with_two_loads_at_once() {
     all_is_read_once(&Host::new(10, manager(2)));
 }
 
-/// A pool that holds less than one stroke.
+/// A pool that holds less than one chunk.
 fn with_two_frames() {
     all_is_read_once(&Host::new(2, manager(1)));
 }
@@ -277,7 +277,7 @@ fn two_loads_go_at_once() {
 }
 
 #[test]
-fn a_pool_smaller_than_a_stroke_finishes() {
+fn a_pool_smaller_than_a_chunk_finishes() {
     explore(with_two_frames, None);
     explore(with_two_frames, Some(Mistake::NotGranted));
 }

@@ -180,7 +180,7 @@ fn a_scan_has_come_to_the_page_that_it_misses() {
 /// Row groups: a scan asks for all pages of one together and reports that it is past it; nothing of
 /// the next has been read then.
 #[test]
-fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
+fn who_reads_at_chunks_has_read_nothing_that_it_has_not_reported() {
     let (mut registry, predictor) = new(SMALL);
     let groups: Vec<Run> =
         (0..10).map(|i| Run { first: 10 * i, blocks: 10, position: u64::from(i) * 100, span: 0 }).collect();
@@ -188,7 +188,7 @@ fn who_reads_at_strokes_has_read_nothing_that_it_has_not_reported() {
     predictor.report(scan, 100, 1000); // 10 ticks each
     let after =
         |used, block, now| predictor.next_access(Question { last_use: Some(used), ..Question::new(page(block), now) });
-    assert_eq!(after(1100, 15, 1200), Some(0), "another scan has used it; this one comes to it at its next stroke");
+    assert_eq!(after(1100, 15, 1200), Some(0), "another scan has used it; this one comes to it at its next chunk");
     assert_eq!(after(1100, 25, 1200), Some(800));
     assert_eq!(after(9000, 15, 9000), Some(0), "however late it is");
     predictor.report(scan, 200, 9000);

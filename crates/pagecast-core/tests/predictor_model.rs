@@ -34,13 +34,13 @@ enum Step {
         length: u64,
         parts: Vec<(u32, Shape)>,
     },
-    /// Of these shapes only runs, each of them read at the stroke that lies where it begins.
+    /// Of these shapes only runs, each of them read at the chunk that lies where it begins.
     RegisterUnordered {
         kind: u8,
-        strokes: u64,
+        chunks: u64,
         parts: Vec<(u32, Shape)>,
     },
-    /// A scan without order has done that stroke.
+    /// A scan without order has done that chunk.
     Report {
         scan: usize,
         thousandth: u64,
@@ -64,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..3, 1000u64..50_000, parts())
             .prop_map(|(kind, length, parts)| Step::Register { kind, length, parts }),
         2 => (0u8..3, 1u64..80, parts())
-            .prop_map(|(kind, strokes, parts)| Step::RegisterUnordered { kind, strokes, parts }),
+            .prop_map(|(kind, chunks, parts)| Step::RegisterUnordered { kind, chunks, parts }),
         8 => (0usize..6, 0u64..1100, 0u64..3000)
             .prop_map(|(scan, thousandth, ticks)| Step::Report { scan, thousandth, ticks }),
         1 => (0usize..6, 0u64..3000).prop_map(|(scan, ticks)| Step::Finish { scan, ticks }),
@@ -88,7 +88,7 @@ fn write(shape: &Shape, length: u64, unordered: bool) -> Written {
             for &(gap, blocks, position, span) in runs {
                 let first = end.strict_add_signed(i32::from(gap));
                 let (position, span) = (length * position / 1000, length * span / 1000);
-                // Half of the axis would have no stroke.
+                // Half of the axis would have no chunk.
                 let (position, span) = if unordered { ((2 * position).min(length - 1), 0) } else { (position, span) };
                 written.runs.push(Run { first, blocks, position, span });
                 for i in 0..blocks {
@@ -113,7 +113,7 @@ struct ModelScan {
     length: u64,
     started: u64,
     pages: HashMap<(u32, u32), Vec<u64>>,
-    /// Of a scan without order which strokes are done.
+    /// Of a scan without order which chunks are done.
     done: Option<Vec<bool>>,
     position: u64,
     anchor: (u64, u64),
@@ -157,7 +157,7 @@ impl ModelScan {
             let left = done.iter().filter(|done| !**done).count();
             let (weight, elapsed) = (self.weight * 7.0 / 8.0, (now - self.anchor.1) as f64);
             let pace = self.pace.max((weight * self.pace + elapsed) / (weight + 1.0));
-            return positions.iter().any(|&stroke| !done[stroke as usize]).then_some(left as f64 * pace / 2.0);
+            return positions.iter().any(|&chunk| !done[chunk as usize]).then_some(left as f64 * pace / 2.0);
         }
         let position = positions.iter().filter(|&&position| position >= self.position).min()?;
         let ahead = ((now - self.anchor.1) as f64 / self.pace).min(self.step as f64);
@@ -217,7 +217,7 @@ proptest! {
         let mut now = 0;
         for step in &steps {
             match step {
-                Step::Register { kind, length, parts } | Step::RegisterUnordered { kind, strokes: length, parts } => {
+                Step::Register { kind, length, parts } | Step::RegisterUnordered { kind, chunks: length, parts } => {
                     let unordered = matches!(step, Step::RegisterUnordered { .. });
                     let written: Vec<Written> =
                         parts.iter().map(|(_, shape)| write(shape, *length, unordered)).collect();

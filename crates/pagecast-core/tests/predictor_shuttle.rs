@@ -245,7 +245,7 @@ fn marks_are_whole() {
     }
 }
 
-/// Room for one scan of one run with `runs` words of strokes and more.
+/// Room for one scan of one run with `runs` words of chunks and more.
 fn for_one(runs: u32) -> (Registry<Memory>, Predictor<Memory>) {
     let config = PredictorConfig { scans: 1, parts: 1, runs, cells: 2, ..PredictorConfig::EMPTY };
     let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -254,7 +254,7 @@ fn for_one(runs: u32) -> (Registry<Memory>, Predictor<Memory>) {
     (registry, predictor)
 }
 
-/// Registers a scan without order of `length` strokes, of which the first `blocks` have one block
+/// Registers a scan without order of `length` chunks, of which the first `blocks` have one block
 /// each.
 fn register_unordered(registry: &mut Registry<Memory>, kind: u8, blocks: u32, length: u64) -> ScanId {
     let runs: Vec<Run> =
@@ -263,12 +263,12 @@ fn register_unordered(registry: &mut Registry<Memory>, kind: u8, blocks: u32, le
     registry.register_unordered(&ScanSpec { kind: ScanKind(kind), length, parts: &parts }, 0).unwrap()
 }
 
-/// A worker has done a stroke while a scan without order ends and another takes its slot, its part
-/// and its strokes: an estimate is of one or of the other.
-fn never_a_mixture_of_strokes() {
+/// A worker has done a chunk while a scan without order ends and another takes its slot, its part
+/// and its chunks: an estimate is of one or of the other.
+fn never_a_mixture_of_chunks() {
     let (mut registry, predictor) = for_one(2);
     let first = register_unordered(&mut registry, 0, 1, 60);
-    (10..14).for_each(|stroke| predictor.complete(first, stroke, 0));
+    (10..14).for_each(|chunk| predictor.complete(first, chunk, 0));
     let worker = {
         let predictor = predictor.clone();
         thread::spawn(move || predictor.complete(first, 40, 0))
@@ -287,8 +287,8 @@ fn never_a_mixture_of_strokes() {
     assert_eq!(predictor.next_access(Question::new(page, 0)), None);
 }
 
-/// A worker says late that a stroke is done: of the scan that has its word now none is.
-fn a_late_stroke_is_lost() {
+/// A worker says late that a chunk is done: of the scan that has its word now none is.
+fn a_late_chunk_is_lost() {
     let (mut registry, predictor) = for_one(2);
     let first = register_unordered(&mut registry, 0, 1, 8);
     let worker = {
@@ -306,7 +306,7 @@ fn a_late_stroke_is_lost() {
 }
 
 /// The same where the word is one of a bitset now.
-fn a_late_stroke_changes_no_bitset() {
+fn a_late_chunk_changes_no_bitset() {
     let (mut registry, predictor) = for_one(2);
     let first = register_unordered(&mut registry, 0, 1, 8);
     let worker = {
@@ -323,15 +323,15 @@ fn a_late_stroke_changes_no_bitset() {
     assert_eq!([0, 1, 256].map(wanted), [None, Some(0), Some(1)]);
 }
 
-/// Two workers say what they have done, and of one stroke both do: each counts once, in whatever
+/// Two workers say what they have done, and of one chunk both do: each counts once, in whatever
 /// order, and is done from then on.
-fn each_stroke_counts_once() {
+fn each_chunk_counts_once() {
     let (mut registry, predictor) = for_one(5);
     let scan = register_unordered(&mut registry, 0, 4, 8);
     let wanted = |block| predictor.next_access(Question::new(PageId::new(TABLE, block), 0));
-    let workers = [[0, 1], [1, 2]].map(|strokes| {
+    let workers = [[0, 1], [1, 2]].map(|chunks| {
         let predictor = predictor.clone();
-        thread::spawn(move || strokes.map(|stroke| predictor.complete(scan, stroke, 0)))
+        thread::spawn(move || chunks.map(|chunk| predictor.complete(scan, chunk, 0)))
     });
     let (before, first, then) = (wanted(0), wanted(3), predictor.scan(scan).unwrap().position);
     assert!(before.is_none() || before >= first, "{before:?} {first:?}");
@@ -390,19 +390,19 @@ fn workers_need_no_lock() {
 }
 
 #[test]
-fn strokes_do_not_outlive_their_scan() {
-    explore_times(OF_A_LONG_ONE, never_a_mixture_of_strokes, None);
-    explore(never_a_mixture_of_strokes, Some(Mistake::NoVersionCheck));
-    for protocol in [a_late_stroke_is_lost, a_late_stroke_changes_no_bitset] {
+fn chunks_do_not_outlive_their_scan() {
+    explore_times(OF_A_LONG_ONE, never_a_mixture_of_chunks, None);
+    explore(never_a_mixture_of_chunks, Some(Mistake::NoVersionCheck));
+    for protocol in [a_late_chunk_is_lost, a_late_chunk_changes_no_bitset] {
         explore(protocol, None);
-        explore(protocol, Some(Mistake::UntaggedStroke));
+        explore(protocol, Some(Mistake::UntaggedChunk));
     }
 }
 
 #[test]
-fn strokes_need_no_lock() {
-    explore(each_stroke_counts_once, None);
-    explore(each_stroke_counts_once, Some(Mistake::StrokesStored));
+fn chunks_need_no_lock() {
+    explore(each_chunk_counts_once, None);
+    explore(each_chunk_counts_once, Some(Mistake::ChunksStored));
 }
 
 #[test]

@@ -47,11 +47,11 @@ pub struct Setting {
     pool: u64,
     /// Bytes that sorts, joins and aggregates may take.
     memory: Option<u64>,
-    least_strokes: usize,
+    least_chunks: usize,
     partitions: usize,
     batch: usize,
     hash_joins: bool,
-    join_in_strokes: bool,
+    join_in_chunks: bool,
     pushdown: bool,
     /// Whether statistics leave out row groups.
     pruning: bool,
@@ -75,11 +75,11 @@ impl Setting {
             policy: policies[random.below(5) as usize].to_owned(),
             pool: [64 << 10, 256 << 10, 1 << 20, 4 << 20][random.below(4) as usize],
             memory: (random.below(4) == 0).then(|| [2 << 20, 8 << 20, 64 << 20][random.below(3) as usize]),
-            least_strokes: 2 + random.below(3) as usize,
+            least_chunks: 2 + random.below(3) as usize,
             partitions: 1 + random.below(4) as usize,
             batch: [64, 1000, 8192][random.below(3) as usize],
             hash_joins: random.below(2) == 0,
-            join_in_strokes: random.below(4) > 0,
+            join_in_chunks: random.below(4) > 0,
             pushdown: random.below(2) == 0,
             pruning: random.below(8) > 0,
             page_index: random.below(3) > 0,
@@ -97,7 +97,7 @@ impl Setting {
             partitions: 1,
             batch: 8192,
             hash_joins: true,
-            join_in_strokes: false,
+            join_in_chunks: false,
             pushdown: false,
             pruning: false,
             page_index: false,
@@ -117,7 +117,7 @@ impl Setting {
             with(&|other| other.partitions = simple.partitions),
             with(&|other| other.batch = simple.batch),
             with(&|other| other.hash_joins = simple.hash_joins),
-            with(&|other| other.join_in_strokes = simple.join_in_strokes),
+            with(&|other| other.join_in_chunks = simple.join_in_chunks),
             with(&|other| other.pushdown = simple.pushdown),
             with(&|other| other.pruning = simple.pruning),
             with(&|other| other.page_index = simple.page_index),
@@ -219,8 +219,8 @@ impl Engine {
         };
         let options = HostOptions::default()
             .delivery(delivery)
-            .least_strokes(setting.least_strokes)
-            .join_memory(setting.join_in_strokes.then_some(0));
+            .least_chunks(setting.least_chunks)
+            .join_memory(setting.join_in_chunks.then_some(0));
         install_with(&ctx, pool.clone(), options)?;
         register(&ctx, tables, folder, false).await?;
         Ok(Self { ctx, pool: Some(pool), has_limit: setting.memory.is_some() })
@@ -311,7 +311,7 @@ async fn all_rows(plan: Arc<dyn ExecutionPlan>, ctx: &SessionContext) -> datafus
 fn rules(plan: &str) -> ByRule {
     let mut rules = ByRule::new();
     let marks = [
-        ("CooperativeMergeJoinExec", "join in strokes"),
+        ("CooperativeMergeJoinExec", "join in chunks"),
         ("delivery=out-of-order", "out of order"),
         ("delivery=in-order", "in order"),
         ("streams=first", "one stream"),

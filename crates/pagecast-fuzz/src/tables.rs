@@ -124,7 +124,7 @@ impl Table {
             },
             _ => Layout::Hive,
         };
-        // So many that joins are worth strokes, but for keys that would meet too often.
+        // So many that joins are worth chunks, but for keys that would meet too often.
         let most = if key.domain().1 < 1000 { 1500 } else { 12_000 };
         let rows = if for_joins { most } else { most.min([40, 1500, 12_000][random.below(3) as usize]) };
         let rows = rows + random.below(40);
@@ -141,7 +141,7 @@ impl Table {
     fn cut(&self, random: &mut Random, for_joins: bool) -> Vec<DataFile> {
         let files = 1 + random.below(4);
         let share = self.rows.div_ceil(files);
-        // Large, so that joins have several strokes.
+        // Large, so that joins have several chunks.
         let plain = for_joins || random.below(2) == 0;
         let folder = |random: &mut Random| match random.below(4) {
             0 => Folder::Null,

@@ -96,7 +96,7 @@ fn demand(workload: &Workload) -> (u64, u64) {
 }
 
 /// However scans get their rows: each page is asked for once by each scan that needs it, each
-/// stroke is taken once, and streams end, with a pool of any size.
+/// chunk is taken once, and streams end, with a pool of any size.
 #[test]
 fn every_scan_reads_what_it_needs_once() {
     for seed in 1..4 {
@@ -122,7 +122,7 @@ fn every_scan_reads_what_it_needs_once() {
                 let steps = pictures.steps.len() as u64;
                 assert!(steps == units || (split && steps > units), "{case}: {steps} of {units}");
                 if delivery == "ordered" {
-                    assert_eq!((outcome.strokes, pictures.loads.len()), (0, 0), "{case}");
+                    assert_eq!((outcome.chunks, pictures.loads.len()), (0, 0), "{case}");
                 }
             }
         }

@@ -98,7 +98,7 @@ impl Engine {
     }
 }
 
-/// A join that would take much of the memory is done in strokes, where its tables are clustered.
+/// A join that would take much of the memory is done in chunks, where its tables are clustered.
 fn host_options(options: &Options) -> HostOptions {
     HostOptions::default().delivery(options.delivery).join_memory(options.memory.map(|limit| limit / 4))
 }

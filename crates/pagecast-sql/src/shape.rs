@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use crate::syntax::Fault;
+use crate::fault::Fault;
 
 /// Levels of a statement: operators that stand in one row, set operations, joins, and what is
 /// nested in each other.

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
-use crate::syntax::Fault;
+use crate::fault::Fault;
 
 /// The words of SQL that a session has been set to.
 pub fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {

@@ -86,6 +86,18 @@ pub enum PoolError {
     /// The pool was closed: its pages can be read, not changed.
     #[error("the pool is closed to changes; open the files in another one")]
     Closed,
+    /// The relation was closed by [`Relation::close`](crate::Relation::close).
+    #[error("{}: the relation was closed; open the file again", path.display())]
+    RelationClosed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Files that are open to be written are closed with their pool.
+    #[error("{}: is open to be written; it closes with its pool", path.display())]
+    OpenToWrite {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file was opened to be read only.
     #[error("{}: was opened to be read; open it with `open_to_write` to change its pages", path.display())]
     NotWritable {
@@ -257,12 +269,12 @@ pub enum PoolError {
         /// The bytes that it was to have.
         len: usize,
     },
-    /// No more relations can be kept.
-    #[error("{}: cannot be kept: {most} relations are kept already; give one of them up", path.display())]
-    TooManyKept {
+    /// No more relations can have a reserve.
+    #[error("{}: no frames can be reserved: {most} relations have a reserve; give one of them up", path.display())]
+    TooManyReserved {
         /// The file.
         path: PathBuf,
-        /// How many can be kept at once.
+        /// How many can have one at once.
         most: usize,
     },
     /// The page size cannot be used.

@@ -8,10 +8,10 @@ use std::ops::Range;
 /// lock. What they answer is not trusted: a range outside the page is no item, one longer than half
 /// a page is not kept apart from its page, and a panic costs the items of that page alone.
 ///
-/// The bytes of a page are those that a [`Pin`](crate::Pin) shows: of a sealed page without its
-/// seal. An item has a name of 32 bits, which stays the same for as long as the item is in its
-/// page: the number of a slot, or a hash of its key where slots move. With hashes two items of a
-/// page may have one name. Then `locate` answers with either, and the caller compares the key.
+/// The bytes of a page are those that a [`PageGuard`](crate::PageGuard) shows: of a sealed page
+/// without its seal. An item has a name of 32 bits, which stays the same for as long as the item is
+/// in its page: the number of a slot, or a hash of its key where slots move. With hashes two items
+/// of a page may have one name. Then `locate` answers with either, and the caller compares the key.
 pub trait TupleLayout: Send + Sync + 'static {
     /// How many items a page of so many bytes has at most: as many visits are told apart.
     fn items(&self, page_bytes: u32) -> u32;

@@ -30,8 +30,9 @@
 //! | `write` | pages that change: log, write-back, checkpoint, double writes |
 //! | `options` | what a pool is made of |
 //! | `output` | the bytes that a read gives out, filled in any order; unsafe |
-//! | `pin`, `pin_mut` | a page in the caller's hands |
+//! | `page_guard`, `page_guard_mut` | a page in the caller's hands |
 //! | `engine` | requests, reads, pages ahead, and how the memory is divided |
+//! | `owned_page_guard` | the same without a borrow |
 //! | `relation` | an open file in the caller's hands |
 //! | `tuples` | a relation whose items are read one at a time |
 //! | `scan`, `unordered`, `session` | what a caller keeps while it reads |
@@ -57,9 +58,10 @@ pub mod metrics;
 mod options;
 #[allow(unsafe_code)]
 mod output;
+mod owned_page_guard;
+mod page_guard;
+mod page_guard_mut;
 mod paged_file;
-mod pin;
-mod pin_mut;
 mod pool;
 #[cfg(feature = "object-store")]
 mod pooled_store;
@@ -93,12 +95,13 @@ pub use error::{PoolError, UnorderedError};
 pub use flash::{FlashAdmission, FlashOptions, FlashView};
 pub use layout::{FixedRows, Slotted, TupleLayout};
 pub use options::{PoolOptions, PrefetchOptions, Recorder, TupleOptions};
-pub use pagecast_core::cooperation::{CooperationConfig, MemberView, Refusal, Stroke, StrokeFault, Unit};
+pub use owned_page_guard::OwnedPageGuard;
+pub use page_guard::PageGuard;
+pub use page_guard_mut::PageGuardMut;
+pub use pagecast_core::cooperation::{Chunk, ChunkFault, CooperationConfig, MemberView, Refusal, Unit};
 pub use pagecast_core::policy::{Batching, PolicySpec};
 pub use pagecast_core::predictor::PredictorConfig;
 pub use pagecast_core::{PageId, RelationId, ScanId};
-pub use pin::Pin;
-pub use pin_mut::PinMut;
 pub use pool::{FrameView, Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
 #[cfg(feature = "object-store")]
 pub use pooled_store::PooledStore;

@@ -54,7 +54,7 @@ pub struct PoolOptions {
     /// How many scans can be registered. Default: what fits into 1/32 of the memory, up to the
     /// predictor's own default.
     pub predictor: Option<PredictorConfig>,
-    /// How many unordered scans can be registered, and how many strokes they can have. Default:
+    /// How many unordered scans can be registered, and how many chunks they can have. Default:
     /// what fits into 1/64 of the memory, up to the manager's own default;
     /// [`CooperationConfig::EMPTY`] where there are none.
     pub cooperation: Option<CooperationConfig>,
@@ -90,7 +90,7 @@ pub struct PoolOptions {
 pub struct TupleOptions {
     /// The part of the frames that may hold items instead of pages, from 0 to 1. 64 frames hold
     /// pages in any case, of a pool with fewer than 128 half; more if the host asks for it
-    /// ([`Pool::keep_pages`](crate::Pool::keep_pages)). Default: 0.97.
+    /// ([`Pool::reserve_pages`](crate::Pool::reserve_pages)). Default: 0.97.
     pub max_share: f64,
     /// Whether the pool finds out how much of that serves it best. If not, it is all of it.
     /// Default: yes.

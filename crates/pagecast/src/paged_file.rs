@@ -25,7 +25,8 @@ pub(crate) struct PagedFile {
     storage: Arc<dyn Storage>,
     page_size: u32,
     shape: RequestShape,
-    /// Set once, when it is noticed that the file is another one now: what differs.
+    /// Set once, when it is closed, or noticed that the file is another one now: why nobody reads
+    /// it any more.
     stale: OnceLock<PoolError>,
     /// Requests for its pages, by stripe, if they are counted.
     counts: Option<Box<[Counts]>>,
@@ -161,7 +162,7 @@ impl PagedFile {
         self.stale.get().is_none()
     }
 
-    /// Fails with [`PoolError::Changed`] if it is known that the file has changed. Looks at no
+    /// Fails if the relation was closed, or it is known that the file has changed. Looks at no
     /// file.
     pub(crate) fn check_known(&self) -> Result<(), PoolError> {
         match self.stale.get() {
@@ -304,6 +305,11 @@ impl PagedFile {
     /// Another relation has the file from now on.
     pub(crate) fn replace(&self) {
         self.changed("it was opened anew".to_owned());
+    }
+
+    /// Fails whoever asks from now on: the relation is closed.
+    pub(crate) fn close(&self) {
+        let _ = self.stale.set(PoolError::RelationClosed { path: self.path().to_owned() });
     }
 
     /// Bytes of page `block` on storage.

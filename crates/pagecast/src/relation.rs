@@ -11,13 +11,14 @@ use pagecast_core::policy::Access;
 use pagecast_core::{PageId, RelationId, ScanId};
 
 use crate::blocking::block_on;
-use crate::cache::{Anyone, Capped, Exclusive, MAX_KEEPS, Upgrade};
+use crate::cache::{Anyone, Capped, Exclusive, MAX_RESERVES, Upgrade};
 use crate::engine::{self, Engine, ReadResult, ReadStats};
 use crate::io::{ALIGNMENT, PastRead};
+use crate::owned_page_guard::OwnedPageGuard;
 use crate::paged_file::PagedFile;
 use crate::storage::{Generation, Storage};
 use crate::token::Held;
-use crate::{Pin, PinMut, PoolError};
+use crate::{PageGuard, PageGuardMut, PoolError};
 
 /// One generation of a file, open in a pool. Page `k` is bytes
 /// `k * page_size .. (k + 1) * page_size`; the last one ends with the file.
@@ -108,6 +109,36 @@ impl Relation {
     }
 }
 
+/// Its end.
+impl Relation {
+    /// Closes the file for all who have this relation, and frees its frames: after a table was
+    /// dropped, say. Pages that are pinned stay as long as they are; every later request fails with
+    /// [`PoolError::RelationClosed`]. Who opens the file again gets another relation. Without this
+    /// a file stays open while it is in use or has pages in the pool.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolError, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
+    /// let table = pool.open("table".as_ref())?;
+    /// table.read_blocking(&[0..300_000], None)?;
+    /// table.close()?;
+    /// assert_eq!(pool.snapshot().frames.resident, 0);
+    /// assert!(matches!(table.pin(0, None), Err(PoolError::RelationClosed { .. })));
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The file is open to be written ([`PoolError::OpenToWrite`]): what was changed is written by
+    /// the pool, which closes it.
+    pub fn close(&self) -> Result<(), PoolError> {
+        self.engine.close_relation(&self.file)
+    }
+}
+
 /// Its pages, to read.
 impl Relation {
     /// Pins page `block`, and reads it first if it is not resident.
@@ -117,7 +148,7 @@ impl Relation {
     /// No frame is free ([`PoolError::NoFrame`]), the file has no such page or has changed, or its
     /// read failed.
     #[inline]
-    pub fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+    pub fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<PageGuard<'_>, PoolError> {
         self.engine.pin(&mut Anyone, &self.file, block, scan)
     }
 
@@ -127,8 +158,26 @@ impl Relation {
         &self,
         block: u32,
         scan: Option<ScanId>,
-    ) -> impl Future<Output = Result<Pin<'_>, PoolError>> + Send + use<'_> {
+    ) -> impl Future<Output = Result<PageGuard<'_>, PoolError>> + Send + use<'_> {
         self.engine.pin_async(Anyone, self.file.clone(), block, scan)
+    }
+
+    /// As [`pin`](Self::pin), with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin).
+    pub fn pin_owned(&self, block: u32, scan: Option<ScanId>) -> Result<OwnedPageGuard, PoolError> {
+        Ok(OwnedPageGuard::new(&self.engine, self.pin(block, scan)?))
+    }
+
+    /// As [`pin_async`](Self::pin_async), with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`pin`](Self::pin).
+    pub async fn pin_owned_async(&self, block: u32, scan: Option<ScanId>) -> Result<OwnedPageGuard, PoolError> {
+        Ok(OwnedPageGuard::new(&self.engine, self.pin_async(block, scan).await?))
     }
 
     /// Reads byte ranges through the pool. Missing pages that are neighbours are read in one
@@ -210,26 +259,26 @@ impl Relation {
     ///
     /// As [`pin`](Self::pin); besides, the file was opened to be read, or the pool is
     /// [read-only](PoolError::ReadOnly) or [closed](PoolError::Closed).
-    pub fn pin_mut(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
+    pub fn pin_mut(&self, block: u32, scan: Option<ScanId>) -> Result<PageGuardMut<'_>, PoolError> {
         block_on(self.pin_mut_async(block, scan))
     }
 
     /// As [`pin_mut`](Self::pin_mut), without blocking the thread.
-    pub async fn pin_mut_async(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
+    pub async fn pin_mut_async(&self, block: u32, scan: Option<ScanId>) -> Result<PageGuardMut<'_>, PoolError> {
         let page = self.pin_to_change(block, scan).await?;
         self.engine.learn(self.page(block), None, scan, true);
         Ok(page)
     }
 
     /// The same without a word to those who learn from requests.
-    pub(crate) async fn pin_to_change(&self, block: u32, scan: Option<ScanId>) -> Result<PinMut<'_>, PoolError> {
+    pub(crate) async fn pin_to_change(&self, block: u32, scan: Option<ScanId>) -> Result<PageGuardMut<'_>, PoolError> {
         self.file.check_writable()?;
         self.engine.writer.latch.may_change()?;
         let held = self.engine.hold(&mut Anyone, &self.file, block, scan, true).await?;
         let exclusive = self.have_alone(block, scan, held).await?;
         // After the page is ours: whoever shut the latch either waits for us or is seen here.
         self.engine.writer.latch.may_change()?;
-        Ok(PinMut::new(&self.engine.cache, &self.engine.writer, self.file.clone(), exclusive))
+        Ok(PageGuardMut::new(&self.engine.cache, &self.engine.writer, self.file.clone(), exclusive))
     }
 
     async fn have_alone(&self, block: u32, scan: Option<ScanId>, mut held: Held) -> Result<Exclusive, PoolError> {
@@ -295,21 +344,22 @@ impl Relation {
         Ok(())
     }
 
-    /// Keeps up to `frames` pages of the relation: while no more of it are resident, evictions pass
-    /// over them as long as they find another. With 0 its pages are like any others again. Set it
-    /// before the relation is read; set later, it counts pages that come or go meanwhile wrongly.
-    /// A file that changes is another relation, which is not kept.
+    /// Reserves up to `frames` frames for pages of the relation: while no more of it are resident,
+    /// evictions pass over them as long as they find another. With 0 its pages are like any others
+    /// again. Set it before the relation is read; set later, it counts pages that come or go
+    /// meanwhile wrongly. A file that changes is another relation, without a reserve.
     ///
-    /// Kept pages are out of the policy's reach: keep a small part of the pool only.
+    /// Reserved frames are out of the policy's reach: reserve a small part of the pool only.
     ///
     /// # Errors
     ///
-    /// It is known that the file has changed, or 16 others are kept ([`PoolError::TooManyKept`]).
-    pub fn keep(&self, frames: u32) -> Result<(), PoolError> {
+    /// It is known that the file has changed, or 16 others have a reserve
+    /// ([`PoolError::TooManyReserved`]).
+    pub fn reserve(&self, frames: u32) -> Result<(), PoolError> {
         self.file.check_known()?;
-        match self.engine.cache.keep(self.id(), frames) {
+        match self.engine.cache.reserve(self.id(), frames) {
             true => Ok(()),
-            false => Err(PoolError::TooManyKept { path: self.path().to_owned(), most: MAX_KEEPS }),
+            false => Err(PoolError::TooManyReserved { path: self.path().to_owned(), most: MAX_RESERVES }),
         }
     }
 }

@@ -8,7 +8,7 @@ use pagecast_core::{PageId, ScanId};
 
 use crate::cache::Capped;
 use crate::engine::Engine;
-use crate::{Pin, PoolError, Relation};
+use crate::{PoolError, Relation};
 
 /// A scan that the pool knows of. It reports how far it is, and is forgotten when this is dropped,
 /// be it at its end, on an error or on cancellation.
@@ -33,17 +33,6 @@ impl Scan {
     /// What requests of the scan are marked with.
     pub fn id(&self) -> ScanId {
         self.id
-    }
-
-    /// As [`Relation::pin`], marked with this scan. To another pool than the scan's the mark says
-    /// nothing: pages of its relations are pinned without it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Relation::pin`].
-    #[inline]
-    pub fn pin<'r>(&self, relation: &'r Relation, block: u32) -> Result<Pin<'r>, PoolError> {
-        relation.pin(block, relation.is_of(&self.engine).then_some(self.id))
     }
 
     /// All positions before `position` are done. Several threads of one scan may report, and the
@@ -113,7 +102,7 @@ impl Scan {
     /// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
     /// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
     ///
-    /// assert_eq!(scan.will_need(&table, &[0..200_000])?, 4); // pages of 64 KiB
+    /// assert_eq!(scan.prefetch(&table, &[0..200_000])?, 4); // pages of 64 KiB
     /// table.read_blocking(&[0..200_000], Some(scan.id()))?;
     /// let stats = pool.stats();
     /// assert_eq!((stats.loads, stats.prefetch_useful + stats.prefetch_late), (4, 4));
@@ -124,9 +113,9 @@ impl Scan {
     ///
     /// A range is outside the file, or the file is known to have changed. A read that fails later
     /// is only counted; who asks for the page then reads it again.
-    pub fn will_need(&self, relation: &Relation, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
+    pub fn prefetch(&self, relation: &Relation, ranges: &[Range<u64>]) -> Result<u32, PoolError> {
         match relation.is_of(&self.engine) {
-            true => self.engine.will_need(self.id, &relation.file, ranges),
+            true => self.engine.prefetch(self.id, &relation.file, ranges),
             false => Ok(0),
         }
     }

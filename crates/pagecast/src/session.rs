@@ -14,7 +14,7 @@ use crate::engine::{self, Engine, ReadResult};
 use crate::relation::Relation;
 use crate::stats::PoolStats;
 use crate::tuples::{TupleId, Tuples};
-use crate::{Pin, PoolError};
+use crate::{PageGuard, PoolError};
 
 /// A thread's or client's own way to a pool: the same requests as the pool's, with hits noted in a
 /// queue and counts kept in memory that nobody else writes to. A hit then writes no shared cache
@@ -72,7 +72,12 @@ impl<'pool> Session<'pool> {
     ///
     /// As [`Relation::pin`](crate::Relation::pin).
     #[inline]
-    pub fn pin<'r>(&mut self, relation: &'r Relation, block: u32, scan: Option<ScanId>) -> Result<Pin<'r>, PoolError> {
+    pub fn pin<'r>(
+        &mut self,
+        relation: &'r Relation,
+        block: u32,
+        scan: Option<ScanId>,
+    ) -> Result<PageGuard<'r>, PoolError> {
         match self.state_for(relation) {
             Some(state) => relation.engine.pin(state, &relation.file, block, scan),
             None => Self::pin_elsewhere(relation, block, scan),
@@ -81,7 +86,7 @@ impl<'pool> Session<'pool> {
 
     /// Apart, so that the way to a hit stays short.
     #[cold]
-    fn pin_elsewhere(relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>, PoolError> {
+    fn pin_elsewhere(relation: &Relation, block: u32, scan: Option<ScanId>) -> Result<PageGuard<'_>, PoolError> {
         relation.pin(block, scan)
     }
 
@@ -95,7 +100,7 @@ impl<'pool> Session<'pool> {
         relation: &'r Relation,
         block: u32,
         scan: Option<ScanId>,
-    ) -> Result<Pin<'r>, PoolError> {
+    ) -> Result<PageGuard<'r>, PoolError> {
         match self.state_for(relation) {
             Some(state) => relation.engine.pin_async(state, relation.file.clone(), block, scan).await,
             None => relation.pin_async(block, scan).await,

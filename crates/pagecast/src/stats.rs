@@ -60,19 +60,19 @@ pub struct PoolStats {
     /// Requests for an item that were answered without its page; they are none of the requests for
     /// a page.
     pub tuple_hits: u64,
-    /// Strokes that unordered scans were handed, those that came back and were handed out again
+    /// Chunks that unordered scans were handed, those that came back and were handed out again
     /// counted again.
-    pub strokes: u64,
-    /// Strokes of those that a load or read for another unordered scan had brought.
-    pub strokes_shared: u64,
-    /// Strokes of those of which pages were missing, for their scan to read.
-    pub strokes_incomplete: u64,
-    /// Strokes of those that were consumed.
-    pub strokes_consumed: u64,
-    /// Strokes of those that were given back. What is neither consumed nor given back is held.
-    pub strokes_returned: u64,
-    /// Loads of strokes that were begun for unordered scans.
-    pub stroke_loads: u64,
+    pub chunks: u64,
+    /// Chunks of those that a load or read for another unordered scan had brought.
+    pub chunks_shared: u64,
+    /// Chunks of those of which pages were missing, for their scan to read.
+    pub chunks_incomplete: u64,
+    /// Chunks of those that were consumed.
+    pub chunks_consumed: u64,
+    /// Chunks of those that were given back. What is neither consumed nor given back is held.
+    pub chunks_returned: u64,
+    /// Loads of chunks that were begun for unordered scans.
+    pub chunk_loads: u64,
     /// What the lock of a policy that keeps an order has been through; nothing for the others,
     /// which have none.
     pub policy_lock: LockCounts,

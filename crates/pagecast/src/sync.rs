@@ -140,13 +140,13 @@ pub(crate) mod mistake {
     /// A page that is pinned when its cap wants its frame leaves the cap's ring for good.
     pub(crate) const CAP_FORGOTTEN: u8 = 8;
 
-    /// Who finds no stroke leaves its waker only after others had their chance.
+    /// Who finds no chunk leaves its waker only after others had their chance.
     pub(crate) const WAKER_LATE: u8 = 10;
     /// The turn of beginning loads ends a while after it was seen that there are none.
     pub(crate) const TURN_KEPT: u8 = 11;
     /// A scan that is ready wakes one of those who wait for it.
     pub(crate) const ONE_WOKEN: u8 = 12;
-    /// Who waits hears nothing of a stroke that comes back.
+    /// Who waits hears nothing of a chunk that comes back.
     pub(crate) const RETURN_UNTOLD: u8 = 13;
     /// That a page has come is believed without a look whether it is still there.
     pub(crate) const EVENT_BELIEVED: u8 = 14;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-use pagecast_core::cooperation::{MemberId, Stroke};
+use pagecast_core::cooperation::{Chunk, MemberId};
 use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec};
 use pagecast_core::{RelationId, ScanId};
 
@@ -17,16 +17,16 @@ use crate::engine::Engine;
 /// What an unordered scan says of itself when it begins.
 #[derive(Clone, Copy, Debug)]
 pub struct UnorderedSpec<'a> {
-    /// Whose running estimate of pace it starts from; a position is a stroke.
+    /// Whose running estimate of pace it starts from; a position is a chunk.
     pub kind: ScanKind,
-    /// How many take strokes at the same time; at least 1.
+    /// How many take chunks at the same time; at least 1.
     pub workers: u32,
-    /// What it reads, each of them at once, with those that are joined to it: strokes
-    /// `0..strokes.len()`.
-    pub strokes: &'a [Stroke<'a>],
+    /// What it reads, each of them at once, with those that are joined to it: chunks
+    /// `0..chunks.len()`.
+    pub chunks: &'a [Chunk<'a>],
 }
 
-/// A scan that reads its strokes in whatever order suits all scans. Its workers share it or its
+/// A scan that reads its chunks in whatever order suits all scans. Its workers share it or its
 /// clones. It is forgotten when the last of them and of its leases is dropped.
 #[derive(Clone)]
 pub struct UnorderedScan(Arc<Registration>);
@@ -36,15 +36,15 @@ struct Registration {
     engine: Arc<Engine>,
     account: Arc<Account>,
     member: MemberId,
-    /// The position of each stroke, if some are joined.
+    /// The position of each chunk, if some are joined.
     positions: Option<Box<[u32]>>,
     shared: AtomicU64,
 }
 
-/// A stroke to be read. It promises nothing: a page of it that has left is read again, as in any
-/// read. Dropped without [`consumed`](Self::consumed), the stroke goes back and is handed out
+/// A chunk to be read. It promises nothing: a page of it that has left is read again, as in any
+/// read. Dropped without [`consumed`](Self::consumed), the chunk goes back and is handed out
 /// again.
-#[must_use = "a lease that is dropped gives its stroke back"]
+#[must_use = "a lease that is dropped gives its chunk back"]
 pub struct Lease {
     scan: Arc<Registration>,
     taken: Taken,
@@ -59,12 +59,12 @@ impl UnorderedScan {
         spec: &UnorderedSpec<'_>,
         share: Option<u64>,
     ) -> Result<Self, UnorderedError> {
-        let positions = positions(spec.strokes);
+        let positions = positions(spec.chunks);
         let account = Account::new(announce(engine, spec, positions.as_deref())?);
         engine.cache.count_against(account.scan, share);
         let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
         let resident = |page| cache.is_resident(page);
-        match cooperation.register(spec.strokes, spec.workers, account.clone(), resident, engine) {
+        match cooperation.register(spec.chunks, spec.workers, account.clone(), resident, engine) {
             Ok(member) => {
                 let engine = engine.clone();
                 let registration = Registration { engine, account, member, positions, shared: AtomicU64::new(0) };
@@ -83,7 +83,7 @@ impl UnorderedScan {
         self.0.account.scan
     }
 
-    /// The next stroke, of those that are in memory first; waits for a load if there is none.
+    /// The next chunk, of those that are in memory first; waits for a load if there is none.
     /// `None` when all have been consumed. Dropping the future leaves nothing behind.
     pub async fn take(&self) -> Option<Lease> {
         let Registration { engine, member, .. } = &*self.0;
@@ -114,19 +114,19 @@ impl UnorderedScan {
         Lease { scan: self.0.clone(), taken, end: End::Returned }
     }
 
-    /// Says that a stroke is not needed any more: a filter that became known rules it out, say. One
+    /// Says that a chunk is not needed any more: a filter that became known rules it out, say. One
     /// that is handed out stays so.
-    pub fn remove(&self, stroke: u32) {
-        self.0.done(stroke);
-        self.0.engine.cache.cooperation.remove(self.0.member, stroke, &self.0.engine);
+    pub fn remove(&self, chunk: u32) {
+        self.0.done(chunk);
+        self.0.engine.cache.cooperation.remove(self.0.member, chunk, &self.0.engine);
     }
 
-    /// Strokes that are to be handed out still.
+    /// Chunks that are to be handed out still.
     pub fn left(&self) -> usize {
         self.0.engine.cache.cooperation.left_of(self.0.member) as usize
     }
 
-    /// Strokes so far that a load or read for another unordered scan had brought.
+    /// Chunks so far that a load or read for another unordered scan had brought.
     pub fn shared(&self) -> u64 {
         self.0.shared.load(Relaxed)
     }
@@ -140,9 +140,9 @@ impl UnorderedScan {
 }
 
 impl Registration {
-    /// The predictor expects no page of the stroke any more.
-    fn done(&self, stroke: u32) {
-        let position = position(self.positions.as_deref(), stroke as usize);
+    /// The predictor expects no page of the chunk any more.
+    fn done(&self, chunk: u32) {
+        let position = position(self.positions.as_deref(), chunk as usize);
         self.engine.predictor.complete(self.account.scan, position, self.engine.now());
     }
 }
@@ -159,9 +159,9 @@ impl Drop for Registration {
 }
 
 impl Lease {
-    /// Which stroke it is.
-    pub fn stroke(&self) -> u32 {
-        self.taken.stroke
+    /// Which chunk it is.
+    pub fn chunk(&self) -> u32 {
+        self.taken.chunk
     }
 
     /// Whether a load or read for another unordered scan had brought it.
@@ -169,12 +169,12 @@ impl Lease {
         self.taken.is_shared
     }
 
-    /// Says that all bytes of the stroke have been asked for: the scan wants its pages no more.
+    /// Says that all bytes of the chunk have been asked for: the scan wants its pages no more.
     pub fn asked(&self) {
-        self.scan.done(self.stroke());
+        self.scan.done(self.chunk());
     }
 
-    /// Says that the stroke has been read: it is not handed out again.
+    /// Says that the chunk has been read: it is not handed out again.
     pub fn consumed(mut self) {
         self.asked();
         self.end = End::Consumed;
@@ -184,29 +184,29 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Registration { engine, member, .. } = &*self.scan;
-        engine.cache.cooperation.end(*member, self.stroke(), self.end, engine);
+        engine.cache.cooperation.end(*member, self.chunk(), self.end, engine);
     }
 }
 
-/// Positions that leave no gap where strokes are joined.
-fn positions(strokes: &[Stroke<'_>]) -> Option<Box<[u32]>> {
+/// Positions that leave no gap where chunks are joined.
+fn positions(chunks: &[Chunk<'_>]) -> Option<Box<[u32]>> {
     let mut position = 0;
-    let of = |(number, stroke): (usize, &Stroke<'_>)| {
-        position += u32::from(number > 0 && !stroke.joined);
+    let of = |(number, chunk): (usize, &Chunk<'_>)| {
+        position += u32::from(number > 0 && !chunk.joined);
         position
     };
-    strokes.iter().any(|stroke| stroke.joined).then(|| strokes.iter().enumerate().map(of).collect())
+    chunks.iter().any(|chunk| chunk.joined).then(|| chunks.iter().enumerate().map(of).collect())
 }
 
-fn position(positions: Option<&[u32]>, stroke: usize) -> u64 {
-    positions.map_or(stroke as u64, |positions| positions.get(stroke).copied().map_or(u64::MAX, u64::from))
+fn position(positions: Option<&[u32]>, chunk: usize) -> u64 {
+    positions.map_or(chunk as u64, |positions| positions.get(chunk).copied().map_or(u64::MAX, u64::from))
 }
 
-/// Registers a scan with the predictor: a position for each stroke, all of it read at once.
+/// Registers a scan with the predictor: a position for each chunk, all of it read at once.
 fn announce(engine: &Engine, spec: &UnorderedSpec<'_>, positions: Option<&[u32]>) -> Result<ScanId, RegisterError> {
     let mut parts: Vec<(RelationId, Vec<Run>)> = Vec::new();
-    for (number, stroke) in spec.strokes.iter().enumerate() {
-        let relation = stroke.unit.relation;
+    for (number, chunk) in spec.chunks.iter().enumerate() {
+        let relation = chunk.unit.relation;
         let part = match parts.iter().position(|&(other, _)| other == relation) {
             Some(part) => part,
             None => {
@@ -214,18 +214,18 @@ fn announce(engine: &Engine, spec: &UnorderedSpec<'_>, positions: Option<&[u32]>
                 parts.len() - 1
             }
         };
-        runs(stroke, position(positions, number), &mut parts[part].1);
+        runs(chunk, position(positions, number), &mut parts[part].1);
     }
     for (_, runs) in &mut parts {
         sort(runs);
-        // Joined strokes may need a page in the middle of what another reads.
+        // Joined chunks may need a page in the middle of what another reads.
         if !runs.is_sorted_by_key(end) {
             *runs = divided(runs);
         }
     }
     let parts: Vec<_> =
         parts.iter().map(|(relation, runs)| Part { relation: *relation, pages: Pages::Runs(runs) }).collect();
-    let length = spec.strokes.len().checked_sub(1).map_or(0, |last| position(positions, last) + 1);
+    let length = spec.chunks.len().checked_sub(1).map_or(0, |last| position(positions, last) + 1);
     let spec = ScanSpec { kind: spec.kind, length, parts: &parts };
     engine.registry.lock().register_unordered(&spec, engine.now())
 }
@@ -261,20 +261,20 @@ fn divided(runs: &[Run]) -> Vec<Run> {
     divided
 }
 
-/// The neighbouring blocks that a stroke needs, as runs.
-fn runs(stroke: &Stroke<'_>, position: u64, runs: &mut Vec<Run>) {
+/// The neighbouring blocks that a chunk needs, as runs.
+fn runs(chunk: &Chunk<'_>, position: u64, runs: &mut Vec<Run>) {
     let is_needed = |block: u32| {
-        let word = stroke.need.get(block as usize / 64).copied().unwrap_or_default();
+        let word = chunk.need.get(block as usize / 64).copied().unwrap_or_default();
         word >> (block % 64) & 1 == 1
     };
     let mut block = 0;
-    while block < stroke.unit.blocks {
+    while block < chunk.unit.blocks {
         let start = block;
-        while block < stroke.unit.blocks && is_needed(block) {
+        while block < chunk.unit.blocks && is_needed(block) {
             block += 1;
         }
         if block > start {
-            runs.push(Run { first: stroke.unit.first + start, blocks: block - start, position, span: 0 });
+            runs.push(Run { first: chunk.unit.first + start, blocks: block - start, position, span: 0 });
         }
         block += 1;
     }
@@ -288,6 +288,6 @@ impl fmt::Debug for UnorderedScan {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("scan", &self.scan.account.scan).field("stroke", &self.taken.stroke).finish()
+        f.debug_struct("Lease").field("scan", &self.scan.account.scan).field("chunk", &self.taken.chunk).finish()
     }
 }

@@ -76,6 +76,77 @@ fn those_who_open_a_name_at_the_same_time_get_one_relation() {
     assert_eq!(pool.snapshot().relations.len(), 1);
 }
 
+/// A relation that is closed is closed for all who have it; pins stay; the name can be opened anew.
+#[test]
+fn a_closed_relation_is_read_by_nobody() {
+    let files = MemoryFiles::new();
+    files.write("table", vec![1; 300_000]);
+    files.write("written", vec![1; 1 << 16]);
+    let pool = Pool::new(options().device(Device::new(files, None))).unwrap();
+    let (table, clone) = (pool.open("table".as_ref()).unwrap(), pool.open("table".as_ref()).unwrap());
+    table.read_into_blocking(0, &mut Box::new_uninit_slice(300_000), None).unwrap();
+    let (owned, pinned) = (clone.pin_owned(0, None).unwrap(), clone.pin(1, None).unwrap());
+    table.close().unwrap();
+    table.close().unwrap();
+    assert_eq!((owned[0], pinned[0], pool.snapshot().frames.resident), (1, 1, 2));
+    let refused = |error: PoolError| assert!(matches!(error, PoolError::RelationClosed { .. }), "{error}");
+    refused(clone.pin(0, None).unwrap_err());
+    refused(clone.pin(4, None).unwrap_err());
+    refused(clone.read_into_blocking(0, &mut Box::new_uninit_slice(10), None).map(drop).unwrap_err());
+    refused(clone.read_uncached_blocking(0..10).unwrap_err());
+    refused(clone.verify().unwrap_err());
+    let again = pool.open("table".as_ref()).unwrap();
+    assert_ne!(again.id(), table.id());
+    assert_eq!(again.pin(0, None).unwrap()[0], 1);
+    // Closing the old one again says nothing of the new one.
+    clone.close().unwrap();
+    assert_eq!(again.pin(1, None).unwrap()[0], 1);
+    assert_eq!(pool.snapshot().relations.len(), 1);
+    let written = pool.open_to_write("written".as_ref(), &Default::default()).unwrap();
+    assert!(matches!(written.close(), Err(PoolError::OpenToWrite { .. })));
+    drop((owned, pinned));
+    pool.check();
+    assert_eq!(pool.pinned(), 0);
+}
+
+/// Threads that read while another closes: each gets its bytes or is told, and no frame is lost.
+#[test]
+fn relations_are_closed_while_others_read_them() {
+    let files = MemoryFiles::new();
+    files.write("table", vec![1; 40 << 16]);
+    let pool = Pool::new(options().memory(2 << 20).device(Device::new(files, None))).unwrap();
+    let (done, reads) = (std::sync::atomic::AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (pool, done, reads) = (&pool, &done, &reads);
+            scope.spawn(move || {
+                let mut block = thread;
+                while !done.load(Relaxed) {
+                    let table = pool.open("table".as_ref()).unwrap();
+                    block = (block + 7) % 40;
+                    match table.pin_owned(block, None) {
+                        Ok(page) => assert_eq!((page[0], page[65_535]), (1, 1)),
+                        Err(error) => {
+                            assert!(matches!(error, PoolError::RelationClosed { .. } | PoolError::NoFrame { .. }))
+                        }
+                    }
+                    reads.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        for _ in 0..300 {
+            pool.open("table".as_ref()).unwrap().close().unwrap();
+            std::thread::yield_now();
+        }
+        done.store(true, Relaxed);
+    });
+    assert!(reads.load(Relaxed) > 0);
+    pool.check();
+    assert_eq!((pool.pinned(), pool.snapshot().frames.loading), (0, 0));
+    let again = pool.open("table".as_ref()).unwrap();
+    again.read_into_blocking(0, &mut Box::new_uninit_slice(40 << 16), None).unwrap();
+}
+
 /// What a store holds under one name, and how often it was asked what that is.
 #[derive(Default)]
 struct Store {

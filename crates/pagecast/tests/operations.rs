@@ -270,15 +270,15 @@ fn scans_of_one_share_leave_the_others_pages() {
 fn kept_pages_stay_under_every_policy_while_others_can_leave() {
     for policy in every_policy() {
         let (pool, table, other) = pool(PoolOptions::default().policy(policy.parse().unwrap()));
-        table.keep(30).unwrap();
+        table.reserve(30).unwrap();
         touch(&table, 0..30);
         (0..3).for_each(|_| touch(&other, 0..400));
         assert_eq!(resident(&pool, &table), 30, "{policy}");
         // All frames for pages that are kept: then one of them leaves.
-        table.keep(1000).unwrap();
+        table.reserve(1000).unwrap();
         touch(&table, 0..400);
         touch(&other, 0..5);
-        table.keep(0).unwrap();
+        table.reserve(0).unwrap();
         (0..4).for_each(|_| touch(&other, 0..400));
         assert!(resident(&pool, &table) < 200, "{policy}: like any others");
         pool.check();
@@ -292,10 +292,10 @@ fn seventeen_relations_cannot_be_kept() {
     let options = PoolOptions::default().memory(1 << 20).page_size(PAGE).device(Device::new(files, None));
     let pool = Pool::new(options).unwrap();
     let open: Vec<_> = (0..17).map(|n| pool.open(format!("{n}").as_ref()).unwrap()).collect();
-    open[..16].iter().for_each(|relation| relation.keep(1).unwrap());
-    assert!(open[16].keep(1).unwrap_err().to_string().starts_with("16: cannot be kept: 16 relations"));
-    open[3].keep(0).unwrap();
-    open[16].keep(1).unwrap();
+    open[..16].iter().for_each(|relation| relation.reserve(1).unwrap());
+    assert!(open[16].reserve(1).unwrap_err().to_string().starts_with("16: no frames can be reserved: 16 relations"));
+    open[3].reserve(0).unwrap();
+    open[16].reserve(1).unwrap();
 }
 
 #[test]

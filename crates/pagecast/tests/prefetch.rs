@@ -96,9 +96,9 @@ fn unused(stats: &PoolStats) -> u64 {
 fn what_will_be_needed_is_there_when_it_is_read() {
     let (pool, table) = open(Setup { policy: "lru", frames: 64, share: 0.5, read_ahead: false, device: memory(40) });
     let scan = scan(&pool, &table, 0..40);
-    assert_eq!(scan.will_need(&table, &[0..10 * PAGE, 8 * PAGE..12 * PAGE + 1]).unwrap(), 13);
+    assert_eq!(scan.prefetch(&table, &[0..10 * PAGE, 8 * PAGE..12 * PAGE + 1]).unwrap(), 13);
     wait_until(|| pool.stats().loads == 13);
-    assert_eq!(scan.will_need(&table, &[0..12 * PAGE]).unwrap(), 0, "they are there");
+    assert_eq!(scan.prefetch(&table, &[0..12 * PAGE]).unwrap(), 0, "they are there");
     let read = table.read_blocking(&[0..13 * PAGE], Some(scan.id())).unwrap();
     assert_eq!((read.stats.hits, read.stats.bytes_read), (13, 0));
     assert_eq!(read.data[0], content(13));
@@ -108,14 +108,14 @@ fn what_will_be_needed_is_there_when_it_is_read() {
 }
 
 #[test]
-fn will_need_checks_its_ranges() {
+fn prefetch_checks_its_ranges() {
     let (pool, table) = open(Setup { policy: "lru", frames: 64, share: 0.5, read_ahead: false, device: memory(40) });
     let scan = scan(&pool, &table, 0..40);
-    assert!(matches!(scan.will_need(&table, &[0..41 * PAGE]), Err(PoolError::OutOfBounds { .. })));
-    assert_eq!(scan.will_need(&table, &[5..5]).unwrap(), 0);
+    assert!(matches!(scan.prefetch(&table, &[0..41 * PAGE]), Err(PoolError::OutOfBounds { .. })));
+    assert_eq!(scan.prefetch(&table, &[5..5]).unwrap(), 0);
     let (other, _) = open(Setup { policy: "lru", frames: 64, share: 0.5, read_ahead: false, device: memory(40) });
     let elsewhere = other.open(Path::new("table")).unwrap();
-    assert_eq!(scan.will_need(&elsewhere, &[0..PAGE]).unwrap(), 0, "it is not this scan's pool");
+    assert_eq!(scan.prefetch(&elsewhere, &[0..PAGE]).unwrap(), 0, "it is not this scan's pool");
     assert_eq!((pool.stats().prefetched, other.stats().prefetched), (0, 0));
     for share in [-0.1, 0.51, f64::NAN, f64::INFINITY] {
         let prefetch = PrefetchOptions::default().share(share).read_ahead(false);
@@ -128,12 +128,12 @@ fn will_need_checks_its_ranges() {
 fn no_more_than_its_share_is_ahead() {
     let (pool, table) = open(Setup { policy: "lru", frames: 64, share: 0.25, read_ahead: false, device: memory(200) });
     let one = scan(&pool, &table, 0..100);
-    assert_eq!(one.will_need(&table, &[0..200 * PAGE]).unwrap(), 16, "alone, all of the share");
+    assert_eq!(one.prefetch(&table, &[0..200 * PAGE]).unwrap(), 16, "alone, all of the share");
     let two = scan(&pool, &table, 100..200);
-    assert_eq!(two.will_need(&table, &[0..200 * PAGE]).unwrap(), 0, "nothing is left");
+    assert_eq!(two.prefetch(&table, &[0..200 * PAGE]).unwrap(), 0, "nothing is left");
     table.read_blocking(&[0..16 * PAGE], Some(one.id())).unwrap();
-    assert_eq!(two.will_need(&table, &[100 * PAGE..200 * PAGE]).unwrap(), 8, "the half");
-    assert_eq!(one.will_need(&table, &[16 * PAGE..200 * PAGE]).unwrap(), 8, "the other");
+    assert_eq!(two.prefetch(&table, &[100 * PAGE..200 * PAGE]).unwrap(), 8, "the half");
+    assert_eq!(one.prefetch(&table, &[16 * PAGE..200 * PAGE]).unwrap(), 8, "the other");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn reading_ranges_reads_ahead_of_the_reported_position() {
 fn what_nobody_used_is_wasted() {
     let (pool, table) = open(Setup { policy: "lru", frames: 16, share: 0.5, read_ahead: false, device: memory(100) });
     let cancelled = scan(&pool, &table, 0..40);
-    assert_eq!(cancelled.will_need(&table, &[0..4 * PAGE]).unwrap(), 4);
+    assert_eq!(cancelled.prefetch(&table, &[0..4 * PAGE]).unwrap(), 4);
     wait_until(|| pool.stats().loads == 4);
     drop(cancelled);
     assert_eq!(pool.stats().prefetch_wasted, 4, "its scan has ended");
@@ -179,7 +179,7 @@ fn what_nobody_used_is_wasted() {
     assert_eq!(pool.stats().prefetch_useful, 0);
     // Pages of which the predictor knows nothing are protected by nothing.
     let idle = scan(&pool, &table, 0..1);
-    assert_eq!(idle.will_need(&table, &[50 * PAGE..54 * PAGE]).unwrap(), 4);
+    assert_eq!(idle.prefetch(&table, &[50 * PAGE..54 * PAGE]).unwrap(), 4);
     wait_until(|| pool.stats().loads == 8);
     table.read_blocking(&[60 * PAGE..100 * PAGE], None).unwrap();
     assert_eq!((pool.stats().prefetch_wasted, unused(&pool.stats())), (8, 0), "they left");
@@ -192,12 +192,12 @@ fn a_page_ahead_displaces_nobody_who_is_wanted() {
         let near = scan(&pool, &table, 0..16);
         let far = scan(&pool, &table, 20..100);
         table.read_blocking(&[0..16 * PAGE], None).unwrap();
-        assert_eq!(far.will_need(&table, &[90 * PAGE..99 * PAGE]).unwrap(), 0, "{policy}: 70 positions on");
-        assert_eq!(far.will_need(&table, &[20 * PAGE..21 * PAGE]).unwrap(), 0, "{policy}: at once");
+        assert_eq!(far.prefetch(&table, &[90 * PAGE..99 * PAGE]).unwrap(), 0, "{policy}: 70 positions on");
+        assert_eq!(far.prefetch(&table, &[20 * PAGE..21 * PAGE]).unwrap(), 0, "{policy}: at once");
         near.report(8);
-        assert!(far.will_need(&table, &[20 * PAGE..21 * PAGE]).unwrap() <= 1, "{policy}: if one of eight is found");
+        assert!(far.prefetch(&table, &[20 * PAGE..21 * PAGE]).unwrap() <= 1, "{policy}: if one of eight is found");
         near.report(16);
-        assert!(far.will_need(&table, &[90 * PAGE..95 * PAGE]).unwrap() >= 1, "{policy}: nobody wants those any more");
+        assert!(far.prefetch(&table, &[90 * PAGE..95 * PAGE]).unwrap() >= 1, "{policy}: nobody wants those any more");
     }
 }
 
@@ -206,7 +206,7 @@ fn what_was_brought_and_is_still_wanted_outlasts_what_nobody_wants() {
     for policy in ["pbm", "pbm-paper", "lru", "clock", "random", "2q", "arc"] {
         let (pool, table) = open(Setup { policy, frames: 16, share: 0.5, read_ahead: false, device: memory(200) });
         let scan = scan(&pool, &table, 0..40);
-        assert_eq!(scan.will_need(&table, &[0..8 * PAGE]).unwrap(), 8);
+        assert_eq!(scan.prefetch(&table, &[0..8 * PAGE]).unwrap(), 8);
         wait_until(|| pool.stats().loads == 8);
         // Twelve times the frames pass by.
         table.read_blocking(&[100 * PAGE..200 * PAGE], None).unwrap();
@@ -221,7 +221,7 @@ fn what_was_brought_outlasts_what_is_wanted_sooner() {
     for policy in ["pbm", "pbm-paper", "lru", "clock", "random", "2q", "arc"] {
         let (pool, table) = open(Setup { policy, frames: 16, share: 0.5, read_ahead: false, device: memory(200) });
         let far = scan(&pool, &table, 20..200);
-        assert_eq!(far.will_need(&table, &[190 * PAGE..198 * PAGE]).unwrap(), 8);
+        assert_eq!(far.prefetch(&table, &[190 * PAGE..198 * PAGE]).unwrap(), 8);
         wait_until(|| pool.stats().loads == 8);
         // All of these are wanted sooner, and they have eight frames.
         let _near = scan(&pool, &table, 0..20);
@@ -236,7 +236,7 @@ fn what_was_brought_outlasts_what_is_wanted_sooner() {
 fn pages_ahead_never_keep_a_request_from_its_frame() {
     let (pool, table) = open(Setup { policy: "lru", frames: 16, share: 0.5, read_ahead: false, device: memory(100) });
     let scan = scan(&pool, &table, 0..40);
-    assert_eq!(scan.will_need(&table, &[0..8 * PAGE]).unwrap(), 8);
+    assert_eq!(scan.prefetch(&table, &[0..8 * PAGE]).unwrap(), 8);
     wait_until(|| pool.stats().loads == 8);
     let pins: Vec<_> = (50..66).map(|block| table.pin(block, None).unwrap()).collect();
     assert_eq!(pins.len(), 16, "all frames, those of the pages ahead too");
@@ -253,7 +253,7 @@ fn a_failed_read_ahead_is_tried_again_by_who_needs_it() {
     for fault in [Fault::Error(ErrorKind::Other), Fault::Panic] {
         let before = pool.stats();
         faults.plan([fault]);
-        assert_eq!(scan.will_need(&table, &[0..4 * PAGE]).unwrap(), 4);
+        assert_eq!(scan.prefetch(&table, &[0..4 * PAGE]).unwrap(), 4);
         wait_until(|| pool.stats().prefetch_wasted == before.prefetch_wasted + 4);
     }
     assert_eq!((pool.stats().failed_loads, pool.stats().loads), (8, 0));
@@ -321,7 +321,7 @@ fn who_comes_while_a_page_is_on_its_way_waits_for_it_and_counts_as_late() {
     let (pool, table, gate) = gated(4);
     let scan = scan(&pool, &table, 0..40);
     let closed = gate.closed.lock().unwrap();
-    assert_eq!(scan.will_need(&table, &[0..4 * PAGE]).unwrap(), 4);
+    assert_eq!(scan.prefetch(&table, &[0..4 * PAGE]).unwrap(), 4);
     assert!(!is_resident(&table, 2) && !is_resident(&table, 2));
     assert_eq!((pool.stats().prefetch_late, pool.stats().waits), (1, 2));
     drop(closed);
@@ -339,9 +339,9 @@ fn who_waits_is_served_before_pages_ahead() {
     let poll = |block| is_resident(&table, block);
     assert!(!poll(90));
     wait_until(|| gate.order.lock().unwrap().len() == 1);
-    assert_eq!(scan.will_need(&table, &[0..2 * PAGE]).unwrap(), 2);
-    assert_eq!(scan.will_need(&table, &[10 * PAGE..12 * PAGE]).unwrap(), 2);
-    assert_eq!(scan.will_need(&table, &[20 * PAGE..22 * PAGE]).unwrap(), 2);
+    assert_eq!(scan.prefetch(&table, &[0..2 * PAGE]).unwrap(), 2);
+    assert_eq!(scan.prefetch(&table, &[10 * PAGE..12 * PAGE]).unwrap(), 2);
+    assert_eq!(scan.prefetch(&table, &[20 * PAGE..22 * PAGE]).unwrap(), 2);
     assert!(!poll(50));
     assert!(!poll(11), "the request of 10 and 11 is not to wait for that of 0 and 1 any more");
     drop(closed);
@@ -392,7 +392,7 @@ proptest! {
                 (some @ Some(_), 0) => *some = None,
                 (Some(scan), 1) => scan.report(u64::from(block)),
                 (Some(scan), 2) => {
-                    scan.will_need(&table, &[range]).unwrap();
+                    scan.prefetch(&table, &[range]).unwrap();
                 }
                 (Some(scan), _) => {
                     let read = table.read_blocking(std::slice::from_ref(&range), Some(scan.id())).unwrap();

@@ -232,29 +232,6 @@ fn a_relation_reads_through_its_own_pool_and_keeps_it() {
 }
 
 #[test]
-fn a_scan_marks_its_pins_in_its_own_pool_only() {
-    let (_folder, path, bytes) = file(100 * PAGE as usize);
-    let pools = [(); 2].map(|()| Pool::new(options("lru", memory_for(80))).unwrap());
-    let tables = pools.each_ref().map(|pool| pool.open(&path).unwrap());
-    let runs = [Run { first: 0, blocks: 100, position: 0, span: 100 }];
-    let scans = [0, 1].map(|of| {
-        let parts = [Part { relation: tables[of].id(), pages: Pages::Runs(&runs) }];
-        pools[of].register(&ScanSpec { kind: ScanKind(0), length: 100, parts: &parts }).unwrap()
-    });
-    assert_eq!(scans[0].id(), scans[1].id(), "each pool counts for itself");
-    scans.iter().for_each(|scan| scan.cap(Some(4)));
-    let resident = |table: usize| {
-        for block in 0..20 {
-            let page = scans[0].pin(&tables[table], block).unwrap();
-            assert!(*page == bytes[(block * PAGE) as usize..][..PAGE as usize]);
-        }
-        pools[table].snapshot().relations[0].resident
-    };
-    assert_eq!(resident(0), 4, "they are the scan's, which has a bound");
-    assert_eq!(resident(1), 20, "they are not the other pool's scan's");
-}
-
-#[test]
 fn an_empty_file_has_no_pages() {
     let (_folder, path, _) = file(0);
     let pool = Pool::new(options("lru", memory_for(8))).unwrap();

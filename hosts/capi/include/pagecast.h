@@ -84,26 +84,7 @@ typedef enum pagecast_status {
 } pagecast_status;
 
 /*
- How pages keep their items.
- */
-typedef enum pagecast_layout_kind {
-  /*
-   Rows of `row` bytes, one after the other, from byte `first` on. Item n is row n.
-   */
-  PAGECAST_LAYOUT_KIND_FIXED_ROWS = 0,
-  /*
-   From byte `first` on the number of slots, then for each its offset in the page and its
-   length, all as little-endian numbers of 16 bits. Item n is slot n; of length 0 it is none.
-   */
-  PAGECAST_LAYOUT_KIND_SLOTTED = 1,
-  /*
-   What the functions say.
-   */
-  PAGECAST_LAYOUT_KIND_FUNCTIONS = 2,
-} pagecast_layout_kind;
-
-/*
- A stroke that was handed out to be read.
+ A chunk that was handed out to be read.
  */
 typedef struct pagecast_lease pagecast_lease;
 
@@ -341,7 +322,7 @@ typedef struct pagecast_part {
  What a scan reads at once: some pages of a stretch of a relation. Scans that have the same
  stretch (relation, first, pages) share what is read of it.
  */
-typedef struct pagecast_stroke {
+typedef struct pagecast_chunk {
   /*
    The relation.
    */
@@ -359,7 +340,7 @@ typedef struct pagecast_stroke {
    as `pages` takes. Null: all of them.
    */
   const uint64_t *need;
-} pagecast_stroke;
+} pagecast_chunk;
 
 /*
  A pinned page. Its bytes stay where they are until pagecast_unpin.
@@ -378,67 +359,6 @@ typedef struct pagecast_page {
    */
   struct pagecast_pin_handle *pin;
 } pagecast_page;
-
-/*
- How many items a page of `length` bytes has at most.
- */
-typedef uint32_t (*pagecast_count_items)(void *context, uintptr_t length);
-
-/*
- Writes the name of the item in place `place` of the page, from 0 to the number of items without
- it, and returns other than 0; 0 if there is none.
- */
-typedef int (*pagecast_name_item)(void *context,
-                                  const uint8_t *page,
-                                  uintptr_t length,
-                                  uint32_t place,
-                                  uint32_t *item);
-
-/*
- Writes where in the page item `item` begins and where it ends, and returns other than 0; 0 if
- the page does not have it whole.
- */
-typedef int (*pagecast_locate_item)(void *context,
-                                    const uint8_t *page,
-                                    uintptr_t length,
-                                    uint32_t item,
-                                    uint32_t *start,
-                                    uint32_t *end);
-
-/*
- Where the pages of a relation keep their items. What the functions answer is not trusted: a
- range outside the page is no item. They are pure and quick and call nothing of pagecast.
- */
-typedef struct pagecast_layout {
-  /*
-   Which of the fields below count.
-   */
-  enum pagecast_layout_kind kind;
-  /*
-   Bytes of a page before its rows, or before the number of its slots.
-   */
-  uint32_t first;
-  /*
-   Bytes of a row.
-   */
-  uint32_t row;
-  /*
-   Of kind FUNCTIONS.
-   */
-  pagecast_count_items items;
-  /*
-   Of kind FUNCTIONS: null if items are named by their places, else say by a hash of a key.
-   */
-  pagecast_name_item name;
-  /*
-   Of kind FUNCTIONS.
-   */
-  pagecast_locate_item locate;
-  /*
-   Handed to the functions.
-   */
-  void *context;
-} pagecast_layout;
 
 /*
  Appends a change to the log and returns the record's number; 0 without a log.
@@ -583,9 +503,9 @@ enum pagecast_status pagecast_relation_cap(const struct pagecast_pool *pool,
 
  (C1)
  */
-enum pagecast_status pagecast_relation_keep(const struct pagecast_pool *pool,
-                                            const struct pagecast_relation *relation,
-                                            uint32_t frames);
+enum pagecast_status pagecast_relation_reserve(const struct pagecast_pool *pool,
+                                               const struct pagecast_relation *relation,
+                                               uint32_t frames);
 
 /*
  Bytes of the file; 0 for null.
@@ -651,11 +571,11 @@ enum pagecast_status pagecast_scan_cap(const struct pagecast_scan *scan, uint32_
 
  (C1), (C2)
  */
-enum pagecast_status pagecast_scan_will_need(const struct pagecast_scan *scan,
-                                             const struct pagecast_relation *relation,
-                                             uint64_t offset,
-                                             uint64_t length,
-                                             uint32_t *pages);
+enum pagecast_status pagecast_scan_prefetch(const struct pagecast_scan *scan,
+                                            const struct pagecast_relation *relation,
+                                            uint64_t offset,
+                                            uint64_t length,
+                                            uint32_t *pages);
 
 /*
  The scan has ended, or was given up. One that reads in any order ends when its leases have
@@ -668,9 +588,9 @@ enum pagecast_status pagecast_scan_will_need(const struct pagecast_scan *scan,
 enum pagecast_status pagecast_scan_finish(struct pagecast_scan *scan);
 
 /*
- Announces a scan that reads its strokes in any order: strokes that are in memory come first, and
+ Announces a scan that reads its chunks in any order: chunks that are in memory come first, and
  what is loaded serves as many scans as possible. `kind` is as of pagecast_scan_register, and of
- unordered scans only; `workers` is how many threads take strokes at once.
+ unordered scans only; `workers` is how many threads take chunks at once.
 
  # Safety
 
@@ -679,12 +599,12 @@ enum pagecast_status pagecast_scan_finish(struct pagecast_scan *scan);
 enum pagecast_status pagecast_scan_register_unordered(const struct pagecast_pool *pool,
                                                       uint8_t kind,
                                                       uint32_t workers,
-                                                      const struct pagecast_stroke *strokes,
-                                                      uintptr_t stroke_count,
+                                                      const struct pagecast_chunk *chunks,
+                                                      uintptr_t chunk_count,
                                                       struct pagecast_scan **scan);
 
 /*
- Writes to `lease` the next stroke of a scan that reads in any order; null when all strokes have
+ Writes to `lease` the next chunk of a scan that reads in any order; null when all chunks have
  been consumed. If there is none yet, it waits, or returns PAGECAST_STATUS_NOT_YET if `wait` is
  0. Any thread.
 
@@ -697,25 +617,25 @@ enum pagecast_status pagecast_scan_take(const struct pagecast_scan *scan,
                                         struct pagecast_lease **lease);
 
 /*
- Says that the scan does not need a stroke any more. One that is handed out stays so.
+ Says that the scan does not need a chunk any more. One that is handed out stays so.
 
  # Safety
 
  (C1)
  */
-enum pagecast_status pagecast_scan_remove(const struct pagecast_scan *scan, uint32_t stroke);
+enum pagecast_status pagecast_scan_remove(const struct pagecast_scan *scan, uint32_t chunk);
 
 /*
- Writes to `stroke` which stroke it is, from 0, in the order of registration.
+ Writes to `chunk` which chunk it is, from 0, in the order of registration.
 
  # Safety
 
  (C1), (C2)
  */
-enum pagecast_status pagecast_lease_stroke(const struct pagecast_lease *lease, uint32_t *stroke);
+enum pagecast_status pagecast_lease_chunk(const struct pagecast_lease *lease, uint32_t *chunk);
 
 /*
- Says that all pages of the stroke have been asked for: the scan wants them no more.
+ Says that all pages of the chunk have been asked for: the scan wants them no more.
 
  # Safety
 
@@ -724,7 +644,7 @@ enum pagecast_status pagecast_lease_stroke(const struct pagecast_lease *lease, u
 enum pagecast_status pagecast_lease_asked(const struct pagecast_lease *lease);
 
 /*
- The stroke has been read, and is not handed out again. The lease ends.
+ The chunk has been read, and is not handed out again. The lease ends.
 
  # Safety
 
@@ -733,7 +653,7 @@ enum pagecast_status pagecast_lease_asked(const struct pagecast_lease *lease);
 enum pagecast_status pagecast_lease_consumed(struct pagecast_lease *lease);
 
 /*
- The stroke has not been read, and is handed out again. The lease ends.
+ The chunk has not been read, and is handed out again. The lease ends.
 
  # Safety
 
@@ -843,7 +763,7 @@ enum pagecast_status pagecast_session_copy(struct pagecast_session *session,
  */
 enum pagecast_status pagecast_tuples_open(const struct pagecast_pool *pool,
                                           const struct pagecast_relation *relation,
-                                          const struct pagecast_layout *layout,
+                                          const pagecast_layout *layout,
                                           struct pagecast_tuples **tuples);
 
 /*

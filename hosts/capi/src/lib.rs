@@ -13,6 +13,7 @@
 //! | `kv` | those of the key-value store, under a header of their own |
 
 mod kv;
+mod layout;
 mod page;
 mod pointers;
 mod pool;
@@ -25,29 +26,29 @@ mod unordered;
 mod write;
 
 pub use kv::{KvHandle, pagecast_kv_close, pagecast_kv_delete, pagecast_kv_get, pagecast_kv_open, pagecast_kv_put};
+pub use layout::{CountItems, Layout, LayoutKind, LocateItem, NameItem};
 pub use page::{Page, PinHandle, pagecast_pin, pagecast_read, pagecast_unpin};
 pub use pool::{
     FlushLog, Options, PoolHandle, Resized, Stats, pagecast_default_options, pagecast_pool_close, pagecast_pool_open,
     pagecast_pool_resize, pagecast_pool_snapshot, pagecast_pool_stats, pagecast_text_free,
 };
 pub use relation::{
-    RelationHandle, pagecast_relation_cap, pagecast_relation_close, pagecast_relation_keep, pagecast_relation_length,
-    pagecast_relation_open, pagecast_relation_pages,
+    RelationHandle, pagecast_relation_cap, pagecast_relation_close, pagecast_relation_length, pagecast_relation_open,
+    pagecast_relation_pages, pagecast_relation_reserve,
 };
 pub use scan::{
-    Part, Run, ScanHandle, pagecast_scan_cap, pagecast_scan_finish, pagecast_scan_register, pagecast_scan_report,
-    pagecast_scan_will_need,
+    Part, Run, ScanHandle, pagecast_scan_cap, pagecast_scan_finish, pagecast_scan_prefetch, pagecast_scan_register,
+    pagecast_scan_report,
 };
 pub use session::{
     SessionHandle, pagecast_session_close, pagecast_session_copy, pagecast_session_open, pagecast_session_pin,
 };
 pub use status::{Status, pagecast_message};
 pub use tuples::{
-    CountItems, Layout, LayoutKind, LocateItem, LogItem, NameItem, TuplesHandle, pagecast_tuples_close,
-    pagecast_tuples_open, pagecast_tuples_read, pagecast_tuples_update,
+    LogItem, TuplesHandle, pagecast_tuples_close, pagecast_tuples_open, pagecast_tuples_read, pagecast_tuples_update,
 };
 pub use unordered::{
-    LeaseHandle, Stroke, pagecast_lease_asked, pagecast_lease_consumed, pagecast_lease_return, pagecast_lease_stroke,
+    Chunk, LeaseHandle, pagecast_lease_asked, pagecast_lease_chunk, pagecast_lease_consumed, pagecast_lease_return,
     pagecast_scan_register_unordered, pagecast_scan_remove, pagecast_scan_take,
 };
 pub use write::{

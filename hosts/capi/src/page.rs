@@ -2,7 +2,7 @@
 
 use std::ptr::{null, null_mut};
 
-use pagecast::Pin;
+use pagecast::PageGuard;
 
 use crate::pointers::{borrow, borrow_if_any, buffer, give, output, take};
 use crate::pool::PoolHandle;
@@ -12,7 +12,7 @@ use crate::status::{Status, answer};
 
 /// What keeps a page in place. It does not outlive its pool, which cannot be closed before.
 pub struct PinHandle {
-    _pin: Pin<'static>,
+    _pin: PageGuard<'static>,
 }
 
 /// A pinned page. Its bytes stay where they are until pagecast_unpin.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn pagecast_pin(
 }
 
 /// A pinned page as C has it.
-pub(crate) fn give_page(pin: Pin<'static>) -> Page {
+pub(crate) fn give_page(pin: PageGuard<'static>) -> Page {
     let (data, length) = (pin.as_ptr(), pin.len());
     Page { data, length, pin: give(PinHandle { _pin: pin }) }
 }

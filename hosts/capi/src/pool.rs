@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pagecast::{Log, Lsn, PolicySpec, Pool, PoolOptions, PrefetchOptions, TupleOptions};
 
+use crate::layout::CLayout;
 use crate::pointers::{borrow, borrow_if_any, give, give_text, output, take, take_text, text};
 use crate::status::{Failure, Status, answer, c_text};
-use crate::tuples::CLayout;
 
 /// A buffer pool.
 pub struct PoolHandle {

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn pagecast_relation_cap(
 ///
 /// (C1)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_relation_keep(
+pub unsafe extern "C" fn pagecast_relation_reserve(
     pool: *const PoolHandle,
     relation: *const RelationHandle,
     frames: u32,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn pagecast_relation_keep(
         let pool = &unsafe { borrow(pool, "pool") }?.pool;
         // SAFETY: (C1).
         let relation = unsafe { borrow(relation, "relation") }?;
-        Ok(relation.of(pool)?.keep(frames)?)
+        Ok(relation.of(pool)?.reserve(frames)?)
     })
 }
 

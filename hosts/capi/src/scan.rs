@@ -160,7 +160,7 @@ pub unsafe extern "C" fn pagecast_scan_cap(scan: *const ScanHandle, frames: u32)
 ///
 /// (C1), (C2)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_scan_will_need(
+pub unsafe extern "C" fn pagecast_scan_prefetch(
     scan: *const ScanHandle,
     relation: *const RelationHandle,
     offset: u64,
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn pagecast_scan_will_need(
         // SAFETY: (C2).
         let out = unsafe { output(pages, "pages") }?;
         let range = range_of(offset, length)?;
-        out.set(scan.will_need(relation, std::slice::from_ref(&range))?);
+        out.set(scan.prefetch(relation, std::slice::from_ref(&range))?);
         Ok(())
     })
 }

@@ -79,7 +79,7 @@ impl From<PoolError> for Failure {
             PoolError::OutOfBounds { .. } | PoolError::NoPage { .. } => Status::OutOfBounds,
             PoolError::TooSmall { .. } | PoolError::MoreThanMemory { .. } | PoolError::Setup { .. } => Status::Setup,
             PoolError::Register(error) => of_register(error),
-            PoolError::TooManyKept { .. } => Status::NoRoom,
+            PoolError::TooManyReserved { .. } => Status::NoRoom,
             PoolError::Abandoned { .. } => Status::Internal,
             _ => Status::InvalidArgument,
         };
@@ -97,7 +97,7 @@ impl From<UnorderedError> for Failure {
     fn from(error: UnorderedError) -> Self {
         let status = match &error {
             UnorderedError::Predictor(error) => of_register(error),
-            UnorderedError::Cooperation(Refusal::BadStroke { .. }) => Status::InvalidArgument,
+            UnorderedError::Cooperation(Refusal::BadChunk { .. }) => Status::InvalidArgument,
             _ => Status::NoRoom,
         };
         Self::new(status, error.to_string())

@@ -11,14 +11,14 @@ use crate::relation::RelationHandle;
 use crate::scan::ScanHandle;
 use crate::status::{Failure, Status, answer};
 
-/// A stroke that was handed out to be read.
+/// A chunk that was handed out to be read.
 pub struct LeaseHandle(Lease);
 
 /// What a scan reads at once: some pages of a stretch of a relation. Scans that have the same
 /// stretch (relation, first, pages) share what is read of it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Stroke {
+pub struct Chunk {
     /// The relation.
     pub relation: *const RelationHandle,
     /// The first page of the stretch.
@@ -30,9 +30,9 @@ pub struct Stroke {
     pub need: *const u64,
 }
 
-/// Announces a scan that reads its strokes in any order: strokes that are in memory come first, and
+/// Announces a scan that reads its chunks in any order: chunks that are in memory come first, and
 /// what is loaded serves as many scans as possible. `kind` is as of pagecast_scan_register, and of
-/// unordered scans only; `workers` is how many threads take strokes at once.
+/// unordered scans only; `workers` is how many threads take chunks at once.
 ///
 /// # Safety
 ///
@@ -42,8 +42,8 @@ pub unsafe extern "C" fn pagecast_scan_register_unordered(
     pool: *const PoolHandle,
     kind: u8,
     workers: u32,
-    strokes: *const Stroke,
-    stroke_count: usize,
+    chunks: *const Chunk,
+    chunk_count: usize,
     scan: *mut *mut ScanHandle,
 ) -> Status {
     answer(|| {
@@ -52,34 +52,34 @@ pub unsafe extern "C" fn pagecast_scan_register_unordered(
         // SAFETY: (C2).
         let out = unsafe { output(scan, "scan") }?;
         // SAFETY: (C3).
-        let strokes = unsafe { array(strokes, stroke_count, "strokes") }?;
-        let mut needs = Vec::with_capacity(strokes.len());
-        for stroke in strokes {
+        let chunks = unsafe { array(chunks, chunk_count, "chunks") }?;
+        let mut needs = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
             // SAFETY: (C1).
-            let relation = unsafe { borrow(stroke.relation, "relation") }?.of(pool)?;
-            let unit = stroke.unit(relation)?;
-            let need = if stroke.need.is_null() {
+            let relation = unsafe { borrow(chunk.relation, "relation") }?.of(pool)?;
+            let unit = chunk.unit(relation)?;
+            let need = if chunk.need.is_null() {
                 whole(unit.blocks)
             } else {
                 // SAFETY: (C3).
-                unsafe { array(stroke.need, unit.blocks.div_ceil(64) as usize, "need") }?.to_vec()
+                unsafe { array(chunk.need, unit.blocks.div_ceil(64) as usize, "need") }?.to_vec()
             };
             needs.push((unit, need));
         }
-        let strokes: Vec<_> =
-            needs.iter().map(|(unit, need)| pagecast::Stroke { unit: *unit, need, joined: false }).collect();
-        let spec = UnorderedSpec { kind: ScanKind(kind), workers, strokes: &strokes };
+        let chunks: Vec<_> =
+            needs.iter().map(|(unit, need)| pagecast::Chunk { unit: *unit, need, joined: false }).collect();
+        let spec = UnorderedSpec { kind: ScanKind(kind), workers, chunks: &chunks };
         out.set(give(ScanHandle::of_unordered(pool.register_unordered(&spec)?)));
         Ok(())
     })
 }
 
-impl Stroke {
+impl Chunk {
     fn unit(&self, relation: &Relation) -> Result<Unit, Failure> {
         let (pages, end) = (relation.pages(), u64::from(self.first) + u64::from(self.pages));
         if end > u64::from(pages) {
             let path = relation.path().display();
-            let message = format!("{path}: a stroke ends at page {end}, but the file has {pages} pages");
+            let message = format!("{path}: a chunk ends at page {end}, but the file has {pages} pages");
             return Err(Failure::new(Status::OutOfBounds, message));
         }
         Ok(Unit { relation: relation.id(), first: self.first, blocks: self.pages })
@@ -95,7 +95,7 @@ fn whole(pages: u32) -> Vec<u64> {
     words
 }
 
-/// Writes to `lease` the next stroke of a scan that reads in any order; null when all strokes have
+/// Writes to `lease` the next chunk of a scan that reads in any order; null when all chunks have
 /// been consumed. If there is none yet, it waits, or returns PAGECAST_STATUS_NOT_YET if `wait` is
 /// 0. Any thread.
 ///
@@ -114,44 +114,44 @@ pub unsafe extern "C" fn pagecast_scan_take(scan: *const ScanHandle, wait: u8, l
             _ => Poll::Ready(scan.take_blocking()),
         };
         let Poll::Ready(taken) = taken else {
-            return Err(Failure::new(Status::NotYet, "no stroke is ready yet: take again, or wait"));
+            return Err(Failure::new(Status::NotYet, "no chunk is ready yet: take again, or wait"));
         };
         out.set(taken.map_or(std::ptr::null_mut(), |lease| give(LeaseHandle(lease))));
         Ok(())
     })
 }
 
-/// Says that the scan does not need a stroke any more. One that is handed out stays so.
+/// Says that the scan does not need a chunk any more. One that is handed out stays so.
 ///
 /// # Safety
 ///
 /// (C1)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_scan_remove(scan: *const ScanHandle, stroke: u32) -> Status {
+pub unsafe extern "C" fn pagecast_scan_remove(scan: *const ScanHandle, chunk: u32) -> Status {
     answer(|| {
         // SAFETY: (C1).
-        unsafe { borrow(scan, "scan") }?.unordered()?.remove(stroke);
+        unsafe { borrow(scan, "scan") }?.unordered()?.remove(chunk);
         Ok(())
     })
 }
 
-/// Writes to `stroke` which stroke it is, from 0, in the order of registration.
+/// Writes to `chunk` which chunk it is, from 0, in the order of registration.
 ///
 /// # Safety
 ///
 /// (C1), (C2)
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pagecast_lease_stroke(lease: *const LeaseHandle, stroke: *mut u32) -> Status {
+pub unsafe extern "C" fn pagecast_lease_chunk(lease: *const LeaseHandle, chunk: *mut u32) -> Status {
     answer(|| {
         // SAFETY: (C1).
         let lease = &unsafe { borrow(lease, "lease") }?.0;
         // SAFETY: (C2).
-        unsafe { output(stroke, "stroke") }?.set(lease.stroke());
+        unsafe { output(chunk, "chunk") }?.set(lease.chunk());
         Ok(())
     })
 }
 
-/// Says that all pages of the stroke have been asked for: the scan wants them no more.
+/// Says that all pages of the chunk have been asked for: the scan wants them no more.
 ///
 /// # Safety
 ///
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn pagecast_lease_asked(lease: *const LeaseHandle) -> Stat
     })
 }
 
-/// The stroke has been read, and is not handed out again. The lease ends.
+/// The chunk has been read, and is not handed out again. The lease ends.
 ///
 /// # Safety
 ///
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn pagecast_lease_consumed(lease: *mut LeaseHandle) -> Sta
     })
 }
 
-/// The stroke has not been read, and is handed out again. The lease ends.
+/// The chunk has not been read, and is handed out again. The lease ends.
 ///
 /// # Safety
 ///

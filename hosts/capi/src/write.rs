@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 
-use pagecast::{Format, Lsn, PinMut, WriteOptions};
+use pagecast::{Format, Lsn, PageGuardMut, WriteOptions};
 
 use crate::page::unpin;
 use crate::pointers::{borrow, borrow_if_any, borrow_mut, give, output, text};
@@ -16,7 +16,7 @@ use crate::status::{Status, answer};
 
 /// What keeps a page in place for one who changes it. It does not outlive its pool, which cannot be
 /// closed before.
-pub struct PinMutHandle(PinMut<'static>);
+pub struct PinMutHandle(PageGuardMut<'static>);
 
 /// A page that is pinned by its holder alone.
 #[repr(C)]

@@ -124,10 +124,10 @@ static void shares(pagecast_pool *pool, pagecast_relation *table, char **argv) {
      * kept. */
     pagecast_relation *large;
     OK(pagecast_relation_open(pool, argv[0], &large));
-    OK(pagecast_relation_keep(pool, table, 8));
+    OK(pagecast_relation_reserve(pool, table, 8));
     read_more_than_fits(pool, large);
     CHECK(of_file(pool, "pages_resident", argv[1]) == 8);
-    OK(pagecast_relation_keep(pool, table, 0));
+    OK(pagecast_relation_reserve(pool, table, 0));
     read_more_than_fits(pool, large);
     CHECK(of_file(pool, "pages_resident", argv[1]) == 0);
     OK(pagecast_relation_close(large));
@@ -140,7 +140,7 @@ static void shares(pagecast_pool *pool, pagecast_relation *table, char **argv) {
     OK(pagecast_pool_open(&small, &other));
     OK(pagecast_relation_open(other, argv[1], &its));
     REFUSED(pagecast_relation_cap(pool, its, 1), INVALID_ARGUMENT);
-    REFUSED(pagecast_relation_keep(pool, its, 1), INVALID_ARGUMENT);
+    REFUSED(pagecast_relation_reserve(pool, its, 1), INVALID_ARGUMENT);
     pagecast_session *session;
     pagecast_page page;
     uint8_t byte;
@@ -157,7 +157,7 @@ static void shares(pagecast_pool *pool, pagecast_relation *table, char **argv) {
 static void prefetch(pagecast_pool *pool, pagecast_relation *table) {
     pagecast_scan *scan = scan_of(pool, table);
     uint32_t pages;
-    OK(pagecast_scan_will_need(scan, table, 10 * PAGE_SIZE, 2 * PAGE_SIZE, &pages));
+    OK(pagecast_scan_prefetch(scan, table, 10 * PAGE_SIZE, 2 * PAGE_SIZE, &pages));
     CHECK(pages == 2);
     uint8_t bytes[2 * PAGE_SIZE];
     OK(pagecast_read(pool, table, 10 * PAGE_SIZE, sizeof bytes, scan, bytes));
@@ -168,41 +168,41 @@ static void prefetch(pagecast_pool *pool, pagecast_relation *table) {
     pagecast_stats stats;
     OK(pagecast_pool_stats(pool, &stats));
     CHECK(stats.prefetched == 2 && stats.prefetch_useful + stats.prefetch_late == 2 && stats.prefetch_wasted == 0);
-    REFUSED(pagecast_scan_will_need(scan, table, LENGTH, 1, &pages), OUT_OF_BOUNDS);
-    REFUSED(pagecast_scan_will_need(scan, table, UINT64_MAX, 1, &pages), OUT_OF_BOUNDS);
-    REFUSED(pagecast_scan_will_need(scan, table, 0, 1, NULL), INVALID_ARGUMENT);
+    REFUSED(pagecast_scan_prefetch(scan, table, LENGTH, 1, &pages), OUT_OF_BOUNDS);
+    REFUSED(pagecast_scan_prefetch(scan, table, UINT64_MAX, 1, &pages), OUT_OF_BOUNDS);
+    REFUSED(pagecast_scan_prefetch(scan, table, 0, 1, NULL), INVALID_ARGUMENT);
     OK(pagecast_scan_finish(scan));
 }
 
-/* Strokes of 4 pages, of which the first takes its second page only. */
+/* Chunks of 4 pages, of which the first takes its second page only. */
 static void any_order(pagecast_pool *pool, pagecast_relation *table) {
-    enum { UNIT = 4, STROKES = PAGES / UNIT };
+    enum { UNIT = 4, CHUNKS = PAGES / UNIT };
     const uint64_t second = 2;
-    pagecast_stroke strokes[STROKES];
-    for (uint32_t i = 0; i < STROKES; i++) {
-        strokes[i] = (pagecast_stroke){.relation = table, .first = i * UNIT, .pages = UNIT, .need = i ? NULL : &second};
+    pagecast_chunk chunks[CHUNKS];
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        chunks[i] = (pagecast_chunk){.relation = table, .first = i * UNIT, .pages = UNIT, .need = i ? NULL : &second};
     }
     pagecast_scan *scan;
-    OK(pagecast_scan_register_unordered(pool, 1, 1, strokes, STROKES, &scan));
+    OK(pagecast_scan_register_unordered(pool, 1, 1, chunks, CHUNKS, &scan));
     CHECK(metric(pool, "unordered_scans") == 1);
     pagecast_lease *lease;
-    uint32_t stroke;
-    uint8_t seen[STROKES] = {0};
+    uint32_t chunk;
+    uint8_t seen[CHUNKS] = {0};
     OK(pagecast_scan_take(scan, 1, &lease));
     OK(pagecast_lease_return(lease));
-    for (uint32_t i = 0; i < STROKES; i++) {
+    for (uint32_t i = 0; i < CHUNKS; i++) {
         OK(pagecast_scan_take(scan, 1, &lease));
         CHECK(lease != NULL);
-        OK(pagecast_lease_stroke(lease, &stroke));
-        CHECK(stroke < STROKES && !seen[stroke]);
-        seen[stroke] = 1;
-        for (uint32_t page = stroke ? 0 : 1; page < (stroke ? UNIT : 2); page++) {
+        OK(pagecast_lease_chunk(lease, &chunk));
+        CHECK(chunk < CHUNKS && !seen[chunk]);
+        seen[chunk] = 1;
+        for (uint32_t page = chunk ? 0 : 1; page < (chunk ? UNIT : 2); page++) {
             uint8_t bytes[100];
-            OK(pagecast_read(pool, table, (stroke * UNIT + page) * PAGE_SIZE, sizeof bytes, scan, bytes));
-            CHECK(bytes[0] == stroke * UNIT + page);
+            OK(pagecast_read(pool, table, (chunk * UNIT + page) * PAGE_SIZE, sizeof bytes, scan, bytes));
+            CHECK(bytes[0] == chunk * UNIT + page);
         }
         OK(pagecast_lease_asked(lease));
-        if (i == STROKES - 1) {
+        if (i == CHUNKS - 1) {
             pagecast_lease *none;
             REFUSED(pagecast_scan_take(scan, 0, &none), NOT_YET);
         }
@@ -210,27 +210,27 @@ static void any_order(pagecast_pool *pool, pagecast_relation *table) {
     }
     OK(pagecast_scan_take(scan, 1, &lease));
     CHECK(!lease);
-    CHECK(metric(pool, "strokes_total") == STROKES + 1 && metric(pool, "strokes_returned_total") == 1);
+    CHECK(metric(pool, "chunks_total") == CHUNKS + 1 && metric(pool, "chunks_returned_total") == 1);
     REFUSED(pagecast_scan_report(scan, 1), INVALID_ARGUMENT);
     REFUSED(pagecast_scan_take(NULL, 1, &lease), INVALID_ARGUMENT);
     REFUSED(pagecast_lease_consumed(NULL), INVALID_ARGUMENT);
     OK(pagecast_scan_finish(scan));
 
-    /* A stroke that is not needed any more is not handed out; the lease ends after its scan. */
-    OK(pagecast_scan_register_unordered(pool, 1, 1, strokes, 2, &scan));
+    /* A chunk that is not needed any more is not handed out; the lease ends after its scan. */
+    OK(pagecast_scan_register_unordered(pool, 1, 1, chunks, 2, &scan));
     OK(pagecast_scan_remove(scan, 1));
     OK(pagecast_scan_take(scan, 1, &lease));
-    OK(pagecast_lease_stroke(lease, &stroke));
-    CHECK(stroke == 0);
+    OK(pagecast_lease_chunk(lease, &chunk));
+    CHECK(chunk == 0);
     OK(pagecast_scan_finish(scan));
     CHECK(metric(pool, "unordered_scans") == 1);
     OK(pagecast_lease_return(lease));
     CHECK(metric(pool, "unordered_scans") == 0 && metric(pool, "scans") == 0);
 
-    strokes[0].first = PAGES;
-    REFUSED(pagecast_scan_register_unordered(pool, 1, 1, strokes, 1, &scan), OUT_OF_BOUNDS);
-    strokes[0] = (pagecast_stroke){.relation = NULL};
-    REFUSED(pagecast_scan_register_unordered(pool, 1, 1, strokes, 1, &scan), INVALID_ARGUMENT);
+    chunks[0].first = PAGES;
+    REFUSED(pagecast_scan_register_unordered(pool, 1, 1, chunks, 1, &scan), OUT_OF_BOUNDS);
+    chunks[0] = (pagecast_chunk){.relation = NULL};
+    REFUSED(pagecast_scan_register_unordered(pool, 1, 1, chunks, 1, &scan), INVALID_ARGUMENT);
     scan = scan_of(pool, table);
     REFUSED(pagecast_scan_take(scan, 1, &lease), INVALID_ARGUMENT);
     OK(pagecast_scan_finish(scan));

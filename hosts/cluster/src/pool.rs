@@ -29,9 +29,9 @@ pub fn has_pool(rules: &[Rule]) -> bool {
 /// Why a worker gets no pool.
 #[derive(Clone, Debug, Error)]
 pub enum WorkerPoolError {
-    /// Joins in strokes change the shape of a plan, which a worker must keep.
-    #[error("workers cannot join in strokes: the plan that they run must keep its shape; leave join_memory unset")]
-    JoinsInStrokes,
+    /// Joins in chunks change the shape of a plan, which a worker must keep.
+    #[error("workers cannot join in chunks: the plan that they run must keep its shape; leave join_memory unset")]
+    JoinsInChunks,
     /// The pool's host refuses.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -51,11 +51,11 @@ impl WorkerPool {
     ///
     /// # Errors
     ///
-    /// `options` ask for joins in strokes ([`WorkerPoolError::JoinsInStrokes`]), or the pool's host
+    /// `options` ask for joins in chunks ([`WorkerPoolError::JoinsInChunks`]), or the pool's host
     /// refuses.
     pub fn new(pool: Pool, runtime: Arc<RuntimeEnv>, options: HostOptions) -> Result<Self, WorkerPoolError> {
         if options.join_memory.is_some() {
-            return Err(WorkerPoolError::JoinsInStrokes);
+            return Err(WorkerPoolError::JoinsInChunks);
         }
         // A session that runs nothing: it tells what the host makes of one.
         let state = SessionStateBuilder::new().with_default_features().with_runtime_env(runtime).build();

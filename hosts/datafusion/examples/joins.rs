@@ -66,18 +66,18 @@ struct Way {
     name: &'static str,
     merge: bool,
     delivery: Delivery,
-    in_strokes: bool,
+    in_chunks: bool,
 }
 
-const fn way(name: &'static str, merge: bool, delivery: Delivery, in_strokes: bool) -> Way {
-    Way { name, merge, delivery, in_strokes }
+const fn way(name: &'static str, merge: bool, delivery: Delivery, in_chunks: bool) -> Way {
+    Way { name, merge, delivery, in_chunks }
 }
 
 /// Ratios are to the first of those that are measured.
 const WAYS: [Way; 5] = [
     way("merge joins in order", true, Delivery::InOrder, false),
     way("hash joins in order", false, Delivery::InOrder, false),
-    way("joins in strokes", true, Delivery::OutOfOrder, true),
+    way("joins in chunks", true, Delivery::OutOfOrder, true),
     way("hash joins, scans in any order", false, Delivery::OutOfOrder, false),
     way("merge joins, scans in any order", true, Delivery::OutOfOrder, false),
 ];
@@ -258,7 +258,7 @@ async fn session(
         let path = folder.join(format!("{table}.parquet"));
         ctx.register_parquet(table, path.display().to_string(), ParquetReadOptions::default()).await?;
     }
-    let options = HostOptions::default().delivery(way.delivery).join_memory(way.in_strokes.then_some(0));
+    let options = HostOptions::default().delivery(way.delivery).join_memory(way.in_chunks.then_some(0));
     let host = install_with(&ctx, pool, options).map_err(external)?;
     Ok((ctx, host, memory))
 }
@@ -286,7 +286,7 @@ async fn touched(folder: &Path, settings: &Settings, mix: usize) -> Result<u32> 
 }
 
 /// What a way of joining needs for a join of all keys alone, in a pool of so many frames: the bytes
-/// that the query reserves at most, and what its plan says of strokes.
+/// that the query reserves at most, and what its plan says of chunks.
 async fn alone(folder: &Path, settings: &Settings, way: Way, frames: u32) -> Result<(usize, String)> {
     let (mut most, mut said) = (0, String::new());
     for (_, text) in &QUERIES[..2] {
@@ -295,9 +295,9 @@ async fn alone(folder: &Path, settings: &Settings, way: Way, frames: u32) -> Res
         let plan = plan(&ctx, &over(text, 0, keys(settings))).await?;
         let shown = displayable(plan.as_ref()).indent(false).to_string();
         let of = |sign: &str| shown.split_once(sign).map(|(_, rest)| rest.split([',', ')', '\n']).next());
-        let strokes = of("strokes=").flatten().map(|count| format!("{count} strokes"));
+        let chunks = of("chunks=").flatten().map(|count| format!("{count} chunks"));
         let kept = of("join=as planned (").flatten().map(|why| format!("as planned: {why}"));
-        write!(said, "{}{}", if said.is_empty() { "" } else { "; " }, strokes.or(kept).unwrap_or_default()).ok();
+        write!(said, "{}{}", if said.is_empty() { "" } else { "; " }, chunks.or(kept).unwrap_or_default()).ok();
         collect(plan, ctx.task_ctx()).await?;
         most = most.max(memory.most());
     }
@@ -308,7 +308,7 @@ async fn alone(folder: &Path, settings: &Settings, way: Way, frames: u32) -> Res
 #[derive(Clone, Copy, Default)]
 struct Figures {
     megabytes: f64,
-    strokes: f64,
+    chunks: f64,
     shared: f64,
     /// Until the last stream was done.
     seconds: f64,
@@ -319,7 +319,7 @@ struct Figures {
 impl Figures {
     fn add(&mut self, other: &Self, part: f64) {
         self.megabytes += other.megabytes * part;
-        self.strokes += other.strokes * part;
+        self.chunks += other.chunks * part;
         self.shared += other.shared * part;
         self.seconds += other.seconds * part;
         self.latency.iter_mut().zip(other.latency).for_each(|(sum, value)| *sum += value * part);
@@ -362,22 +362,22 @@ async fn measure(
         of_share.clone().map(|(_, seconds)| seconds).sum::<f64>() / of_share.count().max(1) as f64
     });
     let stats = host.pool().stats();
-    let (strokes, shared) = (stats.strokes as f64, stats.strokes_shared as f64);
-    Ok(Figures { megabytes: stats.bytes_read as f64 / 1e6, strokes, shared, seconds, latency })
+    let (chunks, shared) = (stats.chunks as f64, stats.chunks_shared as f64);
+    Ok(Figures { megabytes: stats.bytes_read as f64 / 1e6, chunks, shared, seconds, latency })
 }
 
 /// A line of the table, and its JSON.
 fn show(cell: &str, as_json: &str, way: Way, figures: &Figures, ratio: f64) -> String {
-    let Figures { megabytes, strokes, shared, seconds, latency } = figures;
+    let Figures { megabytes, chunks, shared, seconds, latency } = figures;
     let each: Vec<String> = latency.iter().map(|seconds| format!("{seconds:7.2}")).collect();
     println!(
-        "{cell}  {:32} {megabytes:8.1} {ratio:6.2} {strokes:7.0} {shared:7.0} {seconds:7.1} {}",
+        "{cell}  {:32} {megabytes:8.1} {ratio:6.2} {chunks:7.0} {shared:7.0} {seconds:7.1} {}",
         way.name,
         each.join(" ")
     );
     format!(
-        "{{{as_json}, \"way\": \"{}\", \"mb_read\": {megabytes:.3}, \"ratio\": {ratio:.4}, \"strokes\": {strokes:.1}, \
-         \"strokes_shared\": {shared:.1}, \"wall_s\": {seconds:.3}, \"latency_s\": [{}]}}",
+        "{{{as_json}, \"way\": \"{}\", \"mb_read\": {megabytes:.3}, \"ratio\": {ratio:.4}, \"chunks\": {chunks:.1}, \
+         \"chunks_shared\": {shared:.1}, \"wall_s\": {seconds:.3}, \"latency_s\": [{}]}}",
         way.name,
         each.join(",")
     )
@@ -408,7 +408,7 @@ async fn main() -> Result<()> {
         }
         println!(
             "streams pool  {:32} {:>8} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            "way", "MB", "ratio", "strokes", "shared", "s", "1 %", "10 %", "50 %", "100 %"
+            "way", "MB", "ratio", "chunks", "shared", "s", "1 %", "10 %", "50 %", "100 %"
         );
         for (&streams, &share) in settings.streams.iter().flat_map(|s| settings.pools.iter().map(move |p| (s, p))) {
             let mut first = 0.0;

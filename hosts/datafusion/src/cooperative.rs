@@ -1,33 +1,32 @@
-//! Strokes out of order: the pool says which comes next, and what it brings for several scans.
+//! Chunks out of order: the pool says which comes next, and what it brings for several scans.
 //!
-//! The pool's decision is a hint about memory and nothing else. Which strokes there are, and which
+//! The pool's decision is a hint about memory and nothing else. Which chunks there are, and which
 //! of them went out, is kept here: so a registration may end when nobody reads, and begin again
 //! with what is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::physical_plan::metrics::{Count, MetricBuilder, MetricCategory, MetricType};
-use pagecast::{Lease, PageId, Relation, ScanId, Stroke, UnorderedScan, UnorderedSpec};
+use pagecast::{Chunk, Lease, PageId, Relation, ScanId, UnorderedScan, UnorderedSpec};
 use parking_lot::Mutex;
 
 use crate::Host;
-use crate::inspect::ScanPlace;
 use crate::metrics::{BYTES_READ, BackInOrder, ScanMetrics};
 use crate::narrowing::Narrowing;
-use crate::progress::Ticket;
+use crate::read_plan::{PlannedFile, PlannedRowGroup};
+use crate::scan_place::ScanPlace;
 use crate::units::Work;
 
-/// Cooperating Parquet scans are of one kind: a position is a stroke.
+/// Cooperating Parquet scans are of one kind: a position is a chunk.
 const UNORDERED_PARQUET_SCAN: pagecast::predictor::ScanKind = pagecast::predictor::ScanKind(1);
 
-/// An execution whose strokes come in any order.
+/// An execution whose chunks come in any order.
 pub(crate) struct Cooperative(Arc<Shared>);
 
 /// What the partitions share.
 ///
-/// * (C1) A stroke is handed out once, unless its taker gave it back before any row of it went out.
+/// * (C1) A chunk is handed out once, unless its taker gave it back before any row of it went out.
 ///   Nobody waits for that: as in any delivery, a partition's rows are gone with its stream.
 /// * (C2) `registered` is present only while a stream may still read.
 struct Shared {
@@ -40,15 +39,15 @@ struct Shared {
 }
 
 struct State {
-    strokes: Vec<Stand>,
+    chunks: Vec<Stand>,
     registered: Option<Arc<Registered>>,
     /// Bytes of what the pool has brought for this registration that were counted.
     counted: u64,
-    /// The stroke that was handed out last.
+    /// The chunk that was handed out last.
     last: Option<usize>,
 }
 
-/// Where a stroke is.
+/// Where a chunk is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stand {
     /// To be handed out.
@@ -61,24 +60,24 @@ enum Stand {
     Done,
 }
 
-/// A registration with the pool of the strokes that were not done.
+/// A registration with the pool of the chunks that were not done.
 struct Registered {
     scan: UnorderedScan,
-    /// The number here of each stroke of the registration, once for each of its reads.
+    /// The number here of each chunk of the registration, once for each of its reads.
     numbers: Vec<usize>,
 }
 
 /// What EXPLAIN ANALYZE shows. Bytes that the pool has brought for the scan add to those that its
 /// readers read.
 struct Counts {
-    strokes: Count,
+    chunks: Count,
     shared: Count,
     bytes_read: Count,
     row_groups_left_out: Count,
 }
 
 impl Cooperative {
-    /// Registers `work` for so many partitions. It comes back, with the reason, if its strokes are
+    /// Registers `work` for so many partitions. It comes back, with the reason, if its chunks are
     /// too few or too large for the pool, or if the pool has no room to coordinate them.
     pub(crate) fn new(
         host: &Arc<Host>,
@@ -87,14 +86,14 @@ impl Cooperative {
         narrowing: Option<Narrowing>,
         metrics: &ScanMetrics,
     ) -> Result<Self, (Work, BackInOrder)> {
-        // A pool that holds hardly a stroke of each scan has thrown away what it brought before it
+        // A pool that holds hardly a chunk of each scan has thrown away what it brought before it
         // is read.
         let pages: u64 = work.reads.iter().flat_map(|read| &read.need).map(|need| u64::from(need.count_ones())).sum();
-        let (least, strokes) = (host.options.least_strokes.max(1), work.strokes.len());
-        let room = u64::from(host.pool.frames()) * strokes as u64 >= pages * least as u64;
-        if strokes < least || !room {
-            let few = strokes < least;
-            return Err((work, if few { BackInOrder::FewStrokes(least) } else { BackInOrder::SmallPool(least) }));
+        let (least, chunks) = (host.options.least_chunks.max(1), work.chunks.len());
+        let room = u64::from(host.pool.frames()) * chunks as u64 >= pages * least as u64;
+        if chunks < least || !room {
+            let few = chunks < least;
+            return Err((work, if few { BackInOrder::FewChunks(least) } else { BackInOrder::SmallPool(least) }));
         }
         let shared = Shared {
             host: Arc::clone(host),
@@ -102,12 +101,7 @@ impl Cooperative {
             partitions: partitions as u32,
             narrowing,
             metrics: Counts::new(metrics),
-            state: Mutex::new(State {
-                strokes: vec![Stand::Wanted; strokes],
-                registered: None,
-                counted: 0,
-                last: None,
-            }),
+            state: Mutex::new(State { chunks: vec![Stand::Wanted; chunks], registered: None, counted: 0, last: None }),
         };
         if shared.register() { Ok(Self(Arc::new(shared))) } else { Err((shared.work, BackInOrder::NoRoom)) }
     }
@@ -125,31 +119,31 @@ impl Cooperative {
         drop(registered);
     }
 
-    /// The number of the next stroke that the pool hands out, and its files.
-    pub(crate) async fn next(&self) -> Option<(usize, Vec<PartitionedFile>, Arc<Taken>)> {
+    /// The number of the next chunk that the pool hands out, and the hold on it.
+    pub(crate) async fn next(&self) -> Option<(usize, Arc<Taken>)> {
         loop {
             self.0.narrow();
             let registered = self.0.state.lock().registered.clone();
             let (number, lease, scan) = match registered {
                 Some(registered) => {
                     let lease = registered.scan.take().await?;
-                    let number = registered.numbers[lease.stroke() as usize];
+                    let number = registered.numbers[lease.chunk() as usize];
                     (number, Some(lease), Some(registered.scan.id()))
                 }
                 // The pool had no room when the scan came back to it.
                 None => {
-                    let strokes = &self.0.state.lock().strokes;
-                    (strokes.iter().position(|stand| *stand == Stand::Wanted)?, None, None)
+                    let chunks = &self.0.state.lock().chunks;
+                    (chunks.iter().position(|stand| *stand == Stand::Wanted)?, None, None)
                 }
             };
             {
                 let mut state = self.0.state.lock();
                 self.0.count_brought(&mut state);
-                if state.strokes[number] == Stand::Wanted {
-                    state.strokes[number] = Stand::Handed;
+                if state.chunks[number] == Stand::Wanted {
+                    state.chunks[number] = Stand::Handed;
                     state.last = Some(number);
                     drop(state);
-                    return Some(self.0.hand_out(number, lease, scan));
+                    return Some((number, self.0.hand_out(number, lease, scan)));
                 }
             }
             // It was left out while it was on its way here, or another partition has it.
@@ -159,11 +153,16 @@ impl Cooperative {
         }
     }
 
-    /// Where the stroke begins that was handed out last, if one was.
+    /// The files of a chunk, and which of their row groups are its.
+    pub(crate) fn files(&self, number: usize) -> impl Iterator<Item = (&PlannedFile, &[PlannedRowGroup])> {
+        self.0.work.chunk(number).iter().map(|read| (&self.0.work.files[read.file], &read.row_groups[..]))
+    }
+
+    /// Where the chunk begins that was handed out last, if one was.
     pub(crate) fn place(&self) -> Option<ScanPlace> {
         let state = self.0.state.lock();
         let scan = state.registered.as_ref()?.scan.id();
-        let read = self.0.work.stroke(state.last?).first()?;
+        let read = self.0.work.chunk(state.last?).first()?;
         let file: &Relation = &self.0.work.files[read.file].relation;
         let offset = u64::from(read.unit.first) * u64::from(self.0.host.pool.page_size());
         Some(ScanPlace { scan, path: file.path().into(), offset, file_bytes: file.len() })
@@ -175,8 +174,8 @@ impl Cooperative {
             return;
         }
         let unasked = |stand: &Stand| matches!(stand, Stand::Wanted | Stand::Handed);
-        let wanted = (0..state.strokes.len()).filter(|&number| unasked(&state.strokes[number]));
-        for read in wanted.flat_map(|number| self.0.work.stroke(number)) {
+        let wanted = (0..state.chunks.len()).filter(|&number| unasked(&state.chunks[number]));
+        for read in wanted.flat_map(|number| self.0.work.chunk(number)) {
             for block in (0..read.unit.blocks).filter(|block| read.need[*block as usize / 64] >> (block % 64) & 1 == 1)
             {
                 visit(PageId::new(read.unit.relation, read.unit.first + block));
@@ -186,24 +185,24 @@ impl Cooperative {
 }
 
 impl Shared {
-    /// Registers the strokes that are not done, unless they are registered. `false` if there is no
+    /// Registers the chunks that are not done, unless they are registered. `false` if there is no
     /// room for them.
     fn register(&self) -> bool {
         let mut state = self.state.lock();
         if state.registered.is_some() {
             return true;
         }
-        let (mut numbers, mut strokes) = (Vec::new(), Vec::new());
-        for number in (0..state.strokes.len()).filter(|&number| state.strokes[number] != Stand::Done) {
-            for (at, read) in self.work.stroke(number).iter().enumerate() {
+        let (mut numbers, mut chunks) = (Vec::new(), Vec::new());
+        for number in (0..state.chunks.len()).filter(|&number| state.chunks[number] != Stand::Done) {
+            for (at, read) in self.work.chunk(number).iter().enumerate() {
                 numbers.push(number);
-                strokes.push(Stroke { unit: read.unit, need: &read.need, joined: at > 0 });
+                chunks.push(Chunk { unit: read.unit, need: &read.need, joined: at > 0 });
             }
         }
         if numbers.is_empty() {
             return true;
         }
-        let spec = UnorderedSpec { kind: UNORDERED_PARQUET_SCAN, workers: self.partitions, strokes: &strokes };
+        let spec = UnorderedSpec { kind: UNORDERED_PARQUET_SCAN, workers: self.partitions, chunks: &chunks };
         let scan = match &self.work.share {
             Some(share) => share.register_unordered(&spec),
             None => self.host.pool.register_unordered(&spec),
@@ -223,31 +222,19 @@ impl Shared {
         state.counted = state.counted.max(brought);
     }
 
-    fn hand_out(
-        self: &Arc<Self>,
-        number: usize,
-        lease: Option<Lease>,
-        scan: Option<ScanId>,
-    ) -> (usize, Vec<PartitionedFile>, Arc<Taken>) {
-        self.metrics.strokes.add(1);
+    fn hand_out(self: &Arc<Self>, number: usize, lease: Option<Lease>, scan: Option<ScanId>) -> Arc<Taken> {
+        self.metrics.chunks.add(1);
         self.metrics.shared.add(lease.as_ref().is_some_and(Lease::was_shared).into());
-        let taken =
-            Taken { of: Arc::clone(self), number, lease: Mutex::new(lease), scan, delivered: AtomicBool::default() };
-        let taken = Arc::new(taken);
-        let asked = Arc::new(Asked(Arc::clone(&taken)));
-        let files = self.work.stroke(number).iter().map(|read| {
-            let ticket = Ticket::of_lease(&asked, &read.row_groups);
-            self.work.files[read.file].with(&read.row_groups).with_extension(ticket)
-        });
-        (number, files.collect(), taken)
+        let (of, lease) = (Arc::clone(self), Mutex::new(lease));
+        Arc::new(Taken { of, number, lease, scan, delivered: AtomicBool::default() })
     }
 
     /// Takes out of the pool's plan what the filter, which may have become narrower since, no
     /// longer lets through.
     fn narrow(&self) {
         let Some(narrowing) = self.narrowing.as_ref().filter(|narrowing| narrowing.has_changed()) else { return };
-        let wanted = self.state.lock().strokes.iter().map(|stand| *stand == Stand::Wanted).collect::<Vec<_>>();
-        // Strokes of several reads come with no filter that narrows.
+        let wanted = self.state.lock().chunks.iter().map(|stand| *stand == Stand::Wanted).collect::<Vec<_>>();
+        // Chunks of several reads come with no filter that narrows.
         let reads: Vec<_> = self.work.reads.iter().enumerate().filter(|(number, _)| wanted[*number]).collect();
         for of_file in reads.chunk_by(|(_, a), (_, b)| a.file == b.file) {
             let row_groups = of_file.iter().flat_map(|(_, read)| &read.row_groups);
@@ -263,11 +250,11 @@ impl Shared {
 
     fn leave_out(&self, number: usize) {
         let mut state = self.state.lock();
-        if state.strokes[number] != Stand::Wanted {
+        if state.chunks[number] != Stand::Wanted {
             return;
         }
-        state.strokes[number] = Stand::Done;
-        let row_groups = self.work.stroke(number).iter().map(|read| read.row_groups.len()).sum();
+        state.chunks[number] = Stand::Done;
+        let row_groups = self.work.chunk(number).iter().map(|read| read.row_groups.len()).sum();
         self.metrics.row_groups_left_out.add(row_groups);
         let Some(registered) = &state.registered else { return };
         let place = registered.numbers.partition_point(|&registered| registered < number);
@@ -282,15 +269,15 @@ impl Counts {
         let summary = || MetricBuilder::new(metrics.planned()).with_type(MetricType::Summary);
         let count = |name| summary().global_counter(name);
         Self {
-            strokes: count("pool_strokes"),
-            shared: count("pool_strokes_shared"),
+            chunks: count("pool_chunks"),
+            shared: count("pool_chunks_shared"),
             bytes_read: summary().with_category(MetricCategory::Bytes).global_counter(BYTES_READ),
             row_groups_left_out: count("pool_row_groups_left_out"),
         }
     }
 }
 
-/// A stroke that a partition has taken. Held by who reads it, and by the reader for as long as it
+/// A chunk that a partition has taken. Held by who reads it, and by the reader for as long as it
 /// lives.
 pub(crate) struct Taken {
     of: Arc<Shared>,
@@ -300,7 +287,7 @@ pub(crate) struct Taken {
     delivered: AtomicBool,
 }
 
-/// What the readers of a stroke share until each has asked for all of its part. The last one to let
+/// What the readers of a chunk share until each has asked for all of its part. The last one to let
 /// go tells.
 pub(crate) struct Asked(pub(crate) Arc<Taken>);
 
@@ -315,7 +302,7 @@ impl Taken {
         self.scan
     }
 
-    /// All bytes of the stroke have been asked for.
+    /// All bytes of the chunk have been asked for.
     fn asked(&self) {
         self.stands(Stand::Asked);
         if let Some(lease) = &*self.lease.lock() {
@@ -329,7 +316,7 @@ impl Taken {
     }
 
     fn stands(&self, stand: Stand) {
-        let state = &mut self.of.state.lock().strokes[self.number];
+        let state = &mut self.of.state.lock().chunks[self.number];
         if *state != Stand::Done {
             *state = stand;
         }

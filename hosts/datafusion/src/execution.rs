@@ -1,4 +1,4 @@
-//! One execution of a scan: the strokes that its partitions share, and who is still reading.
+//! One execution of a scan: the chunks that its partitions share, and who is still reading.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,8 +11,8 @@ use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
+use crate::chunks::Chunks;
 use crate::metrics::ScanMetrics;
-use crate::strokes::Strokes;
 use crate::{Delivery, Host};
 
 /// What the partitions of one scan share.
@@ -21,7 +21,7 @@ pub(crate) struct Siblings {
     host: Arc<Host>,
     metrics: Arc<ScanMetrics>,
     delivery: Delivery,
-    executions: Executions<Arc<Strokes>>,
+    executions: Executions<Arc<Chunks>>,
 }
 
 impl Siblings {
@@ -38,10 +38,10 @@ impl Siblings {
         let opened = stream::once(async move {
             let plan = {
                 let (config, context) = (config.clone(), Arc::clone(&context));
-                async move { Strokes::plan(&config, &host, &context, &metrics, delivery).await }
+                async move { Chunks::plan(&config, &host, &context, &metrics, delivery).await }
             };
-            let strokes = attendance.strokes(plan).await?;
-            let batches = crate::stream::open(&config, partition, &context, strokes)?;
+            let chunks = attendance.chunks(plan).await?;
+            let batches = crate::stream::open(&config, partition, &context, chunks)?;
             // The stream carries its attendance to its end or its drop, whichever comes first.
             Ok::<_, DataFusionError>(batches.inspect(move |_| _ = &attendance))
         });
@@ -82,7 +82,7 @@ impl<S> Executions<S> {
     /// The stream of this partition takes part.
     pub(crate) fn join(&self, partition: usize, context: &Arc<TaskContext>) -> Attendance<S>
     where
-        S: AsRef<Strokes> + Clone,
+        S: AsRef<Chunks> + Clone,
     {
         let mut under_way = self.under_way.lock();
         let newest = under_way.pop();
@@ -111,10 +111,10 @@ impl<S> fmt::Debug for Executions<S> {
     }
 }
 
-/// The strokes as they are planned, by whichever partition is polled, and the number of streams
+/// The chunks as they are planned, by whichever partition is polled, and the number of streams
 /// that may still take one.
 struct Execution<S> {
-    strokes: OnceLock<Shared<BoxFuture<'static, Planned<S>>>>,
+    chunks: OnceLock<Shared<BoxFuture<'static, Planned<S>>>>,
     streams: Mutex<usize>,
 }
 
@@ -122,15 +122,15 @@ type Planned<S> = Result<S, Arc<DataFusionError>>;
 
 impl<S> Default for Execution<S> {
     fn default() -> Self {
-        Self { strokes: OnceLock::new(), streams: Mutex::new(0) }
+        Self { chunks: OnceLock::new(), streams: Mutex::new(0) }
     }
 }
 
 /// A stream's membership in its execution. The scan is finished when the last member goes, for
 /// whatever reason: the end, an error, a limit that was reached, a query that was cancelled.
-pub(crate) struct Attendance<S: AsRef<Strokes> + Clone>(Arc<Execution<S>>);
+pub(crate) struct Attendance<S: AsRef<Chunks> + Clone>(Arc<Execution<S>>);
 
-impl<S: AsRef<Strokes> + Clone> Attendance<S> {
+impl<S: AsRef<Chunks> + Clone> Attendance<S> {
     fn new(execution: Arc<Execution<S>>) -> Self {
         *execution.streams.lock() += 1;
         Self(execution)
@@ -138,36 +138,36 @@ impl<S: AsRef<Strokes> + Clone> Attendance<S> {
 
     /// The first to ask brings the plan. All who wait for it drive it, so that none depends on one
     /// who has stopped fetching.
-    pub(crate) async fn strokes(&self, plan: impl Future<Output = Result<S>> + Send + 'static) -> Result<S> {
+    pub(crate) async fn chunks(&self, plan: impl Future<Output = Result<S>> + Send + 'static) -> Result<S> {
         let mut planned = false;
-        let planning = self.0.strokes.get_or_init(|| {
+        let planning = self.0.chunks.get_or_init(|| {
             planned = true;
             async { plan.await.map_err(Arc::new) }.boxed().shared()
         });
-        let strokes = planning.clone().await.map_err(DataFusionError::Shared)?;
+        let chunks = planning.clone().await.map_err(DataFusionError::Shared)?;
         {
             // Under the lock, so that the last stream of a group that just left cannot end what
             // this one registers.
             let _streams = self.0.streams.lock();
-            strokes.as_ref().register();
+            chunks.as_ref().register();
         }
         if planned {
             // Partitions that waited for the plan were woken onto this thread, and no other thread
             // would run them while this one reads what is in memory.
             tokio::task::yield_now().await;
         }
-        Ok(strokes)
+        Ok(chunks)
     }
 }
 
-impl<S: AsRef<Strokes> + Clone> Drop for Attendance<S> {
+impl<S: AsRef<Chunks> + Clone> Drop for Attendance<S> {
     fn drop(&mut self) {
         let mut streams = self.0.streams.lock();
         *streams -= 1;
         if *streams == 0
-            && let Some(Ok(strokes)) = self.0.strokes.get().and_then(Shared::peek)
+            && let Some(Ok(chunks)) = self.0.chunks.get().and_then(Shared::peek)
         {
-            strokes.as_ref().finish();
+            chunks.as_ref().finish();
         }
     }
 }

@@ -12,13 +12,14 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use pagecast::{PageId, Relation, ScanId};
+use pagecast::{PageId, Relation};
 
 use crate::Host;
+use crate::chunks::Chunks;
 use crate::metrics::BYTES_READ;
 use crate::read_plan::{PlannedRowGroup, plan_reads};
+use crate::scan_place::ScanPlace;
 use crate::source::PoolScan;
-use crate::strokes::Strokes;
 
 /// What the scans of a plan will read of one row group, after pruning.
 #[derive(Clone, Debug)]
@@ -27,19 +28,6 @@ pub struct PlannedRead {
     pub path: PathBuf,
     /// Bytes of column chunks or, where pages were pruned, of parts of them.
     pub bytes: Vec<Range<u64>>,
-}
-
-/// Where a running scan stands.
-#[derive(Clone, Debug)]
-pub struct ScanPlace {
-    /// The scan's name in the pool.
-    pub scan: ScanId,
-    /// The file that it reads.
-    pub path: PathBuf,
-    /// The first byte that it has yet to read there, rounded down to a page.
-    pub offset: u64,
-    /// The size of the file.
-    pub file_bytes: u64,
 }
 
 /// Bytes that storage brought on behalf of an executed plan, footers left out: what its scans read
@@ -81,16 +69,16 @@ impl Host {
 
     /// Where every registered scan of this host stands.
     pub fn scans(&self) -> Vec<ScanPlace> {
-        self.running().iter().filter_map(|strokes| strokes.place()).collect()
+        self.running().iter().filter_map(|chunks| chunks.place()).collect()
     }
 
     /// How many bytes exactly one running scan still needs, how many exactly two need, and so on;
     /// the last says how many five or more need. What a page holds counts whole.
     pub fn sharing(&self) -> [u64; 5] {
         let mut wanted: HashMap<PageId, usize> = HashMap::new();
-        for strokes in self.running() {
+        for chunks in self.running() {
             let mut of_scan = HashSet::new();
-            strokes.needs(&mut |page| _ = of_scan.insert(page));
+            chunks.needs(&mut |page| _ = of_scan.insert(page));
             of_scan.into_iter().for_each(|page| *wanted.entry(page).or_default() += 1);
         }
         let mut bytes = [0; 5];
@@ -100,16 +88,16 @@ impl Host {
         bytes
     }
 
-    fn running(&self) -> Vec<Arc<Strokes>> {
+    fn running(&self) -> Vec<Arc<Chunks>> {
         let mut running = self.running.lock();
-        running.retain(|strokes| strokes.strong_count() > 0);
+        running.retain(|chunks| chunks.strong_count() > 0);
         // Upgraded ones may turn out to be the last; they must not be dropped under this lock.
         running.iter().filter_map(Weak::upgrade).collect()
     }
 
-    pub(crate) fn watch(&self, strokes: &Arc<Strokes>) {
+    pub(crate) fn watch(&self, chunks: &Arc<Chunks>) {
         let mut running = self.running.lock();
-        running.retain(|strokes| strokes.strong_count() > 0);
-        running.push(Arc::downgrade(strokes));
+        running.retain(|chunks| chunks.strong_count() > 0);
+        running.push(Arc::downgrade(chunks));
     }
 }

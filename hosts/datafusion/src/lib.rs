@@ -30,16 +30,17 @@
 //!
 //! How a scan gets from the plan to the pool:
 //!
-//! * `rule`: the last physical optimizer rule exchanges the source under `DataSourceExec`.
+//! * `rule`, `needs`: the last physical optimizer rule exchanges the source under `DataSourceExec`,
+//!   by what the plan above it needs of the order of rows.
 //! * `source`, `execution`: the first partition that is polled plans what the execution reads
-//!   (`read_plan`); all partitions take strokes of it: single row groups, or several small ones
+//!   (`read_plan`); all partitions take chunks of it: single row groups, or several small ones
 //!   that are opened together (`row_groups`).
-//! * `strokes`, `stream`: which stroke comes next, and a partition's loop over those that it gets.
-//! * `progress`: an execution in order, as one scan of the pool, from its first poll until the last
-//!   stream ended or was dropped.
+//! * `chunks`, `stream`: which chunk comes next, and a partition's loop over those that it gets.
+//! * `progress`, `ticket`: an execution in order, as one scan of the pool, from its first poll
+//!   until the last stream ended or was dropped, and how readers tell it what they have asked for.
 //! * `cooperative`, `units`, `narrowing`: an execution out of order. Files are cut into units, the
-//!   pool says which comes next, and filters that became narrower take strokes out of its plan.
-//! * `merge_join`: joins of two clustered tables, whose strokes have pages of both.
+//!   pool says which comes next, and filters that became narrower take chunks out of its plan.
+//! * `merge_join`: joins of two clustered tables, whose chunks have pages of both.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from
 //!   memory beside it.
 //! * `guard`, `naming`: broken files end their query, by name.
@@ -58,28 +59,32 @@
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
 
+mod chunks;
 mod cooperative;
 mod error;
 mod execution;
 mod footers;
 mod guard;
 mod inspect;
+mod join_kept;
 mod local;
 mod merge_join;
 mod metrics;
 mod namesakes;
 mod naming;
 mod narrowing;
+mod needs;
 mod progress;
 mod read_plan;
 mod reader;
 mod registry;
 mod row_groups;
 mod rule;
+mod scan_place;
 mod source;
 mod store;
 mod stream;
-mod strokes;
+mod ticket;
 mod units;
 
 use std::fmt;
@@ -100,7 +105,8 @@ use parking_lot::Mutex;
 
 pub use error::HostError;
 pub use footers::{check_footer, is_encrypted};
-pub use inspect::{PlannedRead, ScanPlace, bytes_read};
+pub use inspect::{PlannedRead, bytes_read};
+pub use scan_place::ScanPlace;
 pub use store::DeviceStore;
 
 /// In which order, and by which partition, row groups are delivered.
@@ -114,7 +120,7 @@ pub enum Delivery {
     InOrder,
     /// Row groups in whatever order serves all running scans best: what is in memory first, then
     /// what the pool brings for several of them. Scans that a plan wants in order come in order,
-    /// and so do those of few row groups ([`HostOptions::least_strokes`]) and those that the pool
+    /// and so do those of few row groups ([`HostOptions::least_chunks`]) and those that the pool
     /// has no room to coordinate.
     #[default]
     OutOfOrder,
@@ -142,17 +148,17 @@ pub struct HostOptions {
     /// several, as DataFusion does, which promises nothing either. Off, such scans are delivered
     /// like all others. Default: yes.
     pub keep_order: bool,
-    /// A scan of fewer strokes than these is delivered in order: there is little to choose from. So
-    /// is one of which the pool holds fewer: what it brings would leave before it is read. A stroke
+    /// A scan of fewer chunks than these is delivered in order: there is little to choose from. So
+    /// is one of which the pool holds fewer: what it brings would leave before it is read. A chunk
     /// is a row group, or several small neighbours. Default: 4.
-    pub least_strokes: usize,
+    pub least_chunks: usize,
     /// Whether what DataFusion reads of object stores by itself comes through the pool, too: other
     /// formats, footers and statistics, and scans that their owner does not let be exchanged. Of
     /// local Parquet files it is the column data of such scans. Default: yes.
     pub stores: bool,
     /// Bytes of memory. A join of tables that are clustered by its key, which would take as many,
-    /// is joined stroke by stroke where that is right: a hash join for its table, a sort-merge join
-    /// for what it sorts. It then takes a stroke's memory for each partition, a sixteenth of a hash
+    /// is joined chunk by chunk where that is right: a hash join for its table, a sort-merge join
+    /// for what it sorts. It then takes a chunk's memory for each partition, a sixteenth of a hash
     /// join's at TPC-H's scale factor 1, and may read more. Only with delivery out of order.
     /// Default: none, so that joins stay as they are planned.
     pub join_memory: Option<u64>,
@@ -168,7 +174,7 @@ impl Default for HostOptions {
             delivery: Delivery::default(),
             register: true,
             keep_order: true,
-            least_strokes: 4,
+            least_chunks: 4,
             join_memory: None,
             plans: true,
             stores: true,
@@ -195,10 +201,10 @@ impl HostOptions {
         Self { keep_order, ..self }
     }
 
-    /// Sets [`HostOptions::least_strokes`].
+    /// Sets [`HostOptions::least_chunks`].
     #[must_use]
-    pub fn least_strokes(self, least_strokes: usize) -> Self {
-        Self { least_strokes, ..self }
+    pub fn least_chunks(self, least_chunks: usize) -> Self {
+        Self { least_chunks, ..self }
     }
 
     /// Sets [`HostOptions::stores`].
@@ -240,7 +246,7 @@ pub struct Host {
     undivided: AtomicU64,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and
     /// then.
-    running: Mutex<Vec<Weak<strokes::Strokes>>>,
+    running: Mutex<Vec<Weak<chunks::Chunks>>>,
 }
 
 impl Host {

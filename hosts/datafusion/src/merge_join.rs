@@ -1,27 +1,28 @@
-//! Cooperative Merge Join: two tables that are clustered by their key are joined stroke by stroke,
+//! Cooperative Merge Join: two tables that are clustered by their key are joined chunk by chunk,
 //! in whatever order suits all scans.
 //!
-//! Source: Świtakowski 2011, chapter 5. There two chunks with the same keys are loaded together,
-//! and a merge join is restarted for each pair. Here a stroke is what both tables have between two
-//! cuts ([`cuts`]); it is one registration with the pool, and a fresh join runs over it.
+//! Source: Świtakowski 2011, chapter 5. There a chunk of each table with the same keys are loaded
+//! together, and a merge join is restarted for each pair. Here a chunk is what both tables have
+//! between two cuts ([`cuts`]); it is one registration with the pool, and a fresh join runs over
+//! it.
 //!
 //! Deviations, and why:
-//! * The join of a stroke is DataFusion's hash join. Its left side is a stroke and no more, rows
-//!   need no order inside a stroke, and all kinds of joins are right. So nothing relies on a
+//! * The join of a chunk is DataFusion's hash join. Its left side is a chunk and no more, rows
+//!   need no order inside a chunk, and all kinds of joins are right. So nothing relies on a
 //!   declared order: cuts come of statistics, and rows beside them are filtered away.
 //! * `PartitionSplit`, `PartitionRestart` and the synchronization of two scans are not needed: one
-//!   stroke has both sides.
+//!   chunk has both sides.
 //! * A plan of two merge joins in a row is cut at the lower one.
 //!
-//! Cost: beside the joins, for each stroke two openings without I/O when it is planned, and two
-//! when it is read. Memory: for each partition the left side of a stroke, which the hash join
+//! Cost: beside the joins, for each chunk two openings without I/O when it is planned, and two
+//! when it is read. Memory: for each partition the left side of a chunk, which the hash join
 //! reserves.
 
 pub(crate) mod choice;
+mod chunks;
 mod cuts;
 mod key;
 mod side;
-mod strokes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,30 +38,30 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use self::chunks::JointChunks;
 use self::cuts::{Alone, Both, Joint};
 use self::key::Key;
 use self::side::Side;
-use self::strokes::JointStrokes;
+use crate::chunks::Handed;
 use crate::execution::Executions;
 use crate::metrics::ScanMetrics;
 use crate::stream::{Batches, Opened, rows};
-use crate::strokes::Handed;
 use crate::{Delivery, Host};
 
-/// Joins two scans stroke by stroke. Each partition takes strokes until there are no more.
+/// Joins two scans chunk by chunk. Each partition takes chunks until there are no more.
 #[derive(Debug)]
 pub(crate) struct CooperativeMergeJoinExec {
     parts: Parts,
     properties: Arc<PlanProperties>,
     metrics: Arc<ScanMetrics>,
-    executions: Executions<JointStrokes>,
+    executions: Executions<JointChunks>,
 }
 
-/// What a join of strokes is made of.
+/// What a join of chunks is made of.
 #[derive(Clone, Debug)]
 struct Parts {
     host: Arc<Host>,
-    /// The join of a stroke. Its children are the sides, down to the scans.
+    /// The join of a chunk. Its children are the sides, down to the scans.
     join: Arc<HashJoinExec>,
     sides: Arc<Both<Side>>,
     joints: Arc<[Joint<Key>]>,
@@ -91,7 +92,7 @@ impl DisplayAs for CooperativeMergeJoinExec {
             _ => "in-order".to_owned(),
         };
         if t == DisplayFormatType::TreeRender {
-            writeln!(f, "strokes={}", joints.len())?;
+            writeln!(f, "chunks={}", joints.len())?;
             return writeln!(f, "delivery={delivery}");
         }
         let on: Vec<String> = join.on().iter().map(|(left, right)| format!("({left}, {right})")).collect();
@@ -101,7 +102,7 @@ impl DisplayAs for CooperativeMergeJoinExec {
         if let Some(filter) = join.filter() {
             write!(f, ", filter={}", filter.expression())?;
         }
-        write!(f, ", cut=({}, {}), strokes={}, delivery={delivery}", left.key, right.key, joints.len())
+        write!(f, ", cut=({}, {}), chunks={}, delivery={delivery}", left.key, right.key, joints.len())
     }
 }
 
@@ -152,10 +153,10 @@ impl ExecutionPlan for CooperativeMergeJoinExec {
         let joined = stream::once(async move {
             let plan = {
                 let (parts, context) = (parts.clone(), Arc::clone(&context));
-                async move { JointStrokes::plan(&parts, &context, &metrics).await }
+                async move { JointChunks::plan(&parts, &context, &metrics).await }
             };
-            let strokes = attendance.strokes(plan).await?;
-            let batches = rows(Joins { parts, strokes, context });
+            let chunks = attendance.chunks(plan).await?;
+            let batches = rows(Joins { parts, chunks, context });
             // The stream carries its attendance to its end or its drop, whichever comes first.
             Ok::<_, DataFusionError>(batches.inspect(move |batch| {
                 _ = &attendance;
@@ -172,10 +173,10 @@ impl ExecutionPlan for CooperativeMergeJoinExec {
     }
 }
 
-/// The strokes of a join, each joined by itself.
+/// The chunks of a join, each joined by itself.
 struct Joins {
     parts: Parts,
-    strokes: JointStrokes,
+    chunks: JointChunks,
     context: Arc<TaskContext>,
 }
 
@@ -184,8 +185,8 @@ impl Opened for Joins {
         // What is in memory makes nobody wait. A join would run to its end, and those with whom it
         // could have shared begin when it has done; short ones wait for all of it.
         tokio::task::yield_now().await;
-        let Some((number, files, handed)) = self.strokes.next().await else { return Ok(None) };
-        let batches = self.strokes.open(number, files, &self.parts, &self.context)?;
+        let Some((number, files, handed)) = self.chunks.next().await else { return Ok(None) };
+        let batches = self.chunks.open(number, files, &self.parts, &self.context)?;
         Ok(Some((batches.boxed(), handed)))
     }
 }

@@ -45,7 +45,7 @@ impl PoolMetrics {
 
 /// The metrics of an in-order scan: those of its plan, and those of its readers as they come.
 ///
-/// What a reader counts of ranges of files is left out: it opens strokes, and the plan has counted
+/// What a reader counts of ranges of files is left out: it opens chunks, and the plan has counted
 /// the ranges.
 #[derive(Debug, Default)]
 pub(crate) struct ScanMetrics {
@@ -60,7 +60,7 @@ pub(crate) struct ScanMetrics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BackInOrder {
     Unregistered,
-    FewStrokes(usize),
+    FewChunks(usize),
     SmallPool(usize),
     NoRoom,
 }
@@ -69,8 +69,8 @@ impl fmt::Display for BackInOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unregistered => write!(f, "scans are not registered"),
-            Self::FewStrokes(least) => write!(f, "it has fewer than {least} strokes"),
-            Self::SmallPool(least) => write!(f, "the pool holds fewer than {least} of its strokes"),
+            Self::FewChunks(least) => write!(f, "it has fewer than {least} chunks"),
+            Self::SmallPool(least) => write!(f, "the pool holds fewer than {least} of its chunks"),
             Self::NoRoom => write!(f, "the pool has no room to coordinate it"),
         }
     }

@@ -17,9 +17,8 @@ use pagecast::{PageId, Relation, RelationId, Scan, ScanId, Share};
 use parking_lot::Mutex;
 
 use crate::Host;
-use crate::cooperative::{Asked, Taken};
-use crate::inspect::ScanPlace;
-use crate::read_plan::{PlannedRowGroup, ReadPlan, total};
+use crate::read_plan::ReadPlan;
+use crate::scan_place::ScanPlace;
 
 /// All Parquet scans are of one kind: a position is a row.
 const PARQUET_SCAN: ScanKind = ScanKind(0);
@@ -107,7 +106,7 @@ impl Progress {
         Some(ScanPlace { scan, path: relation.path().into(), offset, file_bytes: relation.len() })
     }
 
-    fn scan(&self) -> Option<ScanId> {
+    pub(crate) fn scan(&self) -> Option<ScanId> {
         self.state.lock().scan.as_ref().map(Scan::id)
     }
 
@@ -135,7 +134,7 @@ impl Progress {
             .flat_map(move |(relation, runs)| runs.into_iter().flat_map(blocks).map(page(relation)))
     }
 
-    fn done(&self, row_groups: Range<usize>) {
+    pub(crate) fn done(&self, row_groups: Range<usize>) {
         let mut state = self.state.lock();
         state.done[row_groups].fill(true);
         let before = state.frontier;
@@ -149,93 +148,6 @@ impl Progress {
         {
             scan.report(self.starts[state.frontier]);
         }
-    }
-}
-
-/// The place in its scan of a stroke: neighbouring row groups of a file that are opened together.
-/// Rides on the file through DataFusion to the reader; when the last copy goes, the stroke has
-/// ended or never will be read, and what was planned for it is released.
-pub(crate) struct Ticket {
-    place: Place,
-    stroke: Mutex<Stroke>,
-}
-
-/// Who is told what of the stroke was asked for.
-enum Place {
-    /// The axis, on which the first row group of the stroke has this number.
-    Axis(Arc<Progress>, usize),
-    /// The stroke that was taken, and who tells it once all of it was asked for.
-    Lease(Arc<Taken>, Mutex<Option<Arc<Asked>>>),
-}
-
-/// Where a stroke is. Its row groups come in their order, and some may be left out.
-struct Stroke {
-    /// What is planned of each.
-    planned: Vec<Vec<Range<u64>>>,
-    /// The one that is being asked for, and what of it was not asked for yet.
-    at: usize,
-    outstanding: u64,
-}
-
-impl Ticket {
-    /// For these row groups, of which the first one is the scan's row group `first`.
-    pub(crate) fn on_axis(progress: &Arc<Progress>, first: usize, row_groups: &[PlannedRowGroup]) -> Self {
-        Self::new(Place::Axis(Arc::clone(progress), first), row_groups)
-    }
-
-    /// For row groups of a stroke that comes out of order.
-    pub(crate) fn of_lease(asked: &Arc<Asked>, row_groups: &[PlannedRowGroup]) -> Self {
-        let place = Place::Lease(Arc::clone(&asked.0), Mutex::new(Some(Arc::clone(asked))));
-        Self::new(place, row_groups)
-    }
-
-    fn new(place: Place, row_groups: &[PlannedRowGroup]) -> Self {
-        let planned: Vec<_> = row_groups.iter().map(|row_group| row_group.bytes.clone()).collect();
-        let outstanding = planned.first().map_or(0, |bytes| total(bytes));
-        Self { place, stroke: Mutex::new(Stroke { planned, at: 0, outstanding }) }
-    }
-
-    /// The scan that the row groups are part of, while it is registered.
-    pub(crate) fn scan(&self) -> Option<ScanId> {
-        match &self.place {
-            Place::Axis(progress, _) => progress.scan(),
-            Place::Lease(taken, _) => taken.scan(),
-        }
-    }
-
-    /// These ranges of one row group are about to be read. With the last planned one the scan needs
-    /// nothing to be kept of it, though its bytes are yet to come.
-    pub(crate) fn asked(&self, ranges: &[Range<u64>]) {
-        let Some(asked) = ranges.first() else { return };
-        let mut stroke = self.stroke.lock();
-        let holds = |planned: &Vec<Range<u64>>| planned.iter().any(|range| range.contains(&asked.start));
-        if let Some(ahead) = stroke.planned[stroke.at..].iter().position(holds).filter(|&ahead| ahead > 0) {
-            stroke.at += ahead;
-            stroke.outstanding = total(&stroke.planned[stroke.at]);
-        }
-        stroke.outstanding = stroke.outstanding.saturating_sub(total(ranges));
-        let ended = if stroke.outstanding == 0 { stroke.at + 1 } else { stroke.at };
-        let all = ended == stroke.planned.len();
-        drop(stroke);
-        self.place.asked(ended, all);
-    }
-}
-
-impl Place {
-    /// The first `row_groups` of the stroke have been asked for, which may be `all`.
-    fn asked(&self, row_groups: usize, all: bool) {
-        match self {
-            Self::Axis(progress, first) => progress.done(*first..*first + row_groups),
-            Self::Lease(_, asked) if all => drop(asked.lock().take()),
-            Self::Lease(..) => {}
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let row_groups = self.stroke.get_mut().planned.len();
-        self.place.asked(row_groups, true);
     }
 }
 
@@ -265,7 +177,7 @@ fn runs(ranges: &[Range<u64>], page_size: u64, position: u64) -> Vec<Run> {
 /// stretched to the other's end, so that everything that will be read stays registered.
 fn by_relation(expected: &[(RelationId, Vec<Run>)]) -> Vec<(RelationId, Vec<Run>)> {
     let mut relations: Vec<(RelationId, Vec<Run>)> = Vec::new();
-    // Strokes of a join name files by turns.
+    // Chunks of a join name files by turns.
     let mut places = HashMap::new();
     for (relation, runs) in expected {
         let place = *places.entry(*relation).or_insert(relations.len());

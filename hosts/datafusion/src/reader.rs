@@ -22,8 +22,8 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::Host;
 use crate::guard::Reading;
 use crate::metrics::PoolMetrics;
-use crate::progress::Ticket;
 use crate::row_groups::RowGroups;
+use crate::ticket::Ticket;
 
 /// Makes readers over the pool for a `ParquetSource`, in stock and in in-order delivery alike.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use datafusion::physical_plan::{DisplayFormatType, EmptyRecordBatchStream};
 
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
-use crate::merge_join::choice::Kept;
+use crate::join_kept::Kept;
 use crate::metrics::ScanMetrics;
 use crate::reader::PoolReaderFactory;
 use crate::{Delivery, Host};
@@ -28,7 +28,7 @@ use crate::{Delivery, Host};
 ///
 /// It decodes, filters and projects nothing itself. The wrapped configuration answers every
 /// question about the plan. In stock delivery it is executed as it is. Else its partitions share
-/// strokes, a row group each or several small ones (see [`Siblings`]), and are one scan of the
+/// chunks, a row group each or several small ones (see [`Siblings`]), and are one scan of the
 /// pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolScan {
@@ -37,7 +37,7 @@ pub(crate) struct PoolScan {
     streams: Streams,
     reading: Arc<Reading>,
     metrics: Arc<ScanMetrics>,
-    /// Why the join above it stays as it was planned, if it could be one of strokes.
+    /// Why the join above it stays as it was planned, if it could be one of chunks.
     join_kept: Option<Kept>,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct PoolScan {
 pub(crate) enum Streams {
     /// As DataFusion does.
     Stock,
-    /// Each the stroke that comes next, as one scan of the pool.
+    /// Each the chunk that comes next, as one scan of the pool.
     InOrder,
-    /// Each the stroke that the pool hands out, as one scan of the pool.
+    /// Each the chunk that the pool hands out, as one scan of the pool.
     OutOfOrder,
-    /// The first one all strokes, so that rows come in the order of the files.
+    /// The first one all chunks, so that rows come in the order of the files.
     First,
 }
 
@@ -66,12 +66,12 @@ impl PoolScan {
         Self { join_kept, ..self }
     }
 
-    /// The scan of a stroke of it, which `config` describes: one partition, whose rows come in the
+    /// The scan of a chunk of it, which `config` describes: one partition, whose rows come in the
     /// order of its files.
-    pub(crate) fn of_stroke(&self, config: FileScanConfig) -> Result<Self> {
+    pub(crate) fn of_chunk(&self, config: FileScanConfig) -> Result<Self> {
         let reading: Arc<Reading> = Arc::default();
         let source = config.file_source().downcast_ref::<ParquetSource>().cloned();
-        let source = source.ok_or_else(|| DataFusionError::Internal("a stroke of no Parquet files".to_owned()))?;
+        let source = source.ok_or_else(|| DataFusionError::Internal("a chunk of no Parquet files".to_owned()))?;
         let url = config.object_store_url.clone();
         let factory = PoolReaderFactory::new(Arc::clone(&self.host), url, Arc::clone(&reading), &source);
         let source = source.with_parquet_file_reader_factory(Arc::new(factory));
@@ -84,7 +84,7 @@ impl PoolScan {
         &self.config
     }
 
-    /// How its strokes are delivered; nothing if DataFusion delivers.
+    /// How its chunks are delivered; nothing if DataFusion delivers.
     pub(crate) fn delivery(&self) -> Option<Delivery> {
         match self.streams {
             Streams::Stock => None,

@@ -1,10 +1,10 @@
-//! A partition's stream: one stroke after the other, whoever hands them out.
+//! A partition's stream: one chunk after the other, whoever hands them out.
 //!
-//! DataFusion's own stream takes files from a queue that is closed before it starts. Which stroke
-//! comes next is not known by then: so its stream gets one file, which stands for all strokes, and
+//! DataFusion's own stream takes files from a queue that is closed before it starts. Which chunk
+//! comes next is not known by then: so its stream gets one file, which stands for all chunks, and
 //! what opens it is the loop here. What DataFusion's stream does is left to it: it counts a limit
-//! over all strokes, and keeps the metrics. The opener of Parquet files is made once for a
-//! partition and opens every stroke.
+//! over all chunks, and keeps the metrics. The opener of Parquet files is made once for a
+//! partition and opens every chunk.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,26 +23,26 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
-use crate::strokes::{Handed, Strokes};
+use crate::chunks::{Chunks, Handed};
 
-/// The rows of a stroke.
+/// The rows of a chunk.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// The stream of one partition of `config`, which reads what `strokes` hands out.
+/// The stream of one partition of `config`, which reads what `chunks` hands out.
 pub(crate) fn open(
     config: &FileScanConfig,
     partition: usize,
     context: &Arc<TaskContext>,
-    strokes: Arc<Strokes>,
+    chunks: Arc<Chunks>,
 ) -> Result<SendableRecordBatchStream> {
     let batch_size = config.batch_size.unwrap_or_else(|| context.session_config().batch_size());
     let source = config.file_source().with_batch_size(batch_size);
-    let all = FileGroup::new(vec![PartitionedFile::new("all strokes", 0)]);
+    let all = FileGroup::new(vec![PartitionedFile::new("all chunks", 0)]);
     let groups = vec![all; config.file_groups.len()];
     let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
     let store = context.runtime_env().object_store(&config.object_store_url)?;
     let metrics = source.metrics().clone();
-    let loop_of = Loop { source, store, config: config.clone(), partition, strokes };
+    let loop_of = Loop { source, store, config: config.clone(), partition, chunks };
     let stream = FileStreamBuilder::new(&config)
         .with_partition(partition)
         .with_file_opener(Arc::new(loop_of))
@@ -51,13 +51,13 @@ pub(crate) fn open(
     Ok(Box::pin(cooperative(stream)))
 }
 
-/// Opens the file that stands for all strokes.
+/// Opens the file that stands for all chunks.
 struct Loop {
     source: Arc<dyn FileSource>,
     store: Arc<dyn ObjectStore>,
     config: FileScanConfig,
     partition: usize,
-    strokes: Arc<Strokes>,
+    chunks: Arc<Chunks>,
 }
 
 impl FileOpener for Loop {
@@ -79,7 +79,7 @@ impl FileOpener for Loop {
             }
             .boxed()
         };
-        let batches = rows(Files { open, strokes: Arc::clone(&self.strokes) }).boxed();
+        let batches = rows(Files { open, chunks: Arc::clone(&self.chunks) }).boxed();
         Ok(futures::future::ready(Ok(batches)).boxed())
     }
 }
@@ -90,10 +90,10 @@ impl fmt::Debug for Loop {
     }
 }
 
-/// The strokes of one scan, opened by `open`.
+/// The chunks of one scan, opened by `open`.
 struct Files<F> {
     open: F,
-    strokes: Arc<Strokes>,
+    chunks: Arc<Chunks>,
 }
 
 impl<F> Opened for Files<F>
@@ -102,8 +102,8 @@ where
 {
     async fn next(&mut self) -> Result<Option<(Batches, Handed)>> {
         loop {
-            let Some((_, files, handed)) = self.strokes.next().await else { return Ok(None) };
-            // A stroke of one scan is one file. `handed` is dropped here if the opening fails or is
+            let Some((_, files, handed)) = self.chunks.next().await else { return Ok(None) };
+            // A chunk of one scan is one file. `handed` is dropped here if the opening fails or is
             // given up.
             let Some(file) = files.into_iter().next() else { continue };
             return Ok(Some(((self.open)(file).await?, handed)));
@@ -111,24 +111,24 @@ where
     }
 }
 
-/// What takes strokes and opens them, one after the other.
+/// What takes chunks and opens them, one after the other.
 pub(crate) trait Opened: Send + 'static {
-    /// The rows of the next stroke, and the stroke itself; `None` if there is no other.
+    /// The rows of the next chunk, and the chunk itself; `None` if there is no other.
     fn next(&mut self) -> impl Future<Output = Result<Option<(Batches, Handed)>>> + Send;
 }
 
-/// The rows of all strokes that a partition takes.
-pub(crate) fn rows(strokes: impl Opened) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    stream::try_unfold(Rows { strokes, current: None }, |mut rows| async move {
+/// The rows of all chunks that a partition takes.
+pub(crate) fn rows(chunks: impl Opened) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    stream::try_unfold(Rows { chunks, current: None }, |mut rows| async move {
         let next = rows.next().await?;
         Ok(next.map(|batch| (batch, rows)))
     })
 }
 
-/// Where the loop is. Dropped with the stream, which gives back a stroke of which nothing was
+/// Where the loop is. Dropped with the stream, which gives back a chunk of which nothing was
 /// delivered.
 struct Rows<S> {
-    strokes: S,
+    chunks: S,
     current: Option<(Batches, Handed)>,
 }
 
@@ -143,7 +143,7 @@ impl<S: Opened> Rows<S> {
                 }
                 self.current = None;
             }
-            self.current = self.strokes.next().await?;
+            self.current = self.chunks.next().await?;
             if self.current.is_none() {
                 return Ok(None);
             }

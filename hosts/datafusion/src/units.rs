@@ -2,7 +2,7 @@
 //!
 //! A unit is a row group, or several small ones that are neighbours. Where units begin and end is
 //! decided by the file's footer alone, whatever columns and row groups a scan reads: so all scans
-//! of a file have the same units. What one scan reads of a unit is a stroke.
+//! of a file have the same units. What one scan reads of a unit is a chunk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use crate::read_plan::{PlannedFile, PlannedRowGroup, ReadPlan};
 
-/// What an execution reads, stroke by stroke.
+/// What an execution reads, chunk by chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) files: Vec<PlannedFile>,
-    /// In the order of strokes.
+    /// In the order of chunks.
     pub(crate) reads: Vec<UnitRead>,
-    /// Which of the reads each stroke consists of.
-    pub(crate) strokes: Vec<Range<usize>>,
+    /// Which of the reads each chunk consists of.
+    pub(crate) chunks: Vec<Range<usize>>,
     /// What it loads counts against this share of the pool.
     pub(crate) share: Option<Arc<Share>>,
 }
 
 impl Work {
-    /// A stroke for each unit of the plan.
+    /// A chunk for each unit of the plan.
     pub(crate) fn of_units(mut plan: ReadPlan, page_size: u64) -> Self {
         let reads = cut(&mut plan, page_size);
-        let strokes = (0..reads.len()).map(|number| number..number + 1).collect();
-        Self { files: plan.files, reads, strokes, share: plan.share }
+        let chunks = (0..reads.len()).map(|number| number..number + 1).collect();
+        Self { files: plan.files, reads, chunks, share: plan.share }
     }
 
-    /// Adds a stroke that reads all of these plans; how many reads the first one comes to.
-    pub(crate) fn add_stroke(&mut self, plans: Vec<ReadPlan>, page_size: u64) -> usize {
+    /// Adds a chunk that reads all of these plans; how many reads the first one comes to.
+    pub(crate) fn add_chunk(&mut self, plans: Vec<ReadPlan>, page_size: u64) -> usize {
         let begin = self.reads.len();
         let mut first = None;
         for mut plan in plans {
@@ -44,13 +44,13 @@ impl Work {
             self.reads.append(&mut reads);
             self.files.append(&mut plan.files);
         }
-        self.strokes.push(begin..self.reads.len());
+        self.chunks.push(begin..self.reads.len());
         first.unwrap_or(0)
     }
 
-    /// What a stroke reads.
-    pub(crate) fn stroke(&self, number: usize) -> &[UnitRead] {
-        &self.reads[self.strokes[number].clone()]
+    /// What a chunk reads.
+    pub(crate) fn chunk(&self, number: usize) -> &[UnitRead] {
+        &self.reads[self.chunks[number].clone()]
     }
 
     /// The plan as it was before it was cut.
@@ -85,7 +85,7 @@ fn cut(plan: &mut ReadPlan, page_size: u64) -> Vec<UnitRead> {
         let (before, rest) = plan.files.split_at_mut(number);
         let file = &mut rest[0];
         // DataFusion splits a file among partitions by ranges of its bytes. A unit where two ranges
-        // meet is one stroke all the same.
+        // meet is one chunk all the same.
         let continues = before.last().is_some_and(|before| file.continues(before));
         let units = units(&file.footer, page_size);
         let mut row_groups = std::mem::take(&mut file.row_groups).into_iter().peekable();

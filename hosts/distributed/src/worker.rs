@@ -30,7 +30,7 @@ impl PooledWorker {
     ///
     /// # Errors
     ///
-    /// `options` ask for joins in strokes, or the pool's host refuses
+    /// `options` ask for joins in chunks, or the pool's host refuses
     /// ([`DistributedError::Pool`]).
     pub fn new(pool: Pool, runtime: Arc<RuntimeEnv>, options: HostOptions) -> Result<Self, DistributedError> {
         Ok(Self(Arc::new(WorkerPool::new(pool, runtime, options)?)))

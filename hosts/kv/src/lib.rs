@@ -14,10 +14,10 @@
 //! | `pages` | pages through the pool, and a batch's copies of them |
 //! | `tree` | the B+-tree, as a batch changes it |
 //! | `route` | readers beside a writer, with one pin at a time |
-//! | `inner` | how many pages lead to others: the pool keeps frames for them |
 //! | `store` | reads, commits, checkpoints |
-//! | `range` | leaves in order, registered as a scan |
-//! | `open` | files, recovery, the first pages |
+//! | `store::inner` | how many pages lead to others: the pool keeps frames for them |
+//! | `store::range` | leaves in order, registered as a scan |
+//! | `store::open` | files, recovery, the first pages |
 //! | `check` | whether all of it is sound |
 #![deny(unsafe_code)]
 
@@ -26,15 +26,12 @@ mod change;
 mod check;
 mod error;
 mod found;
-mod inner;
 mod items;
 mod log;
 mod log_file;
-mod open;
 mod options;
 mod page;
 mod pages;
-mod range;
 mod route;
 mod store;
 mod tree;
@@ -43,8 +40,7 @@ pub use batch::Batch;
 pub use check::Statistics;
 pub use error::{Error, Result};
 pub use options::Options;
-pub use range::Range;
-pub use store::Store;
+pub use store::{Range, Store};
 
 /// The example of the README, compiled and run with the doc tests.
 #[cfg(doctest)]

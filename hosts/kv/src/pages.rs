@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use pagecast::{Lsn, Pin, Pool, Relation, ScanId, TupleId, Tuples};
+use pagecast::{Lsn, PageGuard, Pool, Relation, ScanId, TupleId, Tuples};
 
 use crate::change::{Change, encode_page};
 use crate::items::{self, Entries};
@@ -84,7 +84,7 @@ impl Pages {
         Ok(tuples.update(id, &items::whole(key, value), logged)?)
     }
 
-    pub(crate) fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<Pin<'_>> {
+    pub(crate) fn pin(&self, block: u32, scan: Option<ScanId>) -> Result<PageGuard<'_>> {
         Ok(self.relation.pin(block, scan)?)
     }
 
@@ -146,7 +146,7 @@ pub(crate) struct Changed {
 
 /// A page as a batch sees it.
 pub(crate) enum View<'w> {
-    Pinned(Pin<'w>),
+    Pinned(PageGuard<'w>),
     Own(&'w [u8]),
 }
 

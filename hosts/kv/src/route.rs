@@ -13,7 +13,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use pagecast::{Pin, ScanId};
+use pagecast::{PageGuard, ScanId};
 
 use crate::Result;
 use crate::page::{Kind, Node};
@@ -61,7 +61,7 @@ impl Moves {
 /// A leaf, to be read.
 pub(crate) struct Leaf<'a> {
     pub(crate) block: u32,
-    pin: Pin<'a>,
+    pin: PageGuard<'a>,
 }
 
 impl Leaf<'_> {

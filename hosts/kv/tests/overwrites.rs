@@ -156,7 +156,7 @@ fn frames_go_back_to_pages_with_changes_in_them() {
     let files = MemoryFiles::new();
     let (store, changed) = mostly_entries(&files);
     let pool = store.pool();
-    pool.keep_pages(pool.frames() / 2);
+    pool.reserve_pages(pool.frames() / 2);
     let mut random = Random::new(2);
     for _ in 0..8_000 {
         assert!(store.contains_key(&key(random.below(MANY))).unwrap());

@@ -147,7 +147,7 @@ typedef struct PagesToRegister
 	uint64		length;
 	const uint64 *bits;
 	bool		shared;			/* if another process of the query has registered it, that is joined */
-	bool		unordered;		/* the runs are strokes */
+	bool		unordered;		/* the runs are chunks */
 	BlockNumber last;			/* of the scan, where it ends with that */
 } PagesToRegister;
 

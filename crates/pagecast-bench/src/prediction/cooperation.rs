@@ -1,7 +1,7 @@
 //! What a choice of the manager of cooperation costs, with 1,000 units and 100 scans: time, and
 //! instructions as in `costs`. And the memory that these take.
 //!
-//! All scans read all units, so that every choice looks at 1,000 strokes. They read them in a
+//! All scans read all units, so that every choice looks at 1,000 chunks. They read them in a
 //! number of column sets, each some of 16 columns of 8 blocks.
 
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use pagecast_core::RelationId;
-use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, MemberId, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Chunk, Cooperation, CooperationConfig, Loading, MemberId, Take, Unit};
 use pagecast_core::random::Random;
 
 use super::costs::counted;
@@ -58,10 +58,10 @@ impl Bench {
         for scan in 0..SCANS {
             let need = &masks[(scan % sets) as usize];
             let unit = |number| Unit { relation: RelationId(1), first: number * BLOCKS, blocks: BLOCKS };
-            let strokes: Vec<Stroke<'_>> =
-                (0..UNITS).map(|number| Stroke { unit: unit(number), need, joined: false }).collect();
+            let chunks: Vec<Chunk<'_>> =
+                (0..UNITS).map(|number| Chunk { unit: unit(number), need, joined: false }).collect();
             let resident = |page: pagecast_core::PageId| there[page.block() as usize];
-            members.push(manager.register(&strokes, 1, 0, resident).map_err(|e| e.to_string())?);
+            members.push(manager.register(&chunks, 1, 0, resident).map_err(|e| e.to_string())?);
         }
         Ok(Self { manager, members })
     }
@@ -78,19 +78,19 @@ impl Bench {
                 let start = Instant::now();
                 let taken = black_box(self.manager.take(member, now));
                 spent += start.elapsed().as_nanos();
-                if let Take::Stroke { stroke, .. } = taken {
-                    self.manager.give_back(member, stroke);
+                if let Take::Chunk { chunk, .. } = taken {
+                    self.manager.give_back(member, chunk);
                 }
             } else {
                 let start = Instant::now();
                 let load = black_box(self.manager.next_load(now));
                 spent += start.elapsed().as_nanos();
                 if let Some(load) = load {
-                    // It brings nothing. Its stroke, which counts as available, goes and comes
+                    // It brings nothing. Its chunk, which counts as available, goes and comes
                     // back.
                     self.manager.loaded(&load, now);
                     self.manager.take(load.member, now);
-                    self.manager.give_back(load.member, load.stroke);
+                    self.manager.give_back(load.member, load.chunk);
                 }
             }
         }

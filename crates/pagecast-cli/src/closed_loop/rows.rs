@@ -205,7 +205,7 @@ pub(super) fn json(plan: &Plan, results: &Results) -> Value {
             "total_s": spread(|run| run.total_seconds),
             "normalized_latency": spread(|run| run.normalized),
             "cores_used": spread(|run| run.cores),
-            "shared_strokes": spread(|run| run.shared),
+            "shared_chunks": spread(|run| run.shared),
             "types": types.collect::<Vec<_>>(),
         })
     });

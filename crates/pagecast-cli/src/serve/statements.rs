@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use pagecast_sql::formats::Format;
 use pagecast_sql::query::{Ended, Query};
-use pagecast_sql::syntax::{self, Fault};
+use pagecast_sql::{Fault, syntax};
 use pagecast_sql::{shape, weight};
 use pgwire::api::Type;
 

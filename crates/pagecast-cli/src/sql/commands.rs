@@ -1,16 +1,11 @@
 //! Commands: lines that begin with a dot, as in DuckDB and SQLite, or with a backslash, as in psql
 //! and datafusion-cli. Each has names of both kinds.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, anyhow, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 
 use super::results::Format;
-use super::session::{Flow, Session};
 use crate::output::{Table, printable};
-use crate::units::bytes_text;
 
 /// What a line asks for, without what it says of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,8 +60,8 @@ const ENTRIES: [Entry; 14] = [
 pub(super) struct Command {
     pub(super) kind: Kind,
     /// What follows the name, as it is written.
-    argument: Option<String>,
-    name: &'static str,
+    pub(super) argument: Option<String>,
+    pub(super) name: &'static str,
 }
 
 impl Command {
@@ -103,14 +98,14 @@ impl Command {
     }
 
     /// What follows the name, without quotes around it.
-    fn text(&self) -> Option<&str> {
+    pub(super) fn text(&self) -> Option<&str> {
         let text = self.argument.as_deref()?;
         let inner = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
         Some(inner('\'').or_else(|| inner('"')).unwrap_or(text))
     }
 
     /// On, off, or what it is not now.
-    fn switch(&self, now: bool) -> anyhow::Result<bool> {
+    pub(super) fn switch(&self, now: bool) -> anyhow::Result<bool> {
         match self.text() {
             None => Ok(!now),
             Some("on" | "true" | "1") => Ok(true),
@@ -126,46 +121,8 @@ fn after<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
 }
 
-/// Does it. Breaks where the user wants to leave.
-pub(super) async fn run(session: &mut Session, command: Command) -> anyhow::Result<Flow> {
-    let mut out = io::stdout();
-    match command.kind {
-        Kind::Help => write!(out, "{}", help())?,
-        Kind::Leave => return Ok(Flow::Break(())),
-        Kind::Tables => list_tables(session, &mut out)?,
-        Kind::Columns => match &command.argument {
-            Some(table) => session.run(&format!("DESCRIBE {}", as_table(session, table))).await?,
-            None => list_tables(session, &mut out)?,
-        },
-        Kind::Functions => session.run(&functions(command.text().unwrap_or_default())).await?,
-        Kind::Format => set_format(session, command.text(), &mut out)?,
-        Kind::Records => {
-            let format = session.destination.turn();
-            writeln!(out, "results are written as {}", name_of(format))?;
-        }
-        Kind::Rows => {
-            let rows = command.text().and_then(|rows| rows.parse().ok());
-            session.destination.screen.set_limit(rows.with_context(|| format!("{} wants a number", command.name))?);
-        }
-        Kind::Null => session.destination.null = command.text().map(str::to_owned),
-        Kind::Output => session.destination.send_to(command.text().map(Path::new))?,
-        Kind::Read => return session.run_file(&PathBuf::from(command.text().unwrap_or_default())).await,
-        Kind::Figures => {
-            session.figures = command.switch(session.figures)?;
-            writeln!(out, "figures are {}", if session.figures { "on" } else { "off" })?;
-        }
-        Kind::Pager => {
-            let pages = command.switch(session.destination.screen.pages)?;
-            session.destination.screen.pages = pages;
-            writeln!(out, "the pager is {}", if pages { "on" } else { "off" })?;
-        }
-        Kind::Pool => write!(out, "{}", pool(session))?,
-    }
-    out.flush()?;
-    Ok(Flow::Continue(()))
-}
-
-fn help() -> String {
+/// What each command does.
+pub(super) fn help() -> String {
     let mut table = Table::new(&["", "", ""], 3);
     for Entry { names, argument, does, .. } in ENTRIES {
         table.row(vec![format!("  {} {argument}", names.join(" ")), String::new(), does.to_owned()]);
@@ -179,68 +136,8 @@ fn help() -> String {
 }
 
 /// The name of a format on the command line.
-fn name_of(format: Format) -> String {
+pub(super) fn name_of(format: Format) -> String {
     format.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-}
-
-fn set_format(session: &mut Session, name: Option<&str>, out: &mut impl Write) -> anyhow::Result<()> {
-    let Some(name) = name else {
-        return Ok(writeln!(out, "results are written as {}", name_of(session.destination.format))?);
-    };
-    let all = || Format::value_variants().iter().map(|format| name_of(*format)).collect::<Vec<_>>().join(", ");
-    let format = Format::from_str(name, true);
-    let format = format.map_err(|_| anyhow!("there is no format {}; there are {}", printable(name), all()))?;
-    session.destination.set_format(format);
-    Ok(())
-}
-
-/// The tables and views, with what is known of their files.
-fn list_tables(session: &Session, out: &mut impl Write) -> io::Result<()> {
-    let count = |name: &str| session.tables.iter().find(|table| table.name == name).map(|table| table.files.len());
-    for name in session.table_names() {
-        match count(&name) {
-            Some(1) => writeln!(out, "{}  (1 file)", printable(&name))?,
-            Some(files) => writeln!(out, "{}  ({files} files)", printable(&name))?,
-            None => writeln!(out, "{}", printable(&name))?,
-        }
-    }
-    for closed in &session.closed {
-        writeln!(out, "{}", printable(&format!("{}  (closed: {:#})", closed.name, closed.fault)))?;
-    }
-    Ok(())
-}
-
-/// A table's name as SQL has it: in quotes where it is known only so.
-fn as_table(session: &Session, name: &str) -> String {
-    let known = session.table_names().iter().any(|known| known == name);
-    if known { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
-}
-
-/// The functions with `word` in their names.
-fn functions(word: &str) -> String {
-    let word = word.replace('\'', "''").to_lowercase();
-    format!(
-        "SELECT DISTINCT routine_name AS name, function_type AS kind, syntax_example AS example, description \
-         FROM information_schema.routines WHERE strpos(lower(routine_name), '{word}') > 0 ORDER BY name, kind"
-    )
-}
-
-fn pool(session: &Session) -> String {
-    let snapshot = session.pool.snapshot();
-    let (frames, stats, page) = (snapshot.frames, snapshot.stats, u64::from(snapshot.page_size));
-    let mut table = Table::new(&["", ""], 1);
-    let mut row = |what: &str, value: String| table.row(vec![what.to_owned(), value]);
-    row("policy", snapshot.policy);
-    row("memory", bytes_text(u64::from(session.pool.frames()) * page));
-    row("filled", bytes_text(u64::from(frames.resident) * page));
-    row("files", snapshot.relations.len().to_string());
-    row("scans", snapshot.scans.len().to_string());
-    row("requested", bytes_text(stats.bytes_requested));
-    row("read", bytes_text(stats.bytes_read));
-    row("past the pool", bytes_text(stats.bypassed_bytes));
-    row("hit rate", format!("{:.1} %", stats.hit_rate() * 100.0));
-    row("evictions", stats.evictions.to_string());
-    table.to_string().trim_start().to_owned()
 }
 
 #[cfg(test)]

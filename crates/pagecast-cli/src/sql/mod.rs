@@ -6,6 +6,7 @@ mod destination;
 pub(crate) mod engine;
 mod results;
 mod screen;
+mod script;
 mod session;
 mod shell;
 
@@ -23,7 +24,8 @@ use crate::failure::usage;
 use crate::units::Size;
 use engine::EngineArgs;
 use results::Format;
-use session::{Session, Source};
+use script::Source;
+use session::Session;
 
 /// Runs SQL over Parquet files and Delta tables: the statements of -c, of -f or of standard input,
 /// or those typed into a shell.

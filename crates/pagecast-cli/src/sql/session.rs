@@ -1,72 +1,27 @@
 //! Tables, a pool, and SQL over both: what runs statements, from wherever they come.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::anyhow;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use futures::{Stream, StreamExt};
 use pagecast::storage::{MeteredStore, StoreStats};
 use pagecast::{Pool, PoolStats};
 use pagecast_datafusion::Host;
 use pagecast_sql::query::Query;
-use pagecast_sql::statements::{Statement, Statements, dialect};
-use pagecast_sql::syntax::Fault;
 use pagecast_sql::tables::{Closed, Table};
 use pagecast_sql::{Engine, check, files};
 
-use super::commands::{self, Command};
+use super::Args;
 use super::destination::Destination;
 use super::results::{self, Style};
 use super::screen::{Screen, Sink};
-use super::{Args, lines_of};
 use crate::failure::say;
 use crate::flash;
 use crate::interrupt::{Interrupted, unless_pressed};
 use crate::stores::{Prices, dollars};
 use crate::units::{bytes_text, seconds_text};
-
-/// Files that run files that run files: more are a circle.
-const MOST_FILES_DEEP: usize = 16;
-
-/// Whether there is more to run: `.quit` breaks.
-pub(super) type Flow = ControlFlow<()>;
-
-/// Where statements come from.
-pub(super) struct Source {
-    name: String,
-    /// Whether its one statement needs no number.
-    is_single: bool,
-}
-
-impl Source {
-    /// The value of -c.
-    pub(super) fn of_command(command: &str) -> Self {
-        let mut statements = Statements::default();
-        let generic = datafusion::sql::sqlparser::dialect::GenericDialect {};
-        let complete: usize = command.lines().map(|line| statements.push(line, &generic).len()).sum();
-        let rest = statements.rest(&generic).is_ok_and(|rest| rest.is_some());
-        Self { name: "-c".into(), is_single: complete + usize::from(rest) == 1 }
-    }
-
-    fn of_file(path: &Path) -> Self {
-        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
-        Self { name, is_single: false }
-    }
-
-    /// `error` with where it came from.
-    fn placed(&self, error: anyhow::Error, number: usize, statement: &Statement) -> anyhow::Error {
-        match error.downcast::<Fault>() {
-            Ok(fault) => anyhow!("{}:{}", self.name, fault.within(statement.line, statement.column)),
-            Err(error) if self.is_single => error,
-            Err(error) => error.context(format!("{}:{}: statement {number}", self.name, statement.line)),
-        }
-    }
-}
 
 /// Tables, a pool, and SQL over both.
 pub(super) struct Session {
@@ -81,7 +36,7 @@ pub(super) struct Session {
     /// Whether a line of figures follows a statement.
     pub(super) figures: bool,
     /// Files that are being run by files.
-    depth: usize,
+    pub(super) depth: usize,
     /// Whether it was said that the tier on flash is off.
     said_off: bool,
 }
@@ -102,54 +57,6 @@ impl Session {
     /// What the store of --data was asked so far.
     fn asked(&self) -> StoreStats {
         self.store.as_ref().map(|(store, _)| store.stats()).unwrap_or_default()
-    }
-
-    /// Runs the statements and commands of a file, `-` for standard input.
-    pub(super) async fn run_file(&mut self, path: &Path) -> anyhow::Result<Flow> {
-        if self.depth == MOST_FILES_DEEP {
-            bail!("{} is read by {MOST_FILES_DEEP} files, one by the other", path.display());
-        }
-        self.depth += 1;
-        let ran = match lines_of(path) {
-            Ok(lines) => Box::pin(self.run_all(lines, &Source::of_file(path))).await,
-            Err(error) => Err(error),
-        };
-        self.depth -= 1;
-        ran
-    }
-
-    /// Runs statement after statement out of `lines`, up to the first that fails.
-    pub(super) async fn run_all(
-        &mut self,
-        lines: impl Stream<Item = io::Result<String>>,
-        source: &Source,
-    ) -> anyhow::Result<Flow> {
-        let (mut lines, mut statements, mut number) = (pin!(lines), Statements::default(), 0);
-        while let Some(line) = unless_pressed(lines.next()).await.ok_or(Interrupted)? {
-            let line = line.with_context(|| format!("cannot read {}", source.name))?;
-            if Command::is_one(&line) && statements.is_empty(dialect(&self.ctx).as_ref()) {
-                statements.skip_line();
-                if self.command(&line).await.with_context(|| source.name.clone())?.is_break() {
-                    return Ok(Flow::Break(()));
-                }
-                continue;
-            }
-            let complete = statements.push(&line, dialect(&self.ctx).as_ref());
-            for statement in complete {
-                number += 1;
-                self.run(&statement.text).await.map_err(|error| source.placed(error, number, &statement))?;
-            }
-        }
-        let rest = statements.rest(dialect(&self.ctx).as_ref());
-        if let Some(statement) = rest.map_err(|fault| anyhow!("{}:{fault}", source.name))? {
-            self.run(&statement.text).await.map_err(|error| source.placed(error, number + 1, &statement))?;
-        }
-        Ok(Flow::Continue(()))
-    }
-
-    /// Does what a line says that begins with a dot or a backslash.
-    pub(super) async fn command(&mut self, line: &str) -> anyhow::Result<Flow> {
-        commands::run(self, Command::parse(line)?).await
     }
 
     /// Runs one statement and writes its result and what it read. Ctrl-C ends it.

@@ -103,7 +103,7 @@ fn lines(sample: &Value, width: usize) -> Vec<String> {
             number("evictions"),
         ),
         against(sample),
-        format!("strokes {}, of which others' loads brought {}", number("strokes"), number("strokes_shared")),
+        format!("chunks {}, of which others' loads brought {}", number("chunks"), number("chunks_shared")),
         frames(sample["frames"].as_str().unwrap_or_default()),
         String::new(),
         format!("{} scans", number("scan_count")),
@@ -157,7 +157,7 @@ fn bar(scan: &Value, width: usize) -> String {
     let name = text(&scan["name"]);
     let name = truncate_str(&name, 24, "…");
     let pad = " ".repeat(24 - measure_text_width(&name));
-    let unit = if scan["unordered"] == true { "strokes" } else { "rows" };
+    let unit = if scan["unordered"] == true { "chunks" } else { "rows" };
     let left = match scan["left"].as_f64() {
         Some(left) => seconds_text(left),
         None => "-".to_owned(),

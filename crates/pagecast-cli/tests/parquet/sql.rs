@@ -324,7 +324,7 @@ fn a_result_is_never_whole_in_memory() {
 }
 
 #[test]
-fn a_join_whose_hash_table_does_not_fit_runs_in_strokes() {
+fn a_join_whose_hash_table_does_not_fit_runs_in_chunks() {
     let (data, tables) = (tempfile::tempdir().unwrap(), ["a", "b"]);
     for table in tables {
         let path = data.path().join(format!("{table}.parquet"));

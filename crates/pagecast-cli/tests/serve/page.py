@@ -87,11 +87,11 @@ def many(driver):
     sample = {
         "seconds": 1, "policy": "pbm", "pool_bytes": 1 << 36, "resident": 1 << 20, "in_use": 1 << 20, "pinned": 9,
         "loading": 3, "bytes_requested": 1e12, "bytes_read": 4e11, "evictions": 7, "requests": 100, "hits": 60,
-        "strokes": 5, "strokes_shared": 3, "stroke_loads": 2, "requested_rate": 1e9, "read_rate": 4e8,
+        "chunks": 5, "chunks_shared": 3, "chunk_loads": 2, "requested_rate": 1e9, "read_rate": 4e8,
         "eviction_rate": 7, "clock_bytes": 6e11, "clock_saved": 2e11, "clock_sampled": 0.25, "connections": 200, "frames": "aAbcdefghijz." * 315, "scan_count": 1000,
         "scans": [
             {"id": str(n), "name": f"lake/{n}.parquet", "position": n, "length": 1000, "unordered": n % 2 == 0,
-             "speed": n, "left": 9.5, "shared": n % 3, "strokes": 9, "out": 1, "waiting": False}
+             "speed": n, "left": 9.5, "shared": n % 3, "chunks": 9, "out": 1, "waiting": False}
             for n in range(1000)
         ],
         "queries": [

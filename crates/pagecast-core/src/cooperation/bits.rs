@@ -1,4 +1,4 @@
-//! Sets of small numbers as bits of the manager's memory: blocks of a unit, strokes of a scan,
+//! Sets of small numbers as bits of the manager's memory: blocks of a unit, chunks of a scan,
 //! scans.
 
 use crate::sync::atomic::Ordering::Relaxed;

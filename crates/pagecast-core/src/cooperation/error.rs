@@ -13,7 +13,7 @@ pub enum Refusal {
     },
     /// The scan reads units that no other reads, and there is no room for as many.
     TooManyUnits {
-        /// The strokes of this scan.
+        /// The chunks of this scan.
         wanted: usize,
         /// Places for units that are free.
         free: u32,
@@ -29,19 +29,19 @@ pub enum Refusal {
         /// The configuration's `words`.
         limit: u32,
     },
-    /// Something is wrong with a stroke.
-    BadStroke {
-        /// The stroke, from 0.
-        stroke: usize,
+    /// Something is wrong with a chunk.
+    BadChunk {
+        /// The chunk, from 0.
+        chunk: usize,
         /// What is wrong.
-        fault: StrokeFault,
+        fault: ChunkFault,
     },
 }
 
-/// What is wrong with a stroke.
+/// What is wrong with a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum StrokeFault {
+pub enum ChunkFault {
     /// The unit goes past the largest block number, 2^32 - 1.
     PastLastBlock,
     /// The need-mask has a block that the unit does not have.
@@ -58,12 +58,12 @@ impl fmt::Display for Refusal {
             Self::NoSpace { wanted, free, limit } => {
                 write!(f, "cooperation needs {wanted} words in one stretch, and {free} of {limit} are free")
             }
-            Self::BadStroke { stroke, fault } => {
+            Self::BadChunk { chunk, fault } => {
                 let fault = match fault {
-                    StrokeFault::PastLastBlock => "goes past block 2^32 - 1",
-                    StrokeFault::PastUnit => "needs a block that its unit does not have",
+                    ChunkFault::PastLastBlock => "goes past block 2^32 - 1",
+                    ChunkFault::PastUnit => "needs a block that its unit does not have",
                 };
-                write!(f, "stroke {stroke} {fault}")
+                write!(f, "chunk {chunk} {fault}")
             }
         }
     }

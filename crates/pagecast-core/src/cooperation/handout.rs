@@ -1,13 +1,13 @@
-//! What happens to strokes: needed, handed out, given back, done; and what pages that come and go
+//! What happens to chunks: needed, handed out, given back, done; and what pages that come and go
 //! change for them.
 
+use super::chunks::{ChunkRecord, GRANTED, JOINED, NEEDED, OUT, READING, SUPERFLUOUS};
 use super::members::{Member, TWINS};
 use super::needs::Need;
 use super::state::mistaken;
-use super::strokes::{GRANTED, JOINED, NEEDED, OUT, READING, SUPERFLUOUS, StrokeRecord};
 use super::units::UnitRecord;
 
-impl<'a> StrokeRecord<'a> {
+impl<'a> ChunkRecord<'a> {
     #[inline]
     pub(super) fn need(self) -> Option<Need<'a>> {
         self.state.need(self.need_at())
@@ -26,28 +26,28 @@ impl<'a> StrokeRecord<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Makes record `number` one of this need, and needed: a stroke, or a part of the one before.
+    /// Makes record `number` one of this need, and needed: a chunk, or a part of the one before.
     pub(super) fn add(self, number: u32, joined: bool, unit: UnitRecord<'a>, need: Need<'a>) {
-        let Some(part) = self.stroke(number) else { return };
-        let before = number.checked_sub(1).filter(|_| joined).and_then(|before| self.stroke(before));
-        let first = before.map_or(number, StrokeRecord::number);
+        let Some(part) = self.chunk(number) else { return };
+        let before = number.checked_sub(1).filter(|_| joined).and_then(|before| self.chunk(before));
+        let first = before.map_or(number, ChunkRecord::number);
         part.begin(need.at as u32, self.slot, first);
         part.mark(JOINED, before.is_some());
-        need.set_strokes(need.strokes().wrapping_add(1));
+        need.set_chunks(need.chunks().wrapping_add(1));
         unit.set_references(unit.references().wrapping_add(1));
         self.want_part(part);
         self.set_needed(first, true);
         self.set_ready(first, self.may_go_out(first));
     }
 
-    /// Makes a stroke needed that is not.
+    /// Makes a chunk needed that is not.
     fn want(self, number: u32) {
         self.parts(number).for_each(|part| self.want_part(part));
         self.set_needed(number, true);
         self.set_ready(number, self.may_go_out(number));
     }
 
-    fn want_part(self, part: StrokeRecord<'a>) {
+    fn want_part(self, part: ChunkRecord<'a>) {
         let Some((unit, need)) = part.need_and_unit() else { return };
         part.mark(NEEDED, true);
         need.set_head(part.push(need.head()));
@@ -60,7 +60,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The stroke is not needed any more.
+    /// The chunk is not needed any more.
     fn unwant(self, number: u32) {
         if !mistaken!(HandedOutTwice) {
             self.set_ready(number, false);
@@ -69,7 +69,7 @@ impl<'a> Member<'a> {
         self.parts(number).for_each(|part| self.unwant_part(part));
     }
 
-    fn unwant_part(self, part: StrokeRecord<'a>) {
+    fn unwant_part(self, part: ChunkRecord<'a>) {
         let Some((unit, need)) = part.need_and_unit() else { return };
         part.mark(NEEDED | GRANTED, false);
         need.set_head(part.pull(need.head()));
@@ -84,7 +84,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Hands a needed stroke out. Pages that are missing reads the one who takes it.
+    /// Hands a needed chunk out. Pages that are missing reads the one who takes it.
     pub(super) fn hand_out(self, number: u32) {
         self.unwant(number);
         for part in self.parts(number) {
@@ -100,7 +100,7 @@ impl<'a> Member<'a> {
         self.set_out(self.out().wrapping_add(1));
     }
 
-    /// Takes back a stroke that is out.
+    /// Takes back a chunk that is out.
     fn take_back(self, number: u32) {
         for part in self.parts(number) {
             if let Some((unit, need)) = part.need_and_unit() {
@@ -114,67 +114,67 @@ impl<'a> Member<'a> {
         self.set_out(self.out().wrapping_sub(1));
     }
 
-    /// The first part of a stroke.
-    fn first(self, number: u32) -> Option<StrokeRecord<'a>> {
+    /// The first part of a chunk.
+    fn first(self, number: u32) -> Option<ChunkRecord<'a>> {
         self.parts(number).next()
     }
 
-    /// A stroke that is out is done, or needed again unless it became superfluous.
-    pub(super) fn end_stroke(self, number: u32, consumed: bool) {
-        let Some(stroke) = self.first(number).filter(|stroke| stroke.is(OUT)) else { return };
+    /// A chunk that is out is done, or needed again unless it became superfluous.
+    pub(super) fn end_chunk(self, number: u32, consumed: bool) {
+        let Some(chunk) = self.first(number).filter(|chunk| chunk.is(OUT)) else { return };
         self.take_back(number);
-        if consumed || stroke.is(SUPERFLUOUS) {
+        if consumed || chunk.is(SUPERFLUOUS) {
             self.forget(number);
         } else {
             self.want(number);
         }
     }
 
-    /// Nobody needs the stroke any more: now, or when it is given back.
-    pub(super) fn remove_stroke(self, number: u32) {
-        let Some(stroke) = self.first(number) else { return };
-        if stroke.is(NEEDED) {
+    /// Nobody needs the chunk any more: now, or when it is given back.
+    pub(super) fn remove_chunk(self, number: u32) {
+        let Some(chunk) = self.first(number) else { return };
+        if chunk.is(NEEDED) {
             self.unwant(number);
             self.forget(number);
-        } else if stroke.is(OUT) {
-            stroke.mark(SUPERFLUOUS, true);
+        } else if chunk.is(OUT) {
+            chunk.mark(SUPERFLUOUS, true);
         }
     }
 
-    /// The stroke is done: its needs and its units have a reference less.
+    /// The chunk is done: its needs and its units have a reference less.
     fn forget(self, number: u32) {
         for part in self.parts(number) {
             part.mark(SUPERFLUOUS, false);
             if let Some((unit, need)) = part.need_and_unit() {
-                need.set_strokes(need.strokes().saturating_sub(1));
+                need.set_chunks(need.chunks().saturating_sub(1));
                 unit.release();
             }
         }
     }
 
-    /// Frees all that the member's strokes hold.
-    pub(super) fn drop_strokes(self) {
-        for number in 0..self.strokes() {
-            let Some(stroke) = self.first(number) else { continue };
-            if stroke.is(OUT) {
+    /// Frees all that the member's chunks hold.
+    pub(super) fn drop_chunks(self) {
+        for number in 0..self.chunks() {
+            let Some(chunk) = self.first(number) else { continue };
+            if chunk.is(OUT) {
                 self.take_back(number);
                 self.forget(number);
             } else {
-                self.remove_stroke(number);
+                self.remove_chunk(number);
             }
         }
     }
 
-    /// A load for this stroke, of this unit, has ended: that part goes out, whatever of it is
+    /// A load for this chunk, of this unit, has ended: that part goes out, whatever of it is
     /// resident.
     pub(super) fn grant(self, number: u32, unit: u32) {
-        let is_needed = |part: &StrokeRecord<'a>| part.is(NEEDED);
+        let is_needed = |part: &ChunkRecord<'a>| part.is(NEEDED);
         for part in self.parts(number).filter(is_needed) {
             if part.need().is_some_and(|need| need.unit() == unit) {
                 part.mark(GRANTED, true);
             }
         }
-        if self.first(number).is_some_and(|stroke| is_needed(&stroke)) {
+        if self.first(number).is_some_and(|chunk| is_needed(&chunk)) {
             self.set_ready(number, self.may_go_out(number));
         }
     }
@@ -203,14 +203,14 @@ impl<'a> UnitRecord<'a> {
     fn completed(self, need: Need<'a>) {
         let state = self.state;
         // The latest one to read is the first in the list.
-        let readers = || state.list(need.out_head()).filter(|stroke| stroke.is(READING));
-        let reader = readers().next().and_then(|stroke| state.slot(stroke.slot()));
+        let readers = || state.list(need.out_head()).filter(|chunk| chunk.is(READING));
+        let reader = readers().next().and_then(|chunk| state.slot(chunk.slot()));
         need.set_loader(match reader {
             Some(reader) if self.load() == 0 => reader.id().raw(),
             _ => self.loader(),
         });
-        for stroke in readers() {
-            stroke.mark(READING, false);
+        for chunk in readers() {
+            chunk.mark(READING, false);
             self.set_reading(self.reading().wrapping_sub(1));
         }
         tell(need);

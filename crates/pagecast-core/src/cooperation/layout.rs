@@ -6,7 +6,7 @@
 //! buckets  1 each     by hash of a relation and 64 of its blocks: a chain of nodes of units
 //! members  8 each     see members.rs
 //! units    6 each     see units.rs
-//! arena    the rest   strokes of members; residency, nodes and needs of units
+//! arena    the rest   chunks of members; residency, nodes and needs of units
 //! ```
 
 use super::FormatError;
@@ -19,7 +19,7 @@ pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecoo\x01");
 pub(super) const HEADER_WORDS: usize = 24;
 pub(super) const MEMBER_WORDS: usize = 8;
 pub(super) const UNIT_WORDS: usize = 6;
-pub(super) const STROKE_WORDS: usize = 3;
+pub(super) const CHUNK_WORDS: usize = 3;
 /// Words of a need beside its three sets.
 pub(super) const NEED_WORDS: usize = 4;
 /// Sets of members in the header's neighbourhood.
@@ -55,12 +55,12 @@ pub(super) mod header {
 /// Bytes: 192, and for each scan 64, for each unit 48 and one bucket of 8 (their number is a power
 /// of two), for each 64 scans 32. Of `words`, each of 8 bytes, with `w` words for the blocks of a
 /// unit (64 each) and `s` for the scans (64 each):
-/// * a scan takes 3 for each of its strokes and 2 for each 64 of them;
+/// * a scan takes 3 for each of its chunks and 2 for each 64 of them;
 /// * a unit that some scan reads takes `4 w + 1`, and for each different need-mask over it
 ///   `4 + 2 s + w`. Scans with equal masks over a unit share one.
 ///
 /// A hundred scans of a thousand units of 128 blocks with eight different masks take 34 bytes for
-/// each scan and unit, with a hundred different masks 140. The strokes of one registration need one
+/// each scan and unit, with a hundred different masks 140. The chunks of one registration need one
 /// stretch; see also [`of`](Self::of).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CooperationConfig {
@@ -68,7 +68,7 @@ pub struct CooperationConfig {
     pub scans: u32,
     /// Units that registered scans may read together; at least 1.
     pub units: u32,
-    /// Words for the strokes of scans and the needs of units, see above.
+    /// Words for the chunks of scans and the needs of units, see above.
     pub words: u32,
 }
 
@@ -88,7 +88,7 @@ impl CooperationConfig {
     /// that scans leave which come and go.
     pub const fn of(scans: u32, units: u32, blocks: u32, needs: u32) -> Self {
         let width = blocks.div_ceil(64) as u64;
-        let scan = units as u64 * STROKE_WORDS as u64 + 2 * stroke_words(units) as u64;
+        let scan = units as u64 * CHUNK_WORDS as u64 + 2 * chunk_words(units) as u64;
         let need = NEED_WORDS as u64 + 2 * (scans as u64).div_ceil(64) + width;
         let unit = 4 * width + 1 + needs as u64 * need;
         let words = (scans as u64 * scan).saturating_add((units as u64).saturating_mul(unit));
@@ -123,9 +123,9 @@ impl CooperationConfig {
     }
 }
 
-/// Words of a set of `strokes` strokes; one at least.
-pub(super) const fn stroke_words(strokes: u32) -> usize {
-    if strokes == 0 { 1 } else { strokes.div_ceil(64) as usize }
+/// Words of a set of `chunks` chunks; one at least.
+pub(super) const fn chunk_words(chunks: u32) -> usize {
+    if chunks == 0 { 1 } else { chunks.div_ceil(64) as usize }
 }
 
 /// The places, computed once from the configuration; never read from memory again, where they could

@@ -7,7 +7,7 @@ use super::units::UnitRecord;
 use super::{Load, Loading};
 use crate::{PageId, Tick};
 
-/// For how long a scan that took a stroke, or began to wait for one, counts as being at work, in
+/// For how long a scan that took a chunk, or began to wait for one, counts as being at work, in
 /// durations of a mean load. A cursor that rests holds back nobody's loads for longer.
 const PATIENCE: f64 = 64.0;
 /// After how long a host that has no other cause looks again whether loads are held back.
@@ -44,7 +44,7 @@ impl<'a> State<'a> {
         if under_way >= outstanding || self.holds_back(now) {
             return None;
         }
-        let (member, stroke, need) = self.choose_load(now)?;
+        let (member, chunk, need) = self.choose_load(now)?;
         let unit = self.unit(need.unit())?;
         let sequence = self.words.get(header::LOADS).wrapping_add(1).max(1);
         self.words.set(header::LOADS, sequence);
@@ -54,7 +54,7 @@ impl<'a> State<'a> {
         unit.set_loader(member.id().raw());
         unit.set_references(unit.references().wrapping_add(1));
         member.set_loads(member.loads().wrapping_add(1));
-        Some(Load { member: member.id(), stroke, unit: unit.number, sequence, since: now })
+        Some(Load { member: member.id(), chunk, unit: unit.number, sequence, since: now })
     }
 
     /// The unit of a load that is under way.
@@ -79,7 +79,7 @@ impl<'a> State<'a> {
         if let Some(member) = member {
             member.set_loads(member.loads().saturating_sub(1));
             if !mistaken!(NotGranted) {
-                member.grant(load.stroke, load.unit);
+                member.grant(load.chunk, load.unit);
             }
             member.refresh();
         }

@@ -5,14 +5,14 @@ use super::layout::{HEADER_WORDS, Layout, MAGIC, header};
 use super::members::{ENDS_EARLY, Member, stretch_words};
 use super::state::{State, mistaken};
 use super::{
-    CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Stroke, StrokeFault, Take, Unit,
+    Chunk, ChunkFault, CooperationConfig, FormatError, Load, Loading, MemberId, MemberView, Refusal, Take, Unit,
     UnitView, Usage,
 };
 use crate::sync::atomic::{AtomicU64, Ordering::Release};
 use crate::words::{NIL, Words, join};
 use crate::{PageId, Tick};
 
-/// The manager: who gets which stroke, and what is loaded next.
+/// The manager: who gets which chunk, and what is loaded next.
 ///
 /// All calls are made under one lock of the host. Several processes may each have one over the same
 /// memory, under one lock that they share. Nothing waits here. After each call that may serve
@@ -42,7 +42,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         layout.all_buckets().for_each(|bucket| words.set(bucket, u64::from(NIL)));
         for member in (0..config.scans).filter_map(|slot| state.slot(slot)) {
             member.set_generation(0);
-            member.set_strokes(0);
+            member.set_chunks(0);
             member.set_next_free(if member.slot + 1 == config.scans { NIL } else { member.slot + 1 });
         }
         state.free_all_units();
@@ -83,14 +83,14 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         state.registered().iter().filter_map(|slot| state.slot(slot)).for_each(Member::refresh);
     }
 
-    /// With so many workers that have a stroke, or one that is ready for them, the processors have
+    /// With so many workers that have a chunk, or one that is ready for them, the processors have
     /// enough to do: no load begins, and what was loaded is read by all who need it. 0, as at
     /// first: loads never wait.
     pub fn set_enough_at_work(&mut self, workers: u32) {
         self.state().words.set(header::ENOUGH_AT_WORK, workers.into());
     }
 
-    /// Registers a scan that needs `strokes` and takes them with `workers` workers. `resident` is
+    /// Registers a scan that needs `chunks` and takes them with `workers` workers. `resident` is
     /// asked about blocks of which nothing is known: of units that no registered scan needs yet, or
     /// none that needs these blocks.
     ///
@@ -98,30 +98,30 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     /// [`Refusal`], which says what is full or what is wrong; then nothing has changed.
     pub fn register(
         &mut self,
-        strokes: &[Stroke<'_>],
+        chunks: &[Chunk<'_>],
         workers: u32,
         now: Tick,
         resident: impl Fn(PageId) -> bool,
     ) -> Result<MemberId, Refusal> {
-        // A stroke needs three words, and no memory has 2^32.
-        let count = u32::try_from(strokes.len()).unwrap_or(u32::MAX);
-        self.register_each(count, |number| strokes[number as usize], workers, now, resident)
+        // A chunk needs three words, and no memory has 2^32.
+        let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        self.register_each(count, |number| chunks[number as usize], workers, now, resident)
     }
 
-    /// As [`register`](Self::register), for a host without memory for a list of `count` strokes:
-    /// `stroke` names each, and the same at each call.
+    /// As [`register`](Self::register), for a host without memory for a list of `count` chunks:
+    /// `chunk` names each, and the same at each call.
     ///
     /// # Errors
     /// As of [`register`](Self::register).
     pub fn register_each<'s>(
         &mut self,
         count: u32,
-        stroke: impl Fn(u32) -> Stroke<'s>,
+        chunk: impl Fn(u32) -> Chunk<'s>,
         workers: u32,
         now: Tick,
         resident: impl Fn(PageId) -> bool,
     ) -> Result<MemberId, Refusal> {
-        let id = self.try_register(count, stroke, workers, now, resident);
+        let id = self.try_register(count, chunk, workers, now, resident);
         if matches!(id, Err(Refusal::TooManyScans { .. } | Refusal::TooManyUnits { .. } | Refusal::NoSpace { .. })) {
             let words = self.state().words;
             words.set(header::REFUSED, words.get(header::REFUSED).wrapping_add(1));
@@ -132,13 +132,13 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     fn try_register<'s>(
         &self,
         count: u32,
-        stroke_of: impl Fn(u32) -> Stroke<'s>,
+        chunk_of: impl Fn(u32) -> Chunk<'s>,
         workers: u32,
         now: Tick,
         resident: impl Fn(PageId) -> bool,
     ) -> Result<MemberId, Refusal> {
         for number in 0..count {
-            check(&stroke_of(number)).map_err(|fault| Refusal::BadStroke { stroke: number as usize, fault })?;
+            check(&chunk_of(number)).map_err(|fault| Refusal::BadChunk { chunk: number as usize, fault })?;
         }
         let (state, config) = (self.state(), self.layout.config);
         let no_space =
@@ -151,22 +151,22 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         let (members, units) = state.counts();
         state.set_counts(members.wrapping_add(1), units);
         for number in 0..count {
-            let stroke = stroke_of(number);
-            let unit = match state.find_unit(stroke.unit) {
+            let chunk = chunk_of(number);
+            let unit = match state.find_unit(chunk.unit) {
                 Some(unit) => Ok(unit),
-                None => state.new_unit(stroke.unit),
+                None => state.new_unit(chunk.unit),
             };
             let free = config.units.saturating_sub(state.counts().1);
             let too_many = Refusal::TooManyUnits { wanted: count as usize, free, limit: config.units };
             let placed = match unit {
-                Ok(unit) => unit.need_of(stroke.need, &resident).map_err(|wanted| {
+                Ok(unit) => unit.need_of(chunk.need, &resident).map_err(|wanted| {
                     unit.drop_unreferenced();
                     no_space(wanted)
                 }),
                 Err(wanted) => Err(wanted.map_or(too_many, no_space)),
             };
             match placed {
-                Ok((unit, need)) => member.add(number, stroke.joined, unit, need),
+                Ok((unit, need)) => member.add(number, chunk.joined, unit, need),
                 Err(refusal) => {
                     self.end(member);
                     return Err(refusal);
@@ -177,25 +177,25 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         Ok(member.id())
     }
 
-    /// A stroke for a worker of `member`: of those that may be handed out the one that can leave
+    /// A chunk for a worker of `member`: of those that may be handed out the one that can leave
     /// the pool soonest; see [`Take`]. A member that has ended gets [`Take::End`].
     pub fn take(&mut self, member: MemberId, now: Tick) -> Take {
         let Some(member) = self.state().member(member) else { return Take::End };
         if member.has_ended() {
             return Take::End;
         }
-        let Some(stroke) = member
-            .stroke_to_use()
-            .or_else(|| if self.state().reads_for_itself() { member.stroke_to_read() } else { None })
+        let Some(chunk) = member
+            .chunk_to_use()
+            .or_else(|| if self.state().reads_for_itself() { member.chunk_to_read() } else { None })
         else {
             member.wait(now);
             member.refresh();
             return Take::Wait;
         };
-        let resident = member.needs(stroke).all(|need| need.missing() == 0);
+        let resident = member.needs(chunk).all(|need| need.missing() == 0);
         let own = [MemberId::NOBODY.raw(), member.id().raw()];
-        let shared = resident && member.needs(stroke).any(|need| !own.contains(&need.loader()));
-        member.hand_out(stroke);
+        let shared = resident && member.needs(chunk).any(|need| !own.contains(&need.loader()));
+        member.hand_out(chunk);
         member.served(now);
         if mistaken!(LostWakeUp) {
             self.state().waiting().put(member.slot, false);
@@ -204,10 +204,10 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
             member.count_shared();
         }
         member.refresh();
-        Take::Stroke { stroke, resident, shared }
+        Take::Chunk { chunk, resident, shared }
     }
 
-    /// From here on a worker of the member is told the end when nothing is left, although strokes
+    /// From here on a worker of the member is told the end when nothing is left, although chunks
     /// are out: whoever has one keeps it. What is given back is handed out to those who still ask.
     pub fn end_early(&mut self, member: MemberId) {
         if let Some(member) = self.state().member(member) {
@@ -216,7 +216,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         }
     }
 
-    /// No worker of a member waits any more: those who did have gone without a stroke. What they
+    /// No worker of a member waits any more: those who did have gone without a chunk. What they
     /// have waited does not count, and [`wake`](Self::wake) does not name the member.
     pub fn stop_waiting(&mut self, member: MemberId) {
         if let Some(member) = self.state().member(member) {
@@ -224,35 +224,35 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         }
     }
 
-    /// A stroke that was handed out has been read. Each one handed out is told once, here or to
+    /// A chunk that was handed out has been read. Each one handed out is told once, here or to
     /// [`give_back`](Self::give_back).
-    pub fn consumed(&mut self, member: MemberId, stroke: u32) {
-        self.end_stroke(member, stroke, true);
+    pub fn consumed(&mut self, member: MemberId, chunk: u32) {
+        self.end_chunk(member, chunk, true);
     }
 
-    /// A stroke that was handed out has not been read, or not to its end: it may be handed out
+    /// A chunk that was handed out has not been read, or not to its end: it may be handed out
     /// again.
-    pub fn give_back(&mut self, member: MemberId, stroke: u32) {
-        self.end_stroke(member, stroke, false);
+    pub fn give_back(&mut self, member: MemberId, chunk: u32) {
+        self.end_chunk(member, chunk, false);
     }
 
-    fn end_stroke(&self, member: MemberId, stroke: u32, consumed: bool) {
+    fn end_chunk(&self, member: MemberId, chunk: u32, consumed: bool) {
         if let Some(member) = self.state().member(member) {
-            member.end_stroke(stroke, consumed);
+            member.end_chunk(chunk, consumed);
             member.refresh();
         }
     }
 
-    /// A stroke is superfluous: it is not handed out any more. One that is out stays so, and is not
+    /// A chunk is superfluous: it is not handed out any more. One that is out stays so, and is not
     /// needed again when it is given back.
-    pub fn remove(&mut self, member: MemberId, stroke: u32) {
+    pub fn remove(&mut self, member: MemberId, chunk: u32) {
         if let Some(member) = self.state().member(member) {
-            member.remove_stroke(stroke);
+            member.remove_chunk(chunk);
             member.refresh();
         }
     }
 
-    /// Ends a member, whatever of its strokes is out. A load for it goes on until it has
+    /// Ends a member, whatever of its chunks is out. A load for it goes on until it has
     /// [`loaded`](Self::loaded).
     pub fn finish(&mut self, member: MemberId) {
         if let Some(member) = self.state().member(member) {
@@ -262,8 +262,8 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
 
     fn end(&self, member: Member<'_>) {
         let state = self.state();
-        member.drop_strokes();
-        state.release(member.stretch() as usize, stretch_words(member.strokes()));
+        member.drop_chunks();
+        state.release(member.stretch() as usize, stretch_words(member.chunks()));
         let (members, units) = state.counts();
         state.set_counts(members.wrapping_sub(1), units);
         member.end();
@@ -344,7 +344,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         self.state().find_unit(unit).is_some()
     }
 
-    /// Whether a stroke of `unit` is out: some scan has been handed it, and has not read it yet.
+    /// Whether a chunk of `unit` is out: some scan has been handed it, and has not read it yet.
     pub fn is_out(&self, unit: Unit) -> bool {
         self.state().find_unit(unit).is_some_and(|unit| unit.needs().any(|need| need.is_out()))
     }
@@ -359,7 +359,7 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
         MemberView {
             id: member.id(),
             workers: member.workers(),
-            strokes: member.strokes(),
+            chunks: member.chunks(),
             left: member.left(),
             out: member.out(),
             available: member.available(),
@@ -378,16 +378,16 @@ impl<M: AsRef<[AtomicU64]>> Cooperation<M> {
     }
 }
 
-/// Whether a stroke makes sense.
-fn check(stroke: &Stroke<'_>) -> Result<(), StrokeFault> {
-    let (first, blocks) = (stroke.unit.first, stroke.unit.blocks);
+/// Whether a chunk makes sense.
+fn check(chunk: &Chunk<'_>) -> Result<(), ChunkFault> {
+    let (first, blocks) = (chunk.unit.first, chunk.unit.blocks);
     if u64::from(first) + u64::from(blocks) > 1 << 32 {
-        return Err(StrokeFault::PastLastBlock);
+        return Err(ChunkFault::PastLastBlock);
     }
     let past =
-        stroke.need.iter().enumerate().any(|(index, &word)| match u64::from(blocks).checked_sub(64 * index as u64) {
+        chunk.need.iter().enumerate().any(|(index, &word)| match u64::from(blocks).checked_sub(64 * index as u64) {
             None | Some(0) => word != 0,
             Some(rest) => rest < 64 && word >> rest != 0,
         });
-    if past { Err(StrokeFault::PastUnit) } else { Ok(()) }
+    if past { Err(ChunkFault::PastUnit) } else { Ok(()) }
 }

@@ -2,20 +2,20 @@
 
 use super::MemberId;
 use super::bits::Bits;
-use super::layout::{STROKE_WORDS, stroke_words};
+use super::chunks::{ChunkRecord, JOINED};
+use super::layout::{CHUNK_WORDS, chunk_words};
 use super::needs::Need;
 use super::state::{State, half, mistaken};
-use super::strokes::{JOINED, StrokeRecord};
 use crate::Tick;
 use crate::words::join;
 
-/// With fewer available strokes for each worker a scan starves: one that it reads next, and one
+/// With fewer available chunks for each worker a scan starves: one that it reads next, and one
 /// after that. In the thesis' workloads 1 and 4 give the same bytes, within 1 %.
 const STARVED: u32 = 2;
 
 // Words of a member.
 const GENERATION_NEXT: usize = 0;
-const STRETCH_STROKES: usize = 1;
+const STRETCH_CHUNKS: usize = 1;
 const LEFT_AVAILABLE: usize = 2;
 const OUT_WORKERS: usize = 3;
 /// Loads under way that were chosen for it, and flags.
@@ -24,11 +24,11 @@ const SHARED: usize = 5;
 const SINCE: usize = 6;
 
 // Flags of a member.
-/// It has several strokes of one unit.
+/// It has several chunks of one unit.
 pub(super) const TWINS: u32 = 1;
 /// A worker was told to wait and none was served since, whether or not it was woken.
 const UNSERVED: u32 = 2;
-/// Its workers do not wait for strokes that are out.
+/// Its workers do not wait for chunks that are out.
 pub(super) const ENDS_EARLY: u32 = 4;
 
 /// A member's record.
@@ -54,16 +54,16 @@ impl<'a> State<'a> {
 impl<'a> Member<'a> {
     half!(generation, upper, GENERATION_NEXT, set_generation, set_upper);
     half!(next_free, lower, GENERATION_NEXT, set_next_free, set_lower);
-    half!(stretch, upper, STRETCH_STROKES);
-    half!(recorded_strokes, lower, STRETCH_STROKES, set_strokes, set_lower);
+    half!(stretch, upper, STRETCH_CHUNKS);
+    half!(recorded_chunks, lower, STRETCH_CHUNKS, set_chunks, set_lower);
     half!(
-        /// Strokes that are needed: neither handed out nor done.
+        /// Chunks that are needed: neither handed out nor done.
         left, upper, LEFT_AVAILABLE, set_left, set_upper);
     half!(
-        /// Needed strokes that may be handed out.
+        /// Needed chunks that may be handed out.
         available, lower, LEFT_AVAILABLE, set_available, set_lower);
     half!(
-        /// Strokes that are handed out.
+        /// Chunks that are handed out.
         out, upper, OUT_WORKERS, set_out, set_upper);
     half!(workers, lower, OUT_WORKERS);
     half!(loads, upper, LOADS_FLAGS, set_loads, set_upper);
@@ -74,9 +74,9 @@ impl<'a> Member<'a> {
     }
 
     /// Begins a use of the record. `stretch` is of [`stretch_words`] words, all 0.
-    pub(super) fn begin(self, stretch: u32, strokes: u32, workers: u32, now: Tick) {
+    pub(super) fn begin(self, stretch: u32, chunks: u32, workers: u32, now: Tick) {
         let words = self.state.words;
-        words.set(self.at + STRETCH_STROKES, join(stretch, strokes));
+        words.set(self.at + STRETCH_CHUNKS, join(stretch, chunks));
         for word in [LEFT_AVAILABLE, LOADS_FLAGS, SHARED] {
             words.set(self.at + word, 0);
         }
@@ -85,54 +85,54 @@ impl<'a> Member<'a> {
         self.state.registered().put(self.slot, true);
     }
 
-    /// How many strokes it was registered with.
+    /// How many chunks it was registered with.
     #[inline]
-    pub(super) fn strokes(self) -> u32 {
+    pub(super) fn chunks(self) -> u32 {
         // Damage must not lead out of the arena.
-        let strokes = self.recorded_strokes();
-        if self.state.layout.holds(self.stretch() as usize, stretch_words(strokes)) { strokes } else { 0 }
+        let chunks = self.recorded_chunks();
+        if self.state.layout.holds(self.stretch() as usize, stretch_words(chunks)) { chunks } else { 0 }
     }
 
     #[inline]
-    pub(super) fn stroke(self, number: u32) -> Option<StrokeRecord<'a>> {
-        let at = self.stretch() as usize + number as usize * STROKE_WORDS;
-        if number < self.strokes() { self.state.stroke(at) } else { None }
+    pub(super) fn chunk(self, number: u32) -> Option<ChunkRecord<'a>> {
+        let at = self.stretch() as usize + number as usize * CHUNK_WORDS;
+        if number < self.chunks() { self.state.chunk(at) } else { None }
     }
 
-    /// The parts of its stroke `number`; none of what is a part itself.
+    /// The parts of its chunk `number`; none of what is a part itself.
     #[inline]
-    pub(super) fn parts(self, number: u32) -> impl Iterator<Item = StrokeRecord<'a>> + use<'a> {
-        let first = self.stroke(number).filter(|stroke| !stroke.is(JOINED));
-        let others = (number.saturating_add(1)..self.strokes()).map_while(move |other| self.stroke(other));
+    pub(super) fn parts(self, number: u32) -> impl Iterator<Item = ChunkRecord<'a>> + use<'a> {
+        let first = self.chunk(number).filter(|chunk| !chunk.is(JOINED));
+        let others = (number.saturating_add(1)..self.chunks()).map_while(move |other| self.chunk(other));
         let others = others.take_while(|other| other.is(JOINED));
         first.into_iter().flat_map(move |first| core::iter::once(first).chain(others.clone()))
     }
 
-    /// What the parts of its stroke `number` need.
+    /// What the parts of its chunk `number` need.
     #[inline]
     pub(super) fn needs(self, number: u32) -> impl Iterator<Item = Need<'a>> + use<'a> {
         self.parts(number).filter_map(|part| part.need())
     }
 
-    /// Whether a needed stroke may be handed out: of each part all pages are there, or a load has
+    /// Whether a needed chunk may be handed out: of each part all pages are there, or a load has
     /// ended.
     pub(super) fn may_go_out(self, number: u32) -> bool {
         self.parts(number).all(|part| part.is_complete())
     }
 
-    fn stroke_set(self, number: usize) -> Bits<'a> {
-        let (strokes, words) = (self.strokes(), self.state.words);
-        let count = if strokes == 0 { 0 } else { stroke_words(strokes) };
-        Bits { words, at: self.stretch() as usize + strokes as usize * STROKE_WORDS + number * count, count }
+    fn chunk_set(self, number: usize) -> Bits<'a> {
+        let (chunks, words) = (self.chunks(), self.state.words);
+        let count = if chunks == 0 { 0 } else { chunk_words(chunks) };
+        Bits { words, at: self.stretch() as usize + chunks as usize * CHUNK_WORDS + number * count, count }
     }
 
     pub(super) fn needed(self) -> Bits<'a> {
-        self.stroke_set(0)
+        self.chunk_set(0)
     }
 
-    /// Needed strokes that may be handed out.
+    /// Needed chunks that may be handed out.
     pub(super) fn ready(self) -> Bits<'a> {
-        self.stroke_set(1)
+        self.chunk_set(1)
     }
 
     pub(super) fn set_needed(self, number: u32, needed: bool) {
@@ -166,7 +166,7 @@ impl<'a> Member<'a> {
         self.waits().then(|| self.state.words.get(self.at + SINCE))
     }
 
-    /// How many of its workers have a stroke, or one that is ready for them. None, if the last one
+    /// How many of its workers have a chunk, or one that is ready for them. None, if the last one
     /// was taken before `since`: nobody knows whether the query is still run.
     pub(super) fn at_work(self, since: Tick) -> u32 {
         let moves = self.state.words.get(self.at + SINCE) >= since;
@@ -198,7 +198,7 @@ impl<'a> Member<'a> {
         self.state.waiting().put(self.slot, false);
     }
 
-    /// The fewest available strokes with which it does not starve (A3; all its workers together).
+    /// The fewest available chunks with which it does not starve (A3; all its workers together).
     #[inline]
     pub(super) fn enough(self) -> u32 {
         STARVED.saturating_mul(self.workers()).min(self.left())
@@ -224,11 +224,11 @@ impl<'a> Member<'a> {
             set.put(self.slot, false);
         }
         self.set_generation(self.generation().wrapping_add(1));
-        self.set_strokes(0);
+        self.set_chunks(0);
     }
 }
 
-/// Words that the strokes of a member take.
-pub(super) const fn stretch_words(strokes: u32) -> usize {
-    strokes as usize * STROKE_WORDS + 2 * stroke_words(strokes)
+/// Words that the chunks of a member take.
+pub(super) const fn stretch_words(chunks: u32) -> usize {
+    chunks as usize * CHUNK_WORDS + 2 * chunk_words(chunks)
 }

@@ -11,10 +11,10 @@ use crate::words::{NIL, join};
 
 // Words of a need. Those that choices read come first.
 const PAGES_MISSING: usize = 0;
-/// The unit; the first stroke that is out.
+/// The unit; the first chunk that is out.
 const UNIT_OUT: usize = 1;
-/// The first needed stroke, and how many strokes are not done.
-const HEAD_STROKES: usize = 2;
+/// The first needed chunk, and how many chunks are not done.
+const HEAD_CHUNKS: usize = 2;
 const LOADER: usize = 3;
 const SETS: usize = NEED_WORDS;
 
@@ -52,13 +52,13 @@ impl<'a> Need<'a> {
         unit, upper, UNIT_OUT
     );
     half!(out_head, lower, UNIT_OUT, set_out_head, set_lower);
-    half!(head, upper, HEAD_STROKES, set_head, set_upper);
+    half!(head, upper, HEAD_CHUNKS, set_head, set_upper);
     half!(
-        /// Strokes with this need that are not done.
-        strokes, lower, HEAD_STROKES, set_strokes, set_lower
+        /// Chunks with this need that are not done.
+        chunks, lower, HEAD_CHUNKS, set_chunks, set_lower
     );
 
-    /// Whether a stroke with this need is out.
+    /// Whether a chunk with this need is out.
     pub(super) fn is_out(self) -> bool {
         self.out_head() != NIL
     }
@@ -68,7 +68,7 @@ impl<'a> Need<'a> {
         let words = self.state.words;
         words.set(self.at + PAGES_MISSING, join(pages, missing));
         words.set(self.at + UNIT_OUT, join(unit, NIL));
-        words.set(self.at + HEAD_STROKES, join(NIL, 0));
+        words.set(self.at + HEAD_CHUNKS, join(NIL, 0));
         self.set_loader(loader);
         self.members().clear();
         self.sharers().clear();
@@ -88,13 +88,13 @@ impl<'a> Need<'a> {
         Bits { words: self.state.words, at: self.at + SETS + offset, count }
     }
 
-    /// Members with a needed stroke of the unit whose mask has a block in common with this one.
+    /// Members with a needed chunk of the unit whose mask has a block in common with this one.
     #[inline]
     pub(super) fn sharers(self) -> Bits<'a> {
         self.set(0, self.state.layout.set_words)
     }
 
-    /// Members with a needed stroke of this need.
+    /// Members with a needed chunk of this need.
     #[inline]
     pub(super) fn members(self) -> Bits<'a> {
         self.set(self.state.layout.set_words, self.state.layout.set_words)

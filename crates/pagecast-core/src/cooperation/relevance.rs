@@ -1,4 +1,4 @@
-//! What is best: which stroke to hand out, for whom to load, and what.
+//! What is best: which chunk to hand out, for whom to load, and what.
 //!
 //! The functions are those of Figure 3.3 of the thesis, by the counts that needs keep: `U` and `L`
 //! are sizes of sets of members, `P` is a count of pages.
@@ -11,7 +11,7 @@ use super::units::UnitRecord;
 use crate::Tick;
 use core::cmp::Ordering;
 
-/// How many strokes are compared by the pages of all that would be loaded; the others only by a
+/// How many chunks are compared by the pages of all that would be loaded; the others only by a
 /// bound on that.
 const EXACT: usize = 8;
 
@@ -33,7 +33,7 @@ impl Worth {
     }
 }
 
-/// A stroke that may be loaded.
+/// A chunk that may be loaded.
 #[derive(Clone, Copy)]
 struct Candidate {
     number: u32,
@@ -49,9 +49,9 @@ impl Candidate {
 }
 
 impl<'a> Member<'a> {
-    /// The available stroke with the most resident pages per interested scan (UseRelevance); of
+    /// The available chunk with the most resident pages per interested scan (UseRelevance); of
     /// equals the one with the lowest number.
-    pub(super) fn stroke_to_use(self) -> Option<u32> {
+    pub(super) fn chunk_to_use(self) -> Option<u32> {
         let mut best: Option<(u32, u64, u64)> = None;
         for number in self.ready().iter() {
             let needs = self.needs(number);
@@ -77,10 +77,10 @@ impl<'a> Member<'a> {
         (interested, starving)
     }
 
-    /// The stroke that the scan does best to read for itself: one that nobody reads or loads if
+    /// The chunk that the scan does best to read for itself: one that nobody reads or loads if
     /// there is any, then the one with the most starved interested scans per missing page of its
     /// own need.
-    pub(super) fn stroke_to_read(self) -> Option<u32> {
+    pub(super) fn chunk_to_read(self) -> Option<u32> {
         let mut best: Option<(bool, Candidate)> = None;
         for number in self.missing() {
             let alone = self.to_load(number).all(|need| self.state.business(need.unit()) == (false, false));
@@ -92,12 +92,12 @@ impl<'a> Member<'a> {
         best.map(|(_, best)| best.number)
     }
 
-    /// Needed strokes that may not be handed out yet.
+    /// Needed chunks that may not be handed out yet.
     fn missing(self) -> impl Iterator<Item = u32> + use<'a> {
         numbers(self.needed().words().zip(self.ready().words()).map(|(needed, ready)| needed & !ready))
     }
 
-    /// What is missing of a stroke: the needs of parts that have pages to be loaded.
+    /// What is missing of a chunk: the needs of parts that have pages to be loaded.
     #[inline]
     fn to_load(self, number: u32) -> impl Iterator<Item = Need<'a>> + use<'a> {
         self.parts(number).filter(|part| !part.is_complete()).filter_map(|part| part.need())
@@ -109,9 +109,9 @@ impl<'a> Member<'a> {
         self.to_load(number).filter(move |need| !self.state.business(need.unit()).0)
     }
 
-    /// The stroke with the highest LoadRelevance among those with a unit that is not being
+    /// The chunk with the highest LoadRelevance among those with a unit that is not being
     /// loaded, and what is to be loaded of it. Units that nobody reads come first.
-    pub(super) fn stroke_to_load(self) -> Option<(u32, Need<'a>)> {
+    pub(super) fn chunk_to_load(self) -> Option<(u32, Need<'a>)> {
         self.best_to_load(true).or_else(|| self.best_to_load(false))
     }
 
@@ -159,7 +159,7 @@ impl<'a> Member<'a> {
 }
 
 impl<'a> State<'a> {
-    /// The stroke to load next, and what of it: of the most relevant starved scan for which
+    /// The chunk to load next, and what of it: of the most relevant starved scan for which
     /// anything can be loaded.
     pub(super) fn choose_load(self, now: Tick) -> Option<(Member<'a>, u32, Need<'a>)> {
         let mut last: Option<(f64, u32)> = None;
@@ -178,8 +178,8 @@ impl<'a> State<'a> {
                 }
             }
             let (relevance, member) = next?;
-            if let Some((stroke, need)) = member.stroke_to_load() {
-                return Some((member, stroke, need));
+            if let Some((chunk, need)) = member.chunk_to_load() {
+                return Some((member, chunk, need));
             }
             last = Some((relevance, member.slot));
         }

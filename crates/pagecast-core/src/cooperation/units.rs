@@ -20,14 +20,14 @@ use crate::{PageId, RelationId};
 
 // Words of a unit.
 const RELATION_FIRST: usize = 0;
-/// How many blocks, and how many references: strokes that are not done, and the load.
+/// How many blocks, and how many references: chunks that are not done, and the load.
 const BLOCKS_REFERENCES: usize = 1;
 const STRETCH_CAPACITY: usize = 2;
 /// The number of the load under way; 0 for none.
 const LOAD: usize = 3;
 /// For whom it was loaded last.
 const LOADER: usize = 4;
-/// How many strokes are handed out to be read by those who took them; the next free record.
+/// How many chunks are handed out to be read by those who took them; the next free record.
 const READING_NEXT: usize = 5;
 
 /// A unit's record. Place and size of its stretch were checked when it was opened.
@@ -129,7 +129,7 @@ impl<'a> UnitRecord<'a> {
         /// 0 in a record that is free.
         references, lower, BLOCKS_REFERENCES, set_references, set_lower);
     half!(
-        /// How many strokes are being read by those who took them.
+        /// How many chunks are being read by those who took them.
         reading, upper, READING_NEXT, set_reading, set_upper);
 
     pub(super) fn name(self) -> Unit {
@@ -193,7 +193,7 @@ impl<'a> UnitRecord<'a> {
     }
 
     pub(super) fn needs(self) -> impl Iterator<Item = Need<'a>> {
-        self.need_places().filter(|need| need.strokes() > 0)
+        self.need_places().filter(|need| need.chunks() > 0)
     }
 
     /// The places for needs, free ones too.
@@ -224,7 +224,7 @@ impl<'a> UnitRecord<'a> {
         if let Some(need) = self.needs().find(|&need| is(self.mask(need), mask)) {
             return Ok((self, need));
         }
-        let free = |unit: Self| unit.need_places().find(|need| need.strokes() == 0);
+        let free = |unit: Self| unit.need_places().find(|need| need.chunks() == 0);
         let unit = if free(self).is_some() { self } else { self.grow()? };
         let need = free(unit).ok_or(usize::MAX)?;
         unit.begin(need, mask, resident);
@@ -264,7 +264,7 @@ impl<'a> UnitRecord<'a> {
         moved.enter();
         for need in moved.needs() {
             for head in [need.head(), need.out_head()] {
-                self.state.list(head).for_each(|stroke| stroke.set_need_at(need.at as u32));
+                self.state.list(head).for_each(|chunk| chunk.set_need_at(need.at as u32));
             }
         }
         Ok(moved)

@@ -2,11 +2,11 @@
 //! is its file and its line here.
 
 use super::parameters::{Kind, Memory, Parameter, PolicyError, Value, Values};
-use super::spec::Visitor;
 use super::{
     Arc, Belady, Car, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu, LfuAged, Lirs,
     Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion, Predictive, PublishedOptions,
-    PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve, TwoPriorityLru, TwoQueue, WTinyLfu, Watt,
+    PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve, TwoPriorityLru, TwoQueue, Visitor, WTinyLfu,
+    Watt,
 };
 use alloc::{borrow::ToOwned, format};
 

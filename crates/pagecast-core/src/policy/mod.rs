@@ -60,7 +60,7 @@ pub use sampling::{
     ALL, Frequency, Hyperbolic, LeanEvict, MAX_BULK, MAX_SAMPLES, PublishedOptions, PublishedSampling, RandomChoice,
     Watt,
 };
-pub use spec::{PolicySpec, Visitor};
+pub use spec::PolicySpec;
 
 use crate::oracle::{Oracle, Question};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -340,6 +340,19 @@ impl<P: SequentialPolicy + ?Sized> SequentialPolicy for Box<P> {
     fn check(&self) {
         (**self).check();
     }
+}
+
+/// Receives a policy with its own type, so that a replay is compiled for it and its hits cost no
+/// virtual call.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// The policy is concurrent.
+    fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Self::Output;
+
+    /// The policy is sequential.
+    fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Self::Output;
 }
 
 /// A policy of either kind, as [`PolicySpec::build`] makes it.

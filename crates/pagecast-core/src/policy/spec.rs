@@ -2,7 +2,7 @@
 
 use super::catalog::{CATALOG, Entry, check, names, visit};
 use super::parameters::{PolicyError, Values, resolve, split_call, split_list};
-use super::{ConcurrentPolicy, Policy, SequentialPolicy};
+use super::{ConcurrentPolicy, Policy, SequentialPolicy, Visitor};
 use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
 
@@ -21,19 +21,6 @@ pub struct PolicySpec {
     text: String,
     entry: &'static Entry,
     values: Values,
-}
-
-/// Receives a policy with its own type, so that a replay is compiled for it and its hits cost no
-/// virtual call.
-pub trait Visitor {
-    /// What comes of it.
-    type Output;
-
-    /// The policy is concurrent.
-    fn concurrent<P: ConcurrentPolicy + 'static>(self, policy: P) -> Self::Output;
-
-    /// The policy is sequential.
-    fn sequential<P: SequentialPolicy + 'static>(self, policy: P) -> Self::Output;
 }
 
 impl PolicySpec {

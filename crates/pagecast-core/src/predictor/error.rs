@@ -85,10 +85,10 @@ pub enum RegisterError {
         /// Words (of 8 bytes) that it needs in one stretch.
         words: u64,
     },
-    /// No stretch of free memory is long enough for the strokes of a scan without order.
-    NoSpaceForStrokes {
-        /// How many strokes it has.
-        strokes: u64,
+    /// No stretch of free memory is long enough for the chunks of a scan without order.
+    NoSpaceForChunks {
+        /// How many chunks it has.
+        chunks: u64,
         /// Words (of 8 bytes) that they need in one stretch.
         words: u64,
     },
@@ -127,15 +127,15 @@ pub enum PagesFault {
     OutOfOrder,
     /// A scan without order reads all of a run, or of the bitset, at more positions than one.
     HasOrder,
-    /// The run of a scan without order lies at no stroke: its position is the length.
-    NoStroke,
+    /// The run of a scan without order lies at no chunk: its position is the length.
+    NoChunk,
 }
 
 impl RegisterError {
     /// Whether the scan is in order and there is no room for it now. It runs unpredicted then.
     pub const fn is_full(&self) -> bool {
-        use RegisterError::{NoSpace, NoSpaceForStrokes, TooManyParts, TooManyScans};
-        matches!(self, TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. } | NoSpaceForStrokes { .. })
+        use RegisterError::{NoSpace, NoSpaceForChunks, TooManyParts, TooManyScans};
+        matches!(self, TooManyScans { .. } | TooManyParts { .. } | NoSpace { .. } | NoSpaceForChunks { .. })
     }
 }
 
@@ -149,8 +149,8 @@ impl fmt::Display for RegisterError {
             Self::NoSpace { part, words } => {
                 write!(f, "part {part} needs {words} words for its runs or bitset, and no free stretch is that long")
             }
-            Self::NoSpaceForStrokes { strokes, words } => {
-                write!(f, "{strokes} strokes need {words} words, and no free stretch is that long")
+            Self::NoSpaceForChunks { chunks, words } => {
+                write!(f, "{chunks} chunks need {words} words, and no free stretch is that long")
             }
             Self::BadKind { kind } => write!(f, "scan kind {kind} is not below {KINDS}"),
             Self::TooLong { length } => write!(f, "an axis of {length} positions is longer than {MAX_LENGTH}"),
@@ -161,9 +161,9 @@ impl fmt::Display for RegisterError {
                     PagesFault::PastLength => "goes past the length of the scan's axis",
                     PagesFault::OutOfOrder => "begins or ends before the run in front of it does",
                     PagesFault::HasOrder => {
-                        "has an order: a scan without order gives runs only, each with span 0 at its stroke's position"
+                        "has an order: a scan without order gives runs only, each with span 0 at its chunk's position"
                     }
-                    PagesFault::NoStroke => "lies at no stroke: positions of a scan without order are below its length",
+                    PagesFault::NoChunk => "lies at no chunk: positions of a scan without order are below its length",
                 };
                 write!(f, "part {part}, run {run} {fault}")
             }

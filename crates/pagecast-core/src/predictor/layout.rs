@@ -24,8 +24,8 @@ use crate::{PageId, RelationId};
 /// Bytes: 256, and for each scan 128, for each part 64 and one or two buckets of 16 (their number
 /// is a power of two), for each run 24, for each eight words of a bitset (512 blocks) 72, for each
 /// cell 64, for each mark 16. A scan of one relation with `r` runs thus takes at most `224 + 24 r`
-/// bytes, however many blocks the runs have. Runs, bitsets and the strokes of scans without order,
-/// 8 bytes for each 32 of them, share one space, in which each part and the strokes of each scan
+/// bytes, however many blocks the runs have. Runs, bitsets and the chunks of scans without order,
+/// 8 bytes for each 32 of them, share one space, in which each part and the chunks of each scan
 /// need one free stretch: of `runs` and `bitset_words` only the sum counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PredictorConfig {
@@ -42,10 +42,10 @@ pub struct PredictorConfig {
     /// best; too few cost time and nothing else, and without any each estimate looks at all scans
     /// of the relation.
     pub cells: u32,
-    /// The most words (of 8 bytes) that the pages and strokes of one scan may take, three for each
-    /// run and one for each 32 strokes; 0 for no such limit. A part whose runs or bitset need more
+    /// The most words (of 8 bytes) that the pages and chunks of one scan may take, three for each
+    /// run and one for each 32 chunks; 0 for no such limit. A part whose runs or bitset need more
     /// becomes one run from its first block to its last. Each part of a scan gets an equal share of
-    /// what its strokes leave.
+    /// what its chunks leave.
     pub scan_words: u32,
     /// Marks of index scans that other scans may follow, see
     /// [`Predictor::mark`](super::Predictor::mark); a power of two of at least 4, or it is rounded

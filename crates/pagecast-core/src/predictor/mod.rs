@@ -8,8 +8,8 @@
 //! far it is. A page is wanted in `(position of the page - position of the scan) * pace` ticks;
 //! pace is ticks per position. What a position is, only the host knows: blocks for a sequential
 //! scan, rows for a column scan, ranks for a bitmap scan. Of a scan that reads in any order
-//! positions are *strokes*, each done or not, and the pages of what is not done are wanted in half
-//! the time of all that is not done (Świtakowski 2011, §4.4; deviations in `strokes.rs`).
+//! positions are *chunks*, each done or not, and the pages of what is not done are wanted in half
+//! the time of all that is not done (Świtakowski 2011, §4.4; deviations in `chunks.rs`).
 //!
 //! Deviations, and why:
 //! * Both sources keep a list of scans per page or per group of 1 MiB. Here a relation has a list
@@ -25,7 +25,7 @@
 //!   ([`missed`]). In the sources only reports tell.
 //! * Who knows when a page was last used can ask with that ([`last_use`]): what a scan has read
 //!   since its last report is then not taken for what it wants at once, unless it reads all pages
-//!   of a position at a stroke and says so before. The sources have nothing like it.
+//!   of a position at a chunk and says so before. The sources have nothing like it.
 //! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to
 //!   10 s.
 //!
@@ -67,9 +67,10 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, records, error, layout, pages, cell, scan, strokes, marks,
+// From the bottom up: correlation, records, error, layout, pages, cell, scan, chunks, marks,
 // reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the pool).
 mod cell;
+mod chunks;
 mod correlation;
 mod error;
 mod follow;
@@ -81,7 +82,6 @@ mod reader;
 mod records;
 mod registry;
 mod scan;
-mod strokes;
 
 pub use correlation::scatter;
 pub use error::{FormatError, PagesFault, RegisterError};
@@ -199,7 +199,7 @@ pub struct ScanView {
     pub relation: Option<RelationId>,
     /// When it was registered.
     pub started: Tick,
-    /// Whether it reads its positions in any order: these are strokes, and `position` is how many
+    /// Whether it reads its positions in any order: these are chunks, and `position` is how many
     /// are done.
     pub unordered: bool,
 }

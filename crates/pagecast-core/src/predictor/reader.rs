@@ -3,7 +3,7 @@
 
 use super::layout::Layout;
 use super::pages::{self, Blocks, Stretch, sooner};
-use super::records::{BITSET, CORRELATED, PART_WORDS, STROKES, bucket, header, part};
+use super::records::{BITSET, CHUNKS, CORRELATED, PART_WORDS, bucket, header, part};
 use super::scan::Scan;
 use super::words::{Words, split};
 use super::{FormatError, PredictorConfig, ScanView};
@@ -81,12 +81,12 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         }
     }
 
-    /// Says that all pages of stroke `position` of `scan`, which was registered
+    /// Says that all pages of chunk `position` of `scan`, which was registered
     /// [without order](super::Registry::register_unordered), have been read, at `now`.
     ///
-    /// Lock-free, for any number of workers and processes. Each stroke counts once, however often
+    /// Lock-free, for any number of workers and processes. Each chunk counts once, however often
     /// it is said; so do the amount done and the pace, as of a [`report`](Self::report) of one
-    /// position more. A stroke that the scan has not, a scan that reads in order or has finished,
+    /// position more. A chunk that the scan has not, a scan that reads in order or has finished,
     /// also when others have its slot and its memory: nothing changes.
     pub fn complete(&self, scan: ScanId, position: u64, now: Tick) {
         if let Some(scan) = self.open(scan) {
@@ -252,7 +252,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         // A block that is wanted as long as a scan is near may be wanted again.
         let used = if place.form == CORRELATED { 0 } else { used };
         let ticks = match place.form {
-            STROKES => scan.next_stroke(place.stretch, place.origin, blocks, now)?,
+            CHUNKS => scan.next_chunk(place.stretch, place.origin, blocks, now)?,
             _ => {
                 let target = self.find(place, blocks, scan.position())?;
                 let ticks = scan.ticks_until(target, now);
@@ -305,7 +305,7 @@ impl<M: AsRef<[AtomicU64]>> Oracle for Predictor<M> {
     /// The least, over all running scans that have the page ahead of them, of distance times pace;
     /// of a scan without order, of half of what is left to it times pace.
     ///
-    /// A page counts while its position is not below what the scan has reported, or a stroke that
+    /// A page counts while its position is not below what the scan has reported, or a chunk that
     /// holds it is not done. The distance is from where the scan probably is by now: on from its
     /// last report at its pace, at most as far as the last report went. What is not
     /// [`above`](Question::above) is found out from the scans that were nearest when the page's

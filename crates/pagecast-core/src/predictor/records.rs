@@ -51,8 +51,8 @@ pub(super) mod header {
     /// Scans for which there was no room.
     pub(in super::super) const REFUSED: usize = 8;
     pub(in super::super) const MARKS: usize = 9;
-    /// How many scans have had strokes.
-    pub(in super::super) const STROKES: usize = 10;
+    /// How many scans have had chunks.
+    pub(in super::super) const CHUNKS: usize = 10;
     /// The first of [`KINDS`](super::KINDS) words: f64 bits, ticks per position, 0 before the first
     /// measurement.
     pub(in super::super) const PACE: usize = 16;
@@ -82,4 +82,4 @@ pub(super) const RUNS: u32 = 0;
 pub(super) const BITSET: u32 = 1;
 pub(super) const CORRELATED: u32 = 2;
 /// Runs each of which is read at once, in no order.
-pub(super) const STROKES: u32 = 3;
+pub(super) const CHUNKS: u32 = 3;

@@ -13,11 +13,11 @@
 //! * (R3) A refused registration leaves everything as it was.
 
 use super::arena::Arena;
+use super::chunks::{self, Chunks};
 use super::layout::Layout;
 use super::pages::{self, Extent};
-use super::records::{BITSET, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, STROKES, bucket, header, part};
+use super::records::{BITSET, CHUNKS, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, bucket, header, part};
 use super::scan::{Scan, Slot};
-use super::strokes::{self, Strokes};
 use super::words::{NIL, Words, join, split};
 use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec};
 use crate::sync::atomic::{
@@ -114,11 +114,11 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
 
     /// Registers a scan that reads in any order, of which nothing is done at `now`.
     ///
-    /// Its positions, from 0 to its length, are *strokes*: what it reads at once. All pages are
-    /// given as [`Pages::Runs`] of span 0, at the position of their stroke, which may have as many
-    /// as it takes, in several relations. A page of several strokes is wanted until the last of
+    /// Its positions, from 0 to its length, are *chunks*: what it reads at once. All pages are
+    /// given as [`Pages::Runs`] of span 0, at the position of their chunk, which may have as many
+    /// as it takes, in several relations. A page of several chunks is wanted until the last of
     /// them is done. The scan says which are ([`Predictor::complete`]); its reports change nothing.
-    /// What is left of it takes half the time of its strokes on average, and its pages are
+    /// What is left of it takes half the time of its chunks on average, and its pages are
     /// estimated so. Its kind should not be one of scans in order, whose positions are others.
     ///
     /// ```
@@ -179,18 +179,18 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         // What was freed under another registry's `retract` is written below; see
         // `Scan::unchanged`.
         fence(Release);
-        let strokes = unordered.then(|| Strokes::take(words, &self.arena(), scan.length)).transpose()?;
-        let parts = self.place_parts(scan, id, strokes).inspect_err(|_| {
+        let chunks = unordered.then(|| Chunks::take(words, &self.arena(), scan.length)).transpose()?;
+        let parts = self.place_parts(scan, id, chunks).inspect_err(|_| {
             // Parts that were given back bear the id already. Nobody may get it any more: a reader
             // that still stands on such a part from its use before would take it for one of that
             // scan.
             record.retract();
-            if let Some(strokes) = strokes {
-                strokes.release(&self.arena());
+            if let Some(chunks) = chunks {
+                chunks.release(&self.arena());
             }
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        record.fill(scan, parts, strokes.map(Strokes::pack), self.kind_pace(scan), now);
+        record.fill(scan, parts, chunks.map(Chunks::pack), self.kind_pace(scan), now);
         for part in self.siblings(parts.0) {
             self.link(part);
         }
@@ -210,7 +210,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         let Some(at) = self.layout.scan(scan.slot) else { return false };
         let Some(running) = Scan::open(words, at, scan) else { return false };
         self.learn_pace(&running, now);
-        let (first_part, strokes) = (running.first_part(), running.strokes());
+        let (first_part, chunks) = (running.first_part(), running.chunks());
         let record = Slot { words, at };
         record.retract();
         // Pairs with the fence in `Scan::unchanged`: whoever sees a write below sees that the scan
@@ -220,8 +220,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             self.unlink(part);
         }
         self.free_parts(first_part);
-        if let Some(strokes) = strokes {
-            strokes.release(&self.arena());
+        if let Some(chunks) = chunks {
+            chunks.release(&self.arena());
         }
         record.set_next_free(words.load(header::FREE_SCAN, Relaxed) as u32);
         words.store(header::FREE_SCAN, u64::from(scan.slot), Relaxed);
@@ -270,12 +270,12 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         &self,
         scan: &ScanSpec<'_>,
         id: ScanId,
-        strokes: Option<Strokes>,
+        chunks: Option<Chunks>,
     ) -> Result<(u32, u32), RegisterError> {
         let (mut first_part, mut count) = (NIL, 0);
         // In reverse, so that the chain of siblings is in the order given.
         for (index, part) in scan.parts.iter().enumerate().rev() {
-            match self.place_part(part, (index as u32, first_part), scan, id, strokes) {
+            match self.place_part(part, (index as u32, first_part), scan, id, chunks) {
                 Ok(None) => {}
                 Ok(Some(placed)) => (first_part, count) = (placed, count + 1),
                 Err(error) => {
@@ -294,13 +294,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         (index, sibling): (u32, u32),
         scan: &ScanSpec<'_>,
         id: ScanId,
-        strokes: Option<Strokes>,
+        chunks: Option<Chunks>,
     ) -> Result<Option<u32>, RegisterError> {
-        let Some(extent) = check(given, index, scan.length, strokes.is_some())? else { return Ok(None) };
+        let Some(extent) = check(given, index, scan.length, chunks.is_some())? else { return Ok(None) };
         let words = self.words();
         let number = words.load(header::FREE_PART, Relaxed) as u32;
         let at = self.layout.part(number).ok_or(self.layout.too_many_parts(scan.parts.len()))?;
-        let (form, count) = self.form(given, extent, scan.parts.len(), strokes);
+        let (form, count) = self.form(given, extent, scan.parts.len(), chunks);
         let needed = pages::space(form, count);
         let no_space = RegisterError::NoSpace { part: index, words: u64::from(needed) };
         let stretch = self.arena().allocate(needed).ok_or(no_space)?;
@@ -331,14 +331,14 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// How the pages of a part are kept, and how many runs or words of bits that takes: as they are
-    /// if its share of what the strokes leave of the scan's budget allows, otherwise as one run.
-    fn form(&self, given: &Part<'_>, extent: Extent, parts: usize, strokes: Option<Strokes>) -> (u32, u32) {
-        let of_strokes = strokes.map_or(0, Strokes::words);
+    /// if its share of what the chunks leave of the scan's budget allows, otherwise as one run.
+    fn form(&self, given: &Part<'_>, extent: Extent, parts: usize, chunks: Option<Chunks>) -> (u32, u32) {
+        let of_chunks = chunks.map_or(0, Chunks::words);
         let share = match self.layout.config.scan_words {
             0 => u32::MAX,
-            words => words.saturating_sub(of_strokes) / u32::try_from(parts.max(1)).unwrap_or(u32::MAX),
+            words => words.saturating_sub(of_chunks) / u32::try_from(parts.max(1)).unwrap_or(u32::MAX),
         };
-        let runs = if strokes.is_some() { STROKES } else { RUNS };
+        let runs = if chunks.is_some() { CHUNKS } else { RUNS };
         let (form, count) = match given.pages {
             Pages::Runs(given) => (runs, u32::try_from(given.len()).unwrap_or(u32::MAX)),
             Pages::Bitset { .. } => (BITSET, (extent.last - extent.first) / 64 + 1),
@@ -455,7 +455,7 @@ fn one_run(pages: Pages<'_>, extent: Extent) -> Run {
 fn check(given: &Part<'_>, part: u32, length: u64, unordered: bool) -> Result<Option<Extent>, RegisterError> {
     let bad = |(run, fault): (u32, PagesFault)| RegisterError::BadPages { part, run, fault };
     if unordered {
-        strokes::check(given.pages, length).map_err(bad)?;
+        chunks::check(given.pages, length).map_err(bad)?;
     }
     match given.pages {
         Pages::Runs(runs) => pages::check_runs(runs, length).map_err(bad),

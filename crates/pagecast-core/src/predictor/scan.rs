@@ -1,7 +1,7 @@
 //! One running scan: its record in memory, and how readers and reporters use it together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, and `STROKES`), its parts and its runs are
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, and `CHUNKS`), its parts and its runs are
 //!   written only while its version says that it is not live. A reader that finds the same live
 //!   version before and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is
@@ -51,37 +51,37 @@ const WEIGHT: usize = 11;
 const LINK: usize = 12;
 /// Up to where it has reported; a position.
 const REPORTED: usize = 13;
-/// Where its strokes are, and their tag (strokes.rs).
-pub(super) const STROKES: usize = 14;
+/// Where its chunks are, and their tag (chunks.rs).
+pub(super) const CHUNKS: usize = 14;
 
-/// Beside the kind: see [`Order::at_strokes`] and [`Order::page_by_page`].
-const AT_STROKES: u32 = 1 << 8;
+/// Beside the kind: see [`Order::at_chunks`] and [`Order::page_by_page`].
+const AT_CHUNKS: u32 = 1 << 8;
 const PAGE_BY_PAGE: u32 = 1 << 9;
-/// Its positions are strokes, read in any order.
+/// Its positions are chunks, read in any order.
 const UNORDERED: u32 = 1 << 10;
 
 /// In what order a scan asks for its pages.
 struct Order {
     /// It reads all pages of a position at once, and says that it is past them when it does.
-    at_strokes: bool,
+    at_chunks: bool,
     /// It asks for one page at each position, in their order.
     page_by_page: bool,
 }
 
 impl Order {
     fn of(scan: &ScanSpec<'_>) -> Self {
-        Self { at_strokes: Self::is_at_strokes(scan), page_by_page: Self::is_page_by_page(scan) }
+        Self { at_chunks: Self::is_at_chunks(scan), page_by_page: Self::is_page_by_page(scan) }
     }
 
     fn bits(&self) -> u32 {
-        let at_strokes = if self.at_strokes { AT_STROKES } else { 0 };
+        let at_chunks = if self.at_chunks { AT_CHUNKS } else { 0 };
         let page_by_page = if self.page_by_page { PAGE_BY_PAGE } else { 0 };
-        at_strokes | page_by_page
+        at_chunks | page_by_page
     }
 
     /// Whether no run has more positions than one, as with row groups whose pages are asked for
     /// together. Such a scan reports that it is past a position when it asks for its pages.
-    fn is_at_strokes(scan: &ScanSpec<'_>) -> bool {
+    fn is_at_chunks(scan: &ScanSpec<'_>) -> bool {
         let at_once = |part: &Part<'_>| matches!(part.pages, Pages::Runs(runs) if runs.iter().all(|run| run.span == 0));
         !scan.parts.is_empty() && scan.parts.iter().all(at_once)
     }
@@ -237,7 +237,7 @@ impl<'a> Scan<'a> {
     /// it should have come to it by now, and the page was used at `used`, when it should have been
     /// there or later; half of the way's time counts, for scans go faster where they miss nothing.
     /// It is not taken to have gone further than to where its next report is expected, so of a scan
-    /// that stands still this is said of few pages. A scan that reads at strokes has used none of
+    /// that stands still this is said of few pages. A scan that reads at chunks has used none of
     /// what it has not reported: between two reports it only works.
     #[inline]
     pub(super) fn has_used(&self, target: u64, used: Tick, now: Tick) -> bool {
@@ -248,7 +248,7 @@ impl<'a> Scan<'a> {
             && (used - measured) as f64 >= way * 0.5
             && target < anchor.saturating_add(step)
             && way <= now.saturating_sub(measured) as f64
-            && split(self.get(KIND_PART)).0 & AT_STROKES == 0
+            && split(self.get(KIND_PART)).0 & AT_CHUNKS == 0
     }
 
     #[inline]
@@ -449,12 +449,12 @@ impl Slot<'_> {
     }
 
     /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many
-    /// they are; of one without order the word of its strokes.
+    /// they are; of one without order the word of its chunks.
     pub(super) fn fill(
         self,
         scan: &ScanSpec<'_>,
         (first_part, parts): (u32, u32),
-        strokes: Option<u64>,
+        chunks: Option<u64>,
         pace: f64,
         now: Tick,
     ) {
@@ -462,9 +462,9 @@ impl Slot<'_> {
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(STARTED, now);
         store(LENGTH, scan.length);
-        let order = if strokes.is_some() { UNORDERED } else { Order::of(scan).bits() };
+        let order = if chunks.is_some() { UNORDERED } else { Order::of(scan).bits() };
         store(KIND_PART, join(u32::from(scan.kind.0) | order, first_part));
-        store(STROKES, strokes.unwrap_or(0));
+        store(CHUNKS, chunks.unwrap_or(0));
         store(PARTS, u64::from(parts));
         for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT] {
             store(field, tag(generation));

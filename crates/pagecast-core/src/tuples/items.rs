@@ -5,6 +5,15 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
+/// An item that a request asks for by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuple {
+    /// Its number in the page, or a hash of its key.
+    pub name: u32,
+    /// Its bytes.
+    pub length: u32,
+}
+
 /// An item that was asked for: its name, and in one word its length, its visits
 /// ([`MOST_VISITS`] at most) and whether it was changed in the mini-page and is not on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,8 +25,9 @@ mod shares;
 mod visits;
 
 pub use heat::{Ages, Candidate, Heat, SAMPLED, coldest};
+pub use items::Tuple;
 pub use keep::{Keep, Trim, Weight};
-pub use model::{Bounds, Counts, Found, Model, ModelOptions, Tuple};
+pub use model::{Bounds, Counts, Found, Model, ModelOptions};
 pub use room::{HEAD_BYTES, INDEX_BYTES, ITEM_BYTES, Room, Slot};
 pub use shares::{SHARES, Sample, Shares};
 pub use visits::{MOST_VISITS, Visits};

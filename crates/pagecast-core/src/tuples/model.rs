@@ -11,7 +11,7 @@
 //! Cost: a hit is a look-up and a walk through the items of its page that were visited. No request
 //! allocates once the model is full. Concurrency: one thread.
 
-use super::items::{ItemList, Items};
+use super::items::{ItemList, Items, Tuple};
 use super::mini_pages::MiniPages;
 use super::page_frames::{PageFrames, Resident};
 use super::room::Room;
@@ -19,15 +19,6 @@ use crate::oracle::{Oracle, Question};
 use crate::policy::{Access, CoarseClock, Frames, HitNeed, PageIndex, Policy, PolicyError, PolicySpec};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{FrameId, PageId};
-
-/// An item that a request asks for by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tuple {
-    /// Its number in the page, or a hash of its key.
-    pub name: u32,
-    /// Its bytes.
-    pub length: u32,
-}
 
 /// Where a request found what it asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

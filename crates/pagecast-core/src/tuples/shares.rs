@@ -17,8 +17,9 @@
 //! it be.
 
 use super::items::Items;
+use super::items::Tuple;
 use super::mini_pages::MiniPages;
-use super::model::{Bounds, Model, ModelOptions, Tuple};
+use super::model::{Bounds, Model, ModelOptions};
 use super::page_frames::PageFrames;
 use super::room::Room;
 use crate::PageId;

@@ -2,13 +2,13 @@
 //! is asked for. Slow, and easy to read.
 
 use pagecast_core::PageId;
-use pagecast_core::cooperation::{Loading, MemberId, MemberView, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Chunk, Loading, MemberId, MemberView, Take, Unit};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// As many candidates are compared exactly, as in the manager.
 const EXACT: usize = 8;
-/// Available strokes for each worker below which a scan starves, as in the manager.
+/// Available chunks for each worker below which a scan starves, as in the manager.
 const STARVED: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub(crate) unit: Unit,
     pub(crate) pages: BTreeSet<PageId>,
     pub(crate) state: State,
-    /// A part of the stroke before it.
+    /// A part of the chunk before it.
     pub(crate) joined: bool,
     granted: bool,
     superfluous: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Scan {
 #[derive(Debug)]
 pub(crate) struct Under {
     pub(crate) member: MemberId,
-    pub(crate) stroke: u32,
+    pub(crate) chunk: u32,
     pub(crate) unit: Unit,
     wanted: BTreeSet<PageId>,
     since: u64,
@@ -69,9 +69,9 @@ pub(crate) struct Naive {
 }
 
 /// The blocks of a need-mask.
-fn pages(stroke: &Stroke<'_>) -> BTreeSet<PageId> {
-    let unit = stroke.unit;
-    let has = |index: u32| stroke.need.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1);
+fn pages(chunk: &Chunk<'_>) -> BTreeSet<PageId> {
+    let unit = chunk.unit;
+    let has = |index: u32| chunk.need.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1);
     (0..unit.blocks).filter(|&index| has(index)).map(|index| PageId::new(unit.relation, unit.first + index)).collect()
 }
 
@@ -91,22 +91,22 @@ impl Part {
 }
 
 impl Scan {
-    /// The parts of stroke `number`; none of what is a part itself.
-    fn stroke(&self, number: usize) -> &[Part] {
+    /// The parts of chunk `number`; none of what is a part itself.
+    fn chunk(&self, number: usize) -> &[Part] {
         let Some(first) = self.parts.get(number).filter(|part| !part.joined) else { return &[] };
         let others = self.parts[number + 1..].iter().take_while(|part| part.joined).count();
         debug_assert!(!first.joined);
         &self.parts[number..=number + others]
     }
 
-    fn stroke_mut(&mut self, number: usize) -> &mut [Part] {
-        let count = self.stroke(number).len();
+    fn chunk_mut(&mut self, number: usize) -> &mut [Part] {
+        let count = self.chunk(number).len();
         self.parts.get_mut(number..number + count).unwrap_or_default()
     }
 
-    /// The strokes by number.
-    fn strokes(&self) -> impl Iterator<Item = (usize, &[Part])> {
-        (0..self.parts.len()).map(|number| (number, self.stroke(number))).filter(|(_, parts)| !parts.is_empty())
+    /// The chunks by number.
+    fn chunks(&self) -> impl Iterator<Item = (usize, &[Part])> {
+        (0..self.parts.len()).map(|number| (number, self.chunk(number))).filter(|(_, parts)| !parts.is_empty())
     }
 }
 
@@ -138,23 +138,23 @@ impl Naive {
         part.granted || self.missing(part) == 0
     }
 
-    fn is_ready(&self, stroke: &[Part]) -> bool {
-        stroke[0].is_needed() && stroke.iter().all(|part| self.is_complete(part))
+    fn is_ready(&self, chunk: &[Part]) -> bool {
+        chunk[0].is_needed() && chunk.iter().all(|part| self.is_complete(part))
     }
 
     pub(crate) fn available(&self, scan: &Scan) -> u32 {
-        scan.strokes().filter(|(_, stroke)| self.is_ready(stroke)).count() as u32
+        scan.chunks().filter(|(_, chunk)| self.is_ready(chunk)).count() as u32
     }
 
     fn left(scan: &Scan) -> u32 {
-        scan.strokes().filter(|(_, stroke)| stroke[0].is_needed()).count() as u32
+        scan.chunks().filter(|(_, chunk)| chunk[0].is_needed()).count() as u32
     }
 
     fn out(scan: &Scan) -> u32 {
-        scan.strokes().filter(|(_, stroke)| matches!(stroke[0].state, State::Out(_))).count() as u32
+        scan.chunks().filter(|(_, chunk)| matches!(chunk[0].state, State::Out(_))).count() as u32
     }
 
-    /// Whether a stroke of the unit is out, of any scan.
+    /// Whether a chunk of the unit is out, of any scan.
     pub(crate) fn is_out(&self, unit: Unit) -> bool {
         let mut parts = self.scans.values().flat_map(|scan| &scan.parts);
         parts.any(|part| part.unit == unit && matches!(part.state, State::Out(_)))
@@ -194,7 +194,7 @@ impl Naive {
         self.scans.values().any(|scan| scan.parts.iter().any(reads))
     }
 
-    /// Scans with a needed stroke that shares a block with one of these parts.
+    /// Scans with a needed chunk that shares a block with one of these parts.
     fn sharers<'a>(&'a self, parts: &'a [&'a Part]) -> impl Iterator<Item = &'a Scan> {
         let meets = |other: &Part| other.is_needed() && parts.iter().any(|part| other.meets(part));
         self.scans.values().filter(move |scan| scan.parts.iter().any(meets))
@@ -209,16 +209,16 @@ impl Naive {
         self.need_loaders.retain(|need, _| needs.contains(need));
     }
 
-    pub(crate) fn register(&mut self, id: MemberId, strokes: &[Stroke<'_>], workers: u32, now: u64) {
-        let part = |(number, stroke): (usize, &Stroke<'_>)| Part {
-            unit: stroke.unit,
-            pages: pages(stroke),
+    pub(crate) fn register(&mut self, id: MemberId, chunks: &[Chunk<'_>], workers: u32, now: u64) {
+        let part = |(number, chunk): (usize, &Chunk<'_>)| Part {
+            unit: chunk.unit,
+            pages: pages(chunk),
             state: State::Needed,
-            joined: stroke.joined && number > 0,
+            joined: chunk.joined && number > 0,
             granted: false,
             superfluous: false,
         };
-        let parts: Vec<Part> = strokes.iter().enumerate().map(part).collect();
+        let parts: Vec<Part> = chunks.iter().enumerate().map(part).collect();
         for part in &parts {
             let loader = *self.unit_loaders.entry(part.unit).or_default();
             self.need_loaders.entry(part.key()).or_insert(loader);
@@ -249,25 +249,25 @@ impl Naive {
         if Self::has_ended(scan) {
             return Take::End;
         }
-        let use_relevance = |stroke: &[Part]| {
-            let resident = stroke.iter().map(|part| part.pages.len() as u64 - self.missing(part)).sum();
-            let parts: Vec<&Part> = stroke.iter().collect();
+        let use_relevance = |chunk: &[Part]| {
+            let resident = chunk.iter().map(|part| part.pages.len() as u64 - self.missing(part)).sum();
+            let parts: Vec<&Part> = chunk.iter().collect();
             (resident, self.sharers(&parts).count().max(1) as u64, 0)
         };
         let mut chosen = None;
-        for (number, stroke) in scan.strokes().filter(|(_, stroke)| self.is_ready(stroke)) {
-            if chosen.is_none_or(|(_, best)| compare(use_relevance(stroke), best).is_gt()) {
-                chosen = Some((number, use_relevance(stroke)));
+        for (number, chunk) in scan.chunks().filter(|(_, chunk)| self.is_ready(chunk)) {
+            if chosen.is_none_or(|(_, best)| compare(use_relevance(chunk), best).is_gt()) {
+                chosen = Some((number, use_relevance(chunk)));
             }
         }
         let mut chosen = chosen.map(|(number, _)| number);
         if chosen.is_none() && self.reads_for_itself() {
-            let missing = || scan.strokes().filter(|(_, stroke)| stroke[0].is_needed());
-            let alone = |stroke: &[Part]| {
-                self.to_load(stroke).iter().all(|part| !self.is_loading(part.unit) && !self.is_read(part.unit))
+            let missing = || scan.chunks().filter(|(_, chunk)| chunk[0].is_needed());
+            let alone = |chunk: &[Part]| {
+                self.to_load(chunk).iter().all(|part| !self.is_loading(part.unit) && !self.is_read(part.unit))
             };
-            let is_any_alone = missing().any(|(_, stroke)| alone(stroke));
-            let mut candidates: Vec<_> = missing().filter(|(_, stroke)| alone(stroke) == is_any_alone).collect();
+            let is_any_alone = missing().any(|(_, chunk)| alone(chunk));
+            let mut candidates: Vec<_> = missing().filter(|(_, chunk)| alone(chunk) == is_any_alone).collect();
             candidates.sort_by(|a, b| compare(self.bound(&self.to_load(b.1)), self.bound(&self.to_load(a.1))));
             chosen = candidates.first().map(|(number, _)| *number);
         }
@@ -279,11 +279,11 @@ impl Naive {
             (scan.waiting, scan.unserved) = (true, true);
             return Take::Wait;
         };
-        let stroke = scan.stroke(number).to_vec();
-        let resident = stroke.iter().all(|part| self.missing(part) == 0);
+        let chunk = scan.chunk(number).to_vec();
+        let resident = chunk.iter().all(|part| self.missing(part) == 0);
         let is_others = |part: &Part| self.need_loaders[&part.key()].is_some_and(|loader| loader != id);
-        let shared = resident && stroke.iter().any(is_others);
-        for (place, part) in stroke.iter().enumerate() {
+        let shared = resident && chunk.iter().any(is_others);
+        for (place, part) in chunk.iter().enumerate() {
             let reads = self.missing(part) > 0;
             if reads {
                 self.unit_loaders.insert(part.unit, Some(id));
@@ -296,7 +296,7 @@ impl Naive {
         let scan = self.find_mut(id).unwrap();
         (scan.unserved, scan.since) = (false, now);
         scan.shared += u64::from(shared);
-        Take::Stroke { stroke: number as u32, resident, shared }
+        Take::Chunk { chunk: number as u32, resident, shared }
     }
 
     pub(crate) fn end_early(&mut self, id: MemberId) {
@@ -311,17 +311,17 @@ impl Naive {
         }
     }
 
-    pub(crate) fn end_stroke(&mut self, id: MemberId, stroke: u32, consumed: bool) {
+    pub(crate) fn end_chunk(&mut self, id: MemberId, chunk: u32, consumed: bool) {
         let Some(scan) = self.find_mut(id) else { return };
-        for part in scan.stroke_mut(stroke as usize).iter_mut().filter(|part| matches!(part.state, State::Out(_))) {
+        for part in scan.chunk_mut(chunk as usize).iter_mut().filter(|part| matches!(part.state, State::Out(_))) {
             part.state = if consumed || part.superfluous { State::Done } else { State::Needed };
         }
         self.forget();
     }
 
-    pub(crate) fn remove(&mut self, id: MemberId, stroke: u32) {
+    pub(crate) fn remove(&mut self, id: MemberId, chunk: u32) {
         let Some(scan) = self.find_mut(id) else { return };
-        for part in scan.stroke_mut(stroke as usize) {
+        for part in scan.chunk_mut(chunk as usize) {
             match part.state {
                 State::Needed => part.state = State::Done,
                 State::Out(_) => part.superfluous = true,
@@ -345,9 +345,9 @@ impl Naive {
         (starved, missing.max(1), self.sharers(parts).count() as u64)
     }
 
-    /// Parts of a stroke with pages to be loaded.
-    fn to_load<'a>(&self, stroke: &'a [Part]) -> Vec<&'a Part> {
-        stroke.iter().filter(|part| !self.is_complete(part)).collect()
+    /// Parts of a chunk with pages to be loaded.
+    fn to_load<'a>(&self, chunk: &'a [Part]) -> Vec<&'a Part> {
+        chunk.iter().filter(|part| !self.is_complete(part)).collect()
     }
 
     /// All that a load for `part` brings, resident or not.
@@ -357,28 +357,28 @@ impl Naive {
         part.pages.iter().chain(served.flat_map(|other| &other.pages)).copied().collect()
     }
 
-    /// The stroke, and which of its parts.
-    fn stroke_to_load<'a>(&self, scan: &'a Scan) -> Option<(usize, &'a Part)> {
-        let loadable = |stroke: &'a [Part]| -> Vec<&'a Part> {
-            self.to_load(stroke).into_iter().filter(|part| !self.is_loading(part.unit)).collect()
+    /// The chunk, and which of its parts.
+    fn chunk_to_load<'a>(&self, scan: &'a Scan) -> Option<(usize, &'a Part)> {
+        let loadable = |chunk: &'a [Part]| -> Vec<&'a Part> {
+            self.to_load(chunk).into_iter().filter(|part| !self.is_loading(part.unit)).collect()
         };
         for read in [false, true] {
-            let next = |stroke: &'a [Part]| loadable(stroke).into_iter().find(|part| self.is_read(part.unit) == read);
-            let is_candidate = |stroke: &'a [Part]| stroke[0].is_needed() && next(stroke).is_some();
-            let mut candidates: Vec<_> = scan.strokes().filter(|(_, stroke)| is_candidate(stroke)).collect();
+            let next = |chunk: &'a [Part]| loadable(chunk).into_iter().find(|part| self.is_read(part.unit) == read);
+            let is_candidate = |chunk: &'a [Part]| chunk[0].is_needed() && next(chunk).is_some();
+            let mut candidates: Vec<_> = scan.chunks().filter(|(_, chunk)| is_candidate(chunk)).collect();
             candidates.sort_by(|a, b| compare(self.bound(&loadable(b.1)), self.bound(&loadable(a.1))));
-            let exact = |stroke: &'a [Part]| {
+            let exact = |chunk: &'a [Part]| {
                 let pages =
                     |part: &&Part| self.wanted(part).iter().filter(|page| !self.resident.contains(page)).count();
-                let missing: usize = loadable(stroke).iter().map(pages).sum();
-                let bound = self.bound(&loadable(stroke));
+                let missing: usize = loadable(chunk).iter().map(pages).sum();
+                let bound = self.bound(&loadable(chunk));
                 (bound.0, missing as u64, bound.2)
             };
             let mut best: Vec<_> =
-                candidates.iter().take(EXACT).map(|&(number, stroke)| (exact(stroke), number, stroke)).collect();
+                candidates.iter().take(EXACT).map(|&(number, chunk)| (exact(chunk), number, chunk)).collect();
             best.sort_by(|a, b| compare(b.0, a.0).then(a.1.cmp(&b.1)));
-            if let Some(&(_, number, stroke)) = best.first() {
-                return Some((number, next(stroke)?));
+            if let Some(&(_, number, chunk)) = best.first() {
+                return Some((number, next(chunk)?));
             }
         }
         None
@@ -411,11 +411,11 @@ impl Naive {
         let mut triggers: Vec<&Scan> =
             self.scans.values().filter(|scan| self.available(scan) + own_loads(scan) < self.enough(scan)).collect();
         triggers.sort_by(|a, b| relevance(b).total_cmp(&relevance(a)));
-        let (scan, (number, part)) = triggers.iter().find_map(|scan| Some((scan, self.stroke_to_load(scan)?)))?;
-        let (member, stroke, unit, wanted) = (scan.id, number as u32, part.unit, self.wanted(part));
+        let (scan, (number, part)) = triggers.iter().find_map(|scan| Some((scan, self.chunk_to_load(scan)?)))?;
+        let (member, chunk, unit, wanted) = (scan.id, number as u32, part.unit, self.wanted(part));
         self.unit_loaders.insert(unit, Some(member));
-        self.loads.push(Under { member, stroke, unit, wanted, since: now });
-        Some((member, stroke))
+        self.loads.push(Under { member, chunk, unit, wanted, since: now });
+        Some((member, chunk))
     }
 
     /// The pages of the load at `index` that are missing.
@@ -428,7 +428,7 @@ impl Naive {
         let ticks = (now - load.since) as f64;
         self.load_ticks = if self.load_ticks > 0.0 { 0.875 * self.load_ticks + 0.125 * ticks } else { ticks };
         if let Some(scan) = self.find_mut(load.member) {
-            let parts = scan.stroke_mut(load.stroke as usize).iter_mut();
+            let parts = scan.chunk_mut(load.chunk as usize).iter_mut();
             parts.filter(|part| part.is_needed() && part.unit == load.unit).for_each(|part| part.granted = true);
         }
         self.forget();
@@ -478,7 +478,7 @@ impl Naive {
         let view = |scan: &Scan| MemberView {
             id: scan.id,
             workers: scan.workers,
-            strokes: scan.parts.len() as u32,
+            chunks: scan.parts.len() as u32,
             left: Self::left(scan),
             out: Self::out(scan),
             available: self.available(scan),

@@ -84,14 +84,14 @@ impl Delivery {
         let scans = self.scans(workload);
         let most = |of: fn(&Table) -> u64| workload.tables.iter().map(of).max().unwrap_or(1);
         let runs: u64 = workload.tables.iter().map(|table| u64::from(table.units) * table.columns.len() as u64).sum();
-        let strokes = most(|table| u64::from(table.units.div_ceil(32)) + 1);
-        // Runs and strokes lie next to each other in one space that fragments: twice the room.
+        let chunks = most(|table| u64::from(table.units.div_ceil(32)) + 1);
+        // Runs and chunks lie next to each other in one space that fragments: twice the room.
         Ok(PredictorConfig {
             scans: bounded(scans)?,
             // A join has a part in each of two tables.
             parts: bounded(2 * scans)?,
             runs: bounded(2 * scans * runs)?,
-            bitset_words: bounded(2 * scans * strokes)?,
+            bitset_words: bounded(2 * scans * chunks)?,
             cells: 4096,
             ..PredictorConfig::EMPTY
         })
@@ -103,9 +103,9 @@ impl Delivery {
         let units: u64 = workload.tables.iter().map(|table| u64::from(table.units)).sum();
         let blocks = workload.tables.iter().map(|table| u64::from(table.unit_blocks())).max().unwrap_or(1);
         let (masks, sets) = (blocks.div_ceil(64), scans.div_ceil(64));
-        let strokes = 3 * units + 2 * units.div_ceil(64);
+        let chunks = 3 * units + 2 * units.div_ceil(64);
         let needs = 4 * masks + 1 + scans * (4 + 2 * sets + masks);
-        let words = bounded(2 * (scans * strokes + units * needs))?;
+        let words = bounded(2 * (scans * chunks + units * needs))?;
         Ok(CooperationConfig { scans: bounded(scans)?, units: bounded(units)?, words })
     }
 

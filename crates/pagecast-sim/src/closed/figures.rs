@@ -64,7 +64,7 @@ pub struct Figures {
     pub normalized: f64,
     /// Work of the processor over the total time: 1 is one core.
     pub cores: f64,
-    /// Of the strokes that scans took in any order, the part that was brought for others.
+    /// Of the chunks that scans took in any order, the part that was brought for others.
     pub shared: f64,
     /// By type.
     pub types: Vec<TypeFigures>,
@@ -97,7 +97,7 @@ impl Figures {
             total_seconds: seconds(outcome.total),
             normalized: Spread::of(types.iter().map(|kind| kind.normalized)).mean,
             cores: outcome.busy as f64 / outcome.total as f64,
-            shared: if outcome.strokes == 0 { 0.0 } else { outcome.shared as f64 / outcome.strokes as f64 },
+            shared: if outcome.chunks == 0 { 0.0 } else { outcome.shared as f64 / outcome.chunks as f64 },
             types,
         }
     }

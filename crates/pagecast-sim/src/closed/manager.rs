@@ -2,7 +2,7 @@
 
 use super::ClosedError;
 use super::delivery::{Delivery, Unordered};
-use super::engine::{Words, words};
+use super::words::{Words, words};
 use super::workload::Workload;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;

@@ -17,8 +17,8 @@ mod memory;
 pub mod pictures;
 mod record;
 mod scan;
-mod streams;
 mod table;
+mod words;
 mod workload;
 
 pub use delivery::{DELIVERIES, Delivery, Unordered};
@@ -42,9 +42,9 @@ pub struct Outcome {
     pub counts: Counts,
     /// Pages that the device read.
     pub reads: u64,
-    /// Strokes that scans took in any order, and those of them that were brought for others.
-    pub strokes: u64,
-    /// See `strokes`.
+    /// Chunks that scans took in any order, and those of them that were brought for others.
+    pub chunks: u64,
+    /// See `chunks`.
     pub shared: u64,
     /// When the last stream was done.
     pub total: Tick,

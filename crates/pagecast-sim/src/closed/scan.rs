@@ -1,11 +1,11 @@
 //! A scan that runs: what it registers, and how far its workers are.
 
-use super::engine::Words;
 use super::table::Table;
+use super::words::Words;
 use super::workload::{ScanProgram, Stop};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use pagecast_core::cooperation::{MemberId, Stroke, Unit};
+use pagecast_core::cooperation::{Chunk, MemberId, Unit};
 use pagecast_core::predictor::{Pages, Part, RegisterError, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::{FrameId, PageId, RelationId, ScanId, Tick};
 use std::ops::Range;
@@ -92,9 +92,9 @@ impl<'a> Scan<'a> {
         columns(self.table, self.joined, self.program)
     }
 
-    /// The place of a stroke among those of the scan: the manager counts the parts of joined ones.
-    pub(super) fn place(&self, stroke: u32) -> u32 {
-        stroke / if self.joined.is_some() { 2 } else { 1 }
+    /// The place of a chunk among those of the scan: the manager counts the parts of joined ones.
+    pub(super) fn place(&self, chunk: u32) -> u32 {
+        chunk / if self.joined.is_some() { 2 } else { 1 }
     }
 
     /// Notes that a worker is done with a page, if that is asked for later.
@@ -104,9 +104,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The unit of a stroke, and its rows.
-    pub(super) fn stroke(&self, stroke: u32) -> (u32, Range<u64>) {
-        let unit = self.table.units_of(&self.rows).start + self.place(stroke);
+    /// The unit of a chunk, and its rows.
+    pub(super) fn chunk(&self, chunk: u32) -> (u32, Range<u64>) {
+        let unit = self.table.units_of(&self.rows).start + self.place(chunk);
         (unit, self.table.rows_in(unit, &self.rows))
     }
 }
@@ -143,7 +143,7 @@ impl Registration<'_> {
         registry.register(&ScanSpec { kind: ScanKind(0), length, parts: &self.parts(&runs) }, now)
     }
 
-    /// Tells the predictor of a scan in any order, whose strokes are units.
+    /// Tells the predictor of a scan in any order, whose chunks are units.
     pub(super) fn in_any_order(&self, registry: &mut Registry<Words>, now: Tick) -> Result<ScanId, RegisterError> {
         let units = self.table.units_of(&self.rows);
         let runs = self.runs(|unit, _, _, _| ((unit - units.start).into(), 0));
@@ -175,8 +175,8 @@ impl Registration<'_> {
         [Some(self.table), self.joined].into_iter().flatten()
     }
 
-    /// Shows the manager the strokes.
-    pub(super) fn with_strokes<T>(&self, then: impl FnOnce(&[Stroke<'_>]) -> T) -> T {
+    /// Shows the manager the chunks.
+    pub(super) fn with_chunks<T>(&self, then: impl FnOnce(&[Chunk<'_>]) -> T) -> T {
         let (units, tables) = (self.table.units_of(&self.rows), self.tables().count());
         let words = self.tables().map(Table::unit_blocks).max().unwrap_or(0).div_ceil(64) as usize;
         let mut needs = vec![0u64; words * units.len() * tables];
@@ -193,8 +193,8 @@ impl Registration<'_> {
             Unit { relation: table.relation, first: unit * blocks, blocks }
         };
         let parts = units.flat_map(|number| self.tables().enumerate().map(move |part| (number, part)));
-        let stroke = |((number, (part, table)), need)| Stroke { unit: unit(table, number), need, joined: part > 0 };
-        then(&parts.zip(needs.chunks(words)).map(stroke).collect::<Vec<_>>())
+        let chunk = |((number, (part, table)), need)| Chunk { unit: unit(table, number), need, joined: part > 0 };
+        then(&parts.zip(needs.chunks(words)).map(chunk).collect::<Vec<_>>())
     }
 
     /// Visits the pages of each column in each unit, with the rows that are read there.
@@ -232,7 +232,7 @@ pub(super) struct Held {
 pub(super) enum WorkerState {
     /// For pages.
     Waits,
-    /// For a stroke.
+    /// For a chunk.
     Starves,
     /// It has a core, or waits for one.
     Works,
@@ -254,8 +254,8 @@ pub(super) struct Worker {
     next: Vec<Range<u64>>,
     /// The unit that it came to last.
     unit: Option<u32>,
-    /// Of a scan in any order: the stroke that it has.
-    pub(super) stroke: Option<u32>,
+    /// Of a scan in any order: the chunk that it has.
+    pub(super) chunk: Option<u32>,
     pub(super) held: Vec<Held>,
 }
 
@@ -266,7 +266,7 @@ impl Worker {
             Way::AnyOrder(_) => Vec::new(),
         };
         let at = scan.rows.start;
-        Self { scan: number, state: WorkerState::Waits, at, end: at, next, unit: None, stroke: None, held: Vec::new() }
+        Self { scan: number, state: WorkerState::Waits, at, end: at, next, unit: None, chunk: None, held: Vec::new() }
     }
 
     /// Notes the pages that it is time to ask for: of each column the one that has the next row,
@@ -290,10 +290,10 @@ impl Worker {
         self.unit.replace(unit) != Some(unit)
     }
 
-    /// Notes all pages of a stroke.
-    pub(super) fn want_stroke(&mut self, scan: &Scan<'_>, stroke: u32) {
-        let (_, rows) = scan.stroke(stroke);
-        (self.at, self.stroke) = (rows.start, Some(stroke));
+    /// Notes all pages of a chunk.
+    pub(super) fn want_chunk(&mut self, scan: &Scan<'_>, chunk: u32) {
+        let (_, rows) = scan.chunk(chunk);
+        (self.at, self.chunk) = (rows.start, Some(chunk));
         for (table, column) in scan.columns() {
             for number in table.pages(column, &rows) {
                 let page = table.page(column, number);

@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
             oracle,
             spares,
             refused: Cell::new(0),
-            spares_kept: Cell::new(cache.keeps.are_set()),
+            spares_kept: Cell::new(cache.reserves.are_set()),
             passed_kept: Cell::new(false),
             left: Cell::new(None),
             victim: Cell::new(None),
@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
     }
 
     fn passes_over(&self, page: PageId) -> bool {
-        let passes = self.spares_kept.get() && self.cache.keeps.spare(page);
+        let passes = self.spares_kept.get() && self.cache.reserves.spare(page);
         self.passed_kept.set(self.passed_kept.get() | passes);
         passes
     }

@@ -62,8 +62,8 @@ use frame::Header;
 use free::FreeFrames;
 use load::Load;
 pub(crate) use load::{Carried, Loading, Waiter};
-pub(crate) use shares::{Capped, MAX_KEEPS};
-use shares::{Caps, Keeps};
+pub(crate) use shares::{Capped, MAX_RESERVES};
+use shares::{Caps, Reserves};
 use table::Table;
 #[cfg(all(test, not(pagecast_shuttle)))]
 pub(crate) use table::look_ups;
@@ -113,7 +113,7 @@ pub(crate) struct Cache {
     max_loads: u32,
     flagged: AtomicU32,
     caps: Caps,
-    keeps: Keeps,
+    reserves: Reserves,
     /// None of a pool without tuples.
     tuples: Option<Box<TupleBuffer>>,
     /// Who waits for the last pin of others on a frame, to have its page alone.
@@ -209,7 +209,7 @@ impl Cache {
             max_loads: most.min(loads),
             flagged: AtomicU32::new(0),
             caps: Caps::new(),
-            keeps: Keeps::new(),
+            reserves: Reserves::new(),
             tuples: tuples.map(buffer),
             draining: Mutex::new(Vec::new()),
             wanted: Mutex::new(Vec::new()),
@@ -456,7 +456,7 @@ impl Cache {
     /// wants them.
     pub(crate) fn discard(&self, relation: RelationId) {
         self.cap(Capped::Relation(relation), None);
-        self.keep(relation, 0);
+        self.reserve(relation, 0);
         self.discard_items(relation);
         for (index, header) in self.headers.iter().enumerate() {
             if let Some(page) = header.evictable().filter(|page| page.relation() == relation) {
@@ -489,7 +489,7 @@ impl Cache {
         let left = self.tuples.as_ref().map(|tuples| tuples.left(page, self.set_of(tuples, page)));
         drop(shard);
         self.unflag(header, Counter::PrefetchWasted);
-        self.keeps.count(page, -1);
+        self.reserves.count(page, -1);
         self.cooperation.left(page, || self.is_resident(page));
         Ok((owned, left))
     }

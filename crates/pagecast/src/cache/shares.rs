@@ -1,19 +1,19 @@
 //! Shares of the pool that are set by hand: caps, which bound what a relation, a scan or several
-//! scans together may take, and keeps, which spare a relation's pages.
+//! scans together may take, and reserves, which spare a relation's pages.
 //!
 //! **Cap.** The resident pages that whoever is capped had loaded stand in a ring. When the ring
 //! is full, the next load takes the frame of the oldest of them that nobody holds, and the policy
 //! is not asked. Pages that are pinned stay, and pages on their way are not in the ring yet: by as
 //! many a cap is exceeded for a while.
 //!
-//! **Keep.** While no more pages of a relation are resident than are to be kept, an eviction passes
-//! over them as if they were pinned; only if nothing else can be had it takes one. Every policy is
-//! steered by that alone.
+//! **Reserve.** While no more pages of a relation are resident than are to be kept, an eviction
+//! passes over them as if they were pinned; only if nothing else can be had it takes one. Every
+//! policy is steered by that alone.
 //!
 //! Cost: nothing where none is set. With caps, a lock and the claims of one load for each miss; 16
-//! bytes for each page in a ring. With keeps, up to [`MAX_KEEPS`] comparisons for each candidate of
-//! an eviction, and under policies that go through a list, a step for each kept page that stands in
-//! front of the victim.
+//! bytes for each page in a ring. With reserves, up to [`MAX_RESERVES`] comparisons for each
+//! candidate of an eviction, and under policies that go through a list, a step for each kept page
+//! that stands in front of the victim.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -28,7 +28,7 @@ use crate::sync::{Mutex, unless_mistaken};
 use crate::token::Owned;
 
 /// Relations that may be kept at once.
-pub(crate) const MAX_KEEPS: usize = 16;
+pub(crate) const MAX_RESERVES: usize = 16;
 
 /// Whom a cap is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -124,45 +124,48 @@ impl Ring {
 }
 
 /// The relations that are kept.
-pub(super) struct Keeps {
+pub(super) struct Reserves {
     /// How many of the places are taken, from the first on; each is taken and given up under the
     /// lock.
     number: AtomicU32,
-    places: [Keep; MAX_KEEPS],
+    places: [Reserve; MAX_RESERVES],
     changing: Mutex<()>,
 }
 
-struct Keep {
+struct Reserve {
     relation: AtomicU32,
     /// Pages to be kept; 0 in a place that was given up.
     most: AtomicU32,
-    /// Resident pages. Off by the loads and evictions under way when the keep was set.
+    /// Resident pages. Off by the loads and evictions under way when the reserve was set.
     resident: AtomicI64,
 }
 
-impl Keeps {
+impl Reserves {
     pub(super) fn new() -> Self {
-        let place = || Keep { relation: AtomicU32::new(0), most: AtomicU32::new(0), resident: AtomicI64::new(0) };
+        let place = || Reserve { relation: AtomicU32::new(0), most: AtomicU32::new(0), resident: AtomicI64::new(0) };
         Self { number: AtomicU32::new(0), places: std::array::from_fn(|_| place()), changing: Mutex::new(()) }
     }
 
-    fn places(&self) -> &[Keep] {
+    fn places(&self) -> &[Reserve] {
         &self.places[..self.number.load(Relaxed) as usize]
     }
 
-    fn of(&self, relation: RelationId) -> Option<&Keep> {
-        self.places().iter().find(|keep| keep.relation.load(Relaxed) == relation.0 && keep.most.load(Relaxed) > 0)
+    fn of(&self, relation: RelationId) -> Option<&Reserve> {
+        self.places()
+            .iter()
+            .find(|reserve| reserve.relation.load(Relaxed) == relation.0 && reserve.most.load(Relaxed) > 0)
     }
 
     /// Whether an eviction passes over the page.
     pub(super) fn spare(&self, page: PageId) -> bool {
-        self.of(page.relation()).is_some_and(|keep| keep.resident.load(Relaxed) <= keep.most.load(Relaxed).into())
+        self.of(page.relation())
+            .is_some_and(|reserve| reserve.resident.load(Relaxed) <= reserve.most.load(Relaxed).into())
     }
 
     /// Relations that are kept.
     fn relations(&self) -> impl Iterator<Item = RelationId> {
-        let kept = self.places().iter().filter(|keep| keep.most.load(Relaxed) > 0);
-        kept.map(|keep| RelationId(keep.relation.load(Relaxed)))
+        let kept = self.places().iter().filter(|reserve| reserve.most.load(Relaxed) > 0);
+        kept.map(|reserve| RelationId(reserve.relation.load(Relaxed)))
     }
 
     /// Whether any relation is kept.
@@ -178,8 +181,8 @@ impl Keeps {
 
     /// A page came or left.
     pub(super) fn count(&self, page: PageId, by: i64) {
-        if let Some(keep) = self.of(page.relation()) {
-            keep.resident.fetch_add(by, Relaxed);
+        if let Some(reserve) = self.of(page.relation()) {
+            reserve.resident.fetch_add(by, Relaxed);
         }
     }
 }
@@ -213,35 +216,35 @@ impl Cache {
         }
     }
 
-    /// Keeps up to `most` pages of a relation, or none any more with 0. False if too many relations
-    /// are kept already.
-    pub(crate) fn keep(&self, relation: RelationId, most: u32) -> bool {
-        let _one_at_a_time = self.keeps.changing.lock();
-        if let Some(keep) = self.keeps.of(relation) {
-            keep.most.store(most, Relaxed);
+    /// Reserves up to `most` pages of a relation, or none any more with 0. False if too many
+    /// relations are kept already.
+    pub(crate) fn reserve(&self, relation: RelationId, most: u32) -> bool {
+        let _one_at_a_time = self.reserves.changing.lock();
+        if let Some(reserve) = self.reserves.of(relation) {
+            reserve.most.store(most, Relaxed);
             return true;
         }
         if most == 0 {
             return true;
         }
-        let number = self.keeps.number.load(Relaxed) as usize;
-        let given_up = self.keeps.places().iter().position(|keep| keep.most.load(Relaxed) == 0);
-        let Some(keep) = self.keeps.places.get(given_up.unwrap_or(number)) else { return false };
-        keep.relation.store(relation.0, Relaxed);
-        keep.resident.store(0, Relaxed);
-        keep.most.store(most, Relaxed);
-        self.keeps.number.store(number.max(given_up.map_or(number + 1, |place| place + 1)) as u32, Relaxed);
-        keep.resident.fetch_add(self.resident_of(relation).count() as i64, Relaxed);
+        let number = self.reserves.number.load(Relaxed) as usize;
+        let given_up = self.reserves.places().iter().position(|reserve| reserve.most.load(Relaxed) == 0);
+        let Some(reserve) = self.reserves.places.get(given_up.unwrap_or(number)) else { return false };
+        reserve.relation.store(relation.0, Relaxed);
+        reserve.resident.store(0, Relaxed);
+        reserve.most.store(most, Relaxed);
+        self.reserves.number.store(number.max(given_up.map_or(number + 1, |place| place + 1)) as u32, Relaxed);
+        reserve.resident.fetch_add(self.resident_of(relation).count() as i64, Relaxed);
         true
     }
 
-    /// The relations with resident pages, items that stay without their pages, a cap or a keep.
+    /// The relations with resident pages, items that stay without their pages, a cap or a reserve.
     pub(crate) fn relations_in_use(&self) -> HashSet<RelationId> {
         let resident = self.headers.iter().filter_map(|header| header.tagged());
         let mut relations: HashSet<_> = resident.map(|page| page.relation()).collect();
         relations.extend(self.relations_with_items());
         relations.extend(self.caps.relations());
-        relations.extend(self.keeps.relations());
+        relations.extend(self.reserves.relations());
         relations
     }
 
@@ -294,7 +297,7 @@ impl Cache {
     /// The page of a load is resident. Called before anybody learns it, under the locks of shard
     /// and load.
     pub(super) fn note_arrival(&self, access: &Access, frame: u32) {
-        self.keeps.count(access.page, 1);
+        self.reserves.count(access.page, 1);
         if self.caps.are_set() {
             self.caps.of(access).for_each(|whose| self.caps.put(whose, (frame, access.page)));
         }

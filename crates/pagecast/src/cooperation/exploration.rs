@@ -2,7 +2,7 @@
 //! go: `make explore`.
 //!
 //! A waker that is lost, or a load that nobody begins, leaves a thread asleep, which the explorer
-//! reports as a deadlock. At the end each scan has had each of its strokes once, nothing is left of
+//! reports as a deadlock. At the end each scan has had each of its chunks once, nothing is left of
 //! any, and what the manager believes to be resident is so.
 //!
 //! | what meets what | test |
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-use pagecast_core::cooperation::{CooperationConfig, Load, Loading, MemberId, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Chunk, CooperationConfig, Load, Loading, MemberId, Take, Unit};
 use pagecast_core::oracle::NoScans;
 use pagecast_core::policy::Access;
 use pagecast_core::{PageId, ScanId, Tick};
@@ -100,27 +100,27 @@ impl World {
         &self.cache.cooperation
     }
 
-    /// A scan of these blocks, each a stroke.
+    /// A scan of these blocks, each a chunk.
     fn register(&self, blocks: Range<u32>) -> MemberId {
-        let stroke = |first| Stroke { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1], joined: false };
-        let strokes: Vec<_> = blocks.map(stroke).collect();
+        let chunk = |first| Chunk { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1], joined: false };
+        let chunks: Vec<_> = blocks.map(chunk).collect();
         let account = Account::new(ScanId::from_raw(0));
-        self.cooperation().register(&strokes, 1, account, |page| self.cache.is_resident(page), self).unwrap()
+        self.cooperation().register(&chunks, 1, account, |page| self.cache.is_resident(page), self).unwrap()
     }
 
     fn end(&self, member: MemberId, taken: Taken, end: End) {
-        self.cooperation().end(member, taken.stroke, end, self);
+        self.cooperation().end(member, taken.chunk, end, self);
     }
 
     /// Takes and reads until there is nothing more.
     fn drain(&self, member: MemberId) -> Vec<u32> {
-        let mut strokes = Vec::new();
+        let mut chunks = Vec::new();
         while let Some(taken) = block_on(self.cooperation().take(member, self)) {
-            visit(&self.cache, taken.stroke, Io::Works);
+            visit(&self.cache, taken.chunk, Io::Works);
             self.end(member, taken, End::Consumed);
-            strokes.push(taken.stroke);
+            chunks.push(taken.chunk);
         }
-        strokes
+        chunks
     }
 
     /// Nothing is left of anybody.
@@ -131,12 +131,12 @@ impl World {
     }
 }
 
-fn each_once(mut strokes: Vec<u32>, count: u32) {
-    strokes.sort_unstable();
-    assert_eq!(strokes, (0..count).collect::<Vec<_>>(), "each stroke once");
+fn each_once(mut chunks: Vec<u32>, count: u32) {
+    chunks.sort_unstable();
+    assert_eq!(chunks, (0..count).collect::<Vec<_>>(), "each chunk once");
 }
 
-/// Two scans of the same three strokes over one frame or two.
+/// Two scans of the same three chunks over one frame or two.
 fn two_scans(frames: u32, io: Io) {
     let world = World::new(frames, io);
     let scans = [(); 2].map(|()| {
@@ -151,7 +151,7 @@ fn two_scans(frames: u32, io: Io) {
     world.settled();
 }
 
-/// Two scans of a stroke each, one of which may find the turn taken and wait for a load that the
+/// Two scans of a chunk each, one of which may find the turn taken and wait for a load that the
 /// other has to begin: one goes at a time.
 fn one_turn_for_two() {
     let world = World::new(2, Io::Works);
@@ -168,7 +168,7 @@ fn one_turn_for_two() {
     world.settled();
 }
 
-/// Two workers of a scan of two strokes, and one who looks once and goes, or gives back what it
+/// Two workers of a scan of two chunks, and one who looks once and goes, or gives back what it
 /// got.
 fn workers_of_one() {
     let world = World::new(1, Io::Works);
@@ -188,7 +188,7 @@ fn workers_of_one() {
     world.settled();
 }
 
-/// A scan takes a stroke and rests until the other, whose loads wait for it, has ended.
+/// A scan takes a chunk and rests until the other, whose loads wait for it, has ended.
 fn one_rests() {
     let world = World::new(2, Io::Works);
     let resting = world.register(0..2);
@@ -223,8 +223,8 @@ fn residency() {
     // Of those that may be handed out, some were loaded for the scan and have left since.
     let take = || world.cooperation().state.lock().manager.take(member, 0);
     let mut believed = Vec::new();
-    while let Take::Stroke { stroke, resident, .. } = take() {
-        believed.extend(resident.then_some(stroke));
+    while let Take::Chunk { chunk, resident, .. } = take() {
+        believed.extend(resident.then_some(chunk));
     }
     believed.sort_unstable();
     let resident: Vec<_> = (0..2).filter(|&block| world.cache.is_resident(page(block))).collect();

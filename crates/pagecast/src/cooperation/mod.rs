@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Poll, Waker};
 
 use pagecast_core::cooperation::{
-    Cooperation as Manager, CooperationConfig, Load, MemberId, MemberView, Refusal, Stroke, Take,
+    Chunk, Cooperation as Manager, CooperationConfig, Load, MemberId, MemberView, Refusal, Take,
 };
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, ScanId, Tick};
@@ -61,14 +61,14 @@ pub(crate) struct State {
     counts: Counts,
 }
 
-/// Someone who waits for a stroke.
+/// Someone who waits for a chunk.
 struct Waiting {
     member: MemberId,
     ticket: u64,
     waker: Waker,
 }
 
-/// What became of strokes.
+/// What became of chunks.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     taken: u64,
@@ -133,10 +133,10 @@ pub(crate) trait Loader {
     fn later(&self, ticks: Tick) -> bool;
 }
 
-/// A stroke that was handed out. Whoever has it ends it once, by [`Cooperation::end`].
+/// A chunk that was handed out. Whoever has it ends it once, by [`Cooperation::end`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
-    pub(crate) stroke: u32,
+    pub(crate) chunk: u32,
     /// Whether a load or read for another scan brought it.
     pub(crate) is_shared: bool,
 }
@@ -150,12 +150,12 @@ pub(crate) enum End {
 
 impl Cooperation {
     /// What a manager takes for this configuration: one without room has place for a scan without
-    /// strokes.
+    /// chunks.
     pub(crate) fn config(config: CooperationConfig) -> CooperationConfig {
         CooperationConfig { scans: config.scans.max(1), units: config.units.max(1), ..config }
     }
 
-    /// For as many scans and strokes as `config` has room for.
+    /// For as many scans and chunks as `config` has room for.
     pub(crate) fn new(config: CooperationConfig) -> Result<Self, PoolError> {
         let config = Self::config(config);
         let words: Box<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
@@ -175,7 +175,7 @@ impl Cooperation {
     /// Adds a scan with this account. `resident` is asked under the lock.
     pub(crate) fn register(
         &self,
-        strokes: &[Stroke<'_>],
+        chunks: &[Chunk<'_>],
         workers: u32,
         account: Arc<Account>,
         resident: impl Fn(PageId) -> bool,
@@ -185,7 +185,7 @@ impl Cooperation {
         // Before it is asked what is resident, each time under a lock that whoever moves that page
         // has, too: a later move is told.
         self.registered.fetch_add(1, Relaxed);
-        let member = state.manager.register(strokes, workers, loader.now(), resident);
+        let member = state.manager.register(chunks, workers, loader.now(), resident);
         match member {
             Ok(member) => state.members.push((member, account)),
             Err(_) => {
@@ -208,7 +208,7 @@ impl Cooperation {
         self.registered.fetch_sub(1, Relaxed);
     }
 
-    /// The next stroke of a scan; none when all are done, be it by others.
+    /// The next chunk of a scan; none when all are done, be it by others.
     pub(crate) fn take<'a>(&'a self, member: MemberId, loader: &'a (dyn Loader + Sync)) -> Taking<'a> {
         Taking::new(self, member, loader)
     }
@@ -223,11 +223,11 @@ impl Cooperation {
     ) -> Poll<Option<Taken>> {
         let mut state = self.state.lock();
         let taken = match state.manager.take(member, loader.now()) {
-            Take::Stroke { stroke, resident, shared } => {
+            Take::Chunk { chunk, resident, shared } => {
                 state.counts.taken += 1;
                 state.counts.shared += u64::from(shared);
                 state.counts.incomplete += u64::from(!resident);
-                Poll::Ready(Some(Taken { stroke, is_shared: shared }))
+                Poll::Ready(Some(Taken { chunk, is_shared: shared }))
             }
             Take::End => Poll::Ready(None),
             Take::Wait => {
@@ -248,32 +248,32 @@ impl Cooperation {
         taken
     }
 
-    /// From here on nobody of the scan waits for strokes that others of it hold.
+    /// From here on nobody of the scan waits for chunks that others of it hold.
     pub(crate) fn end_early(&self, member: MemberId) {
         self.tell(|state| state.manager.end_early(member));
     }
 
     /// Ends a lease.
-    pub(crate) fn end(&self, member: MemberId, stroke: u32, end: End, loader: &dyn Loader) {
+    pub(crate) fn end(&self, member: MemberId, chunk: u32, end: End, loader: &dyn Loader) {
         #[cfg(pagecast_shuttle)]
         if end == End::Returned && mistake::made(mistake::RETURN_UNTOLD) {
-            return self.state.lock().manager.give_back(member, stroke);
+            return self.state.lock().manager.give_back(member, chunk);
         }
         self.change(loader, |state| match end {
             End::Consumed => {
                 state.counts.consumed += 1;
-                state.manager.consumed(member, stroke);
+                state.manager.consumed(member, chunk);
             }
             End::Returned => {
                 state.counts.returned += 1;
-                state.manager.give_back(member, stroke);
+                state.manager.give_back(member, chunk);
             }
         });
     }
 
-    /// Says that a scan does not need the stroke any more.
-    pub(crate) fn remove(&self, member: MemberId, stroke: u32, loader: &dyn Loader) {
-        self.change(loader, |state| state.manager.remove(member, stroke));
+    /// Says that a scan does not need the chunk any more.
+    pub(crate) fn remove(&self, member: MemberId, chunk: u32, loader: &dyn Loader) {
+        self.change(loader, |state| state.manager.remove(member, chunk));
     }
 
     /// Nothing of the load is under way any more.
@@ -351,12 +351,12 @@ impl Cooperation {
     /// Adds the numbers to a pool's.
     pub(crate) fn count(&self, stats: &mut PoolStats) {
         let Counts { taken, shared, incomplete, consumed, returned, loads } = self.state.lock().counts;
-        stats.strokes = taken;
-        stats.strokes_shared = shared;
-        stats.strokes_incomplete = incomplete;
-        stats.strokes_consumed = consumed;
-        stats.strokes_returned = returned;
-        stats.stroke_loads = loads;
+        stats.chunks = taken;
+        stats.chunks_shared = shared;
+        stats.chunks_incomplete = incomplete;
+        stats.chunks_consumed = consumed;
+        stats.chunks_returned = returned;
+        stats.chunk_loads = loads;
     }
 
     /// The registered scans as the manager sees them.
@@ -367,7 +367,7 @@ impl Cooperation {
         views
     }
 
-    /// How many strokes of a scan are needed still: neither handed out nor done.
+    /// How many chunks of a scan are needed still: neither handed out nor done.
     pub(crate) fn left_of(&self, member: MemberId) -> u32 {
         let mut left = 0;
         self.state.lock().manager.members(|view| {

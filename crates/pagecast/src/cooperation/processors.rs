@@ -1,6 +1,6 @@
 //! Whether the processors are busy, so that loads may wait for them.
 //!
-//! A worker that has a stroke may rest: its user takes no rows, or takes them slowly. Loads wait
+//! A worker that has a chunk may rest: its user takes no rows, or takes them slowly. Loads wait
 //! only where the process uses at least half of its processors. Cost: a system call in every
 //! [`LOOK`].
 

@@ -1,4 +1,4 @@
-//! The wait of a worker for a stroke, as a future.
+//! The wait of a worker for a chunk, as a future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use pagecast_core::cooperation::MemberId;
 
 use super::{Cooperation, Loader, Taken};
 
-/// A wait for a stroke. Dropped early it leaves nothing behind.
+/// A wait for a chunk. Dropped early it leaves nothing behind.
 pub(crate) struct Taking<'a> {
     cooperation: &'a Cooperation,
     member: MemberId,

@@ -4,8 +4,8 @@
 //! Its pages go to storage as pages that somebody waits for, neighbours in one request, and their
 //! frames are looked for as for a request of the scan that the load is for. They carry the flag of
 //! pages that nobody has asked for yet, so that the scan's own request is the use that they are
-//! admitted for. A page that finds no frame is given up: whoever reads the stroke reads it past the
-//! pool. A read that fails is met again by whoever reads the stroke.
+//! admitted for. A page that finds no frame is given up: whoever reads the chunk reads it past the
+//! pool. A read that fails is met again by whoever reads the chunk.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -25,7 +25,7 @@ use crate::io::Batch;
 /// A thread for each clock costs little if it is not more often.
 const LEAST_CLOCK: Duration = Duration::from_millis(10);
 
-/// The load of a stroke while pages of it are under way: each has this in its company.
+/// The load of a chunk while pages of it are under way: each has this in its company.
 struct UnderWay {
     engine: Weak<Engine>,
     load: Load,
@@ -63,7 +63,7 @@ impl Loader for Arc<Engine> {
         let Some(account) = account else { return };
         let scan = Some(account.scan);
         // Frames on their way hold nothing that could be hit: half of a small pool is left to
-        // others, and the rest of the stroke to its reader.
+        // others, and the rest of the chunk to its reader.
         let most = (self.cache.frames() as usize / 2).max(1);
         let pages = &pages[..pages.len().min(most)];
         for pages in pages.chunk_by(|a, b| a.relation() == b.relation()) {
@@ -81,7 +81,7 @@ impl Loader for Arc<Engine> {
 }
 
 impl Engine {
-    /// Begins to load a page of a stroke; false if the pool is so full that the next ones would
+    /// Begins to load a page of a chunk; false if the pool is so full that the next ones would
     /// fare no better.
     fn bring_page(
         self: &Arc<Self>,
@@ -105,7 +105,7 @@ impl Engine {
             Ahead::Started(mut loading) => {
                 loading.accompany(under_way.clone());
                 let bytes = u64::from(batch.relation().page_len(page.block()));
-                // Before it begins: whoever has read the stroke finds it in the account.
+                // Before it begins: whoever has read the chunk finds it in the account.
                 account.bytes.fetch_add(bytes, Relaxed);
                 let has_begun = self.start(loading, batch);
                 if !has_begun {

@@ -219,6 +219,19 @@ impl Engine {
         Ok(Some(relation))
     }
 
+    /// Lets nobody read a file any more that was opened to be read, and frees its frames.
+    pub(crate) fn close_relation(&self, file: &Arc<PagedFile>) -> Result<(), PoolError> {
+        if file.is_writable() {
+            return Err(PoolError::OpenToWrite { path: file.path().to_owned() });
+        }
+        file.close();
+        if self.relations.lock().remove(file) {
+            self.flash.iter().for_each(|flash| flash.close(file.id()));
+        }
+        self.cache.discard(file.id());
+        Ok(())
+    }
+
     /// The most bytes that the pool may get.
     pub(crate) fn max_memory(&self) -> u64 {
         self.options.max_memory.unwrap_or(0).max(self.options.memory)

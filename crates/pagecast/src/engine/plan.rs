@@ -194,8 +194,8 @@ fn predictor_within(bytes: u64) -> PredictorConfig {
     config
 }
 
-/// Room for hundreds of unordered scans of a thousand strokes, halved until it takes at most
-/// `bytes`; none where not even a small scan would fit. Many scans of few strokes need places more
+/// Room for hundreds of unordered scans of a thousand chunks, halved until it takes at most
+/// `bytes`; none where not even a small scan would fit. Many scans of few chunks need places more
 /// than words.
 fn cooperation_within(bytes: u64) -> CooperationConfig {
     let of_words = |words: u32| CooperationConfig {
@@ -219,7 +219,7 @@ mod tests {
 
     use std::sync::Arc;
 
-    use pagecast_core::cooperation::{Load, Stroke, Unit};
+    use pagecast_core::cooperation::{Chunk, Load, Unit};
     use pagecast_core::{PageId, RelationId, ScanId, Tick};
 
     use super::*;
@@ -243,20 +243,20 @@ mod tests {
 
     #[test]
     fn unordered_scans_have_room_in_pools_of_every_size() {
-        for (memory, scans, strokes) in
+        for (memory, scans, chunks) in
             [(1 << 20, 2, 30), (16 << 20, 128, 20), (40 << 20, 40, 300), (256 << 20, 100, 700), (1 << 30, 300, 1000)]
         {
             let plan = Plan::new(&PoolOptions::default().memory(memory)).unwrap();
             let cooperation = Cooperation::new(plan.cooperation).unwrap();
-            let stroke = |first| Stroke {
+            let chunk = |first| Chunk {
                 unit: Unit { relation: RelationId(0), first, blocks: 80 },
                 need: &[u64::MAX, 0xffff],
                 joined: false,
             };
-            let strokes: Vec<_> = (0..strokes).map(|unit| stroke(unit * 80)).collect();
+            let chunks: Vec<_> = (0..chunks).map(|unit| chunk(unit * 80)).collect();
             for scan in 0..scans {
                 let account = Account::new(ScanId::from_raw(scan));
-                let member = cooperation.register(&strokes, 1, account, |_| false, &Nobody);
+                let member = cooperation.register(&chunks, 1, account, |_| false, &Nobody);
                 assert!(member.is_ok(), "{memory} bytes, scan {scan}: {member:?}");
             }
             assert!(plan.memory(0).cooperation <= memory / 64);

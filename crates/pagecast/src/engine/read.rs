@@ -28,7 +28,7 @@ use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::storage::MAX_REQUEST;
 use crate::token::Held;
-use crate::{Pin, PoolError};
+use crate::{PageGuard, PoolError};
 
 /// What a read brought.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -276,7 +276,7 @@ impl<C: Client, M: Memory> Reading<C, M> {
             let page = self.relation.page(visit.block);
             engine.cache.touch(&mut self.client, held.index(), |at| engine.access(page, self.scan, false, at));
         }
-        let page = Pin::new(&engine.cache, held);
+        let page = PageGuard::new(&engine.cache, held);
         self.copy(visit, &page);
     }
 

@@ -65,6 +65,16 @@ impl Relations {
         self.by_id.insert(file.id(), file.clone());
     }
 
+    /// Forgets a file. Whether it was the newest generation of its name.
+    pub(super) fn remove(&mut self, file: &Arc<PagedFile>) -> bool {
+        let is_newest = self.is_newest(file.path(), Some(file));
+        if is_newest {
+            self.by_path.remove(file.path());
+            self.by_id.remove(&file.id());
+        }
+        is_newest
+    }
+
     pub(super) fn by_id(&self, id: RelationId) -> Option<Arc<PagedFile>> {
         self.by_id.get(&id).cloned()
     }

@@ -19,7 +19,7 @@ use crate::paged_file::PagedFile;
 use crate::stats::Counter;
 use crate::token::Held;
 use crate::write::Room;
-use crate::{Pin, PoolError};
+use crate::{PageGuard, PoolError};
 
 impl Engine {
     /// Pins a page, and waits for it if it is not resident.
@@ -30,7 +30,7 @@ impl Engine {
         relation: &Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
+    ) -> Result<PageGuard<'_>, PoolError> {
         let page = self.page_at_once(relation, block, scan);
         self.pin_at(client, relation, (block, page), scan)
     }
@@ -44,13 +44,13 @@ impl Engine {
         relation: &Arc<PagedFile>,
         (block, page): (u32, Option<PageId>),
         scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
+    ) -> Result<PageGuard<'_>, PoolError> {
         let Some(page) = page else {
             let held = block_on(self.hold(client, relation, block, scan, false))?;
-            return Ok(Pin::new(&self.cache, held));
+            return Ok(PageGuard::new(&self.cache, held));
         };
         match self.cache.hit(client, page, |at| self.access(page, scan, false, at)) {
-            Some(held) => Ok(Pin::new(&self.cache, held)),
+            Some(held) => Ok(PageGuard::new(&self.cache, held)),
             None => self.pin_missing(client, relation, block, scan),
         }
     }
@@ -62,9 +62,9 @@ impl Engine {
         relation: &Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
+    ) -> Result<PageGuard<'_>, PoolError> {
         relation.check_block(block)?;
-        block_on(self.fetch(client, relation, block, scan, false)).map(|held| Pin::new(&self.cache, held))
+        block_on(self.fetch(client, relation, block, scan, false)).map(|held| PageGuard::new(&self.cache, held))
     }
 
     /// The same in a future.
@@ -74,9 +74,9 @@ impl Engine {
         relation: Arc<PagedFile>,
         block: u32,
         scan: Option<ScanId>,
-    ) -> Result<Pin<'_>, PoolError> {
+    ) -> Result<PageGuard<'_>, PoolError> {
         self.learn(relation.page(block), None, scan, false);
-        self.hold(&mut client, &relation, block, scan, false).await.map(|held| Pin::new(&self.cache, held))
+        self.hold(&mut client, &relation, block, scan, false).await.map(|held| PageGuard::new(&self.cache, held))
     }
 
     /// The page, if nothing but the hit itself is to be done for it: the relation can be read, and

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use pagecast_core::ScanId;
 use pagecast_core::cooperation::MemberView;
 use pagecast_core::policy::PolicySpec;
-use pagecast_core::predictor::{RegisterError, ScanSpec, ScanView};
+use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec, ScanView};
 
 use crate::engine::{Engine, MemoryUse};
 use crate::flash::FlashView;
@@ -37,7 +37,6 @@ pub use snapshot::{FrameView, RelationRequests, RelationView, Snapshot};
 /// ```
 /// use pagecast::storage::{Device, MemoryFiles};
 /// use pagecast::{Pool, PoolOptions};
-/// use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 ///
 /// let files = MemoryFiles::new();
 /// files.write("table", vec![7u8; 300_000]);
@@ -46,13 +45,11 @@ pub use snapshot::{FrameView, RelationRequests, RelationView, Snapshot};
 /// let table = pool.open("table".as_ref())?;
 ///
 /// // A scan says what it will read, reads, and says how far it is.
-/// let runs = [Run { first: 0, blocks: table.pages(), position: 0, span: table.len() }];
-/// let parts = [Part { relation: table.id(), pages: Pages::Runs(&runs) }];
-/// let scan = pool.register(&ScanSpec { kind: ScanKind(0), length: table.len(), parts: &parts })?;
+/// let scan = pool.scan(&table)?;
 /// let read = table.read_blocking(&[10..20, 100_000..300_000], Some(scan.id()))?;
 /// assert_eq!(read.data[0], [7; 10]);
 /// assert_eq!(read.data[1].len(), 200_000);
-/// scan.report(table.len());
+/// scan.report(table.pages().into());
 /// drop(scan);
 ///
 /// // A page can be held in place.
@@ -119,6 +116,35 @@ impl Pool {
         relation.is_of(&self.0)
     }
 
+    /// Announces a scan of a whole relation, from the first page to the last: the ordinary case of
+    /// [`register`](Self::register), of kind 0. A position is a page.
+    ///
+    /// ```
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolOptions};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
+    /// let table = pool.open("table".as_ref())?;
+    /// let scan = pool.scan(&table)?;
+    /// for block in 0..table.pages() {
+    ///     assert_eq!(table.pin(block, Some(scan.id()))?[0], 7);
+    ///     scan.report(u64::from(block) + 1);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The predictor has no room, or the relation has no page. The scan may run without being
+    /// registered.
+    pub fn scan(&self, relation: &Relation) -> Result<Scan, RegisterError> {
+        let (blocks, length) = (relation.pages(), u64::from(relation.pages()));
+        let runs = [Run { first: 0, blocks, position: 0, span: length }];
+        let parts = [Part { relation: relation.id(), pages: Pages::Runs(&runs) }];
+        self.register(&ScanSpec { kind: ScanKind(0), length, parts: &parts })
+    }
+
     /// Announces a scan. It is forgotten when the [`Scan`] is dropped.
     ///
     /// # Errors
@@ -129,7 +155,7 @@ impl Pool {
         Scan::register(&self.0, spec, None)
     }
 
-    /// Announces a scan that reads its strokes in any order. It is forgotten when the
+    /// Announces a scan that reads its chunks in any order. It is forgotten when the
     /// [`UnorderedScan`] and its leases are dropped.
     ///
     /// # Errors

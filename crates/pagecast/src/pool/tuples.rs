@@ -28,8 +28,8 @@ impl Pool {
     /// most half of all. For a host that knows of pages which are needed whole all the time, as the
     /// inner pages of a tree are: the pool learns from a sample of the pages, which may miss them.
     /// Counts from the next load on, and until this is called again.
-    pub fn keep_pages(&self, frames: u32) {
-        self.engine().cache.keep_pages(frames);
+    pub fn reserve_pages(&self, frames: u32) {
+        self.engine().cache.reserve_pages(frames);
     }
 
     /// What the pool holds of items without their pages, if it keeps tuples.

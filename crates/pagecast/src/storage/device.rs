@@ -10,41 +10,9 @@ use std::sync::{Arc, OnceLock};
 use super::batch::run_alone;
 use super::declared::{Declared, DeclaredModel};
 use super::{
-    DirectIo, Errand, Errands, Generation, LocalFiles, Request, RequestShape, Storage, Transfer, UringFiles, head,
-    head_of,
+    DirectIo, Errand, Errands, Generation, LocalFiles, MAX_REQUEST, Opener, Request, RequestShape, Storage, Transfer,
+    UringFiles, head, head_of,
 };
-
-/// The most bytes that one request reads or writes, unless its storage takes longer ones
-/// ([`RequestShape`]). A storage opened through a device answers a longer one with this much.
-pub const MAX_REQUEST: usize = 4 << 20;
-
-/// Opens files by name.
-pub trait Opener: Send + Sync {
-    /// Opens the file as it is now.
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn Storage>>;
-
-    /// Opens the file to be written too, alone; with `create`, makes an empty one if there is none.
-    /// Then its name is safe from a crash when this returns, also if an earlier process made it.
-    fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
-        let _ = (path, create);
-        Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} cannot be written", self.describe())))
-    }
-
-    /// Makes the folder, and those above it that are missing, if it is not there. The names of all
-    /// of them are safe from a crash when this returns. Nothing to do where files have no folders.
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        let _ = path;
-        Ok(())
-    }
-
-    /// How many threads make requests with profit.
-    fn threads(&self) -> u32 {
-        DeclaredModel::OUTSTANDING
-    }
-
-    /// One line for reports: "local files, O_DIRECT".
-    fn describe(&self) -> String;
-}
 
 /// What a device has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

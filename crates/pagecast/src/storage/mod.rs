@@ -24,7 +24,7 @@ pub(crate) use batch::read_all;
 pub(crate) use batch::{Buffers, Reading, Storing, write_all};
 pub use batch::{Errand, Errands, Request, Transfer, read_full, write_full};
 pub use declared::DeclaredModel;
-pub use device::{Device, DeviceStats, MAX_REQUEST, Opener};
+pub use device::{Device, DeviceStats};
 pub use fault::{Fault, FaultStorage, Faults, WriteFault};
 pub use generation::{Changed, Generation};
 pub use local::LocalFiles;
@@ -36,6 +36,10 @@ pub use objects::{
 use uring::UringFiles;
 
 use crate::PoolError;
+
+/// The most bytes that one request reads or writes, unless its storage takes longer ones
+/// ([`RequestShape`]). A storage opened through a device answers a longer one with this much.
+pub const MAX_REQUEST: usize = 4 << 20;
 
 /// Whether reads go to the device itself or through the operating system's cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +67,34 @@ impl Default for RequestShape {
     fn default() -> Self {
         Self { max_bytes: MAX_REQUEST, max_gap: 0 }
     }
+}
+
+/// Opens files by name.
+pub trait Opener: Send + Sync {
+    /// Opens the file as it is now.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn Storage>>;
+
+    /// Opens the file to be written too, alone; with `create`, makes an empty one if there is none.
+    /// Then its name is safe from a crash when this returns, also if an earlier process made it.
+    fn open_to_write(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Storage>> {
+        let _ = (path, create);
+        Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} cannot be written", self.describe())))
+    }
+
+    /// Makes the folder, and those above it that are missing, if it is not there. The names of all
+    /// of them are safe from a crash when this returns. Nothing to do where files have no folders.
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let _ = path;
+        Ok(())
+    }
+
+    /// How many threads make requests with profit.
+    fn threads(&self) -> u32 {
+        DeclaredModel::OUTSTANDING
+    }
+
+    /// One line for reports: "local files, O_DIRECT".
+    fn describe(&self) -> String;
 }
 
 /// One open file of a device. Calls block, and may come from many threads at once.

@@ -322,7 +322,7 @@ impl Soak {
                 12 => {
                     let relation = self.open(random.below(FILES)).relation().clone();
                     relation.cap((random.below(2) == 0).then_some(20)).unwrap();
-                    relation.keep(random.below(2) * 20).unwrap();
+                    relation.reserve(random.below(2) * 20).unwrap();
                     let frames = self.pool.snapshot().frames;
                     assert!(frames.free <= frames.in_use && frames.pinned <= frames.resident);
                 }

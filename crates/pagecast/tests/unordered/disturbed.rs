@@ -9,7 +9,7 @@ use pagecast_core::cooperation::ENOUGH_AT_WORK;
 use super::*;
 
 #[test]
-fn a_failed_read_is_met_by_who_reads_the_stroke() {
+fn a_failed_read_is_met_by_who_reads_the_chunk() {
     let faults = Faults::default();
     let storage = FaultStorage { files: files(8 * UNIT), faults: faults.clone() };
     let pool = pool_of(4 * UNIT, Device::new(storage, None), "pbm");
@@ -20,12 +20,12 @@ fn a_failed_read_is_met_by_who_reads_the_stroke() {
     let lease = scan.take_blocking().unwrap();
     let error = read(&table, &scan, &lease, UNIT).unwrap_err();
     assert!(matches!(error, PoolError::Io { .. }), "{error}");
-    let failed = lease.stroke();
+    let failed = lease.chunk();
     drop(lease);
     faults.clear();
-    // The stroke has gone back: it comes once more, and all others once.
-    assert_eq!(drain(&table, &scan, UNIT), (0..8).collect::<Vec<_>>(), "stroke {failed} is handed out again");
-    assert_eq!(pool.stats().strokes_returned, 1);
+    // The chunk has gone back: it comes once more, and all others once.
+    assert_eq!(drain(&table, &scan, UNIT), (0..8).collect::<Vec<_>>(), "chunk {failed} is handed out again");
+    assert_eq!(pool.stats().chunks_returned, 1);
     assert!(pool.stats().failed_loads > 0);
     drop(scan);
     nothing_stays(&pool);
@@ -52,14 +52,14 @@ fn who_holds_a_lease_for_long_keeps_nobody() {
     assert_eq!(drain(&table, &busy, UNIT), (0..16).collect::<Vec<_>>());
     assert_eq!(idle.left(), 15);
     // What was held for so long has left, and is an ordinary miss.
-    let stroke = read(&table, &idle, &held, UNIT).unwrap();
+    let chunk = read(&table, &idle, &held, UNIT).unwrap();
     held.consumed();
-    assert_eq!(drain(&table, &idle, UNIT), (0..16).filter(|&other| other != stroke).collect::<Vec<_>>());
+    assert_eq!(drain(&table, &idle, UNIT), (0..16).filter(|&other| other != chunk).collect::<Vec<_>>());
     drop((idle, busy));
     nothing_stays(&pool);
 }
 
-/// Loads wait while the processors have enough to do. Those who rest with a stroke do nothing.
+/// Loads wait while the processors have enough to do. Those who rest with a chunk do nothing.
 #[test]
 fn many_who_rest_hold_nobody_up() {
     let model = DeclaredModel { bandwidth: u64::MAX, latency: Duration::from_millis(1), outstanding: 16 };
@@ -81,9 +81,9 @@ fn a_worker_waits_for_what_another_may_give_back() {
     let (pool, table) = open(4 * UNIT, UNIT);
     let scan = whole(&pool, &table, 0..UNIT, UNIT, 2);
     let held = scan.take_blocking().unwrap();
-    assert!(scan.try_take().is_pending(), "the only stroke may come back");
+    assert!(scan.try_take().is_pending(), "the only chunk may come back");
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| scan.take_blocking().map(|lease| lease.stroke()));
+        let other = scope.spawn(|| scan.take_blocking().map(|lease| lease.chunk()));
         drop(held);
         assert_eq!(other.join().unwrap(), Some(0), "it came back");
     });
@@ -126,7 +126,7 @@ fn cancelled_waits_and_dropped_scans_leave_nothing() {
     nothing_stays(&pool);
 }
 
-/// A scan whose only stroke is out: its other workers wait, and one after the other goes.
+/// A scan whose only chunk is out: its other workers wait, and one after the other goes.
 #[test]
 fn a_scan_waits_until_the_last_who_waits_has_gone() {
     let (pool, table) = open(4 * UNIT, UNIT);

@@ -1,4 +1,4 @@
-//! Scans without order over a small pool: each reads each of its strokes once, whatever the others
+//! Scans without order over a small pool: each reads each of its chunks once, whatever the others
 //! do, and together they read less than in order.
 #![cfg(not(pagecast_shuttle))]
 #![allow(clippy::unwrap_used)]
@@ -16,12 +16,12 @@ use std::task::{Context, Poll, Waker};
 use pagecast::predictor::{Pages, Part, PredictorConfig, Run, ScanKind, ScanSpec};
 use pagecast::storage::{Device, Fault, FaultStorage, Faults, MemoryFiles};
 use pagecast::{
-    CooperationConfig, Lease, PolicySpec, Pool, PoolError, PoolOptions, Relation, Stroke, Unit, UnorderedError,
+    Chunk, CooperationConfig, Lease, PolicySpec, Pool, PoolError, PoolOptions, Relation, Unit, UnorderedError,
     UnorderedScan, UnorderedSpec, WriteOptions,
 };
 
 const PAGE: u64 = 4096;
-/// Pages of a stroke.
+/// Pages of a chunk.
 const UNIT: u32 = 8;
 
 /// Every byte of a page is its number.
@@ -63,13 +63,13 @@ fn open(frames: u32, pages: u32) -> (Pool, Relation) {
     (pool, table)
 }
 
-/// All of these blocks, cut into strokes of `unit` blocks.
+/// All of these blocks, cut into chunks of `unit` blocks.
 fn whole(pool: &Pool, table: &Relation, blocks: Range<u32>, unit: u32, workers: u32) -> UnorderedScan {
     let units: Vec<_> =
         blocks.clone().step_by(unit as usize).map(|first| unit_at(table, first, blocks.end, unit)).collect();
     let needs: Vec<_> = units.iter().map(|unit| [u64::MAX >> (64 - unit.blocks)]).collect();
-    let strokes: Vec<_> = units.iter().zip(&needs).map(|(&unit, need)| Stroke { unit, need, joined: false }).collect();
-    pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers, strokes: &strokes }).unwrap()
+    let chunks: Vec<_> = units.iter().zip(&needs).map(|(&unit, need)| Chunk { unit, need, joined: false }).collect();
+    pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers, chunks: &chunks }).unwrap()
 }
 
 /// At most 64 blocks.
@@ -77,30 +77,30 @@ fn unit_at(table: &Relation, first: u32, end: u32, unit: u32) -> Unit {
     Unit { relation: table.id(), first, blocks: unit.min(end - first) }
 }
 
-/// Reads a stroke of `unit` blocks, and checks its bytes.
+/// Reads a chunk of `unit` blocks, and checks its bytes.
 fn read(table: &Relation, scan: &UnorderedScan, lease: &Lease, unit: u32) -> Result<u32, PoolError> {
-    let first = u64::from(lease.stroke() * unit);
+    let first = u64::from(lease.chunk() * unit);
     let range = first * PAGE..((first + u64::from(unit)) * PAGE).min(table.len());
     let read = table.read_blocking(std::slice::from_ref(&range), Some(scan.id()))?;
     lease.asked();
     let right = read.data[0].iter().zip(range).all(|(&byte, at)| byte == (at / PAGE) as u8);
-    assert!(right, "stroke {} has other bytes", lease.stroke());
-    Ok(lease.stroke())
+    assert!(right, "chunk {} has other bytes", lease.chunk());
+    Ok(lease.chunk())
 }
 
-/// Takes and reads one stroke: its number, none at the end.
+/// Takes and reads one chunk: its number, none at the end.
 fn step(table: &Relation, scan: &UnorderedScan, unit: u32) -> Option<u32> {
     let lease = scan.take_blocking()?;
-    let stroke = read(table, scan, &lease, unit).unwrap();
+    let chunk = read(table, scan, &lease, unit).unwrap();
     lease.consumed();
-    Some(stroke)
+    Some(chunk)
 }
 
-/// Takes and reads all that is left: the strokes in their order.
+/// Takes and reads all that is left: the chunks in their order.
 fn drain(table: &Relation, scan: &UnorderedScan, unit: u32) -> Vec<u32> {
-    let mut strokes: Vec<_> = std::iter::from_fn(|| step(table, scan, unit)).collect();
-    strokes.sort_unstable();
-    strokes
+    let mut chunks: Vec<_> = std::iter::from_fn(|| step(table, scan, unit)).collect();
+    chunks.sort_unstable();
+    chunks
 }
 
 /// Waits until loads that nobody waits for have ended, and checks that nothing is left of anybody.
@@ -110,7 +110,7 @@ fn nothing_stays(pool: &Pool) {
     }
     assert!(pool.scans().is_empty() && pool.unordered_scans().is_empty(), "a registration is left");
     let stats = pool.stats();
-    assert_eq!(stats.strokes, stats.strokes_consumed + stats.strokes_returned, "a lease is left");
+    assert_eq!(stats.chunks, stats.chunks_consumed + stats.chunks_returned, "a lease is left");
     assert_eq!(pool.pinned(), 0, "a pin is left");
     assert_eq!(pool.snapshot().frames.ahead, 0, "a page counts as brought ahead, and nobody is left to use it");
     pool.check();
@@ -152,9 +152,9 @@ fn staggered(policy: &str, is_ordered: bool) -> u64 {
     }
     for (scan, done) in unordered.iter().zip(&mut done) {
         assert_eq!(scan.left(), 0);
-        assert!(scan.take_blocking().is_none(), "{scan:?} has had all its strokes");
+        assert!(scan.take_blocking().is_none(), "{scan:?} has had all its chunks");
         done.sort_unstable();
-        assert_eq!(*done, (0..32).collect::<Vec<_>>(), "each stroke once");
+        assert_eq!(*done, (0..32).collect::<Vec<_>>(), "each chunk once");
     }
     drop((ordered, unordered));
     nothing_stays(&pool);
@@ -163,7 +163,7 @@ fn staggered(policy: &str, is_ordered: bool) -> u64 {
 }
 
 #[test]
-fn scans_read_each_stroke_once_and_less_than_in_order() {
+fn scans_read_each_chunk_once_and_less_than_in_order() {
     for policy in ["pbm", "lru", "clock"] {
         let (ordered, unordered) = (staggered(policy, true), staggered(policy, false));
         println!("{policy}: {unordered} of {ordered} bytes");
@@ -173,7 +173,7 @@ fn scans_read_each_stroke_once_and_less_than_in_order() {
 
 #[test]
 fn what_is_in_memory_comes_first() {
-    // Three strokes are wanted at a time, at most: any sample of frames has one that nobody wants.
+    // Three chunks are wanted at a time, at most: any sample of frames has one that nobody wants.
     let (pool, table) = open(8 * UNIT, 16 * UNIT);
     table.read_blocking(&[12 * u64::from(UNIT) * PAGE..15 * u64::from(UNIT) * PAGE], None).unwrap();
     let scan = whole(&pool, &table, 0..16 * UNIT, UNIT, 1);
@@ -181,11 +181,11 @@ fn what_is_in_memory_comes_first() {
     let first: Vec<_> = (0..2).map(|_| step(&table, &scan, UNIT).unwrap()).collect();
     assert_eq!(first, [12, 13]);
     assert_eq!(scan.shared(), 0, "no scan without order brought them");
-    assert_eq!(drain(&table, &scan, UNIT), (0..16).filter(|stroke| ![12, 13].contains(stroke)).collect::<Vec<_>>());
+    assert_eq!(drain(&table, &scan, UNIT), (0..16).filter(|chunk| ![12, 13].contains(chunk)).collect::<Vec<_>>());
     drop(scan);
     let stats = pool.stats();
     assert_eq!(stats.bytes_read, 16 * u64::from(UNIT) * PAGE, "nothing is read twice");
-    assert_eq!((stats.strokes, stats.strokes_consumed), (16, 16));
+    assert_eq!((stats.chunks, stats.chunks_consumed), (16, 16));
     nothing_stays(&pool);
 }
 
@@ -196,8 +196,8 @@ fn what_one_has_loaded_serves_another() {
     drain(&table, &one, UNIT);
     assert_eq!((drain(&table, &other, UNIT).len(), other.shared()), (8, 8 - one.shared()));
     let stats = pool.stats();
-    assert_eq!((stats.strokes, stats.strokes_shared, stats.strokes_incomplete), (16, 8, 0));
-    assert_eq!((stats.stroke_loads, stats.bytes_read), (8, 8 * u64::from(UNIT) * PAGE));
+    assert_eq!((stats.chunks, stats.chunks_shared, stats.chunks_incomplete), (16, 8, 0));
+    assert_eq!((stats.chunk_loads, stats.bytes_read), (8, 8 * u64::from(UNIT) * PAGE));
     assert_eq!(stats.hits, stats.requests, "all that they asked for was there");
     drop((one, other));
     nothing_stays(&pool);
@@ -214,7 +214,7 @@ fn what_is_brought_for_a_scan_is_on_its_account() {
             let (own, table) = (&own, &table);
             scope.spawn(move || {
                 while let Some(lease) = scan.take_blocking() {
-                    let start = u64::from((first + lease.stroke()) * UNIT) * PAGE;
+                    let start = u64::from((first + lease.chunk()) * UNIT) * PAGE;
                     let read = table.read_blocking(&[start..start + u64::from(UNIT) * PAGE], Some(scan.id())).unwrap();
                     own.fetch_add(read.stats.bytes_read, std::sync::atomic::Ordering::Relaxed);
                     lease.consumed();
@@ -229,8 +229,8 @@ fn what_is_brought_for_a_scan_is_on_its_account() {
     assert_eq!(brought.iter().sum::<u64>() + own.into_inner(), pool.stats().bytes_read);
 }
 
-/// One who stops in the middle, with fewer strokes left than the other: it is not brought the same
-/// strokes again and again while the other reads the table over and over.
+/// One who stops in the middle, with fewer chunks left than the other: it is not brought the same
+/// chunks again and again while the other reads the table over and over.
 #[test]
 fn a_scan_that_stops_costs_nobody_and_goes_on_later() {
     let (pool, table) = open(4 * UNIT, 64 * UNIT);
@@ -242,13 +242,13 @@ fn a_scan_that_stops_costs_nobody_and_goes_on_later() {
         assert_eq!(drain(&table, &busy, UNIT), (0..64).collect::<Vec<_>>());
     }
     let again = (stopped.brought_bytes() - brought) / (u64::from(UNIT) * PAGE);
-    assert!(again <= 2, "{again} strokes were loaded for a scan that stands still");
+    assert!(again <= 2, "{again} chunks were loaded for a scan that stands still");
     assert_eq!(drain(&table, &stopped, UNIT), (0..8).filter(|&other| other != first).collect::<Vec<_>>());
     drop(stopped);
     nothing_stays(&pool);
 }
 
-/// Two workers, one of whom stops with a stroke in hand: the other waits for it, or ends early.
+/// Two workers, one of whom stops with a chunk in hand: the other waits for it, or ends early.
 #[test]
 fn a_worker_that_stops_keeps_no_other_from_the_end() {
     let (pool, table) = open(4 * UNIT, 2 * UNIT);
@@ -265,7 +265,7 @@ fn a_worker_that_stops_keeps_no_other_from_the_end() {
     });
     drop(other);
     let back = scan.take_blocking().unwrap();
-    assert_ne!(back.stroke(), held.stroke());
+    assert_ne!(back.chunk(), held.chunk());
     back.consumed();
     assert!(scan.take_blocking().is_none(), "one is out");
     drop((held, scan));
@@ -273,7 +273,7 @@ fn a_worker_that_stops_keeps_no_other_from_the_end() {
 }
 
 #[test]
-fn workers_share_the_strokes_of_a_scan() {
+fn workers_share_the_chunks_of_a_scan() {
     let (pool, table) = open(6 * UNIT, 40 * UNIT);
     let scans: Vec<_> = (0..3).map(|_| whole(&pool, &table, 0..40 * UNIT, UNIT, 3)).collect();
     let done: Vec<Vec<u32>> = std::thread::scope(|scope| {
@@ -287,16 +287,16 @@ fn workers_share_the_strokes_of_a_scan() {
         workers.into_iter().for_each(|(scan, worker)| done[scan].extend(worker.join().unwrap()));
         done
     });
-    for mut strokes in done {
-        strokes.sort_unstable();
-        assert_eq!(strokes, (0..40).collect::<Vec<_>>());
+    for mut chunks in done {
+        chunks.sort_unstable();
+        assert_eq!(chunks, (0..40).collect::<Vec<_>>());
     }
     drop(scans);
     nothing_stays(&pool);
 }
 
 #[test]
-fn a_pool_smaller_than_a_stroke_finishes() {
+fn a_pool_smaller_than_a_chunk_finishes() {
     for frames in [1, 2, 5] {
         let unit = 32;
         let (pool, table) = open(frames, 4 * unit);
@@ -306,7 +306,7 @@ fn a_pool_smaller_than_a_stroke_finishes() {
                 scope.spawn(|| assert_eq!(drain(&table, scan, unit), [0, 1, 2, 3], "{frames} frames"));
             }
         });
-        assert!(pool.stats().strokes_incomplete > 0, "no stroke fits");
+        assert!(pool.stats().chunks_incomplete > 0, "no chunk fits");
         drop(scans);
         nothing_stays(&pool);
     }
@@ -330,25 +330,25 @@ fn a_relation_that_grows_is_read_as_far_as_each_scan_knows_it() {
     let beyond = whole(&pool, &table, 0..9 * UNIT, UNIT, 1);
     let mut ends = Vec::new();
     while let Some(lease) = beyond.take_blocking() {
-        let start = u64::from(lease.stroke() * UNIT) * PAGE;
-        ends.push((lease.stroke(), table.read_blocking(&[start..start + PAGE], Some(beyond.id())).is_ok()));
+        let start = u64::from(lease.chunk() * UNIT) * PAGE;
+        ends.push((lease.chunk(), table.read_blocking(&[start..start + PAGE], Some(beyond.id())).is_ok()));
         lease.consumed();
     }
     ends.sort_unstable();
-    assert_eq!(ends, (0..9).map(|stroke| (stroke, stroke < 8)).collect::<Vec<_>>());
+    assert_eq!(ends, (0..9).map(|chunk| (chunk, chunk < 8)).collect::<Vec<_>>());
     drop((early, late, beyond));
     pool.flush().unwrap();
     nothing_stays(&pool);
 }
 
 #[test]
-fn a_superfluous_stroke_is_not_handed_out() {
+fn a_superfluous_chunk_is_not_handed_out() {
     let (pool, table) = open(4 * UNIT, 8 * UNIT);
     let scan = whole(&pool, &table, 0..8 * UNIT, UNIT, 1);
     let held = scan.take_blocking().unwrap();
-    let kept = held.stroke();
-    for stroke in (0..8).filter(|&stroke| stroke != kept) {
-        scan.remove(stroke);
+    let kept = held.chunk();
+    for chunk in (0..8).filter(|&chunk| chunk != kept) {
+        scan.remove(chunk);
     }
     assert_eq!(scan.left(), 0);
     // The held one is the only one that could come back, and does.
@@ -362,8 +362,8 @@ fn a_superfluous_stroke_is_not_handed_out() {
 fn a_scan_that_finds_no_room_is_refused_and_leaves_nothing() {
     let (pool, table) = open(4 * UNIT, 128 * UNIT);
     let units: Vec<_> = (0..128).map(|unit| unit_at(&table, unit * UNIT, 128 * UNIT, UNIT)).collect();
-    let strokes: Vec<_> = units.iter().map(|&unit| Stroke { unit, need: &[0xff], joined: false }).collect();
-    let spec = UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes };
+    let chunks: Vec<_> = units.iter().map(|&unit| Chunk { unit, need: &[0xff], joined: false }).collect();
+    let spec = UnorderedSpec { kind: ScanKind(1), workers: 1, chunks: &chunks };
     let refusal = pool.register_unordered(&spec).unwrap_err();
     assert!(matches!(refusal, UnorderedError::Cooperation(_)), "{refusal}");
     let spec = UnorderedSpec { kind: ScanKind(200), ..spec };
@@ -374,24 +374,24 @@ fn a_scan_that_finds_no_room_is_refused_and_leaves_nothing() {
     let options = PoolOptions::default().memory(1 << 20).page_size(PAGE as u32).cooperation(CooperationConfig::EMPTY);
     let pool = Pool::new(options.device(Device::new(files(UNIT), None))).unwrap();
     let table = pool.open("table".as_ref()).unwrap();
-    let strokes = [Stroke { unit: unit_at(&table, 0, UNIT, UNIT), need: &[0xff], joined: false }];
-    assert!(pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).is_err());
+    let chunks = [Chunk { unit: unit_at(&table, 0, UNIT, UNIT), need: &[0xff], joined: false }];
+    assert!(pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, chunks: &chunks }).is_err());
     nothing_stays(&pool);
 }
 
-/// A stroke may need pages in the middle of what another reads: the keys of a border, say.
+/// A chunk may need pages in the middle of what another reads: the keys of a border, say.
 #[test]
-fn a_stroke_inside_another_is_read_as_well() {
+fn a_chunk_inside_another_is_read_as_well() {
     let (pool, table) = open(4 * UNIT, 8 * UNIT);
     let unit = unit_at(&table, 0, 8 * UNIT, 64);
     let needs: [&[u64]; 4] = [&[0xffff], &[0b0110], &[0xff00], &[0x10_0ff0]];
-    let strokes: Vec<_> = needs.iter().map(|need| Stroke { unit, need, joined: false }).collect();
-    let scan = pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).unwrap();
+    let chunks: Vec<_> = needs.iter().map(|need| Chunk { unit, need, joined: false }).collect();
+    let scan = pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, chunks: &chunks }).unwrap();
     let mut taken: Vec<u32> = std::iter::from_fn(|| {
         let lease = scan.take_blocking()?;
-        let stroke = lease.stroke();
+        let chunk = lease.chunk();
         lease.consumed();
-        Some(stroke)
+        Some(chunk)
     })
     .collect();
     taken.sort_unstable();
@@ -400,10 +400,10 @@ fn a_stroke_inside_another_is_read_as_well() {
     nothing_stays(&pool);
 }
 
-/// Strokes with pages of two tables: each is read once, and a table's own scan beside them takes
+/// Chunks with pages of two tables: each is read once, and a table's own scan beside them takes
 /// what they bring.
 #[test]
-fn strokes_of_two_tables_are_one_scan() {
+fn chunks_of_two_tables_are_one_scan() {
     let files = MemoryFiles::new();
     files.write("child", content(16 * UNIT));
     files.write("parent", content(16));
@@ -411,23 +411,23 @@ fn strokes_of_two_tables_are_one_scan() {
     let (child, parent) = (pool.open("child".as_ref()).unwrap(), pool.open("parent".as_ref()).unwrap());
     let part = |table: &Relation, first, blocks, joined| {
         let need: &[u64] = if joined { &[1] } else { &[0xff] };
-        Stroke { unit: Unit { relation: table.id(), first, blocks }, need, joined }
+        Chunk { unit: Unit { relation: table.id(), first, blocks }, need, joined }
     };
-    let strokes: Vec<_> =
+    let chunks: Vec<_> =
         (0..16).flat_map(|pair| [part(&child, pair * UNIT, UNIT, false), part(&parent, pair, 1, true)]).collect();
-    let joined = pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, strokes: &strokes }).unwrap();
+    let joined = pool.register_unordered(&UnorderedSpec { kind: ScanKind(1), workers: 1, chunks: &chunks }).unwrap();
     assert_eq!(pool.scans()[0].length, 16, "a position for each pair");
     let alone = whole(&pool, &child, 0..16 * UNIT, UNIT, 1);
     let mut pairs = Vec::new();
     while let Some(lease) = joined.take_blocking() {
-        let pair = lease.stroke() / 2;
+        let pair = lease.chunk() / 2;
         for (table, first, blocks) in [(&child, pair * UNIT, UNIT), (&parent, pair, 1)] {
             let range = u64::from(first) * PAGE..u64::from(first + blocks) * PAGE;
             let read = table.read_blocking(std::slice::from_ref(&range), Some(joined.id())).unwrap();
             assert!(read.data[0].iter().zip(range).all(|(&byte, at)| byte == (at / PAGE) as u8));
         }
         lease.asked();
-        pairs.push(lease.stroke());
+        pairs.push(lease.chunk());
         lease.consumed();
         step(&child, &alone, UNIT);
     }

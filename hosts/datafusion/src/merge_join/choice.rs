@@ -1,11 +1,10 @@
-//! Which joins of a plan become joins of strokes, and why the others stay.
+//! Which joins of a plan become joins of chunks, and why the others stay.
 //!
-//! One becomes strokes where it would take much memory: a hash join for its table, a sort-merge
+//! One becomes chunks where it would take much memory: a hash join for its table, a sort-merge
 //! join for what it sorts. It does not save reads: in a pool of 40 % 16 streams of such joins read
 //! 1.40 of what merge joins in order read, and hash joins over scans in any order 0.73.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -27,33 +26,14 @@ use super::cuts::{self, Alone, Both, Joint};
 use super::key::Key;
 use super::side::{Side, row_by_row, scan};
 use super::{CooperativeMergeJoinExec, Parts};
-use crate::rule::{Needs, Node, may_move_rows, node};
+use crate::join_kept::Kept;
+use crate::needs::{Needs, Node, may_move_rows, node};
 use crate::{Delivery, Host, is_local};
 
-/// Pages of the pool that make a stroke of a join, both sides together.
+/// Pages of the pool that make a chunk of a join, both sides together.
 const LEAST_PAGES: u64 = 16;
-/// How often the size of strokes is doubled, so that cuts divide fewer row groups.
+/// How often the size of chunks is doubled, so that cuts divide fewer row groups.
 const DOUBLINGS: u32 = 4;
-
-/// Why a join stays as it was planned.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Kept {
-    Because(&'static str),
-    FewStrokes { strokes: usize, least: usize },
-    Divided { percent: u64 },
-    Small { memory: u64 },
-}
-
-impl fmt::Display for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Because(why) => write!(f, "{why}"),
-            Self::FewStrokes { strokes, least } => write!(f, "it has {strokes} strokes of {least} that it needs"),
-            Self::Divided { percent } => write!(f, "row groups overlap: it would read {percent} % more"),
-            Self::Small { memory } => write!(f, "it takes {memory} KiB at most"),
-        }
-    }
-}
 
 /// Replaces joins of `plan`, and says of the scans of those that stay why they do. `needs` tells
 /// what is needed of a node of the plan.
@@ -70,9 +50,9 @@ pub(crate) fn choose(
     }
     for join in joins {
         let Some(candidate) = Candidate::of(&join) else { continue };
-        let chosen = candidate.strokes(host, least, needs(node(&join)), &join);
-        match chosen.and_then(|strokes| in_place(&plan, &join, strokes, config)) {
-            Ok(with_strokes) => plan = with_strokes,
+        let chosen = candidate.chunks(host, least, needs(node(&join)), &join);
+        match chosen.and_then(|chunks| in_place(&plan, &join, chunks, config)) {
+            Ok(with_chunks) => plan = with_chunks,
             Err(why) => {
                 let scans = candidate.chains.iter().map(|chain| node(scan(chain)));
                 kept.extend(scans.map(|scan| (scan, why.clone())));
@@ -131,8 +111,8 @@ impl Candidate {
         candidate.chains.iter().all(is_ours).then_some(candidate)
     }
 
-    /// The join in strokes, if as it is planned it takes `memory` bytes or more.
-    fn strokes(
+    /// The join in chunks, if as it is planned it takes `memory` bytes or more.
+    fn chunks(
         &self,
         host: &Arc<Host>,
         memory: u64,
@@ -143,9 +123,9 @@ impl Candidate {
         let alone = Alone::of(self.kind, self.null_equality);
         let (sides, joints) = self.cut(host, alone)?;
         let pieces = [&sides[0].pieces[..], &sides[1].pieces[..]];
-        let least = host.options.least_strokes.max(2);
+        let least = host.options.least_chunks.max(2);
         if joints.len() < least {
-            return Err(Kept::FewStrokes { strokes: joints.len(), least });
+            return Err(Kept::FewChunks { chunks: joints.len(), least });
         }
         let (read, once) = (cuts::bytes(&joints, pieces), named_bytes(&joints, pieces));
         if read > once + once / 4 {
@@ -156,9 +136,9 @@ impl Candidate {
             return Err(Kept::Small { memory: planned >> 10 });
         }
         if cuts::largest_share(&joints, pieces[0], 0) * 4.0 > 1.0 {
-            return Err(Kept::Because("a stroke would take more than a quarter of its memory"));
+            return Err(Kept::Because("a chunk would take more than a quarter of its memory"));
         }
-        let join = self.join_of_stroke(plan).map_err(|_| Kept::Because("it refused other inputs"))?;
+        let join = self.join_of_chunk(plan).map_err(|_| Kept::Because("it refused other inputs"))?;
         let delivery = if needs.sequence || plan.fetch().is_some() { Delivery::InOrder } else { Delivery::OutOfOrder };
         Ok(Parts {
             host: Arc::clone(host),
@@ -196,7 +176,7 @@ impl Candidate {
         }
     }
 
-    /// The sides, and the strokes by the column of the key that gives the most with the least
+    /// The sides, and the chunks by the column of the key that gives the most with the least
     /// reading.
     fn cut(&self, host: &Host, alone: Alone) -> Result<(Both<Side>, Vec<Joint<Key>>), Kept> {
         let mut best: Result<(Both<Side>, Vec<Joint<Key>>), Kept> = Err(Kept::Because("it has no key"));
@@ -230,8 +210,8 @@ impl Candidate {
         if self.is_hashed { of_side(0) } else { of_side(0) + of_side(1) }
     }
 
-    /// The hash join that a stroke is joined by.
-    fn join_of_stroke(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<HashJoinExec> {
+    /// The hash join that a chunk is joined by.
+    fn join_of_chunk(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<HashJoinExec> {
         let [left, right] = self.chains.clone();
         let join = match plan.downcast_ref::<HashJoinExec>() {
             Some(join) => join.builder().reset_state().with_new_children(vec![left, right])?,
@@ -243,7 +223,7 @@ impl Candidate {
     }
 }
 
-/// The strokes of two sides: as small as is worth an opening, or larger where small ones would
+/// The chunks of two sides: as small as is worth an opening, or larger where small ones would
 /// divide many row groups.
 fn joints(host: &Host, sides: &Both<Side>, alone: Alone) -> Vec<Joint<Key>> {
     let pieces = [&sides[0].pieces[..], &sides[1].pieces[..]];
@@ -252,8 +232,8 @@ fn joints(host: &Host, sides: &Both<Side>, alone: Alone) -> Vec<Joint<Key>> {
     let mut best = cuts::cut(pieces, least, alone);
     for doubling in 1..=DOUBLINGS {
         let (read, once) = (cuts::bytes(&best, pieces), named_bytes(&best, pieces));
-        // A tenth more is little against what fewer strokes cost, and much of it is in memory.
-        if read <= once + once / 10 || best.len() < 4 * host.options.least_strokes.max(2) {
+        // A tenth more is little against what fewer chunks cost, and much of it is in memory.
+        if read <= once + once / 10 || best.len() < 4 * host.options.least_chunks.max(2) {
             break;
         }
         best = cuts::cut(pieces, least << doubling, alone);
@@ -261,7 +241,7 @@ fn joints(host: &Host, sides: &Both<Side>, alone: Alone) -> Vec<Joint<Key>> {
     best
 }
 
-/// Bytes of the pieces that strokes name, each counted once.
+/// Bytes of the pieces that chunks name, each counted once.
 fn named_bytes(joints: &[Joint<Key>], pieces: Both<&[cuts::Piece<Key>]>) -> u64 {
     let named = |side: usize| {
         let mut numbers: Vec<usize> = joints.iter().flat_map(|joint| joint.pieces[side].iter().copied()).collect();
@@ -272,17 +252,17 @@ fn named_bytes(joints: &[Joint<Key>], pieces: Both<&[cuts::Piece<Key>]>) -> u64 
     named(0) + named(1)
 }
 
-/// The plan with the strokes in the place of `join`, if what is above it can do with the partitions
+/// The plan with the chunks in the place of `join`, if what is above it can do with the partitions
 /// that they have, or with these dealt out again.
 fn in_place(
     plan: &Arc<dyn ExecutionPlan>,
     join: &Arc<dyn ExecutionPlan>,
-    strokes: Parts,
+    chunks: Parts,
     config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>, Kept> {
-    let mut strokes: Arc<dyn ExecutionPlan> = Arc::new(CooperativeMergeJoinExec::new(strokes));
+    let mut chunks: Arc<dyn ExecutionPlan> = Arc::new(CooperativeMergeJoinExec::new(chunks));
     if let Some(fetch) = join.fetch() {
-        strokes = Arc::new(LocalLimitExec::new(strokes, fetch));
+        chunks = Arc::new(LocalLimitExec::new(chunks, fetch));
     }
     let sound = |with: &Arc<dyn ExecutionPlan>| {
         let replaced = replaced(plan, node(join), with)?;
@@ -290,10 +270,10 @@ fn in_place(
     };
     let dealt_out = || {
         let partitioning @ Partitioning::Hash(..) = join.output_partitioning() else { return None };
-        let dealt_out = RepartitionExec::try_new(Arc::clone(&strokes), partitioning.clone()).ok()?;
+        let dealt_out = RepartitionExec::try_new(Arc::clone(&chunks), partitioning.clone()).ok()?;
         sound(&(Arc::new(dealt_out) as _)).ok()
     };
-    let sound_plan = sound(&strokes).ok().or_else(dealt_out);
+    let sound_plan = sound(&chunks).ok().or_else(dealt_out);
     sound_plan.ok_or(Kept::Because("what is above it relies on its order or its partitions"))
 }
 

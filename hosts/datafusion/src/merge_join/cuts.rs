@@ -5,16 +5,16 @@
 //!
 //! Deviations, and why:
 //! * Statistics bound keys, and rows of one piece may be on both sides of a cut. Such a piece is
-//!   in the strokes of both, and whoever reads it keeps the rows of his interval alone.
+//!   in the chunks of both, and whoever reads it keeps the rows of his interval alone.
 //! * Nothing is asked of the order of pieces: sorted ones, ascending or descending, overlap least.
 //! * NULLs have no place among keys. Those that may leave the join, or match each other, go to the
-//!   stroke that has most of the pieces with NULLs already.
+//!   chunk that has most of the pieces with NULLs already.
 //!
 //! What holds, for every row of both tables:
-//! * (J1) Its key is in the interval of one stroke, or in none that could give a row.
-//! * (J2) Each stroke names all pieces that may have a row of its interval.
+//! * (J1) Its key is in the interval of one chunk, or in none that could give a row.
+//! * (J2) Each chunk names all pieces that may have a row of its interval.
 //!
-//! Cost: O(n log n) for n pieces, and a word for each stroke that a piece is in.
+//! Cost: O(n log n) for n pieces, and a word for each chunk that a piece is in.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,7 +38,7 @@ pub(crate) struct Piece<K> {
 }
 
 impl<K> Piece<K> {
-    /// Bytes that each stroke but the first reads again of a piece that is in several.
+    /// Bytes that each chunk but the first reads again of a piece that is in several.
     fn division(&self) -> u64 {
         self.dictionaries + self.bytes.saturating_sub(self.dictionaries) / self.parts.max(1)
     }
@@ -47,7 +47,7 @@ impl<K> Piece<K> {
 /// Left and right.
 pub(crate) type Both<T> = [T; 2];
 
-/// The keys of a stroke.
+/// The keys of a chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interval<K> {
     /// The first one; none: all from the smallest.
@@ -84,13 +84,13 @@ impl Alone {
         Self { rows, nulls: rows.map(|alone| alone || match_each_other) }
     }
 
-    /// Whether a stroke may give a row whose sides have rows, or have none.
+    /// Whether a chunk may give a row whose sides have rows, or have none.
     pub(crate) fn matters(self, has_rows: Both<bool>) -> bool {
         has_rows == [true; 2] || (0..2).any(|side| self.rows[side] && has_rows[side])
     }
 }
 
-/// The strokes of a join, in the order of their keys: each of about `aim` bytes, both sides
+/// The chunks of a join, in the order of their keys: each of about `aim` bytes, both sides
 /// together. Those that give no row are left out.
 pub(crate) fn cut<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64, alone: Alone) -> Vec<Joint<K>> {
     let cuts = cut_keys(pieces, aim.max(1));
@@ -112,7 +112,7 @@ pub(crate) fn cut<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64, alone: Al
     joints
 }
 
-/// Bytes that the strokes read, where a piece that is in several is read in parts.
+/// Bytes that the chunks read, where a piece that is in several is read in parts.
 pub(crate) fn bytes<K>(joints: &[Joint<K>], pieces: Both<&[Piece<K>]>) -> u64 {
     let read = |(piece, times): (&Piece<K>, u64)| match times {
         0 => 0,
@@ -121,7 +121,7 @@ pub(crate) fn bytes<K>(joints: &[Joint<K>], pieces: Both<&[Piece<K>]>) -> u64 {
     (0..2).map(|side| pieces[side].iter().zip(times(joints, pieces[side], side)).map(read).sum::<u64>()).sum()
 }
 
-/// Which part of a side the largest stroke has, of 1.
+/// Which part of a side the largest chunk has, of 1.
 pub(crate) fn largest_share<K>(joints: &[Joint<K>], pieces: &[Piece<K>], side: usize) -> f64 {
     let times = times(joints, pieces, side);
     let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();
@@ -132,20 +132,20 @@ pub(crate) fn largest_share<K>(joints: &[Joint<K>], pieces: &[Piece<K>], side: u
     joints.iter().map(share).fold(0.0, f64::max) / all.max(1) as f64
 }
 
-/// In how many strokes each piece of a side is.
+/// In how many chunks each piece of a side is.
 fn times<K>(joints: &[Joint<K>], pieces: &[Piece<K>], side: usize) -> Vec<u64> {
     let mut times = vec![0; pieces.len()];
     joints.iter().flat_map(|joint| &joint.pieces[side]).for_each(|&number| times[number] += 1);
     times
 }
 
-/// The numbers of the strokes that hold keys of a piece.
+/// The numbers of the chunks that hold keys of a piece.
 fn spread<K: Ord>(piece: &Piece<K>, cuts: &[K]) -> Range<usize> {
-    let stroke = |key: &K| cuts.partition_point(|cut| cut <= key);
-    piece.keys.as_ref().map_or(0..0, |(min, max)| stroke(min)..stroke(max) + 1)
+    let chunk = |key: &K| cuts.partition_point(|cut| cut <= key);
+    piece.keys.as_ref().map_or(0..0, |(min, max)| chunk(min)..chunk(max) + 1)
 }
 
-/// Keys at which pieces begin, so far from each other that between them is work for a stroke. Of
+/// Keys at which pieces begin, so far from each other that between them is work for a chunk. Of
 /// those that would do, the one that divides least.
 fn cut_keys<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64) -> Vec<K> {
     let mut begins: Vec<(&K, &K, &Piece<K>)> = pieces
@@ -188,7 +188,7 @@ fn cut_keys<K: Ord + Clone>(pieces: Both<&[Piece<K>]>, aim: u64) -> Vec<K> {
     cuts
 }
 
-/// Gives the rows without a key that matter to one stroke, with the pieces that may have such rows.
+/// Gives the rows without a key that matter to one chunk, with the pieces that may have such rows.
 fn place_nulls<K>(joints: &mut [Joint<K>], pieces: Both<&[Piece<K>]>, alone: Alone) {
     let has_nulls = |side: usize, number: &usize| alone.nulls[side] && pieces[side][*number].nulls;
     let bytes = |joint: &Joint<K>| -> u64 {

@@ -153,9 +153,9 @@ impl Side {
         Ok(side)
     }
 
-    /// The scan `config` of a stroke: of these pieces, with pages that have no key of the interval
+    /// The scan `config` of a chunk: of these pieces, with pages that have no key of the interval
     /// pruned.
-    pub(crate) fn of_stroke(
+    pub(crate) fn of_chunk(
         &self,
         config: &FileScanConfig,
         source: &ParquetSource,
@@ -180,7 +180,7 @@ impl Side {
         config.with_file_groups(vec![files]).with_statistics(unknown).build()
     }
 
-    /// Whether rows of the stroke have to be looked at, because a piece has rows of others, too.
+    /// Whether rows of the chunk have to be looked at, because a piece has rows of others, too.
     pub(crate) fn divides(&self, pieces: &[usize], interval: &Interval<Key>, number: usize) -> bool {
         pieces.iter().any(|&piece| !interval.covers(&self.pieces[piece], number))
     }

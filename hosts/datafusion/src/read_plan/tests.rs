@@ -16,10 +16,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
+use crate::chunks::{chunk_work, chunks};
 use crate::install;
 use crate::progress::Progress;
 use crate::source::PoolScan;
-use crate::strokes::{stroke_work, strokes};
 
 const PAGE: u64 = 4096;
 const ROWS: i64 = 12_000;
@@ -202,7 +202,7 @@ fn write_small_row_groups(folder: &Path) {
 }
 
 #[tokio::test]
-async fn small_row_groups_come_in_strokes_that_carry_nothing_of_the_others() {
+async fn small_row_groups_come_in_chunks_that_carry_nothing_of_the_others() {
     let folder = tempfile::tempdir().unwrap();
     write_small_row_groups(folder.path());
     let scene = Scene::over(folder.path(), false).await;
@@ -213,14 +213,14 @@ async fn small_row_groups_come_in_strokes_that_carry_nothing_of_the_others() {
     assert_eq!(some.rows(), 50 + 450);
 
     let [file] = &all.planned.files[..] else { panic!("{} files", all.planned.files.len()) };
-    let opened: Vec<_> = strokes(&file.row_groups, stroke_work(&all.planned, 2)).collect();
-    assert!(opened.len() <= 40, "{} strokes for two partitions", opened.len());
-    let carried = |stroke: &&[PlannedRowGroup]| {
-        let file = file.with(stroke);
+    let opened: Vec<_> = chunks(&file.row_groups, chunk_work(&all.planned, 2)).collect();
+    assert!(opened.len() <= 40, "{} chunks for two partitions", opened.len());
+    let carried = |chunk: &&[PlannedRowGroup]| {
+        let file = file.with(chunk);
         (file.extension::<ParquetAccessPlan>().unwrap().len(), file.extension::<RowGroups>().unwrap().0.len())
     };
     let (accesses, numbers): (Vec<_>, Vec<_>) = opened.iter().map(carried).unzip();
     assert_eq!((accesses.iter().sum::<usize>(), numbers.iter().sum::<usize>()), (600, 600));
-    // Where a row group is work enough, it is a stroke.
-    assert_eq!(strokes(&file.row_groups, 1).count(), 600);
+    // Where a row group is work enough, it is a chunk.
+    assert_eq!(chunks(&file.row_groups, 1).count(), 600);
 }

@@ -21,11 +21,11 @@ use crate::rows::{rows, run, same_rows};
 use crate::tpch::pool;
 
 const FILES: i64 = 2;
-/// Rows of a file, and of a row group, which is large enough to be a stroke.
+/// Rows of a file, and of a row group, which is large enough to be a chunk.
 const ROWS: i64 = 60_000;
 const ROW_GROUP: i64 = 6000;
 /// Row groups of all files.
-const STROKES: usize = (FILES * ROWS / ROW_GROUP) as usize;
+const CHUNKS: usize = (FILES * ROWS / ROW_GROUP) as usize;
 
 /// A folder of two files of ten row groups.
 fn files() -> tempfile::TempDir {
@@ -189,11 +189,11 @@ async fn a_node_with_two_parents_comes_as_the_stricter_one_needs_it() {
 }
 
 #[tokio::test]
-async fn few_strokes_and_unregistered_scans_come_in_order() {
+async fn few_chunks_and_unregistered_scans_come_in_order() {
     let folder = files();
     for (options, cooperates) in [
-        (HostOptions::default().least_strokes(STROKES), true),
-        (HostOptions::default().least_strokes(STROKES + 1), false),
+        (HostOptions::default().least_chunks(CHUNKS), true),
+        (HostOptions::default().least_chunks(CHUNKS + 1), false),
         (HostOptions::default().register(false), false),
     ] {
         let (ctx, host) = session(folder.path(), 2, pool(4 << 20), options).await;
@@ -201,24 +201,24 @@ async fn few_strokes_and_unregistered_scans_come_in_order() {
         assert_eq!(deliveries(&plan), ["out-of-order"], "the plan would allow it");
         let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
         assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), (FILES * ROWS) as usize);
-        assert_eq!(figure(&plan, "pool_strokes"), if cooperates { STROKES } else { 0 }, "{options:?}");
+        assert_eq!(figure(&plan, "pool_chunks"), if cooperates { CHUNKS } else { 0 }, "{options:?}");
         assert_eq!(deliveries(&plan), [if cooperates { "out-of-order" } else { "in-order" }], "what was done");
         assert_quiet(host.pool(), "a scan");
     }
 }
 
 #[tokio::test]
-async fn a_pool_that_holds_too_few_strokes_delivers_in_order() {
+async fn a_pool_that_holds_too_few_chunks_delivers_in_order() {
     let folder = files();
     // A row group has about 70 KiB.
     for (memory, cooperates) in [(256 << 10, false), (4 << 20, true)] {
         let (ctx, host) = session(folder.path(), 2, pool(memory), HostOptions::default()).await;
         let plan = plan(&ctx, "SELECT id, name FROM t").await;
         collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
-        assert_eq!(figure(&plan, "pool_strokes") > 0, cooperates, "a pool of {memory} bytes");
+        assert_eq!(figure(&plan, "pool_chunks") > 0, cooperates, "a pool of {memory} bytes");
         assert_eq!(deliveries(&plan), [if cooperates { "out-of-order" } else { "in-order" }]);
         let why = displayable(plan.as_ref()).indent(false).to_string();
-        assert_eq!(why.contains("in-order (the pool holds fewer than 4 of its strokes)"), !cooperates, "{why}");
+        assert_eq!(why.contains("in-order (the pool holds fewer than 4 of its chunks)"), !cooperates, "{why}");
         assert_eq!(
             [host.out_of_order_scans(), host.back_in_order_scans()],
             [u64::from(cooperates), u64::from(!cooperates)]
@@ -235,7 +235,7 @@ async fn a_pool_without_room_for_cooperation_delivers_in_order() {
     let (ctx, host) = session(folder.path(), 2, pool.clone(), HostOptions::default()).await;
     let plan = plan(&ctx, "SELECT id, name FROM t").await;
     collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
-    assert_eq!(figure(&plan, "pool_strokes"), 0);
+    assert_eq!(figure(&plan, "pool_chunks"), 0);
     assert_eq!(figure(&plan, "pool_bytes_planned"), figure(&plan, "pool_bytes_requested"));
     assert_eq!(host.unregistered_scans(), 0, "the predictor knew the scan");
     assert_quiet(&pool, "a scan in order");
@@ -253,11 +253,11 @@ async fn bytes_that_the_pool_brings_are_some_query_s() {
         assert_eq!(deliveries(&plan), ["out-of-order"]);
         queries.spawn(async move {
             collect(Arc::clone(&plan), context).await.unwrap();
-            (bytes_read(&plan), figure(&plan, "pool_strokes"))
+            (bytes_read(&plan), figure(&plan, "pool_chunks"))
         });
     }
     let read = queries.join_all().await;
-    assert!(read.iter().all(|&(_, strokes)| strokes == STROKES), "all cooperate: {read:?}");
+    assert!(read.iter().all(|&(_, chunks)| chunks == CHUNKS), "all cooperate: {read:?}");
     assert_eq!(read.iter().map(|(bytes, _)| bytes).sum::<u64>(), host.pool().stats().bytes_read, "{read:?}");
     let stats = host.pool().stats();
     assert!(stats.hit_rate() < stats.hits as f64 / stats.requests as f64, "what was brought is no hit of a cache");
@@ -276,7 +276,7 @@ async fn a_partition_that_stops_holds_no_other_up() {
         let mut seen = Vec::new();
         let column = |batch: &arrow::array::RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
         if batches == 0 {
-            // It takes a stroke, and is left where it waits for the bytes of it.
+            // It takes a chunk, and is left where it waits for the bytes of it.
             _ = futures::poll!(stopped.next());
         } else {
             seen.extend(column(&stopped.next().await.unwrap().unwrap()));
@@ -306,7 +306,7 @@ async fn a_query_that_nobody_fetches_from_keeps_nobody_and_goes_on_later() {
         let other = plan(&ctx, "SELECT id, name FROM t").await;
         let rows = collect(Arc::clone(&other), ctx.task_ctx()).await.unwrap();
         assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), (FILES * ROWS) as usize);
-        assert_eq!(figure(&other, "pool_strokes"), STROKES);
+        assert_eq!(figure(&other, "pool_chunks"), CHUNKS);
     }
     let mut seen: BTreeSet<i64> = first.column(0).as_primitive::<Int64Type>().values().iter().copied().collect();
     let mut rows = first.num_rows();
@@ -328,7 +328,7 @@ async fn what_is_in_memory_comes_first_and_others_reads_are_counted() {
     let folder = files();
     let pool = Pool::new(PoolOptions::default().memory(64 << 20).page_size(4096)).unwrap();
     // One partition: of two, the one that waits for storage might all the same come first.
-    let (ctx, _host) = session(folder.path(), 1, pool.clone(), HostOptions::default().least_strokes(1)).await;
+    let (ctx, _host) = session(folder.path(), 1, pool.clone(), HostOptions::default().least_chunks(1)).await;
     // A scan that still runs has brought the last row groups of the second file.
     let last = FILES * ROWS - 2 * ROW_GROUP;
     let other = ctx.sql(&format!("SELECT id, name FROM t WHERE id >= {last}")).await.unwrap();
@@ -341,8 +341,8 @@ async fn what_is_in_memory_comes_first_and_others_reads_are_counted() {
     assert!(id >= last, "row {id} came first, though later ones were in memory");
     let rest: usize = streams.map(|batch| batch.unwrap().num_rows()).fold(0, async |sum, rows| sum + rows).await;
     assert_eq!(first.num_rows() + rest, (FILES * ROWS) as usize);
-    assert_eq!(figure(&plan, "pool_strokes"), STROKES);
-    assert!((1..=2).contains(&figure(&plan, "pool_strokes_shared")), "{}", figure(&plan, "pool_strokes_shared"));
+    assert_eq!(figure(&plan, "pool_chunks"), CHUNKS);
+    assert!((1..=2).contains(&figure(&plan, "pool_chunks_shared")), "{}", figure(&plan, "pool_chunks_shared"));
     drop(other);
     while !pool.scans().is_empty() {
         tokio::task::yield_now().await;
@@ -351,7 +351,7 @@ async fn what_is_in_memory_comes_first_and_others_reads_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_filter_that_becomes_narrower_takes_strokes_out_of_the_plan() {
+async fn a_filter_that_becomes_narrower_takes_chunks_out_of_the_plan() {
     let folder = files();
     let (ctx, host) = session(folder.path(), 2, pool(1 << 20), HostOptions::default()).await;
     let stock = Session::plain(1).context();
@@ -362,8 +362,8 @@ async fn a_filter_that_becomes_narrower_takes_strokes_out_of_the_plan() {
     let least = plan(&ctx, sql).await;
     let found = rows(&collect(Arc::clone(&least), ctx.task_ctx()).await.unwrap());
     assert_eq!(found, run(&stock, sql).await);
-    let (taken, left_out) = (figure(&least, "pool_strokes"), figure(&least, "pool_row_groups_left_out"));
-    assert!(left_out > 0 && taken + left_out <= STROKES, "{taken} strokes were taken, {left_out} row groups left out");
+    let (taken, left_out) = (figure(&least, "pool_chunks"), figure(&least, "pool_row_groups_left_out"));
+    assert!(left_out > 0 && taken + left_out <= CHUNKS, "{taken} chunks were taken, {left_out} row groups left out");
     assert_quiet(host.pool(), sql);
 }
 
@@ -376,7 +376,7 @@ async fn ids(stream: datafusion::execution::SendableRecordBatchStream) -> Vec<i6
 }
 
 #[tokio::test]
-async fn a_stroke_that_was_read_in_part_goes_to_nobody_else() {
+async fn a_chunk_that_was_read_in_part_goes_to_nobody_else() {
     let folder = files();
     // Batches are smaller than row groups.
     let (ctx, host) = session(folder.path(), 2, pool(4 << 20), HostOptions::default()).await;

@@ -41,7 +41,7 @@ async fn a_broken_file_ends_its_query_only() {
                 let (broken, good) = folders(fault);
                 let ctx = Session::plain(partitions).context();
                 let pool = pool(1 << 20);
-                install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_strokes(1)).unwrap();
+                install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_chunks(1)).unwrap();
                 register(&ctx, "good", good.path()).await;
                 register(&ctx, "broken", broken.path()).await;
                 for sql in [

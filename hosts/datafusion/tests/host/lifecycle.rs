@@ -29,7 +29,7 @@ async fn delivered(folder: &std::path::Path, partitions: usize, delivery: Delive
     let ctx = Session::plain(partitions).context();
     register(&ctx, "numbers", folder).await;
     let pool = pool(1 << 20);
-    install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_strokes(1)).unwrap();
+    install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_chunks(1)).unwrap();
     (ctx, pool)
 }
 
@@ -84,7 +84,7 @@ async fn a_cancelled_query_leaves_no_scan() {
         let scans = pool.scans();
         assert_eq!(scans.len(), 1);
         let cooperates = delivery == Delivery::OutOfOrder;
-        assert_eq!(scans[0].length == ROWS as u64, !cooperates, "rows in order, else strokes: {scans:?}");
+        assert_eq!(scans[0].length == ROWS as u64, !cooperates, "rows in order, else chunks: {scans:?}");
         assert_eq!(pool.unordered_scans().len(), usize::from(cooperates));
         assert!(scans[0].position < scans[0].length, "{scans:?}");
         assert!(cooperates || scans[0].position > 0, "the row group that was read is behind it: {scans:?}");
@@ -187,14 +187,14 @@ async fn explain_shows_the_delivery_and_the_pool() {
         "pool_bytes_requested=",
         "pool_bytes_read=",
         "pool_bytes_planned=",
-        "pool_strokes=",
+        "pool_chunks=",
     ] {
         assert!(analyzed.contains(figure), "{figure} is not in {analyzed}");
         // What the pool brings for scans that cooperate, none of them has read.
         let may_be_none = ["pool_hits=", "pool_bytes_read="].contains(&figure);
         assert!(may_be_none || !analyzed.contains(&format!("{figure}0,")), "{figure}0 in {analyzed}");
     }
-    assert!(analyzed.contains("pool_strokes_shared=0"), "{analyzed}");
+    assert!(analyzed.contains("pool_chunks_shared=0"), "{analyzed}");
     assert!(analyzed.contains("output_rows=17.00 K"), "{analyzed}");
     assert!(analyzed.contains("row_groups_pruned_statistics=20 total → 17 matched"), "{analyzed}");
 }

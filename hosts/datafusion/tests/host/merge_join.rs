@@ -1,4 +1,4 @@
-//! Joins in strokes against DataFusion's own: the same rows for every kind of join, and plans that
+//! Joins in chunks against DataFusion's own: the same rows for every kind of join, and plans that
 //! keep theirs say why.
 
 use std::collections::BTreeMap;
@@ -137,9 +137,9 @@ fn config(merge: bool, partitions: usize) -> SessionConfig {
     config
 }
 
-/// Options in which every join is worth the strokes.
+/// Options in which every join is worth the chunks.
 fn always() -> HostOptions {
-    HostOptions::default().join_memory(Some(0)).least_strokes(2)
+    HostOptions::default().join_memory(Some(0)).least_chunks(2)
 }
 
 async fn plan(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
@@ -150,7 +150,7 @@ fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     displayable(plan.as_ref()).indent(false).to_string()
 }
 
-const STROKES: &str = "CooperativeMergeJoinExec";
+const CHUNKS: &str = "CooperativeMergeJoinExec";
 
 /// One join of each kind, by the columns `on`.
 fn joins(on: &str) -> Vec<String> {
@@ -178,7 +178,7 @@ async fn every_kind_of_join_gives_the_rows_of_datafusion() {
     println!("PAGECAST_SEED={seed}");
     let mut random = Random::new(seed);
     let layouts = [Layout::Ascending, Layout::Descending, Layout::NullsLast, Layout::Scattered];
-    let (mut in_strokes, mut kept) = (0, BTreeMap::<String, usize>::new());
+    let (mut in_chunks, mut kept) = (0, BTreeMap::<String, usize>::new());
     for round in 0..8 {
         let layout = layouts[round % 4];
         let merge = round < 4;
@@ -198,10 +198,10 @@ async fn every_kind_of_join_gives_the_rows_of_datafusion() {
             install_with(&ctx, pool.clone(), always().delivery(*delivery)).unwrap();
             for sql in joins(on) {
                 let shown = shown(&plan(&ctx, &sql).await);
-                let is_in_strokes = shown.contains(STROKES);
-                assert!(!is_in_strokes || *delivery == Delivery::OutOfOrder);
+                let is_in_chunks = shown.contains(CHUNKS);
+                assert!(!is_in_chunks || *delivery == Delivery::OutOfOrder);
                 match shown.split_once("join=as planned (") {
-                    _ if is_in_strokes => in_strokes += 1,
+                    _ if is_in_chunks => in_chunks += 1,
                     Some((_, why)) => *kept.entry(why.split(')').next().unwrap().to_owned()).or_insert(0) += 1,
                     None => {}
                 }
@@ -211,8 +211,8 @@ async fn every_kind_of_join_gives_the_rows_of_datafusion() {
             assert_quiet(&pool);
         }
     }
-    println!("{in_strokes} joins in strokes; as they were: {kept:#?}");
-    assert!(in_strokes >= 30, "{in_strokes} joins in strokes");
+    println!("{in_chunks} joins in chunks; as they were: {kept:#?}");
+    assert!(in_chunks >= 30, "{in_chunks} joins in chunks");
 }
 
 /// Files whose keys are of another type than the table's: what their footers say of a key is not in
@@ -266,7 +266,7 @@ fn assert_quiet(pool: &Pool) {
 }
 
 #[tokio::test]
-async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
+async fn a_plan_says_whether_it_joins_in_chunks_and_why_not() {
     let tables = Tables::clustered(40_000, Layout::Ascending);
     let scattered = Tables::clustered(40_000, Layout::Scattered);
     let dictionaries = Tables::clustered_and_encoded(40_000, Layout::Ascending, true);
@@ -301,12 +301,12 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
         (&merge, "SELECT x.v FROM (SELECT k + 0 AS k, v FROM a) x JOIN b ON x.k = b.k", Some("computed")),
         (&merge, "SELECT a.v FROM a JOIN b ON a.s = b.s", Some("truncated")),
         (&merge, "SELECT array_agg(a.v) FROM a JOIN b ON a.k = b.k", Some("in which order rows came")),
-        (&merge, "SELECT a.v FROM a JOIN b ON a.k = b.k WHERE a.k < 100", Some("strokes")),
+        (&merge, "SELECT a.v FROM a JOIN b ON a.k = b.k WHERE a.k < 100", Some("chunks")),
         (&merge, "SELECT k, o.v FROM ordered o JOIN b USING (k) ORDER BY k", None),
         (&other, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
-        // Each stroke would read the dictionaries of its first and last row groups.
+        // Each chunk would read the dictionaries of its first and last row groups.
         (&read_again, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", Some("row groups overlap")),
-        // A pool that holds few of its strokes is no reason: it is about memory.
+        // A pool that holds few of its chunks is no reason: it is about memory.
         (&small_memory, "SELECT a.w, b.w FROM a JOIN b ON a.k = b.k", None),
         (&hash, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k", Some("KiB at most")),
         (&hash, "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b)", Some("a NULL of one side decides")),
@@ -314,10 +314,10 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
     for (ctx, sql, why) in cases {
         let shown = shown(&plan(ctx, sql).await);
         match why {
-            None => assert!(shown.contains(STROKES) && shown.contains("delivery="), "{sql}\n{shown}"),
+            None => assert!(shown.contains(CHUNKS) && shown.contains("delivery="), "{sql}\n{shown}"),
             Some(why) => {
                 let says = shown.contains("join=as planned") && shown.contains(why);
-                assert!(!shown.contains(STROKES) && says, "{why}: {sql}\n{shown}");
+                assert!(!shown.contains(CHUNKS) && says, "{why}: {sql}\n{shown}");
             }
         }
     }
@@ -327,18 +327,18 @@ async fn a_plan_says_whether_it_joins_in_strokes_and_why_not() {
 }
 
 #[tokio::test]
-async fn a_join_in_strokes_takes_a_tenth_of_a_hash_join_s_memory() {
+async fn a_join_in_chunks_takes_a_tenth_of_a_hash_join_s_memory() {
     let tables = Tables::clustered(300_000, Layout::Ascending);
     let mut peaks = Vec::new();
-    for join_in_strokes in [false, true] {
+    for join_in_chunks in [false, true] {
         let memory = Arc::new(Peak::default());
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&memory) as _).build_arc().unwrap();
         let ctx = SessionContext::new_with_config_rt(config(false, 1), runtime);
         tables.register(&ctx).await;
-        let options = always().join_memory(join_in_strokes.then_some(0));
+        let options = always().join_memory(join_in_chunks.then_some(0));
         install_with(&ctx, pool(8 << 20), options).unwrap();
         let plan = plan(&ctx, "SELECT count(*), max(a.v), max(b.v) FROM a JOIN b ON a.k = b.k").await;
-        assert_eq!(shown(&plan).contains(STROKES), join_in_strokes, "{}", shown(&plan));
+        assert_eq!(shown(&plan).contains(CHUNKS), join_in_chunks, "{}", shown(&plan));
         collect(plan, ctx.task_ctx()).await.unwrap();
         assert_eq!(memory.reserved(), 0, "nothing stays reserved");
         peaks.push(memory.most());
@@ -358,7 +358,7 @@ async fn who_goes_early_leaves_nothing_behind() {
     assert_quiet(&pool);
     // A stream that is dropped after its first rows, beside one that is never asked.
     let joined = plan(&ctx, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await;
-    assert!(shown(&joined).contains(STROKES), "{}", shown(&joined));
+    assert!(shown(&joined).contains(CHUNKS), "{}", shown(&joined));
     let mut first = joined.execute(0, ctx.task_ctx()).unwrap();
     let second = joined.execute(1, ctx.task_ctx()).unwrap();
     assert!(first.next().await.unwrap().unwrap().num_rows() > 0);
@@ -382,7 +382,7 @@ async fn a_file_that_changes_ends_the_join_by_its_name() {
     let pool = pool(4 << 20);
     install_with(&ctx, pool.clone(), HostOptions::default().join_memory(Some(0))).unwrap();
     let joined = plan(&ctx, "SELECT a.v, b.v FROM a JOIN b ON a.k = b.k").await;
-    assert!(shown(&joined).contains(STROKES));
+    assert!(shown(&joined).contains(CHUNKS));
     let path = tables.path().join("b/1.parquet");
     let mut random = Random::new(1);
     write_pages(&path, &table(&mut random, 100, 10, 0, Layout::Ascending), 50, 10);
@@ -395,7 +395,7 @@ async fn a_file_that_changes_ends_the_join_by_its_name() {
 /// more than one does. They go in turns, a batch each: tasks that find all in memory run to their
 /// end without a wait, one after the other, and then there is nobody to share with.
 #[tokio::test]
-async fn joins_in_strokes_share_what_is_loaded() {
+async fn joins_in_chunks_share_what_is_loaded() {
     let tables = Tables::clustered(60_000, Layout::Ascending);
     let stock = tables.session(config(true, 2)).await;
     let sql = "SELECT a.v, a.w, b.v, b.w FROM a JOIN b ON a.k = b.k";
@@ -410,7 +410,7 @@ async fn joins_in_strokes_share_what_is_loaded() {
         for join in 0..joins {
             let joined = plan(&ctx, sql).await;
             let shown = shown(&joined);
-            assert!(shown.contains(STROKES) && !shown.contains("delivery=in-order"), "{shown}");
+            assert!(shown.contains(CHUNKS) && !shown.contains("delivery=in-order"), "{shown}");
             streams.extend((0..2).map(|partition| (join, joined.execute(partition, ctx.task_ctx()).unwrap())));
         }
         let mut found = vec![Vec::new(); joins];
@@ -429,10 +429,10 @@ async fn joins_in_strokes_share_what_is_loaded() {
         assert!(found.iter().all(|found| count(found) == expected.len()));
         assert_quiet(&pool);
         let stats = pool.stats();
-        read.push((stats.bytes_read, stats.strokes, stats.strokes_shared));
+        read.push((stats.bytes_read, stats.chunks, stats.chunks_shared));
         println!("{} frames of {}", pool.frames(), stats.loads);
     }
-    println!("{read:?} bytes, strokes, shared strokes");
+    println!("{read:?} bytes, chunks, shared chunks");
     assert!(read[1].0 * 10 <= read[0].0 * 11, "{read:?}");
     assert!(read[1].2 * 2 > read[1].1, "{read:?}");
 }

@@ -74,7 +74,7 @@ async fn answers_tpch(store: &FaultStore) {
         (1 << 20, Delivery::Stock),
     ] {
         let (ctx, pool) = (tpch_in(store).await, pool(memory));
-        let options = HostOptions::default().delivery(delivery).least_strokes(1);
+        let options = HostOptions::default().delivery(delivery).least_chunks(1);
         let results = all_queries(&ctx, Some((pool.clone(), options))).await;
         assert_expected(&results, &format!("{delivery:?} from a store, pool of {memory} bytes")).await;
         assert!(pool.stats().bytes_read > 0, "the queries did not read through the pool");
@@ -229,7 +229,7 @@ async fn an_object_that_is_overwritten_under_a_scan_is_named_and_never_mixed() {
         add(&ctx, "mem://t", &store);
         table(&ctx, "t", "mem://t/t.parquet").await;
         let pool = pool(4 << 20);
-        install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_strokes(1)).unwrap();
+        install_with(&ctx, pool.clone(), HostOptions::default().delivery(delivery).least_chunks(1)).unwrap();
         let (mut whole, mut ended) = (0, 0);
         for round in 0..50_usize {
             let new = contents[(round + 1) % contents.len()].clone();

@@ -74,13 +74,13 @@ pub(crate) async fn assert_expected(results: &[Vec<Row>], how: &str) {
 
 async fn check(session: Session, memory: u64, delivery: Delivery) {
     let pool = pool(memory);
-    let options = HostOptions::default().delivery(delivery).least_strokes(1);
+    let options = HostOptions::default().delivery(delivery).least_chunks(1);
     let results = all_queries(&session.tpch().await, Some((pool.clone(), options))).await;
     assert_expected(&results, &format!("{session:?}, {delivery:?}, pool of {memory} bytes")).await;
     let stats = pool.stats();
     assert!(stats.bytes_read > 0, "the queries did not read through the pool");
-    assert_eq!(stats.strokes > 0, delivery == Delivery::OutOfOrder, "{delivery:?}: {stats:?}");
-    assert_eq!(stats.strokes, stats.strokes_consumed + stats.strokes_returned, "{delivery:?}: {stats:?}");
+    assert_eq!(stats.chunks > 0, delivery == Delivery::OutOfOrder, "{delivery:?}: {stats:?}");
+    assert_eq!(stats.chunks, stats.chunks_consumed + stats.chunks_returned, "{delivery:?}: {stats:?}");
 }
 
 const TINY: u64 = 1 << 20;

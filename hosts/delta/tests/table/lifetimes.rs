@@ -53,9 +53,9 @@ impl Session {
     }
 }
 
-/// About as many, within what scans have read of their first strokes.
-fn about(found: u64, wanted: u64, stroke: u64, what: &str) {
-    assert!(found.abs_diff(wanted) <= stroke, "{what}: {found} of {wanted}");
+/// About as many, within what scans have read of their first chunks.
+fn about(found: u64, wanted: u64, chunk: u64, what: &str) {
+    assert!(found.abs_diff(wanted) <= chunk, "{what}: {found} of {wanted}");
 }
 
 /// Figure 4.7 of Świtakowski 2011. The table has chunks 0 to 3. T1 appends 4 and 5. T2 appends 6
@@ -84,27 +84,27 @@ async fn chunks_are_shared_as_in_figure_4_7() {
     // What a scan of files 0 to 3 has left after one batch, and what the batch took.
     let alone = session.begin("t").await;
     let base = session.sharing()[0];
-    // A stroke is of a unit of 16 pages and the row group that ends it.
-    let (file, stroke) = (base / 4, 24 * PAGE);
-    assert!(4 * stroke < file, "files are told apart");
+    // A chunk is of a unit of 16 pages and the row group that ends it.
+    let (file, chunk) = (base / 4, 24 * PAGE);
+    assert!(4 * chunk < file, "files are told apart");
     drop(alone);
     assert_eq!(session.sharing(), [0; 5]);
 
     let (first, second) = (session.begin("t1").await, session.begin("t2").await);
     let found = session.sharing();
-    about(found[1], 4 * file, 2 * stroke, "T1 and T2 share 0 to 3");
-    about(found[0], 4 * file, 2 * stroke, "4 and 5, 6 and 7 are local");
+    about(found[1], 4 * file, 2 * chunk, "T1 and T2 share 0 to 3");
+    about(found[0], 4 * file, 2 * chunk, "4 and 5, 6 and 7 are local");
     let (third, fourth) = (session.begin("t3").await, session.begin("t4").await);
     let found = session.sharing();
-    about(found[3], 4 * file, 4 * stroke, "all share 0 to 3");
-    about(found[2], 2 * file, 4 * stroke, "T2, T3 and T4 share 6 and 7");
-    about(found[0], 4 * file, 4 * stroke, "what T1, T3 and T4 appended is local");
+    about(found[3], 4 * file, 4 * chunk, "all share 0 to 3");
+    about(found[2], 2 * file, 4 * chunk, "T2, T3 and T4 share 6 and 7");
+    about(found[0], 4 * file, 4 * chunk, "what T1, T3 and T4 appended is local");
     drop(first);
     let found = session.sharing();
-    about(found[2], 6 * file, 4 * stroke, "{T2, T3, T4}: 0 to 3, 6 and 7");
-    about(found[0], 2 * file, 4 * stroke, "8 and 9");
+    about(found[2], 6 * file, 4 * chunk, "{T2, T3, T4}: 0 to 3, 6 and 7");
+    about(found[0], 2 * file, 4 * chunk, "8 and 9");
     drop(second);
-    about(session.sharing()[1], 6 * file, 4 * stroke, "{T3, T4}: 0 to 3, 6 and 7");
+    about(session.sharing()[1], 6 * file, 4 * chunk, "{T3, T4}: 0 to 3, 6 and 7");
     drop((third, fourth));
     assert_eq!(session.sharing(), [0; 5]);
     let pool = session.host.as_ref().unwrap().pool();

@@ -31,7 +31,7 @@ impl Node {
         let environment = RuntimeEnv::default();
         environment.register_object_store(&URL.parse().unwrap(), Arc::new(store.clone()));
         let pool = Pool::new(pool_options(memory)).unwrap();
-        let options = HostOptions::default().least_strokes(1);
+        let options = HostOptions::default().least_chunks(1);
         let pooled = PooledWorker::new(pool, Arc::new(environment), options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -46,7 +46,7 @@ fn options_that_cannot_hold_are_refused() {
     assert!(matches!(refused, Err(DistributedError::NoRange)), "{refused:?}");
     let options = HostOptions::default().join_memory(Some(0));
     let refused = PooledWorker::new(pool(), Arc::new(RuntimeEnv::default()), options);
-    assert!(matches!(refused, Err(DistributedError::Pool(WorkerPoolError::JoinsInStrokes))), "{refused:?}");
+    assert!(matches!(refused, Err(DistributedError::Pool(WorkerPoolError::JoinsInChunks))), "{refused:?}");
     let members = Members::new(["http://127.0.0.1:1"]).unwrap();
     let refused = members.replace(["http://127.0.0.1:2", "nobody"]);
     assert!(refused.unwrap_err().to_string().contains("`nobody` is not the URL of a worker"));

@@ -19,7 +19,7 @@ async fn three_workers_answer_as_one_process() {
     round(&cluster, "three workers with tiny pools").await;
     for node in &cluster.nodes {
         let stats = node.pooled.host().pool().stats();
-        assert!(stats.bytes_read > 0 && stats.strokes > 0, "{} did not read through its pool: {stats:?}", node.url);
+        assert!(stats.bytes_read > 0 && stats.chunks > 0, "{} did not read through its pool: {stats:?}", node.url);
         assert_eq!(node.pooled.host().refused_plans(), 0);
         assert!(node.pooled.host().footer_bytes_read() > 0, "footers take no frames");
     }

@@ -97,13 +97,13 @@ extern int	predictor_register_runs(PredictorMemory memory, uint8_t kind, uint32_
 extern int	predictor_register_bitset(PredictorMemory memory, uint8_t kind, uint32_t relation, uint32_t first,
 									  const uint64_t *bits, size_t count, uint64_t length, uint64_t now, uint64_t *scan);
 
-/* Lock. A scan that reads `strokes` strokes in any order: each run has the number of its stroke for
+/* Lock. A scan that reads `chunks` chunks in any order: each run has the number of its chunk for
  * position, and span 0. */
 extern int	predictor_register_unordered(PredictorMemory memory, uint8_t kind, uint32_t relation, const PredictorRun *runs,
-										 size_t count, uint64_t strokes, uint64_t now, uint64_t *scan);
+										 size_t count, uint64_t chunks, uint64_t now, uint64_t *scan);
 
-/* All blocks of a stroke of such a scan have been read. Each stroke counts once. */
-extern void predictor_complete(PredictorMemory memory, uint64_t scan, uint64_t stroke, uint64_t now);
+/* All blocks of a chunk of such a scan have been read. Each chunk counts once. */
+extern void predictor_complete(PredictorMemory memory, uint64_t scan, uint64_t chunk, uint64_t now);
 
 /* Lock. Whether the scan was running. */
 extern bool predictor_finish(PredictorMemory memory, uint64_t scan, uint64_t now);

@@ -7,7 +7,7 @@
 
 use crate::pointers::{Memory, put, values, values_mut};
 use crate::{FAULTY, FULL, OK};
-use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, MemberId, Refusal, Stroke, Take, Unit};
+use pagecast_core::cooperation::{Chunk, Cooperation, CooperationConfig, Loading, MemberId, Refusal, Take, Unit};
 use pagecast_core::{PageId, RelationId};
 
 /// How much the manager is to hold.
@@ -55,7 +55,7 @@ pub struct ChunkView {
     resident: bool,
 }
 
-const STROKE: i32 = 0;
+const CHUNK: i32 = 0;
 const WAIT: i32 = 1;
 const END: i32 = 2;
 
@@ -102,13 +102,13 @@ pub extern "C" fn cooperation_register(
         let bit = page.block().wrapping_sub(first);
         resident.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     };
-    let stroke = |number: u32| Stroke { unit: unit(relation, first.wrapping_add(number)), need: &[1], joined: false };
-    match manager.register_each(count, stroke, workers, now, is_resident) {
+    let chunk = |number: u32| Chunk { unit: unit(relation, first.wrapping_add(number)), need: &[1], joined: false };
+    match manager.register_each(count, chunk, workers, now, is_resident) {
         Ok(id) => {
             put(member, id.raw());
             OK
         }
-        Err(Refusal::BadStroke { .. }) => FAULTY,
+        Err(Refusal::BadChunk { .. }) => FAULTY,
         Err(_) => FULL,
     }
 }
@@ -118,9 +118,9 @@ pub extern "C" fn cooperation_register(
 pub extern "C" fn cooperation_take(memory: Memory, member: u64, now: u64, taken: *mut Taken) -> i32 {
     let Some(mut manager) = attach(memory) else { return END };
     match manager.take(MemberId::from_raw(member), now) {
-        Take::Stroke { stroke, resident, shared } => {
-            put(taken, Taken { chunk: stroke, resident, shared });
-            STROKE
+        Take::Chunk { chunk, resident, shared } => {
+            put(taken, Taken { chunk, resident, shared });
+            CHUNK
         }
         Take::Wait => WAIT,
         Take::End => END,
@@ -190,7 +190,7 @@ pub extern "C" fn cooperation_member(memory: Memory, member: u64, view: *mut Mem
     let Some(found) = attach(memory).and_then(|manager| manager.member(MemberId::from_raw(member))) else {
         return false;
     };
-    let (chunks, left, out) = (found.strokes, found.left, found.out);
+    let (chunks, left, out) = (found.chunks, found.left, found.out);
     put(view, MemberView { chunks, left, out, available: found.available, shared: found.shared });
     true
 }

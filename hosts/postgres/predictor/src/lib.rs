@@ -115,28 +115,28 @@ pub extern "C" fn predictor_register_bitset(
 }
 
 #[unsafe(no_mangle)]
-/// Registers a scan that reads its runs, each at the position of its stroke, in any order.
+/// Registers a scan that reads its runs, each at the position of its chunk, in any order.
 pub extern "C" fn predictor_register_unordered(
     memory: Memory,
     kind: u8,
     relation: u32,
     runs: *const Run,
     count: usize,
-    strokes: u64,
+    chunks: u64,
     now: u64,
     scan: *mut u64,
 ) -> i32 {
     let Ok(mut registry) = Registry::attach(memory.words()) else { return FAULTY };
     let part = Part { relation: RelationId(relation), pages: Pages::Runs(values(runs, count)) };
-    let spec = ScanSpec { kind: ScanKind(kind), length: strokes, parts: &[part] };
+    let spec = ScanSpec { kind: ScanKind(kind), length: chunks, parts: &[part] };
     status(registry.register_unordered(&spec, now), scan)
 }
 
 #[unsafe(no_mangle)]
-/// A scan without order has read a stroke.
-pub extern "C" fn predictor_complete(memory: Memory, scan: u64, stroke: u64, now: u64) {
+/// A scan without order has read a chunk.
+pub extern "C" fn predictor_complete(memory: Memory, scan: u64, chunk: u64, now: u64) {
     if let Ok(predictor) = Predictor::attach(memory.words()) {
-        predictor.complete(ScanId::from_raw(scan), stroke, now);
+        predictor.complete(ScanId::from_raw(scan), chunk, now);
     }
 }
 

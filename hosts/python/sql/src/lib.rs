@@ -6,6 +6,7 @@
 
 mod capsule_unsafe;
 mod errors;
+mod open;
 mod rows;
 mod session;
 mod statement;

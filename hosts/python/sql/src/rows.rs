@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::{SqlError, one_line};
-use crate::session::Open;
+use crate::open::Open;
 use crate::wait;
 
 /// How far a stream is.

@@ -1,8 +1,7 @@
-//! A connection: a pool, tables, and a runtime for queries.
+//! A connection, as Python has it.
 
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
@@ -16,44 +15,12 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Builder;
 
 use crate::errors::{self, one_line};
+use crate::open::Open;
 use crate::statement::Statement;
 use crate::{capsule_unsafe, statistics, wait};
-
-/// What a session and its results share.
-pub(crate) struct Open {
-    pub(crate) engine: Engine,
-    endpoint: Option<String>,
-    /// (R1) There until this is dropped.
-    runtime: Option<Runtime>,
-    handle: Handle,
-}
-
-impl Open {
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.handle
-    }
-
-    /// What `work` gives; Ctrl-C raises `KeyboardInterrupt`.
-    pub(crate) fn wait<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: Pin<&mut (impl Future<Output = T> + Send)>,
-    ) -> PyResult<T> {
-        wait::until(py, &self.handle, work)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        // A query that was given up and has not noticed yet is not waited for.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
 
 /// A connection, until it is closed.
 #[pyclass(frozen, module = "pagecast_sql._engine")]
@@ -108,13 +75,12 @@ pub(crate) fn open(
     let runtime =
         Builder::new_multi_thread().thread_name("pagecast").thread_stack_size(shape::STACK).enable_all().build();
     let runtime = runtime.map_err(|error| PyOSError::new_err(format!("no threads for queries: {error}")))?;
-    let handle = runtime.handle().clone();
-    let engine = wait::until(py, &handle, pin!(Engine::open(options, SessionConfig::new())))?;
+    let engine = wait::until(py, runtime.handle(), pin!(Engine::open(options, SessionConfig::new())))?;
     let engine = engine.map_err(errors::of_opening)?;
     files::install(&engine.ctx, endpoint.as_deref());
     let closed = engine.closed.iter();
     let closed = closed.map(|table| one_line(&format!("table {} is closed: {:#}", table.name, table.fault))).collect();
-    let open = Open { engine, endpoint, runtime: Some(runtime), handle };
+    let open = Open::new(engine, endpoint, runtime);
     Ok((Session { open: Mutex::new(Some(Arc::new(open))) }, closed))
 }
 

@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors;
+use crate::open::Open;
 use crate::rows::{Rows, Stage, Stream};
-use crate::session::Open;
 
 /// What a statement gives.
 enum Kind {

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::session::Open;
+use crate::open::Open;
 
 /// Counts since the connection was opened. Amounts are bytes.
 pub(crate) fn of<'py>(py: Python<'py>, open: &Open) -> PyResult<Bound<'py, PyDict>> {

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 ROWS = 100_000
-# Ten row groups, so that scans have strokes to choose from.
+# Ten row groups, so that scans have chunks to choose from.
 ROW_GROUP = 10_000
 
 

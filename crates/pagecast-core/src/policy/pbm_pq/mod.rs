@@ -6,7 +6,7 @@
 //! doubling.
 //!
 //! Deviations: a page whose place may have changed is placed when the next victim is looked for. So
-//! are the pages of a stroke that is done, which were used just before. A scan's beginning or end
+//! are the pages of a chunk that is done, which were used just before. A scan's beginning or end
 //! places all anew, as do more slices at once than queues. With `slice=0` a slice is a
 //! [`TURNOVER_SLICES`]th of the pool's last turnover. Pages of a `bulk` leave one by one. Pages are
 //! in the queues, not block groups, which saved nothing here.

@@ -43,7 +43,7 @@ fn cap_changes_while_visited() {
 /// A kept page among others that need its frame, and one that is dropped.
 fn keep_against_evictions(policy: &str) {
     let cache = cache(policy, 2);
-    assert!(cache.keep(RELATION, 1));
+    assert!(cache.reserve(RELATION, 1));
     visitors(&cache, &[&[0, 100], &[101, 0], &[1, 102]], |_| Io::Works);
     settled(&cache, 2);
     let resident = cache.resident_of(RELATION).count() as i64;
@@ -53,7 +53,7 @@ fn keep_against_evictions(policy: &str) {
 /// A page is kept, the others can be had: none of their loads takes it.
 fn a_kept_page_stays() {
     let cache = cache("lru", 2);
-    assert!(cache.keep(RELATION, 1));
+    assert!(cache.reserve(RELATION, 1));
     visit(&cache, 0, Io::Works);
     let other = cache.clone();
     let reader = thread::spawn(move || visit(&other, 0, Io::Works));
@@ -71,7 +71,7 @@ fn keep_changes_while_visited() {
     let other = cache.clone();
     let changer = thread::spawn(move || {
         for most in [1, 0, 2] {
-            assert!(other.keep(RELATION, most));
+            assert!(other.reserve(RELATION, most));
         }
         other.discard(RELATION);
     });

@@ -232,7 +232,7 @@ impl Cache {
     }
 
     /// So many frames hold pages, whatever the share is, and [`LEAST_PAGES`] more.
-    pub(crate) fn keep_pages(&self, frames: u32) {
+    pub(crate) fn reserve_pages(&self, frames: u32) {
         if let Some(tuples) = &self.tuples {
             tuples.kept_pages.store(frames, Relaxed);
             tuples.bound_models(self.frames());

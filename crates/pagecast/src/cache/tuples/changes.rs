@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use pagecast_core::PageId;
 use pagecast_core::policy::Access;
 
+use super::mini_page::Part;
 use super::mini_page::{Entry, HELD, Mini, NEVER, find, minis};
-use super::slab::{Part, Parts, Slab};
+use super::slab::{Parts, Slab};
 use super::{TupleBuffer, among, hash};
 use crate::cache::load::Load;
 use crate::cache::{Cache, Loading};

@@ -8,8 +8,9 @@ use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::tuples::{Heat, Keep, Visits, Weight};
 use pagecast_core::{PageId, Tick};
 
+use super::mini_page::Part;
 use super::mini_page::{NEVER, find};
-use super::slab::{Part, Parts};
+use super::slab::Parts;
 use super::{TupleBuffer, Turnover, among, hash};
 use crate::cache::Cache;
 use crate::layout::within;

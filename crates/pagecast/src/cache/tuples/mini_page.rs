@@ -26,13 +26,12 @@
 //! may be anything, and nothing is read outside the slab. What they found is thrown away if the
 //! slab's version has changed.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64 as Word, Ordering::Relaxed};
 
 use pagecast_core::PageId;
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::tuples::{Heat, MOST_VISITS, Visits};
-
-use super::slab::Part;
 
 /// Bytes in front of the groups.
 const SLAB_HEAD: u32 = 24;
@@ -199,6 +198,35 @@ pub(super) struct Entry {
     pub(super) len: u32,
     /// Its counter in the visits of the slab's frame.
     pub(super) counter: u32,
+}
+
+/// An item of what becomes a mini-page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    pub(super) name: u32,
+    pub(super) visits: u8,
+    pub(super) is_dirty: bool,
+    pub(super) is_hidden: bool,
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl From<Entry> for Part {
+    fn from(Entry { name, visits, is_dirty, is_hidden, start, len, .. }: Entry) -> Self {
+        Self { name, visits, is_dirty, is_hidden, start, len }
+    }
+}
+
+impl Part {
+    /// The entry of it, if its bytes end there.
+    pub(super) fn entry(&self, end: u32) -> u64 {
+        let flags = if self.is_dirty { DIRTY } else { 0 } | if self.is_hidden { HIDDEN } else { 0 };
+        (u64::from(self.name) << 32) | flags | (u64::from(self.visits) << VISITS_AT) | u64::from(end)
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
+    }
 }
 
 /// Finds the mini-page of a page.

@@ -1,15 +1,13 @@
 //! A slab in the hands of somebody who changes it: mini-pages come, go, are trimmed and moved
 //! together. What is where in it is in `mini_page`.
 
-use std::ops::Range;
-
 use pagecast_core::PageId;
 use pagecast_core::random::Random;
 use pagecast_core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use pagecast_core::tuples::{Candidate, Heat, MOST_VISITS, SAMPLED, Trim, Visits, coldest};
 
 use super::mini_page::{
-    DELETED, DIRTY, EMPTY, ENTRY, Entry, GROUP, HEAD, HEAT_AT, HIDDEN, LSN_AT, Mini, NEVER, PAGE_AT, SINCE_AT,
+    DELETED, DIRTY, EMPTY, ENTRY, Entry, GROUP, HEAD, HEAT_AT, HIDDEN, LSN_AT, Mini, NEVER, PAGE_AT, Part, SINCE_AT,
     SIZES_AT, Shape, VISITS_AT, Words, find, has, mark, mini, minis, set_place, sizes,
 };
 
@@ -26,35 +24,6 @@ pub(super) struct Parts<'a> {
     /// In the order of their names, each once; their bytes are in `bytes`.
     pub(super) items: &'a [Part],
     pub(super) bytes: &'a [u8],
-}
-
-/// An item of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
-    pub(super) name: u32,
-    pub(super) visits: u8,
-    pub(super) is_dirty: bool,
-    pub(super) is_hidden: bool,
-    pub(super) start: u32,
-    pub(super) len: u32,
-}
-
-impl From<Entry> for Part {
-    fn from(Entry { name, visits, is_dirty, is_hidden, start, len, .. }: Entry) -> Self {
-        Self { name, visits, is_dirty, is_hidden, start, len }
-    }
-}
-
-impl Part {
-    /// The entry of it, if its bytes end there.
-    fn entry(&self, end: u32) -> u64 {
-        let flags = if self.is_dirty { DIRTY } else { 0 } | if self.is_hidden { HIDDEN } else { 0 };
-        (u64::from(self.name) << 32) | flags | (u64::from(self.visits) << VISITS_AT) | u64::from(end)
-    }
-
-    fn range(&self) -> Range<usize> {
-        self.start as usize..(self.start + self.len) as usize
-    }
 }
 
 impl Parts<'_> {

@@ -183,7 +183,7 @@ impl Engine {
 
     /// Brings the pages of `ranges`, as far as there is room: how many are on their way now because
     /// of that.
-    pub(crate) fn will_need(
+    pub(crate) fn prefetch(
         &self,
         scan: ScanId,
         relation: &Arc<PagedFile>,

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use pagecast_core::PageId;
 use thiserror::Error;
 
-use crate::Pin;
+use crate::PageGuard;
 use crate::blocking::block_on;
 use crate::cache::{Ahead, Waiter};
 use crate::engine::Engine;
@@ -217,7 +217,7 @@ fn bring(engine: &Arc<Engine>, dump: &Dump, stop: &AtomicBool) -> Reloaded {
         for waiter in waiters {
             match block_on(waiter) {
                 Ok(held) => {
-                    drop(held.map(|held| Pin::new(&engine.cache, held)));
+                    drop(held.map(|held| PageGuard::new(&engine.cache, held)));
                     result.loaded += 1;
                 }
                 Err(_) => result.failed += 1,

@@ -1,4 +1,4 @@
-//! The strokes of random tables, joined one by one, give what a join of the whole tables gives.
+//! The chunks of random tables, joined one by one, give what a join of the whole tables gives.
 
 #![allow(clippy::unwrap_used)]
 
@@ -114,14 +114,14 @@ fn contains(interval: &Interval<i64>, side: usize, key: Option<i64>) -> bool {
     interval.from.is_none_or(|from| from <= key) && interval.to.is_none_or(|to| key < to)
 }
 
-/// Rows of a stroke: those of its interval, in the pieces that it names.
+/// Rows of a chunk: those of its interval, in the pieces that it names.
 fn rows_of(joint: &Joint<i64>, tables: Both<&Table>, side: usize) -> Vec<Row> {
     let row_groups = joint.pieces[side].iter().flat_map(|&number| &tables[side].row_groups[number]);
     row_groups.filter(|row| contains(&joint.interval, side, row.0)).copied().collect()
 }
 
 #[test]
-fn strokes_give_what_the_tables_give() {
+fn chunks_give_what_the_tables_give() {
     let fresh = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = std::env::var("PAGECAST_SEED").map_or(fresh, |seed| seed.parse().unwrap());
     println!("PAGECAST_SEED={seed}");
@@ -151,12 +151,12 @@ fn strokes_give_what_the_tables_give() {
     }
 }
 
-/// (J1) No row is in two strokes.
+/// (J1) No row is in two chunks.
 fn belongs_to_one(joints: &[Joint<i64>], tables: Both<&Table>) {
     for (side, table) in tables.iter().enumerate() {
         for row in table.rows() {
-            let strokes = joints.iter().filter(|joint| contains(&joint.interval, side, row.0)).count();
-            assert!(strokes <= 1, "{row:?} is in {strokes} strokes");
+            let chunks = joints.iter().filter(|joint| contains(&joint.interval, side, row.0)).count();
+            assert!(chunks <= 1, "{row:?} is in {chunks} chunks");
         }
     }
 }
@@ -171,7 +171,7 @@ fn clean(from: i64, count: i64) -> Vec<Piece<i64>> {
 }
 
 #[test]
-fn strokes_have_the_size_that_is_aimed_at_and_divide_nothing_that_needs_not_be() {
+fn chunks_have_the_size_that_is_aimed_at_and_divide_nothing_that_needs_not_be() {
     let (left, right) = (clean(0, 40), clean(0, 40));
     let joints = cut([&left, &right], 1000, Alone::of(JoinType::Inner, NullEquality::NullEqualsNothing));
     assert_eq!(joints.len(), 8);
@@ -198,7 +198,7 @@ fn what_cannot_give_a_row_is_dropped() {
         let joints = cut([&left, &right], 500, Alone::of(kind, NullEquality::NullEqualsNothing));
         bytes(&joints, [&left, &right])
     };
-    // Of the left side no more than strokes at both ends beside what meets the right one.
+    // Of the left side no more than chunks at both ends beside what meets the right one.
     assert!(read(JoinType::Inner) <= 1000 + 1000 + 2 * 750);
     assert_eq!(read(JoinType::Inner), read(JoinType::RightSemi));
     assert_eq!(read(JoinType::Left), 11_000);

@@ -1,4 +1,4 @@
-//! Strokes: what a scan without order reads at once, and which of them are done.
+//! Chunks: what a scan without order reads at once, and which of them are done.
 //!
 //! Source: Świtakowski 2011, section 4.4 and figure 4.3. There a scan takes *chunks* in any order,
 //! and a chunk that it has not consumed is wanted in `ChunksNeeded / (2 * speed)`: of ten chunks at
@@ -6,23 +6,23 @@
 //! ordered ones among them, so that pages and chunks compare in one currency.
 //!
 //! Deviations, and why:
-//! * The estimate is of pages and not of chunks: a page is wanted while any of the scan's strokes
-//!   that hold it is not done. A page of two strokes, at the border of two chunks, is kept until
-//!   both are. No policy needs to know of chunks.
+//! * The estimate is of pages: a page is wanted while any of the scan's chunks that hold it is not
+//!   done. A page at the border of two chunks is kept until both are. No policy needs to know of
+//!   chunks.
 //! * The figure's `speed` is that of the whole scan. Here it is the smoothed pace of
-//!   [`Predictor::report`](super::Predictor::report), measured in strokes that are done.
-//! * Between two strokes the estimate does not shrink: who is next is not known, so that there is
-//!   nothing to go on with. It grows when the next stroke takes longer than the measured pace says,
+//!   [`Predictor::report`](super::Predictor::report), measured in chunks that are done.
+//! * Between two chunks the estimate does not shrink: who is next is not known, so that there is
+//!   nothing to go on with. It grows when the next chunk takes longer than the measured pace says,
 //!   so that a scan that has stopped holds no memory.
 //!
 //! Suits scans that take what is in memory first, and share what others have read. Says the same of
 //! all pages that such a scan still wants: among these the policy's own order decides.
 //!
-//! Cost: a stroke that is done O(1), lock-free; an estimate one search in the part's runs, and a
-//! bit for each run that holds the page. Memory: 8 bytes for each 32 strokes, in the arena.
+//! Cost: a chunk that is done O(1), lock-free; an estimate one search in the part's runs, and a
+//! bit for each run that holds the page. Memory: 8 bytes for each 32 chunks, in the arena.
 //!
 //! Invariants:
-//! * (S1) Words of strokes are a scan's from before it is live until after it has ended, and bear
+//! * (S1) Words of chunks are a scan's from before it is live until after it has ended, and bear
 //!   its tag in the upper half. They are changed only by a compare-exchange against a value with
 //!   that tag. Who was held up until the words are others' finds another tag and changes nothing;
 //!   who has read its value already finds another value.
@@ -37,53 +37,53 @@
 use super::arena::Arena;
 use super::pages::{self, Blocks, Stretch};
 use super::records::header;
-use super::scan::{STROKES, Scan};
+use super::scan::{CHUNKS, Scan};
 use super::words::{Words, join, split};
 use super::{Pages, PagesFault, RegisterError, Run};
 use crate::Tick;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// Strokes of a word; the tag has the other half.
+/// Chunks of a word; the tag has the other half.
 const OF_A_WORD: u64 = 32;
 const TAG: u32 = 1 << 31;
 
-/// The strokes of a scan, or where they are kept.
+/// The chunks of a scan, or where they are kept.
 #[derive(Clone, Copy)]
-pub(super) struct Strokes {
+pub(super) struct Chunks {
     at: u32,
     tag: u32,
     count: u64,
 }
 
-/// Whether all of a part's pages lie at strokes of a scan with `length` of them. A fault comes with
+/// Whether all of a part's pages lie at chunks of a scan with `length` of them. A fault comes with
 /// the run it was found in.
 pub(super) fn check(pages: Pages<'_>, length: u64) -> Result<(), (u32, PagesFault)> {
     let Pages::Runs(runs) = pages else { return Err((0, PagesFault::HasOrder)) };
     runs.iter().zip(0..).try_for_each(|(run, index)| match run {
         Run { span: 1.., .. } => Err((index, PagesFault::HasOrder)),
-        Run { position, .. } if *position >= length => Err((index, PagesFault::NoStroke)),
+        Run { position, .. } if *position >= length => Err((index, PagesFault::NoChunk)),
         Run { .. } => Ok(()),
     })
 }
 
-impl Strokes {
-    /// Takes memory for `count` strokes none of which is done.
+impl Chunks {
+    /// Takes memory for `count` chunks none of which is done.
     pub(super) fn take(words: Words<'_>, arena: &Arena<'_>, count: u64) -> Result<Self, RegisterError> {
         let space = count.div_ceil(OF_A_WORD);
-        let full = RegisterError::NoSpaceForStrokes { strokes: count, words: space };
+        let full = RegisterError::NoSpaceForChunks { chunks: count, words: space };
         let at = match u32::try_from(space) {
             Ok(0) => 0,
             Ok(space) => arena.allocate(space).ok_or(full)?,
             Err(_) => return Err(full),
         };
-        let registrations = words.load(header::STROKES, Relaxed).wrapping_add(1);
-        words.store(header::STROKES, registrations, Relaxed);
+        let registrations = words.load(header::CHUNKS, Relaxed).wrapping_add(1);
+        words.store(header::CHUNKS, registrations, Relaxed);
         // An odd factor, hence another tag for each of 2^31 registrations.
-        let strokes = Self { at, tag: (registrations as u32).wrapping_mul(0x9e37_79b9) | TAG, count };
+        let chunks = Self { at, tag: (registrations as u32).wrapping_mul(0x9e37_79b9) | TAG, count };
         for index in 0..space as usize {
-            words.store(at as usize + index, join(strokes.tag, 0), Relaxed);
+            words.store(at as usize + index, join(chunks.tag, 0), Relaxed);
         }
-        Ok(strokes)
+        Ok(chunks)
     }
 
     /// Gives the memory back.
@@ -103,15 +103,15 @@ impl Strokes {
         join(self.at, self.tag)
     }
 
-    /// Whether `stroke` was not done and is now.
-    fn set(self, words: Words<'_>, stroke: u64) -> bool {
-        let (at, bit) = self.place(stroke);
+    /// Whether `chunk` was not done and is now.
+    fn set(self, words: Words<'_>, chunk: u64) -> bool {
+        let (at, bit) = self.place(chunk);
         // In memory that makes no sense it may lie outside, where no exchange ever comes about.
         let Some([word]) = words.record(at) else { return false };
         let mut found = word.load(Relaxed);
         while self.is_ours(found) && found & bit == 0 {
             #[cfg(pagecast_shuttle)]
-            if crate::mistake::made(crate::mistake::Mistake::StrokesStored) {
+            if crate::mistake::made(crate::mistake::Mistake::ChunksStored) {
                 word.store(found | bit, Relaxed);
                 return true;
             }
@@ -124,15 +124,15 @@ impl Strokes {
         false
     }
 
-    /// Whether any stroke from `first` to `last` is not done.
+    /// Whether any chunk from `first` to `last` is not done.
     #[inline]
     fn lack(self, words: Words<'_>, first: u64, last: u64) -> bool {
-        let mut stroke = first;
+        let mut chunk = first;
         loop {
-            let (at, _) = self.place(stroke);
-            let end = (stroke | (OF_A_WORD - 1)).min(last);
-            let asked = (u32::MAX >> (31 - (end - stroke) as u32 % 32)) << (stroke % OF_A_WORD);
-            // Behind the memory's end no stroke is done, so that this ends whatever is in memory.
+            let (at, _) = self.place(chunk);
+            let end = (chunk | (OF_A_WORD - 1)).min(last);
+            let asked = (u32::MAX >> (31 - (end - chunk) as u32 % 32)) << (chunk % OF_A_WORD);
+            // Behind the memory's end no chunk is done, so that this ends whatever is in memory.
             let done = words.load(at, Relaxed) as u32;
             if done & asked != asked {
                 return true;
@@ -140,19 +140,19 @@ impl Strokes {
             if end >= last {
                 return false;
             }
-            stroke = end + 1;
+            chunk = end + 1;
         }
     }
 
     #[inline]
-    fn place(self, stroke: u64) -> (usize, u64) {
-        let index = usize::try_from(stroke / OF_A_WORD).unwrap_or(usize::MAX);
-        ((self.at as usize).saturating_add(index), 1 << (stroke % OF_A_WORD))
+    fn place(self, chunk: u64) -> (usize, u64) {
+        let index = usize::try_from(chunk / OF_A_WORD).unwrap_or(usize::MAX);
+        ((self.at as usize).saturating_add(index), 1 << (chunk % OF_A_WORD))
     }
 
     fn is_ours(self, word: u64) -> bool {
         #[cfg(pagecast_shuttle)]
-        if crate::mistake::made(crate::mistake::Mistake::UntaggedStroke) {
+        if crate::mistake::made(crate::mistake::Mistake::UntaggedChunk) {
             return true;
         }
         split(word).0 == self.tag
@@ -160,36 +160,36 @@ impl Strokes {
 }
 
 impl Scan<'_> {
-    /// Its strokes, if it reads in any order.
-    pub(super) fn strokes(&self) -> Option<Strokes> {
+    /// Its chunks, if it reads in any order.
+    pub(super) fn chunks(&self) -> Option<Chunks> {
         self.is_unordered().then(|| self.of_unordered())
     }
 
     #[inline]
-    fn of_unordered(&self) -> Strokes {
-        let (at, tag) = split(self.get(STROKES));
-        Strokes { at, tag, count: self.length() }
+    fn of_unordered(&self) -> Chunks {
+        let (at, tag) = split(self.get(CHUNKS));
+        Chunks { at, tag, count: self.length() }
     }
 
-    /// Notes that `stroke` is done at `now`, which counts once, and measures the pace.
-    pub(super) fn complete(&self, stroke: u64, now: Tick) {
-        let strokes = self.strokes().filter(|strokes| stroke < strokes.count);
+    /// Notes that `chunk` is done at `now`, which counts once, and measures the pace.
+    pub(super) fn complete(&self, chunk: u64, now: Tick) {
+        let chunks = self.chunks().filter(|chunks| chunk < chunks.count);
         // All of that is of this registration, so that the tag is its own.
-        if let Some(strokes) = strokes.filter(|_| self.unchanged())
-            && strokes.set(self.words(), stroke)
+        if let Some(chunks) = chunks.filter(|_| self.unchanged())
+            && chunks.set(self.words(), chunk)
         {
             self.go_on(now);
         }
     }
 
     /// Ticks until the scan, which reads in any order, reads one of `blocks`, which it has in these
-    /// runs; `None` if all strokes that hold one are done.
+    /// runs; `None` if all chunks that hold one are done.
     #[inline]
-    pub(super) fn next_stroke(&self, runs: Stretch, origin: (u32, u64), blocks: Blocks, now: Tick) -> Option<Tick> {
-        let strokes = self.of_unordered();
-        let lacks = |position: u64, span: u64| strokes.lack(self.words(), position, position.saturating_add(span));
+    pub(super) fn next_chunk(&self, runs: Stretch, origin: (u32, u64), blocks: Blocks, now: Tick) -> Option<Tick> {
+        let chunks = self.of_unordered();
+        let lacks = |position: u64, span: u64| chunks.lack(self.words(), position, position.saturating_add(span));
         pages::any_run(self.words(), runs, origin, blocks, lacks).then(|| {
-            let left = strokes.count.saturating_sub(self.position());
+            let left = chunks.count.saturating_sub(self.position());
             (left as f64 * self.pace_at_least(now) * 0.5) as Tick
         })
     }

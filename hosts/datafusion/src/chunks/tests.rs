@@ -68,9 +68,9 @@ impl Scene {
         Work::of_units(plan, PAGE).reads
     }
 
-    async fn strokes(&self, sql: &str) -> Arc<Strokes> {
+    async fn chunks(&self, sql: &str) -> Arc<Chunks> {
         let (config, context, metrics) = (self.scan(sql).await, self.ctx.task_ctx(), ScanMetrics::default());
-        Strokes::plan(&config, &self.host, &context, &metrics, Delivery::OutOfOrder).await.unwrap()
+        Chunks::plan(&config, &self.host, &context, &metrics, Delivery::OutOfOrder).await.unwrap()
     }
 }
 
@@ -96,7 +96,7 @@ async fn units_are_those_of_the_file_whatever_is_read_of_it() {
         let some = scene.cut(sql).await;
         let mut units: Vec<_> = some.iter().map(|read| read.unit.first).collect();
         units.dedup();
-        assert_eq!(units.len(), some.len(), "a unit is one stroke: {sql}");
+        assert_eq!(units.len(), some.len(), "a unit is one chunk: {sql}");
         for read in some {
             let whole = all.iter().find(|whole| whole.unit.first == read.unit.first).unwrap();
             // Another session opened the file anew, so its relation has another number.
@@ -109,33 +109,33 @@ async fn units_are_those_of_the_file_whatever_is_read_of_it() {
     }
 }
 
-/// The numbers of the row groups that a stroke has.
+/// The numbers of the row groups that a chunk has.
 fn numbers(file: &PartitionedFile) -> Vec<usize> {
     file.extension::<RowGroups>().unwrap().0.iter().map(|numbers| numbers.start).collect()
 }
 
 #[tokio::test]
-async fn a_stroke_that_was_not_read_is_handed_out_again_and_no_other_is() {
+async fn a_chunk_that_was_not_read_is_handed_out_again_and_no_other_is() {
     let folder = tempfile::tempdir().unwrap();
     write_file(folder.path());
     let scene = Scene::new(folder.path(), 2).await;
-    let strokes = scene.strokes("SELECT id, text FROM t").await;
-    assert!(matches!(&*strokes, Strokes::OutOfOrder(_)));
+    let chunks = scene.chunks("SELECT id, text FROM t").await;
+    assert!(matches!(&*chunks, Chunks::OutOfOrder(_)));
     let pool = scene.host.pool();
     let mut rows = Vec::new();
     // The first is given back, the second was read in part, and when the third is given back,
     // nobody reads for a while.
-    let (_, unread, handed) = strokes.next().await.unwrap();
+    let (_, unread, handed) = chunks.next().await.unwrap();
     let given_back = numbers(&unread[0]);
     drop((unread, handed));
     for turn in 0.. {
         if turn == 2 {
-            strokes.finish();
+            chunks.finish();
             assert_eq!((pool.scans().len(), pool.unordered_scans().len()), (0, 0));
             assert_eq!(scene.host.sharing(), [0; 5]);
-            strokes.register();
+            chunks.register();
         }
-        let Some((_, files, handed)) = strokes.next().await else { break };
+        let Some((_, files, handed)) = chunks.next().await else { break };
         let wanted: u64 = scene.host.sharing()[0];
         assert!(wanted > 0 && scene.host.sharing()[1..] == [0; 4]);
         if turn != 1 {
@@ -147,6 +147,6 @@ async fn a_stroke_that_was_not_read_is_handed_out_again_and_no_other_is() {
     rows.sort_unstable();
     assert!(rows.iter().copied().eq(0..120), "{rows:?}");
     assert_eq!(pool.unordered_scans()[0].1.out, 0);
-    drop(strokes);
+    drop(chunks);
     assert_eq!((pool.scans().len(), pool.unordered_scans().len(), pool.pinned()), (0, 0, 0));
 }

@@ -12,13 +12,13 @@ use crate::token::Held;
 ///
 /// It borrows the pool, so that a pin costs no more than the one atomic in the frame's own line.
 #[must_use = "the page is unpinned at once if the pin is dropped"]
-pub struct Pin<'a> {
+pub struct PageGuard<'a> {
     cache: &'a Cache,
     /// Taken on drop only.
     held: Option<Held>,
 }
 
-impl<'a> Pin<'a> {
+impl<'a> PageGuard<'a> {
     #[inline]
     pub(crate) fn new(cache: &'a Cache, held: Held) -> Self {
         Self { cache, held: Some(held) }
@@ -29,13 +29,19 @@ impl<'a> Pin<'a> {
         self.held.as_ref().map(Held::index)
     }
 
-    /// The log record of the page's last change; see [`PinMut::lsn`](crate::PinMut::lsn).
+    /// The pin itself, which is not given back.
+    pub(crate) fn into_held(mut self) -> Option<Held> {
+        self.held.take()
+    }
+
+    /// The log record of the page's last change; see
+    /// [`PageGuardMut::lsn`](crate::PageGuardMut::lsn).
     pub fn lsn(&self) -> Lsn {
         self.held.as_ref().map_or(Lsn::NONE, |held| Lsn(self.cache.lsn(held)))
     }
 }
 
-impl Deref for Pin<'_> {
+impl Deref for PageGuard<'_> {
     type Target = [u8];
 
     #[inline]
@@ -44,7 +50,7 @@ impl Deref for Pin<'_> {
     }
 }
 
-impl Drop for Pin<'_> {
+impl Drop for PageGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
@@ -53,8 +59,8 @@ impl Drop for Pin<'_> {
     }
 }
 
-impl fmt::Debug for Pin<'_> {
+impl fmt::Debug for PageGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pin({} bytes)", self.len())
+        write!(f, "PageGuard({} bytes)", self.len())
     }
 }

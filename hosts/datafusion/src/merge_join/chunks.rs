@@ -1,4 +1,4 @@
-//! The strokes of one execution of a join: planned, handed out, and joined.
+//! The chunks of one execution of a join: planned, handed out, and joined.
 
 use std::sync::Arc;
 
@@ -17,38 +17,38 @@ use super::Parts;
 use super::cuts::{Both, Interval};
 use super::key::Key;
 use super::side;
+use crate::chunks::{Chunks, Handed};
 use crate::metrics::ScanMetrics;
 use crate::read_plan::plan_reads;
 use crate::source::PoolScan;
-use crate::strokes::{Handed, Strokes};
 use crate::units::Work;
 
-/// What one stroke joins.
+/// What one chunk joins.
 struct Joined {
     /// The scans of both sides, without files.
     scans: Both<FileScanConfig>,
-    /// Whether they have rows of other strokes, too.
+    /// Whether they have rows of other chunks, too.
     divides: Both<bool>,
     interval: Interval<Key>,
     /// Of the files that are handed out those of the left side.
     lefts: usize,
 }
 
-/// The strokes of one execution.
+/// The chunks of one execution.
 #[derive(Clone)]
-pub(super) struct JointStrokes {
-    strokes: Arc<Strokes>,
+pub(super) struct JointChunks {
+    chunks: Arc<Chunks>,
     joined: Arc<[Joined]>,
 }
 
-impl AsRef<Strokes> for JointStrokes {
-    fn as_ref(&self) -> &Strokes {
-        &self.strokes
+impl AsRef<Chunks> for JointChunks {
+    fn as_ref(&self) -> &Chunks {
+        &self.chunks
     }
 }
 
-impl JointStrokes {
-    /// Plans what each stroke reads of both tables. Those of which filters and pages leave so
+impl JointChunks {
+    /// Plans what each chunk reads of both tables. Those of which filters and pages leave so
     /// little that they give no row are dropped.
     pub(super) async fn plan(parts: &Parts, context: &Arc<TaskContext>, metrics: &ScanMetrics) -> Result<Self> {
         let host = &parts.host;
@@ -57,7 +57,7 @@ impl JointStrokes {
         for joint in parts.joints.iter() {
             let configs = [0, 1].map(|side| {
                 let (config, source) = scans[side];
-                parts.sides[side].of_stroke(config, source, &joint.pieces[side], &joint.interval, side)
+                parts.sides[side].of_chunk(config, source, &joint.pieces[side], &joint.interval, side)
             });
             let ignored = ExecutionPlanMetricsSet::new();
             let mut plans = Vec::new();
@@ -69,7 +69,7 @@ impl JointStrokes {
                 continue;
             }
             bytes += plans.iter().map(|plan| plan.bytes()).sum::<u64>();
-            let lefts = work.add_stroke(plans, host.pool.page_size().into());
+            let lefts = work.add_chunk(plans, host.pool.page_size().into());
             joined.push(Joined {
                 divides: [0, 1].map(|side| parts.sides[side].divides(&joint.pieces[side], &joint.interval, side)),
                 scans: configs.map(|config| FileScanConfigBuilder::from(config).with_file_groups(Vec::new()).build()),
@@ -78,18 +78,18 @@ impl JointStrokes {
             });
         }
         let dropped = MetricBuilder::new(metrics.planned()).with_type(MetricType::Summary);
-        dropped.global_counter("strokes_dropped").add(parts.joints.len() - joined.len());
+        dropped.global_counter("chunks_dropped").add(parts.joints.len() - joined.len());
         metrics.add_planned(bytes);
-        let strokes = Strokes::of(host, work, parts.partitions, metrics, parts.delivery);
-        Ok(Self { strokes, joined: joined.into() })
+        let chunks = Chunks::of(host, work, parts.partitions, metrics, parts.delivery);
+        Ok(Self { chunks, joined: joined.into() })
     }
 
-    /// The number of the next stroke, with its files.
+    /// The number of the next chunk, with its files.
     pub(super) async fn next(&self) -> Option<(usize, Vec<PartitionedFile>, Handed)> {
-        self.strokes.next().await
+        self.chunks.next().await
     }
 
-    /// Joins what the stroke has of both tables.
+    /// Joins what the chunk has of both tables.
     pub(super) fn open(
         &self,
         number: usize,
@@ -97,9 +97,9 @@ impl JointStrokes {
         parts: &Parts,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let stroke = &self.joined[number];
-        let right = files.split_off(stroke.lefts);
-        let inputs = [files, right].into_iter().enumerate().map(|(side, files)| stroke.input(side, files, parts));
+        let chunk = &self.joined[number];
+        let right = files.split_off(chunk.lefts);
+        let inputs = [files, right].into_iter().enumerate().map(|(side, files)| chunk.input(side, files, parts));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let join = parts.join.builder().reset_state().with_new_children(inputs)?.recompute_properties().build()?;
         join.execute(0, Arc::clone(context))
@@ -116,7 +116,7 @@ impl Joined {
         } else {
             let config = FileScanConfigBuilder::from(self.scans[side].clone());
             let config = config.with_file_groups(vec![FileGroup::new(files)]).build();
-            DataSourceExec::from_data_source(pool_scan(scan)?.of_stroke(config)?)
+            DataSourceExec::from_data_source(pool_scan(scan)?.of_chunk(config)?)
         };
         let input = side::over(chain, opened)?;
         let key: Arc<dyn PhysicalExpr> = Arc::new(parts.sides[side].key.clone());

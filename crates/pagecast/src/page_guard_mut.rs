@@ -8,7 +8,7 @@ use crate::cache::{Cache, Exclusive};
 use crate::paged_file::PagedFile;
 use crate::seal::Lsn;
 use crate::write::Writer;
-use crate::{Pin, PoolError};
+use crate::{PageGuard, PoolError};
 
 /// A page that is pinned by this alone, and may be changed. Everyone else who wants it waits until
 /// this goes.
@@ -51,7 +51,7 @@ use crate::{Pin, PoolError};
 /// bytes[0] = 1;
 /// ```
 #[must_use = "the page is unpinned at once if the pin is dropped"]
-pub struct PinMut<'a> {
+pub struct PageGuardMut<'a> {
     cache: &'a Cache,
     writer: &'a Writer,
     relation: Arc<PagedFile>,
@@ -61,7 +61,7 @@ pub struct PinMut<'a> {
     is_unlogged: bool,
 }
 
-impl<'a> PinMut<'a> {
+impl<'a> PageGuardMut<'a> {
     pub(crate) fn new(cache: &'a Cache, writer: &'a Writer, relation: Arc<PagedFile>, exclusive: Exclusive) -> Self {
         Self { cache, writer, relation, exclusive: Some(exclusive), is_unlogged: false }
     }
@@ -95,10 +95,10 @@ impl<'a> PinMut<'a> {
     }
 
     /// Lets others read the page, and keeps a pin to read it too.
-    pub fn downgrade(mut self) -> Option<Pin<'a>> {
+    pub fn downgrade(mut self) -> Option<PageGuard<'a>> {
         self.settle();
         let held = self.exclusive.take()?.downgrade()?;
-        Some(Pin::new(self.cache, held))
+        Some(PageGuard::new(self.cache, held))
     }
 
     /// What was changed and not logged must never be written.
@@ -113,7 +113,7 @@ impl<'a> PinMut<'a> {
     }
 }
 
-impl Deref for PinMut<'_> {
+impl Deref for PageGuardMut<'_> {
     type Target = [u8];
 
     #[inline]
@@ -122,7 +122,7 @@ impl Deref for PinMut<'_> {
     }
 }
 
-impl DerefMut for PinMut<'_> {
+impl DerefMut for PageGuardMut<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.is_unlogged = true;
@@ -130,15 +130,15 @@ impl DerefMut for PinMut<'_> {
     }
 }
 
-impl Drop for PinMut<'_> {
+impl Drop for PageGuardMut<'_> {
     fn drop(&mut self) {
         // Before the exclusive pin goes, so that nobody writes the page in between.
         self.settle();
     }
 }
 
-impl fmt::Debug for PinMut<'_> {
+impl fmt::Debug for PageGuardMut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PinMut({} bytes, {})", self.len(), self.lsn())
+        write!(f, "PageGuardMut({} bytes, {})", self.len(), self.lsn())
     }
 }

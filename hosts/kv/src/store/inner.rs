@@ -35,7 +35,7 @@ impl Store {
     pub(crate) fn keep_inner(&self) {
         let now = self.inner.now.load(Relaxed);
         if self.inner.told.swap(now, Relaxed) != now {
-            self.pool.keep_pages(now);
+            self.pool.reserve_pages(now);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Streams, their queries and scans: how each begins, is cancelled and ends.
 
-use super::ClosedError;
-use super::delivery::Unordered;
-use super::engine::{Event, Loop};
-use super::scan::{Registration, Scan, Taken, Way, Worker, WorkerState};
-use super::workload::{Query, ScanProgram};
+use super::{Event, Loop};
+use crate::closed::ClosedError;
+use crate::closed::delivery::Unordered;
+use crate::closed::scan::{Registration, Scan, Taken, Way, Worker, WorkerState};
+use crate::closed::workload::{Query, ScanProgram};
 use pagecast_core::Tick;
 
 /// A stream, and the query that it runs.
@@ -84,7 +84,7 @@ impl<'a> Loop<'a> {
                 let resident = |page| memory.is_resident(page);
                 let cooperation = &mut manager.cooperation;
                 let workers = unordered.workers;
-                let member = of.with_strokes(|strokes| cooperation.register(strokes, workers, now, resident))?;
+                let member = of.with_chunks(|chunks| cooperation.register(chunks, workers, now, resident))?;
                 manager.begins(member, self.scans.len());
                 (id, Way::AnyOrder(member), workers)
             }
@@ -92,7 +92,7 @@ impl<'a> Loop<'a> {
         Ok(Scan::new(of, stream, id, way, workers))
     }
 
-    /// The scan's query is cancelled: who waits for a stroke of it goes now, and who has something
+    /// The scan's query is cancelled: who waits for a chunk of it goes now, and who has something
     /// to read or do when that is done.
     pub(super) fn cancel(&mut self, number: usize) -> Result<(), ClosedError> {
         self.scans[number].taken = Taken::NotAnyMore;

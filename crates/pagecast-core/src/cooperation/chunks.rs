@@ -1,20 +1,20 @@
-//! Records of strokes, and the two lists of a need that lead to those that have it.
+//! Records of chunks, and the two lists of a need that lead to those that have it.
 //!
-//! A stroke goes from *needed* to *out* (handed out) to *done*; given back it is needed again. It
-//! is in the first list of its need while it is needed, and in the second while it is out. A stroke
+//! A chunk goes from *needed* to *out* (handed out) to *done*; given back it is needed again. It
+//! is in the first list of its need while it is needed, and in the second while it is out. A chunk
 //! of several units has a record for each, one after the other.
 
-use super::layout::STROKE_WORDS;
+use super::layout::CHUNK_WORDS;
 use super::state::{State, half};
 use crate::words::{NIL, join};
 
-// Words of a stroke.
+// Words of a chunk.
 /// Where the need is, and the state.
 const NEED_STATE: usize = 0;
 const NEXT_BEFORE: usize = 1;
 const SLOT_NUMBER: usize = 2;
 
-// Bits of a stroke's state. None: done.
+// Bits of a chunk's state. None: done.
 pub(super) const NEEDED: u32 = 1;
 pub(super) const OUT: u32 = 2;
 /// Out, and pages of it are still missing.
@@ -23,31 +23,31 @@ pub(super) const READING: u32 = 4;
 pub(super) const SUPERFLUOUS: u32 = 8;
 /// Needed, and handed out even if pages are missing: a load for it has ended.
 pub(super) const GRANTED: u32 = 16;
-/// A part of the stroke before it. Needed or out as that is, which has the other marks.
+/// A part of the chunk before it. Needed or out as that is, which has the other marks.
 pub(super) const JOINED: u32 = 32;
 
-/// A stroke's record.
+/// A chunk's record.
 #[derive(Clone, Copy)]
-pub(super) struct StrokeRecord<'a> {
+pub(super) struct ChunkRecord<'a> {
     pub(super) state: State<'a>,
     at: usize,
 }
 
 impl<'a> State<'a> {
     #[inline]
-    pub(super) fn stroke(self, at: usize) -> Option<StrokeRecord<'a>> {
-        self.layout.holds(at, STROKE_WORDS).then_some(StrokeRecord { state: self, at })
+    pub(super) fn chunk(self, at: usize) -> Option<ChunkRecord<'a>> {
+        self.layout.holds(at, CHUNK_WORDS).then_some(ChunkRecord { state: self, at })
     }
 
-    /// The strokes of a list. Bounded, whatever the links say.
-    pub(super) fn list(self, head: u32) -> impl Iterator<Item = StrokeRecord<'a>> {
-        let most = self.layout.config.words as usize / STROKE_WORDS;
-        let next = move |stroke: &StrokeRecord<'a>| self.stroke(stroke.next() as usize);
-        core::iter::successors(self.stroke(head as usize), next).take(most)
+    /// The chunks of a list. Bounded, whatever the links say.
+    pub(super) fn list(self, head: u32) -> impl Iterator<Item = ChunkRecord<'a>> {
+        let most = self.layout.config.words as usize / CHUNK_WORDS;
+        let next = move |chunk: &ChunkRecord<'a>| self.chunk(chunk.next() as usize);
+        core::iter::successors(self.chunk(head as usize), next).take(most)
     }
 }
 
-impl<'a> StrokeRecord<'a> {
+impl<'a> ChunkRecord<'a> {
     half!(
         /// Where the need is.
         need_at, upper, NEED_STATE, set_need_at, set_upper
@@ -57,7 +57,7 @@ impl<'a> StrokeRecord<'a> {
     half!(before, lower, NEXT_BEFORE, set_before, set_lower);
     half!(slot, upper, SLOT_NUMBER);
     half!(
-        /// The number of the stroke: of a part that of the first one.
+        /// The number of the chunk: of a part that of the first one.
         number, lower, SLOT_NUMBER
     );
 
@@ -78,7 +78,7 @@ impl<'a> StrokeRecord<'a> {
     /// Puts itself in front of a list; the new head.
     pub(super) fn push(self, head: u32) -> u32 {
         self.state.words.set(self.at + NEXT_BEFORE, join(head, NIL));
-        if let Some(following) = self.state.stroke(head as usize) {
+        if let Some(following) = self.state.chunk(head as usize) {
             following.set_before(self.at as u32);
         }
         self.at as u32
@@ -87,10 +87,10 @@ impl<'a> StrokeRecord<'a> {
     /// Takes itself out of its list; the head as it is then.
     pub(super) fn pull(self, head: u32) -> u32 {
         let (next, before) = (self.next(), self.before());
-        if let Some(following) = self.state.stroke(next as usize) {
+        if let Some(following) = self.state.chunk(next as usize) {
             following.set_before(before);
         }
-        match self.state.stroke(before as usize) {
+        match self.state.chunk(before as usize) {
             Some(preceding) => {
                 preceding.set_next(next);
                 head

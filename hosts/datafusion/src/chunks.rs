@@ -1,6 +1,6 @@
-//! The strokes of one execution, and who gets which next.
+//! The chunks of one execution, and who gets which next.
 //!
-//! A stroke is what is opened together: a row group, or several small ones that are neighbours.
+//! A chunk is what is opened together: a row group, or several small ones that are neighbours.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,22 +13,23 @@ use datafusion::execution::TaskContext;
 use pagecast::PageId;
 use parking_lot::Mutex;
 
-use crate::cooperative::{Cooperative, Taken};
-use crate::inspect::ScanPlace;
+use crate::cooperative::{Asked, Cooperative, Taken};
 use crate::metrics::{BackInOrder, ScanMetrics};
 use crate::narrowing::Narrowing;
-use crate::progress::{Progress, Ticket};
+use crate::progress::Progress;
 use crate::read_plan::{PlannedRowGroup, ReadPlan, plan_reads, total};
+use crate::scan_place::ScanPlace;
+use crate::ticket::Ticket;
 use crate::units::Work;
 use crate::{Delivery, Host};
 
-/// All strokes of one execution.
-pub(crate) enum Strokes {
+/// All chunks of one execution.
+pub(crate) enum Chunks {
     InOrder(Queue),
     OutOfOrder(Cooperative),
 }
 
-impl Strokes {
+impl Chunks {
     /// Plans what the scan reads, and who hands it out: `delivery`, or in order where there is too
     /// little to choose from, or no room to choose.
     pub(crate) async fn plan(
@@ -47,14 +48,14 @@ impl Strokes {
         }
         let work = Work::of_units(plan, host.pool.page_size().into());
         let cooperative = Self::cooperate(host, work, partitions, Narrowing::of(config), metrics);
-        let strokes = match cooperative {
+        let chunks = match cooperative {
             Ok(cooperative) => Self::OutOfOrder(cooperative),
             Err(work) => Self::InOrder(Queue::new(host, &work.put_back(), partitions)),
         };
-        Ok(strokes.watched(host))
+        Ok(chunks.watched(host))
     }
 
-    /// Hands out the strokes of `work`: out of order if that is the `delivery` and it can be, else
+    /// Hands out the chunks of `work`: out of order if that is the `delivery` and it can be, else
     /// one after the other.
     pub(crate) fn of(
         host: &Arc<Host>,
@@ -67,8 +68,8 @@ impl Strokes {
             Delivery::OutOfOrder => Self::cooperate(host, work, partitions, None, metrics),
             Delivery::InOrder | Delivery::Stock => Err(work),
         };
-        let strokes = cooperative.map_or_else(|work| Self::InOrder(Queue::of(host, work)), Self::OutOfOrder);
-        strokes.watched(host)
+        let chunks = cooperative.map_or_else(|work| Self::InOrder(Queue::of(host, work)), Self::OutOfOrder);
+        chunks.watched(host)
     }
 
     /// Out of order; `work` comes back if it cannot be.
@@ -91,20 +92,25 @@ impl Strokes {
     }
 
     fn watched(self, host: &Host) -> Arc<Self> {
-        let strokes = Arc::new(self);
-        host.watch(&strokes);
-        strokes
+        let chunks = Arc::new(self);
+        host.watch(&chunks);
+        chunks
     }
 
-    /// The number of the next stroke, and a file for each part of it; none if nothing is left to be
+    /// The number of the next chunk, and a file for each part of it; none if nothing is left to be
     /// read. Waits for what is on its way.
     pub(crate) async fn next(&self) -> Option<(usize, Vec<PartitionedFile>, Handed)> {
         match self {
             Self::InOrder(queue) => {
-                queue.strokes.lock().pop_front().map(|(number, files)| (number, files, Handed(None)))
+                queue.chunks.lock().pop_front().map(|(number, files)| (number, files, Handed(None)))
             }
             Self::OutOfOrder(scan) => {
-                scan.next().await.map(|(number, files, taken)| (number, files, Handed(Some(taken))))
+                let (number, taken) = scan.next().await?;
+                let asked = Arc::new(Asked(Arc::clone(&taken)));
+                let files = scan.files(number).map(|(file, row_groups)| {
+                    file.with(row_groups).with_extension(Ticket::of_lease(&asked, row_groups))
+                });
+                Some((number, files.collect(), Handed(Some(taken))))
             }
         }
     }
@@ -142,11 +148,11 @@ impl Strokes {
     }
 }
 
-/// A partition's hold on the stroke that it reads.
+/// A partition's hold on the chunk that it reads.
 pub(crate) struct Handed(Option<Arc<Taken>>);
 
 impl Handed {
-    /// Rows of the stroke have gone out, so that it must not be handed out again.
+    /// Rows of the chunk have gone out, so that it must not be handed out again.
     pub(crate) fn delivered(&self) {
         if let Some(taken) = &self.0 {
             taken.delivered();
@@ -154,30 +160,30 @@ impl Handed {
     }
 }
 
-/// Strokes in file order.
+/// Chunks in file order.
 pub(crate) struct Queue {
-    strokes: Mutex<VecDeque<(usize, Vec<PartitionedFile>)>>,
+    chunks: Mutex<VecDeque<(usize, Vec<PartitionedFile>)>>,
     progress: Arc<Progress>,
 }
 
 impl Queue {
     fn new(host: &Arc<Host>, plan: &ReadPlan, partitions: usize) -> Self {
         let progress = Arc::new(Progress::new(host, plan));
-        let (enough, mut first, mut queue) = (stroke_work(plan, partitions), 0, VecDeque::new());
+        let (enough, mut first, mut queue) = (chunk_work(plan, partitions), 0, VecDeque::new());
         for file in &plan.files {
-            for stroke in strokes(&file.row_groups, enough) {
-                let ticket = Ticket::on_axis(&progress, first, stroke);
-                queue.push_back((queue.len(), vec![file.with(stroke).with_extension(ticket)]));
-                first += stroke.len();
+            for chunk in chunks(&file.row_groups, enough) {
+                let ticket = Ticket::on_axis(&progress, first, chunk);
+                queue.push_back((queue.len(), vec![file.with(chunk).with_extension(ticket)]));
+                first += chunk.len();
             }
         }
-        Self { strokes: Mutex::new(queue), progress }
+        Self { chunks: Mutex::new(queue), progress }
     }
 
-    /// The strokes of `work` in their order.
+    /// The chunks of `work` in their order.
     fn of(host: &Arc<Host>, work: Work) -> Self {
         let reads: Vec<_> = work.reads.iter().map(|read| (read.file, read.row_groups.len())).collect();
-        let (ranges, plan) = (work.strokes.clone(), work.put_back());
+        let (ranges, plan) = (work.chunks.clone(), work.put_back());
         let progress = Arc::new(Progress::new(host, &plan));
         // Of each file the row groups that are not in the queue yet, and how many are in all.
         let mut rest: Vec<&[PlannedRowGroup]> = plan.files.iter().map(|file| &file.row_groups[..]).collect();
@@ -185,39 +191,39 @@ impl Queue {
         for (number, range) in ranges.into_iter().enumerate() {
             let mut files = Vec::new();
             for &(file, count) in &reads[range] {
-                let (stroke, left) = rest[file].split_at(count);
+                let (chunk, left) = rest[file].split_at(count);
                 rest[file] = left;
-                let ticket = Ticket::on_axis(&progress, first, stroke);
-                files.push(plan.files[file].with(stroke).with_extension(ticket));
+                let ticket = Ticket::on_axis(&progress, first, chunk);
+                files.push(plan.files[file].with(chunk).with_extension(ticket));
                 first += count;
             }
             queue.push_back((number, files));
         }
-        Self { strokes: Mutex::new(queue), progress }
+        Self { chunks: Mutex::new(queue), progress }
     }
 }
 
-/// The work of opening a stroke, as bytes that are decoded meanwhile.
+/// The work of opening a chunk, as bytes that are decoded meanwhile.
 const OPENING: u64 = 4 << 10;
-/// A stroke of this much work is opened for next to nothing. Larger ones would keep more row groups
+/// A chunk of this much work is opened for next to nothing. Larger ones would keep more row groups
 /// from other partitions.
-const STROKE: u64 = 1 << 20;
-/// Each partition is to get about this many strokes, if there are so many row groups.
-const STROKES_EACH: u64 = 16;
+const CHUNK: u64 = 1 << 20;
+/// Each partition is to get about this many chunks, if there are so many row groups.
+const CHUNKS_EACH: u64 = 16;
 
 fn work(row_group: &PlannedRowGroup) -> u64 {
     OPENING + total(&row_group.bytes)
 }
 
-/// How much work makes a stroke: so much that opening does not count, and so little that no
+/// How much work makes a chunk: so much that opening does not count, and so little that no
 /// partition goes without.
-pub(crate) fn stroke_work(plan: &ReadPlan, partitions: usize) -> u64 {
+pub(crate) fn chunk_work(plan: &ReadPlan, partitions: usize) -> u64 {
     let all: u64 = plan.row_groups().map(|(_, row_group)| work(row_group)).sum();
-    (all / (STROKES_EACH * partitions.max(1) as u64)).min(STROKE)
+    (all / (CHUNKS_EACH * partitions.max(1) as u64)).min(CHUNK)
 }
 
-/// The row groups of a file in strokes: one each, or as many small ones as make enough work.
-pub(crate) fn strokes(row_groups: &[PlannedRowGroup], enough: u64) -> impl Iterator<Item = &[PlannedRowGroup]> {
+/// The row groups of a file in chunks: one each, or as many small ones as make enough work.
+pub(crate) fn chunks(row_groups: &[PlannedRowGroup], enough: u64) -> impl Iterator<Item = &[PlannedRowGroup]> {
     let mut rest = row_groups;
     std::iter::from_fn(move || {
         let mut done = 0;
@@ -225,9 +231,9 @@ pub(crate) fn strokes(row_groups: &[PlannedRowGroup], enough: u64) -> impl Itera
             done += work(row_group);
             done >= enough
         });
-        let (stroke, left) = rest.split_at(last.map_or(rest.len(), |last| last + 1));
+        let (chunk, left) = rest.split_at(last.map_or(rest.len(), |last| last + 1));
         rest = left;
-        Some(stroke).filter(|stroke| !stroke.is_empty())
+        Some(chunk).filter(|chunk| !chunk.is_empty())
     })
 }
 

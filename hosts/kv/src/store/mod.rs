@@ -1,5 +1,9 @@
 //! The store as its users see it.
 
+mod inner;
+mod open;
+mod range;
+
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,17 +12,18 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use pagecast::{Lsn, PinMut, Pool};
+use pagecast::{Lsn, PageGuardMut, Pool};
 use parking_lot::Mutex;
 
 use crate::change::{Change, encode_page};
-use crate::inner::Inner;
 use crate::log::WriteAheadLog;
 use crate::log_file::record_length;
 use crate::page::{Node, largest_entry, longest_key};
 use crate::pages::{Known, Pages, Workspace};
 use crate::route::{Moves, Target};
-use crate::{Batch, Error, Options, Range, Result, tree};
+use crate::{Batch, Error, Options, Result, tree};
+use inner::Inner;
+pub use range::Range;
 
 /// An ordered map from bytes to bytes, in a folder. It is used by many threads at once, through
 /// references.
@@ -79,7 +84,7 @@ impl Store {
     /// ([`Error::Foreign`]), or of a later or an earlier format ([`Error::Newer`],
     /// [`Error::Older`]), or cannot be read.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        crate::open::open(path.as_ref(), &options)
+        open::open(path.as_ref(), &options)
     }
 
     pub(crate) fn new(pool: Pool, pages: Pages, log: Arc<WriteAheadLog>, options: &Options) -> Self {
@@ -368,7 +373,7 @@ impl Store {
 
     /// Pins all pages of a batch, alone. Entries that go on without their leaves give up frames for
     /// a large one.
-    fn pin_all<'s>(&'s self, pages: &Workspace<'_>) -> Result<Vec<PinMut<'s>>> {
+    fn pin_all<'s>(&'s self, pages: &Workspace<'_>) -> Result<Vec<PageGuardMut<'s>>> {
         let (needed, slabs) = (pages.changed().len() as u32, self.pool.tuple_stats().map(|stats| stats.slabs));
         // Half of the frames can be had for pages, whatever entries have. Others read meanwhile.
         let limit = self.pool.frames() / if slabs.is_some() { 4 } else { 2 };
@@ -384,13 +389,13 @@ impl Store {
             if self.pool.tuple_stats().is_some_and(|stats| stats.changed > 0) {
                 self.checkpoint()?;
             }
-            self.pool.keep_pages(inner + 2 * needed);
+            self.pool.reserve_pages(inner + 2 * needed);
         }
         // No reader waits for a page while it holds another, so these are all had in the end.
         let alone = pages.changed().map(|(block, _)| self.pages.relation.pin_mut(block, None));
         let pins = alone.collect::<std::result::Result<Vec<_>, _>>();
         if is_large {
-            self.pool.keep_pages(inner);
+            self.pool.reserve_pages(inner);
         }
         Ok(pins?)
     }

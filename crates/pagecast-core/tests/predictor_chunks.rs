@@ -35,23 +35,23 @@ fn page(block: u32) -> PageId {
     PageId::new(TABLE, block)
 }
 
-fn stroke(first: u32, blocks: u32, position: u64) -> Run {
+fn chunk(first: u32, blocks: u32, position: u64) -> Run {
     Run { first, blocks, position, span: 0 }
 }
 
-/// A stroke for each of `strokes`, of `blocks` blocks of the table from `first` on.
-fn register(registry: &mut Registry<Memory>, first: u32, blocks: u32, strokes: u32) -> ScanId {
-    let runs: Vec<Run> = (0..strokes).map(|i| stroke(first + i * blocks, blocks, i.into())).collect();
+/// A chunk for each of `chunks`, of `blocks` blocks of the table from `first` on.
+fn register(registry: &mut Registry<Memory>, first: u32, blocks: u32, chunks: u32) -> ScanId {
+    let runs: Vec<Run> = (0..chunks).map(|i| chunk(first + i * blocks, blocks, i.into())).collect();
     let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
-    registry.register_unordered(&ScanSpec { kind: ScanKind(0), length: strokes.into(), parts: &parts }, 0).unwrap()
+    registry.register_unordered(&ScanSpec { kind: ScanKind(0), length: chunks.into(), parts: &parts }, 0).unwrap()
 }
 
 #[test]
-fn a_page_is_wanted_until_all_strokes_that_hold_it_are_done() {
+fn a_page_is_wanted_until_all_chunks_that_hold_it_are_done() {
     let (mut registry, predictor) = new(ROOMY);
-    // Block 9 is in strokes 2 and 0; stroke 1 is in another relation, and stroke 3 in both.
-    let table = [stroke(0, 10, 2), stroke(9, 5, 0), stroke(20, 1, 3)];
-    let other = [stroke(0, 4, 1), stroke(4, 4, 3)];
+    // Block 9 is in chunks 2 and 0; chunk 1 is in another relation, and chunk 3 in both.
+    let table = [chunk(0, 10, 2), chunk(9, 5, 0), chunk(20, 1, 3)];
+    let other = [chunk(0, 4, 1), chunk(4, 4, 3)];
     let parts =
         [Part { relation: TABLE, pages: Pages::Runs(&table) }, Part { relation: OTHER, pages: Pages::Runs(&other) }];
     let spec = ScanSpec { kind: ScanKind(0), length: 4, parts: &parts };
@@ -63,7 +63,7 @@ fn a_page_is_wanted_until_all_strokes_that_hold_it_are_done() {
     assert_eq!(all(1000), [Some(2); 6], "the pace of a scan that has done nothing is 1");
     assert_eq!((wanted(TABLE, 15, 1000), wanted(OTHER, 8, 1000)), (None, None));
 
-    // 400 ticks a stroke.
+    // 400 ticks a chunk.
     predictor.complete(scan, 2, 1400);
     assert_eq!(all(1400), [None, Some(600), Some(600), Some(600), Some(600), Some(600)]);
     predictor.complete(scan, 3, 1800);
@@ -80,9 +80,9 @@ fn a_page_is_wanted_until_all_strokes_that_hold_it_are_done() {
     assert_eq!(predictor.scan(next).unwrap().pace, 400.0);
 }
 
-/// A stroke counts once, and nothing but a stroke moves the scan.
+/// A chunk counts once, and nothing but a chunk moves the scan.
 #[test]
-fn what_is_no_stroke_of_a_running_scan_changes_nothing() {
+fn what_is_no_chunk_of_a_running_scan_changes_nothing() {
     let (mut registry, predictor) = new(ROOMY);
     let scan = register(&mut registry, 0, 10, 40);
     predictor.complete(scan, 33, 100);
@@ -144,13 +144,13 @@ fn of_scans_with_order_and_without_the_nearest_counts() {
     let at = |block| predictor.next_access(Question::new(page(block), 100));
     // Behind the ordered one, near it, far from it, of the short one, of one that it has done.
     assert_eq!([5, 20, 90, 49, 55].map(at), [Some(475), Some(100), Some(475), Some(75), Some(450)]);
-    assert_eq!(at(99), Some(890), "the last stroke of the long one is done");
+    assert_eq!(at(99), Some(890), "the last chunk of the long one is done");
     registry.finish(ordered, 100);
     assert_eq!([5, 20, 90, 49, 55, 99].map(at), [Some(475), Some(475), Some(475), Some(75), Some(475), None]);
 }
 
 #[test]
-fn pages_that_lie_at_no_stroke_are_refused_and_leave_nothing() {
+fn pages_that_lie_at_no_chunk_are_refused_and_leave_nothing() {
     // Room for nine words.
     let config = PredictorConfig { scans: 2, parts: 2, runs: 3, ..PredictorConfig::EMPTY };
     let (mut registry, predictor) = new(config);
@@ -161,28 +161,28 @@ fn pages_that_lie_at_no_stroke_are_refused_and_leave_nothing() {
         registry.register_unordered(&ScanSpec { kind: ScanKind(0), length, parts: &parts }, 0).unwrap_err()
     };
     let fault = |run, fault| RegisterError::BadPages { part: 1, run, fault };
-    let (behind, last) = ([stroke(0, 4, 8)], [stroke(0, 4, 191)]);
-    let two = [stroke(0, 4, 0), Run { first: 4, ..run }];
+    let (behind, last) = ([chunk(0, 4, 8)], [chunk(0, 4, 191)]);
+    let two = [chunk(0, 4, 0), Run { first: 4, ..run }];
     assert_eq!(refused(&mut registry, Pages::Runs(&two), 8), fault(1, PagesFault::HasOrder));
     let error = refused(&mut registry, Pages::Bitset { first: 0, words: &[1], position: 0 }, 8);
     assert_eq!(error, fault(0, PagesFault::HasOrder));
-    assert!(error.to_string().contains("each with span 0 at its stroke's position"), "{error}");
+    assert!(error.to_string().contains("each with span 0 at its chunk's position"), "{error}");
     let error = refused(&mut registry, Pages::Correlated { run, scatter: 1, descending: false }, 8);
     assert_eq!(error, fault(0, PagesFault::HasOrder));
     let error = refused(&mut registry, Pages::Runs(&behind), 8);
-    assert_eq!(error, fault(0, PagesFault::NoStroke));
+    assert_eq!(error, fault(0, PagesFault::NoChunk));
     assert_eq!(
         error.to_string(),
-        "part 1, run 0 lies at no stroke: positions of a scan without order are below its length"
+        "part 1, run 0 lies at no chunk: positions of a scan without order are below its length"
     );
     assert_eq!(predictor.refused(), 0, "faulty ones do not count");
 
     let error = refused(&mut registry, Pages::Runs(&[]), 32 * 9 + 1);
-    assert_eq!(error, RegisterError::NoSpaceForStrokes { strokes: 289, words: 10 });
-    assert_eq!(error.to_string(), "289 strokes need 10 words, and no free stretch is that long");
+    assert_eq!(error, RegisterError::NoSpaceForChunks { chunks: 289, words: 10 });
+    assert_eq!(error.to_string(), "289 chunks need 10 words, and no free stretch is that long");
     let error = refused(&mut registry, Pages::Runs(&[]), pagecast_core::predictor::MAX_LENGTH);
     assert!(error.is_full(), "{error}");
-    // The strokes find room and the run does not.
+    // The chunks find room and the run does not.
     let error = refused(&mut registry, Pages::Runs(&behind), 32 * 7);
     assert_eq!(error, RegisterError::NoSpace { part: 1, words: 3 });
     assert_eq!(predictor.refused(), 3);
@@ -200,52 +200,52 @@ fn pages_that_lie_at_no_stroke_are_refused_and_leave_nothing() {
     }
     let none = registry.register_unordered(&ScanSpec { kind: ScanKind(0), length: 0, parts: &[] }, 0).unwrap();
     predictor.complete(none, 0, 1);
-    assert!(registry.finish(none, 1), "a scan without strokes");
+    assert!(registry.finish(none, 1), "a scan without chunks");
 }
 
-/// Runs over their budget become one: it is wanted until the last of its strokes is done.
+/// Runs over their budget become one: it is wanted until the last of its chunks is done.
 #[test]
-fn over_its_budget_a_scan_wants_all_until_its_last_stroke() {
+fn over_its_budget_a_scan_wants_all_until_its_last_chunk() {
     let (mut registry, predictor) = new(PredictorConfig { scan_words: 10, ..ROOMY });
-    // Strokes 30 to 69 of 100: four words of strokes, and forty runs where there is room for two.
-    let runs: Vec<Run> = (0..40).map(|i| stroke(10 * i, 4, (69 - i).into())).collect();
+    // Chunks 30 to 69 of 100: four words of chunks, and forty runs where there is room for two.
+    let runs: Vec<Run> = (0..40).map(|i| chunk(10 * i, 4, (69 - i).into())).collect();
     let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
     let scan = registry.register_unordered(&ScanSpec { kind: ScanKind(0), length: 100, parts: &parts }, 0).unwrap();
     let at = |block| predictor.next_access(Question::new(page(block), 0));
     for done in 30..70 {
         let left = Some((100 - (done - 30)) / 2);
-        assert_eq!([0, 7, 393, 394].map(at), [left, left, left, None], "stroke {done} is not done");
+        assert_eq!([0, 7, 393, 394].map(at), [left, left, left, None], "chunk {done} is not done");
         predictor.complete(scan, done, 0);
     }
     assert_eq!([0, 7, 393].map(at), [None; 3]);
 }
 
-/// Who has done all its strokes in a cell leaves its queue, and who was left out of it is not
+/// Who has done all its chunks in a cell leaves its queue, and who was left out of it is not
 /// missed: at paces that do not change the answers are those of a predictor without cells.
 #[test]
 fn what_is_known_of_a_cell_is_right_for_scans_without_order() {
     let [(mut registry, predictor), (mut other, without)] =
         [16, 0].map(|cells| new(PredictorConfig { cells, ..ROOMY }));
-    // Eight strokes in each of the cells, and three times as many scans as a queue has places.
-    let (strokes, scans) = (32, 15_u32);
-    let ids: Vec<ScanId> = (0..scans).map(|_| register(&mut registry, 0, 32, strokes)).collect();
-    assert!(ids.iter().all(|&id| register(&mut other, 0, 32, strokes) == id));
+    // Eight chunks in each of the cells, and three times as many scans as a queue has places.
+    let (chunks, scans) = (32, 15_u32);
+    let ids: Vec<ScanId> = (0..scans).map(|_| register(&mut registry, 0, 32, chunks)).collect();
+    assert!(ids.iter().all(|&id| register(&mut other, 0, 32, chunks) == id));
     let mut random = Random::new(16);
-    let mut orders: Vec<Vec<u64>> = (0..scans).map(|_| (0..strokes.into()).collect()).collect();
-    // A scan of pace `p` does its stroke number `n` at `n * p`.
+    let mut orders: Vec<Vec<u64>> = (0..scans).map(|_| (0..chunks.into()).collect()).collect();
+    // A scan of pace `p` does its chunk number `n` at `n * p`.
     let paces: Vec<Tick> = (0..scans).map(|scan| 300 + 70 * Tick::from(scan)).collect();
     let mut events: Vec<(Tick, usize)> = paces
         .iter()
         .enumerate()
-        .flat_map(|(scan, &pace)| (1..=Tick::from(strokes)).map(move |n| (n * pace, scan)))
+        .flat_map(|(scan, &pace)| (1..=Tick::from(chunks)).map(move |n| (n * pace, scan)))
         .collect();
     events.sort_unstable();
     let mut seen = 0;
     for (now, scan) in events {
         let left = &mut orders[scan];
-        let stroke = left.swap_remove(random.below(left.len() as u32) as usize);
-        predictor.complete(ids[scan], stroke, now);
-        without.complete(ids[scan], stroke, now);
+        let chunk = left.swap_remove(random.below(left.len() as u32) as usize);
+        predictor.complete(ids[scan], chunk, now);
+        without.complete(ids[scan], chunk, now);
         for block in (0..1024).step_by(16) {
             let question = Question::new(page(block), now);
             let exact = without.next_access(question);
@@ -272,7 +272,7 @@ fn policies_compare_scans_with_order_and_without() {
         let run = [Run { first: 30, blocks: 10, position: 0, span: 10 }];
         let ordered = [Part { relation: TABLE, pages: Pages::Runs(&run) }];
         let ordered = registry.register(&ScanSpec { kind: ScanKind(1), length: 10, parts: &ordered }, 0).unwrap();
-        let near = [stroke(0, 100, 0)];
+        let near = [chunk(0, 100, 0)];
         let near = [Part { relation: OTHER, pages: Pages::Runs(&near) }];
         registry.register(&ScanSpec { kind: ScanKind(2), length: 1, parts: &near }, 0).unwrap();
 

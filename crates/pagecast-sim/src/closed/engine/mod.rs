@@ -1,29 +1,23 @@
 //! The loop: what happens next in logical time, and who goes on then.
 
-use super::delivery::Delivery;
-use super::device::{Cores, Device, Machine};
-use super::manager::{Manager, UnderWay};
-use super::memory::{Asked, Memory};
-use super::record::Recorder;
-use super::scan::{Got, Held, Scan, Taken, Way, Worker, WorkerState};
-use super::streams::Stream;
-use super::workload::{Stop, Workload};
-use super::{ClosedError, Outcome};
+mod streams;
+
+use crate::closed::delivery::Delivery;
+use crate::closed::device::{Cores, Device, Machine};
+use crate::closed::manager::{Manager, UnderWay};
+use crate::closed::memory::{Asked, Memory};
+use crate::closed::record::Recorder;
+use crate::closed::scan::{Got, Held, Scan, Taken, Way, Worker, WorkerState};
+use crate::closed::words::{Words, words};
+use crate::closed::workload::{Stop, Workload};
+use crate::closed::{ClosedError, Outcome};
 use pagecast_core::cooperation::{Load, Take};
 use pagecast_core::policy::{Access, PolicySpec};
 use pagecast_core::predictor::{Predictor, Registry};
-use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, ScanId, Tick};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
-
-pub(super) type Words = Arc<[AtomicU64]>;
-
-/// Words of memory for a predictor or a manager.
-pub(super) fn words(count: usize) -> Words {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
-}
+use streams::Stream;
 
 /// How a workload is run.
 #[derive(Clone, Copy, Debug)]
@@ -67,24 +61,24 @@ pub(super) enum Waiter {
 
 /// A workload while it runs.
 pub(super) struct Loop<'a> {
-    pub(super) workload: &'a Workload,
-    pub(super) settings: Settings<'a>,
-    pub(super) now: Tick,
-    pub(super) events: BinaryHeap<Reverse<(Tick, u64, Event)>>,
-    pub(super) happened: u64,
-    pub(super) memory: Memory<Waiter>,
-    pub(super) device: Device,
-    pub(super) cores: Cores,
-    pub(super) registry: Registry<Words>,
-    pub(super) predictor: Predictor<Words>,
-    pub(super) manager: Option<Manager>,
-    pub(super) streams: Vec<Stream>,
-    pub(super) scans: Vec<Scan<'a>>,
-    pub(super) workers: Vec<Worker>,
-    pub(super) recorder: Option<Recorder>,
+    workload: &'a Workload,
+    settings: Settings<'a>,
+    now: Tick,
+    events: BinaryHeap<Reverse<(Tick, u64, Event)>>,
+    happened: u64,
+    memory: Memory<Waiter>,
+    device: Device,
+    cores: Cores,
+    registry: Registry<Words>,
+    predictor: Predictor<Words>,
+    manager: Option<Manager>,
+    streams: Vec<Stream>,
+    scans: Vec<Scan<'a>>,
+    workers: Vec<Worker>,
+    recorder: Option<Recorder>,
     /// Whether an event is to come at which the manager is asked again.
-    pub(super) looks_again: bool,
-    pub(super) outcome: Outcome,
+    looks_again: bool,
+    outcome: Outcome,
 }
 
 impl<'a> Loop<'a> {
@@ -231,16 +225,16 @@ impl<'a> Loop<'a> {
             Way::AnyOrder(member) => {
                 let Some(manager) = &mut self.manager else { return Ok(()) };
                 match manager.cooperation.take(member, self.now) {
-                    Take::Stroke { stroke, shared, resident } => {
-                        state.want_stroke(scan, stroke);
+                    Take::Chunk { chunk, shared, resident } => {
+                        state.want_chunk(scan, chunk);
                         if let Some(recorder) = &mut self.recorder {
-                            let unit = scan.stroke(stroke).0;
+                            let unit = scan.chunk(chunk).0;
                             if !resident {
                                 recorder.load((number, scan), unit, self.now);
                             }
                             recorder.step((number, scan), unit, shared, self.now);
                         }
-                        self.outcome.strokes += 1;
+                        self.outcome.chunks += 1;
                         self.outcome.shared += u64::from(shared);
                     }
                     Take::Wait => {
@@ -259,7 +253,7 @@ impl<'a> Loop<'a> {
     /// has all that it needs.
     fn ask_for(&mut self, worker: usize, first: usize) {
         let id = self.scans[self.workers[worker].scan].id;
-        let in_order = self.workers[worker].stroke.is_none();
+        let in_order = self.workers[worker].chunk.is_none();
         self.workers[worker].state = WorkerState::Waits;
         for at in first..self.workers[worker].held.len() {
             let page = self.workers[worker].held[at].page;
@@ -273,8 +267,8 @@ impl<'a> Loop<'a> {
                 Asked::Begun | Asked::Coming | Asked::NoRoom => self.outcome.counts.misses += 1,
             }
         }
-        if let Some(stroke) = self.workers[worker].stroke {
-            let place = self.scans[self.workers[worker].scan].place(stroke);
+        if let Some(chunk) = self.workers[worker].chunk {
+            let place = self.scans[self.workers[worker].scan].place(chunk);
             self.predictor.complete(id, place.into(), self.now);
         }
         self.work_if_ready(worker);
@@ -308,7 +302,7 @@ impl<'a> Loop<'a> {
             return manager.cooperation.loaded(&load, self.now);
         };
         let scan = &self.scans[trigger];
-        let (id, unit) = (scan.id, scan.stroke(load.stroke).0);
+        let (id, unit) = (scan.id, scan.chunk(load.chunk).0);
         let recorded = self.recorder.as_mut().map(|recorder| recorder.load((trigger, scan), unit, self.now));
         manager.loads.push(Some(UnderWay { load, missing: pages.len() as u32, held: Vec::new(), recorded }));
         for page in pages {
@@ -387,10 +381,10 @@ impl<'a> Loop<'a> {
         let scan = &mut self.scans[number];
         let stop = scan.has_read(state.end - state.at);
         state.at = state.end;
-        match (scan.way, state.stroke.take()) {
-            (Way::AnyOrder(member), Some(stroke)) => {
+        match (scan.way, state.chunk.take()) {
+            (Way::AnyOrder(member), Some(chunk)) => {
                 if let Some(manager) = &mut self.manager {
-                    manager.cooperation.consumed(member, stroke);
+                    manager.cooperation.consumed(member, chunk);
                 }
             }
             _ => self.predictor.report(scan.id, state.at - scan.rows.start, self.now),
