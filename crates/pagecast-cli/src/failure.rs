@@ -4,7 +4,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use pagecast_sim::report::text::printable;
+use pagecast_sim::report::text::one_line;
 
 use crate::interrupt::Interrupted;
 
@@ -99,22 +99,10 @@ pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// `text` with every run of white space, line ends included, made one blank, and nothing in it that
-/// a terminal would obey.
-pub(crate) fn one_line(text: &str) -> String {
-    printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn a_message_is_one_line() {
-        assert_eq!(one_line("a\n  b\tc\n"), "a b c");
-        assert_eq!(one_line("no file \u{1b}[2J"), "no file \\u{1b}[2J");
-    }
 
     #[test]
     fn usage_survives_context() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "sql")]
 pub(crate) use pagecast_sim::size::seconds_text;
 use pagecast_sim::size::split_number;
-pub(crate) use pagecast_sim::size::{Size, bytes_text};
+pub(crate) use pagecast_sim::size::{Size, bytes_text, share};
 
 /// A number of bytes a second from `40MB/s` or `40MB`; at least 1.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
@@ -28,18 +28,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         _ => return Err(fault()),
     };
     Duration::try_from_secs_f64(number * seconds).map_err(|_| fault())
-}
-
-/// A fraction from `0.3` or `30%`: above 0, not above 1.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.parse().map(|percent: f64| percent / 100.0),
-        None => text.parse(),
-    };
-    match number {
-        Ok(number) if number > 0.0 && number <= 1.0 => Ok(number),
-        _ => Err(format!("`{text}` is no share; write 0.3 or 30%, above 0 and up to 1")),
-    }
 }
 
 /// Splits `64MiB,30%` or `clock(max=5,init=1),lru` at the commas that stand outside parentheses.
@@ -74,13 +62,6 @@ mod tests {
         assert_eq!(time("0"), Ok(Duration::ZERO));
         assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
         assert!(time("5").is_err() && time("-5ms").is_err() && time("5 weeks").is_err());
-    }
-
-    #[test]
-    fn shares() {
-        assert_eq!(share("0.3"), Ok(0.3));
-        assert_eq!(share("30%"), Ok(0.3));
-        assert!(share("0").is_err() && share("1.1").is_err() && share("NaN").is_err());
     }
 
     #[test]

@@ -127,10 +127,33 @@ pub fn seconds_text(seconds: f64) -> String {
     }
 }
 
+/// A fraction from `0.3` or `30%`: above 0, not above 1.
+///
+/// # Errors
+///
+/// The text is none, in one line.
+pub fn share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().map(|percent: f64| percent / 100.0),
+        None => text.parse(),
+    };
+    match number {
+        Ok(number) if number > 0.0 && number <= 1.0 => Ok(number),
+        _ => Err(format!("`{text}` is no share; write 0.3 or 30%, above 0 and up to 1")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn shares() {
+        assert_eq!(share("0.3"), Ok(0.3));
+        assert_eq!(share("30%"), Ok(0.3));
+        assert!(share("0").is_err() && share("1.1").is_err() && share("NaN").is_err());
+    }
 
     #[test]
     fn sizes() {

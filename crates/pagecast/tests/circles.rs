@@ -107,7 +107,8 @@ fn flatten(tree: &[&str], before: &[String], into: &mut Vec<Module>) {
             "::" => {}
             "as" => break,
             "{" => {
-                let inside = &tree[at + 1..tree.len() - 1];
+                // Of a word in a text there may be no end.
+                let inside = tree.get(at + 1..tree.len() - 1).unwrap_or(&[]);
                 let mut depth = 0;
                 let parts = inside.split(|&token| {
                     depth += i32::from(token == "{") - i32::from(token == "}");

@@ -215,12 +215,14 @@ fn parts_never_do_what_architecture_says() {
         assert!(!unsafe_code || file.ends_with("heap_unsafe.rs"), "{}", file.display());
     }
     never("crates/pagecast-fuzz/src", &["unsafe"]);
+    never("crates/pagecast-server/src", &["println", "eprintln", "stdout", "stderr", "clap", "unsafe"]);
     // Is depended on.
     for part in [
         "crates/pagecast-core",
         "crates/pagecast",
         "crates/pagecast-sim",
         "crates/pagecast-sql",
+        "crates/pagecast-server",
         "hosts/datafusion",
         "hosts/delta",
         "hosts/capi",

@@ -84,6 +84,25 @@ typedef enum pagecast_status {
 } pagecast_status;
 
 /*
+ How pages keep their items.
+ */
+typedef enum pagecast_layout_kind {
+  /*
+   Rows of `row` bytes, one after the other, from byte `first` on. Item n is row n.
+   */
+  PAGECAST_LAYOUT_KIND_FIXED_ROWS = 0,
+  /*
+   From byte `first` on the number of slots, then for each its offset in the page and its
+   length, all as little-endian numbers of 16 bits. Item n is slot n; of length 0 it is none.
+   */
+  PAGECAST_LAYOUT_KIND_SLOTTED = 1,
+  /*
+   What the functions say.
+   */
+  PAGECAST_LAYOUT_KIND_FUNCTIONS = 2,
+} pagecast_layout_kind;
+
+/*
  A chunk that was handed out to be read.
  */
 typedef struct pagecast_lease pagecast_lease;
@@ -359,6 +378,67 @@ typedef struct pagecast_page {
    */
   struct pagecast_pin_handle *pin;
 } pagecast_page;
+
+/*
+ How many items a page of `length` bytes has at most.
+ */
+typedef uint32_t (*pagecast_count_items)(void *context, uintptr_t length);
+
+/*
+ Writes the name of the item in place `place` of the page, from 0 to the number of items without
+ it, and returns other than 0; 0 if there is none.
+ */
+typedef int (*pagecast_name_item)(void *context,
+                                  const uint8_t *page,
+                                  uintptr_t length,
+                                  uint32_t place,
+                                  uint32_t *item);
+
+/*
+ Writes where in the page item `item` begins and where it ends, and returns other than 0; 0 if
+ the page does not have it whole.
+ */
+typedef int (*pagecast_locate_item)(void *context,
+                                    const uint8_t *page,
+                                    uintptr_t length,
+                                    uint32_t item,
+                                    uint32_t *start,
+                                    uint32_t *end);
+
+/*
+ Where the pages of a relation keep their items. What the functions answer is not trusted: a
+ range outside the page is no item. They are pure and quick and call nothing of pagecast.
+ */
+typedef struct pagecast_layout {
+  /*
+   Which of the fields below count.
+   */
+  enum pagecast_layout_kind kind;
+  /*
+   Bytes of a page before its rows, or before the number of its slots.
+   */
+  uint32_t first;
+  /*
+   Bytes of a row.
+   */
+  uint32_t row;
+  /*
+   Of kind FUNCTIONS.
+   */
+  pagecast_count_items items;
+  /*
+   Of kind FUNCTIONS: null if items are named by their places, else say by a hash of a key.
+   */
+  pagecast_name_item name;
+  /*
+   Of kind FUNCTIONS.
+   */
+  pagecast_locate_item locate;
+  /*
+   Handed to the functions.
+   */
+  void *context;
+} pagecast_layout;
 
 /*
  Appends a change to the log and returns the record's number; 0 without a log.
@@ -763,7 +843,7 @@ enum pagecast_status pagecast_session_copy(struct pagecast_session *session,
  */
 enum pagecast_status pagecast_tuples_open(const struct pagecast_pool *pool,
                                           const struct pagecast_relation *relation,
-                                          const pagecast_layout *layout,
+                                          const struct pagecast_layout *layout,
                                           struct pagecast_tuples **tuples);
 
 /*

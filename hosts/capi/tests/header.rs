@@ -34,6 +34,7 @@ fn the_header_is_what_the_sources_say() {
         "unordered.rs",
         "page.rs",
         "session.rs",
+        "layout.rs",
         "tuples.rs",
         "write.rs",
     ];

@@ -14,6 +14,11 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, &['\n', '\t'])
 }
 
+/// `text` with every run of white space, line ends included, made one blank, and [`printable`].
+pub fn one_line(text: &str) -> String {
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
 fn escaped<'t>(text: &'t str, kept: &[char]) -> Cow<'t, str> {
     let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let obeyed = |c: char| (c.is_control() && !kept.contains(&c)) || turns(c);
@@ -66,6 +71,12 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(one_line("a\n  b\tc\n"), "a b c");
+        assert_eq!(one_line("no file \u{1b}[2J"), "no file \\u{1b}[2J");
+    }
 
     #[test]
     fn columns_align() {

@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
-use crate::serve::problem::Problem;
+use crate::problem::Problem;
 
 /// A statement whose parameters are `?`, as JDBC writes them, with `$1`, `$2` and so on in their
 /// places. One that numbers its parameters by itself stays as it is.

@@ -6,7 +6,7 @@ use pagecast_sql::query::Ended;
 use pagecast_sql::{OverBudget, tables};
 use pgwire::messages::response::ErrorResponse;
 
-use crate::failure::one_line;
+use pagecast_sim::report::text::one_line;
 
 /// An error for a client.
 #[derive(Clone, PartialEq, Eq, Debug)]

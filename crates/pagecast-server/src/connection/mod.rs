@@ -1,5 +1,7 @@
 //! One client: its prepared statements, its portals and its transaction, which holds nothing here.
 
+mod portals;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +18,15 @@ use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-use super::parameters;
-use super::portals::{Portal, State};
-use super::problem::Problem;
-use super::rows::{self, Format};
-use super::server::{Client, shown};
-use super::settings::Settings;
-use super::statements::{self, Own, Statement, Work};
-use super::stop::{Closing, Stop, happens, shutdown};
-use super::wire::{Incoming, Received, Writer};
+use crate::parameters;
+use crate::problem::Problem;
+use crate::rows::{self, Format};
+use crate::server::{Client, shown};
+use crate::settings::Settings;
+use crate::statements::{self, Own, Statement, Work};
+use crate::stop::{Closing, Stop, happens, shutdown};
+use crate::wire::{Incoming, Received, Writer};
+use portals::{Portal, State};
 
 /// Prepared statements and portals that one client may have.
 const MOST_NAMED: usize = 4096;
@@ -46,14 +48,14 @@ pub(super) struct Connection<W> {
 #[derive(Default)]
 pub(super) struct Session {
     statements: HashMap<String, Arc<Statement>>,
-    pub(super) portals: HashMap<String, Portal>,
-    pub(super) transaction: Transaction,
+    portals: HashMap<String, Portal>,
+    transaction: Transaction,
     /// After an error of the extended protocol everything up to the next Sync is skipped.
     skipping: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Transaction {
+enum Transaction {
     #[default]
     None,
     Open,

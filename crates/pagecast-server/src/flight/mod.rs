@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::StreamExt;
+use pagecast_sim::report::text::one_line;
 use pgwire::tokio::TlsAcceptor;
 use pgwire::tokio::server::MaybeTls;
 use tokio::net::TcpStream;
@@ -29,14 +30,11 @@ use tonic::{Code, Status};
 use super::problem::Problem;
 use super::server::{STARTUP, Server};
 use super::stop::{Closing, happens};
-use crate::failure::{one_line, say};
 use door::Door;
 use line::Line;
 
 /// Where clients find it, unless somebody says otherwise.
-pub(super) const USUAL: &str = "127.0.0.1:31337";
-/// What clients say over TLS that they want to speak.
-pub(super) const ALPN: &[u8] = b"h2";
+pub const USUAL: &str = "127.0.0.1:31337";
 /// Requests of one connection that are answered at once, each with a message of up to
 /// `--max-message`.
 const REQUESTS: u32 = 16;
@@ -45,7 +43,7 @@ const HEADER_BYTES: u32 = 16 << 10;
 
 /// Serves connections of Flight SQL.
 #[derive(Clone)]
-pub(super) struct Flight {
+pub struct Flight {
     server: Arc<Server>,
     tls: Option<TlsAcceptor>,
     lines: mpsc::Sender<Line>,
@@ -53,7 +51,12 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) fn start(server: &Arc<Server>, tls: Option<TlsAcceptor>) -> anyhow::Result<Self> {
+    /// Begins to serve; connections come by [`Listeners`](crate::Listeners).
+    ///
+    /// # Errors
+    ///
+    /// The system gives no randomness for tickets.
+    pub fn start(server: &Arc<Server>, tls: Option<TlsAcceptor>) -> anyhow::Result<Self> {
         let (lines, mut opened) = mpsc::channel(1);
         let opened = futures::stream::poll_fn(move |context| opened.poll_recv(context)).map(Ok::<Line, io::Error>);
         let mut closing = server.closing.subscribe();
@@ -66,6 +69,7 @@ impl Flight {
             .add_service(service)
             .serve_with_incoming_shutdown(opened, closes);
         let (ends, ended) = watch::channel(false);
+        let say = server.say;
         tokio::spawn(async move {
             if let Err(error) = serving.await {
                 say(&anyhow::Error::new(error).context("--flight"));

@@ -8,11 +8,11 @@ use pgwire::messages::extendedquery::PortalSuspended;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio::io::AsyncWrite;
 
-use super::connection::{Connection, Transaction, check_room, no_portal};
-use super::execution::{Execution, Fetched};
-use super::problem::Problem;
-use super::statements::{self, Statement, Work};
-use super::stop::Stop;
+use super::{Connection, Transaction, check_room, no_portal};
+use crate::execution::{Execution, Fetched};
+use crate::problem::Problem;
+use crate::statements::{self, Statement, Work};
+use crate::stop::Stop;
 
 /// A statement with its parameters.
 pub(super) struct Portal {

@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::transport::server::Connected;
 
 use super::session::Session;
-use crate::serve::problem::Problem;
-use crate::serve::server::{STARTUP, Server};
+use crate::problem::Problem;
+use crate::server::{STARTUP, Server};
 
 /// A connection. It ends when its client does not say in time who it is, or asks nothing for too
 /// long.

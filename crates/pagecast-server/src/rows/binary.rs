@@ -4,14 +4,14 @@ use anyhow::anyhow;
 use arrow::array::{Array, ArrayRef};
 use bytes::{BufMut, BytesMut};
 
-use crate::serve::types;
+use crate::types;
 
 use super::times::DAY;
 
 /// Days from 1970 to 2000.
-pub(in crate::serve) const EPOCH_DAYS: i32 = 10_957;
+pub(crate) const EPOCH_DAYS: i32 = 10_957;
 /// Microseconds from 1970 to 2000.
-pub(in crate::serve) const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * DAY;
+pub(crate) const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * DAY;
 
 pub(super) fn date(days: i32, out: &mut BytesMut) -> anyhow::Result<()> {
     out.put_i32(days.checked_sub(EPOCH_DAYS).ok_or_else(|| anyhow!("a date is out of PostgreSQL's range"))?);

@@ -2,38 +2,29 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use pagecast::Pool;
 use pagecast_sql::Engine;
 use parking_lot::Mutex;
+use pgwire::messages::ProtocolVersion;
 use pgwire::messages::startup::SecretKey;
-use pgwire::messages::{PgWireBackendMessage, ProtocolVersion};
 use pgwire::tokio::TlsAcceptor;
-use pgwire::tokio::server::MaybeTls;
-use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::catalog;
-use super::connection::Connection;
 use super::memory::Capped;
 use super::problem::Problem;
 use super::settings::Settings;
-use super::startup::{Hello, Purpose, authenticate, negotiate, plain, welcome};
+use super::startup::Hello;
 use super::stop::Closing;
 use super::users::{User, Users, random};
-use super::wire::{self, Reader, Writer};
-use crate::watch::{Running, Shadow, Watched};
 
 /// How long a client may take to say who it is.
 pub(super) const STARTUP: Duration = Duration::from_secs(10);
@@ -45,28 +36,46 @@ pub(super) const KEY_BYTES: usize = 32;
 const SHOWN_SQL: usize = 200;
 
 /// What clients may use.
-#[derive(Debug)]
-pub(super) struct Limits {
-    /// Most clients that are connected.
-    pub(super) connections: usize,
-    /// Most queries that run.
-    pub(super) queries: usize,
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Most clients that are connected, at least 1.
+    pub connections: usize,
+    /// Most queries that run, at least 1.
+    pub queries: usize,
     /// Most bytes of a message.
-    pub(super) message: usize,
-    /// Of a statement, unless its client says otherwise; 0 for none.
-    pub(super) statement_timeout: Duration,
-    pub(super) idle_timeout: Option<Duration>,
+    pub message: usize,
+    /// Longest that a statement may take, unless its client says otherwise; 0 for no limit.
+    pub statement_timeout: Duration,
+    /// Longest that a client may stay without asking anything.
+    pub idle_timeout: Option<Duration>,
     /// Most bytes that DataFusion may take for one user.
-    pub(super) user_memory: Option<u64>,
+    pub user_memory: Option<u64>,
 }
 
+/// A query that runs.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// The number of its connection.
+    pub number: i32,
+    /// Who asked.
+    pub user: String,
+    /// The statement, or its beginning.
+    pub sql: Arc<str>,
+    /// When it began.
+    pub since: Instant,
+    /// Rows that its client was sent.
+    pub rows: u64,
+}
+
+/// Says a line of what goes wrong to whoever runs the server.
+pub type Say = fn(&anyhow::Error);
+
 /// What all connections share.
-pub(super) struct Server {
+pub struct Server {
     pub(super) engine: Engine,
-    /// A clock beside the pool, for who watches.
-    shadow: Option<Arc<Shadow>>,
+    pub(super) say: Say,
     pub(super) users: Option<Users>,
-    tls: Option<TlsAcceptor>,
+    pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: Limits,
     /// Places among the clients that are connected.
     pub(super) room: Arc<Semaphore>,
@@ -146,14 +155,14 @@ impl Server {
         users: Option<Users>,
         tls: Option<TlsAcceptor>,
         limits: Limits,
-        shadow: Option<Arc<Shadow>>,
+        say: Say,
     ) -> anyhow::Result<Self> {
         let room = Arc::new(Semaphore::new(limits.connections));
         let places = Arc::new(Semaphore::new(limits.queries));
         let (closing, _) = watch::channel(Closing::No);
         let mut server = Self {
             engine,
-            shadow,
+            say,
             users: None,
             tls,
             limits,
@@ -196,65 +205,36 @@ impl Server {
         Ok(Account { ctx, places })
     }
 
-    /// Serves one connection to its end.
-    pub(super) async fn serve(self: Arc<Self>, tcp: TcpStream) {
-        let (mut stream, mut buffer) = (plain(tcp), BytesMut::new());
-        let opened = timeout(STARTUP, negotiate(&mut stream, &mut buffer, self.tls.as_ref())).await;
-        let problem = match opened {
-            Ok(Ok(Some(Purpose::Session(hello)))) => match stream.take() {
-                Some(stream) => return self.session(stream, buffer, hello).await,
-                None => return,
-            },
-            Ok(Ok(Some(Purpose::Cancel { pid, key }))) => return self.cancel(pid, &key),
-            Ok(Ok(None)) | Err(_) => return,
-            Ok(Err(problem)) => problem,
-        };
-        if let Some(stream) = stream {
-            let (mut read, write) = tokio::io::split(stream);
-            say_last(&mut Writer::new(write), wire::drain(&mut read), &problem).await;
-        }
-    }
-
-    /// Lets the client in, and answers it until it leaves.
-    async fn session(self: Arc<Self>, stream: MaybeTls, buffer: BytesMut, hello: Hello) {
-        let (read, write) = tokio::io::split(stream);
-        let mut reader = Reader::new(read, buffer, hello.version, self.limits.message);
-        let mut writer = Writer::new(write);
-        let user = match timeout(STARTUP, authenticate(&hello, self.users.as_ref(), &mut reader, &mut writer)).await {
-            Ok(Ok(user)) => user,
-            Ok(Err(problem)) => {
-                if problem.code == "28P01" {
-                    tokio::time::sleep(WRONG_PASSWORD).await;
-                }
-                return say_last(&mut writer, reader.drain(), &problem).await;
-            }
-            Err(_) => return,
-        };
-        match self.admit(&user, &hello) {
-            Err(problem) => say_last(&mut writer, reader.drain(), &problem).await,
-            Ok((registered, account, settings)) => {
-                for message in welcome(registered.pid, registered.secret(hello.version), &settings) {
-                    if writer.put(message).is_err() {
-                        return;
-                    }
-                }
-                let (sender, messages) = wire::channel();
-                let (gone, is_gone) = watch::channel(false);
-                // Ends with the connection, and so does what it reads for.
-                let mut reading = JoinSet::new();
-                reading.spawn(reader.read_all(sender, gone));
-                let closing = self.closing.subscribe();
-                let client = Client { server: Arc::clone(&self), account, entry: Arc::clone(&registered.entry) };
-                Connection::new(client, settings, writer, messages, is_gone, closing).run().await;
-            }
-        }
-    }
-
-    fn admit(self: &Arc<Self>, user: &str, hello: &Hello) -> Result<(Registered, Arc<Account>, Settings), Problem> {
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        user: &str,
+        hello: &Hello,
+    ) -> Result<(Registered, Arc<Account>, Settings), Problem> {
         let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
         let account = self.account_of(user)?;
         let key = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
         Ok((self.register(user, key)?, account, settings))
+    }
+
+    /// Clients that are connected.
+    pub fn connected(&self) -> usize {
+        self.limits.connections - self.room.available_permits()
+    }
+
+    /// The queries that run.
+    pub fn running(&self) -> Vec<Running> {
+        let entries = self.entries.lock();
+        let running = |(pid, entry): (&i32, &Arc<Entry>)| {
+            let Doing { sql, since, sent } = entry.doing.lock().clone()?;
+            let rows = sent.load(Ordering::Relaxed);
+            Some(Running { number: *pid, user: entry.user.clone(), sql, since, rows })
+        };
+        entries.iter().filter_map(running).collect()
+    }
+
+    /// The pool that all read through.
+    pub fn pool(&self) -> &Pool {
+        &self.engine.pool
     }
 
     /// What a user has who was let in.
@@ -277,7 +257,7 @@ impl Server {
     }
 
     /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.
-    fn cancel(&self, pid: i32, key: &[u8]) {
+    pub(super) fn cancel(&self, pid: i32, key: &[u8]) {
         let entry = self.entries.lock().get(&pid).cloned();
         if let Some(entry) = entry.filter(|entry| entry.key == key) {
             entry.cancel.send_modify(|count| *count += 1);
@@ -285,43 +265,15 @@ impl Server {
     }
 }
 
-impl Watched for Server {
-    fn pool(&self) -> Option<Pool> {
-        Some(self.engine.pool.clone())
-    }
-
-    fn shadow(&self) -> Option<Arc<Shadow>> {
-        self.shadow.clone()
-    }
-
-    fn doing(&self) -> String {
-        String::new()
-    }
-
-    fn connected(&self) -> usize {
-        self.limits.connections - self.room.available_permits()
-    }
-
-    fn running(&self) -> Vec<Running> {
-        let entries = self.entries.lock();
-        let running = |(pid, entry): (&i32, &Arc<Entry>)| {
-            let Doing { sql, since, sent } = entry.doing.lock().clone()?;
-            let rows = sent.load(Ordering::Relaxed);
-            Some(Running { number: i64::from(*pid), user: entry.user.clone(), sql, since, rows })
-        };
-        entries.iter().filter_map(running).collect()
-    }
-}
-
 /// A connection while it is there, or what one of Flight SQL runs.
 pub(super) struct Registered {
     server: Arc<Server>,
-    pid: i32,
+    pub(super) pid: i32,
     pub(super) entry: Arc<Entry>,
 }
 
 impl Registered {
-    fn secret(&self, version: ProtocolVersion) -> SecretKey {
+    pub(super) fn secret(&self, version: ProtocolVersion) -> SecretKey {
         match (version, <[u8; 4]>::try_from(self.entry.key.as_slice())) {
             (ProtocolVersion::PROTOCOL3_0, Ok(key)) => SecretKey::I32(i32::from_be_bytes(key)),
             _ => SecretKey::Bytes(Bytes::copy_from_slice(&self.entry.key)),
@@ -337,22 +289,4 @@ impl Drop for Registered {
 
 fn fatal(error: anyhow::Error) -> Problem {
     Problem::fatal("XX000", format!("{error:#}"))
-}
-
-/// Tells a client why it is not served, and waits a moment for it to hang up, which is what `rest`
-/// ends with.
-async fn say_last<W: AsyncWrite + Unpin>(writer: &mut Writer<W>, rest: impl Future<Output = ()>, problem: &Problem) {
-    let said = async {
-        writer.put(PgWireBackendMessage::ErrorResponse(problem.response()))?;
-        writer.shutdown().await?;
-        rest.await;
-        std::io::Result::Ok(())
-    };
-    let _ = timeout(Duration::from_secs(1), said).await;
-}
-
-/// Turns a connection away, without waiting for what it wants.
-pub(super) async fn turn_away(tcp: TcpStream, problem: Problem) {
-    let (mut read, write) = tokio::io::split(tcp);
-    say_last(&mut Writer::new(write), wire::drain(&mut read), &problem).await;
 }

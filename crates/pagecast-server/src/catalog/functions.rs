@@ -14,7 +14,7 @@ use datafusion::prelude::SessionContext;
 
 use super::types;
 use super::{DATABASE, SCHEMA, Served};
-use crate::serve::settings;
+use crate::settings;
 
 /// What a function answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -235,7 +235,7 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
 }
 
 /// The functions that say who a session's user is.
-pub(in crate::serve) fn of_user(ctx: &SessionContext, name: &str) {
+pub(crate) fn of_user(ctx: &SessionContext, name: &str) {
     for function in ["current_user", "session_user", "user", "current_role"] {
         ctx.register_udf(Function::of(function, Answer::Always(ScalarValue::Utf8(Some(name.to_owned())))));
     }

@@ -27,9 +27,9 @@ use tonic::{Request, Response, Status};
 use super::line::Busy;
 use super::session::Session;
 use super::{information, metadata, parameters, rows};
-use crate::serve::problem::Problem;
-use crate::serve::server::Server;
-use crate::serve::statements::{Statement, Work};
+use crate::problem::Problem;
+use crate::server::Server;
+use crate::statements::{Statement, Work};
 
 /// What a transaction is called: there is nothing in it.
 const TRANSACTION: &[u8] = b"read only";

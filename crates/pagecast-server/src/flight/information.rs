@@ -8,7 +8,7 @@ use arrow_flight::sql::{
     SqlTransactionIsolationLevel, XdbcDataType,
 };
 
-use crate::serve::server::Limits;
+use crate::server::Limits;
 
 /// What the server is called.
 const NAMES: &[(SqlInfo, &str)] = &[

@@ -13,18 +13,20 @@ use tokio::time::timeout;
 #[cfg(feature = "flight")]
 use super::flight::Flight;
 use super::problem::Problem;
-use super::server::{Server, turn_away};
+use super::server::Server;
+use super::session::turn_away;
 use super::stop::Closing;
-use crate::failure::say;
 
 /// How long the network may not hear of a client before it counts as gone.
 const UNHEARD: Duration = Duration::from_secs(120);
 
 /// Where clients connect.
-pub(super) struct Listeners {
-    pub(super) postgresql: TcpListener,
+pub struct Listeners {
+    /// Those of PostgreSQL.
+    pub postgresql: TcpListener,
+    /// Those of Flight SQL, if they may.
     #[cfg(feature = "flight")]
-    pub(super) flight: Option<(TcpListener, Flight)>,
+    pub flight: Option<(TcpListener, Flight)>,
 }
 
 /// What a client speaks.
@@ -47,7 +49,11 @@ impl Listeners {
     }
 
     /// Serves until Ctrl-C or SIGTERM, and then until what runs has ended, for `grace` at most.
-    pub(super) async fn serve(self, server: &Arc<Server>, grace: Duration) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The system gives no signals.
+    pub async fn serve(self, server: &Arc<Server>, grace: Duration) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
         let mut connections = JoinSet::new();
         loop {
@@ -59,7 +65,7 @@ impl Listeners {
                     Ok((tcp, protocol)) => take(server, tcp, protocol, &mut connections),
                     Err(error) => {
                         // Of the machine, mostly: too many files are open. It passes.
-                        say(&anyhow!("no connection can be taken: {error}"));
+                        (server.say)(&anyhow!("no connection can be taken: {error}"));
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
@@ -88,7 +94,7 @@ impl Listeners {
 
 fn take(server: &Arc<Server>, tcp: TcpStream, protocol: Protocol, connections: &mut JoinSet<()>) {
     if let Err(error) = prepare(&tcp) {
-        say(&anyhow!("a connection cannot be set up: {error}"));
+        (server.say)(&anyhow!("a connection cannot be set up: {error}"));
         return;
     }
     let server = Arc::clone(server);

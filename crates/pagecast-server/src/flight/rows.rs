@@ -20,11 +20,14 @@ use tonic::Status;
 
 use super::line::Busy;
 use super::session::Session;
-use crate::serve::execution::{self, Places};
-use crate::serve::problem::Problem;
-use crate::serve::server::{Client, KEY_BYTES, Registered};
-use crate::serve::statements::{Rows, Statement};
-use crate::serve::stop::{Stop, shutdown};
+use crate::execution::{self, Places};
+use crate::problem::Problem;
+use crate::server::{Client, KEY_BYTES, Registered};
+use crate::statements::{Rows, Statement};
+use crate::stop::{Stop, shutdown};
+
+/// Messages on their way to a client.
+pub(super) type Sent = BoxStream<'static, Result<FlightData, Status>>;
 
 /// Batches that wait for the client.
 const AHEAD: usize = 1;
@@ -77,7 +80,7 @@ impl Sending {
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
             // An error is that the client has gone: then this task ends too.
-            let taken = async { sender.send(batch).await.map_err(|_| crate::serve::stop::left()) };
+            let taken = async { sender.send(batch).await.map_err(|_| crate::stop::left()) };
             self.stop.of(taken).await?;
             self.registered.entry.sent(count);
         }
@@ -89,7 +92,7 @@ impl Sending {
 pub(super) fn encoded(
     schema: SchemaRef,
     batches: impl stream::Stream<Item = Result<RecordBatch, FlightError>> + Send + 'static,
-) -> BoxStream<'static, Result<FlightData, Status>> {
+) -> Sent {
     FlightDataEncoderBuilder::new().with_schema(schema).build(batches).map_err(Status::from).boxed()
 }
 

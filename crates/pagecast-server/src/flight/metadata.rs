@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow_flight::error::{FlightError, Result};
-use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::{CommandGetCatalogs, CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables};
 use datafusion::catalog::CatalogProvider;
 use datafusion::datasource::TableType;
@@ -13,9 +12,8 @@ use futures::stream;
 use tonic::{Response, Status};
 
 use super::rows;
-use super::service::Service;
-use crate::serve::catalog::{CATALOG, DATABASE};
-use crate::serve::server::Server;
+use crate::catalog::{CATALOG, DATABASE};
+use crate::server::Server;
 
 /// What sorts of tables there are. Those about PostgreSQL's objects are the system's.
 const TABLE_TYPES: [&str; 3] = ["TABLE", "VIEW", "SYSTEM TABLE"];
@@ -75,17 +73,13 @@ impl Metadata {
 }
 
 /// What `made` holds, sent.
-pub(super) fn rows(
-    made: Result<RecordBatch>,
-) -> std::result::Result<Response<<Service as FlightService>::DoGetStream>, Status> {
+pub(super) fn rows(made: Result<RecordBatch>) -> std::result::Result<Response<rows::Sent>, Status> {
     let batch = made?;
     Ok(Response::new(rows::encoded(batch.schema(), stream::iter([Ok(batch)]))))
 }
 
 /// No row of these columns.
-pub(super) fn nothing(
-    schema: SchemaRef,
-) -> std::result::Result<Response<<Service as FlightService>::DoGetStream>, Status> {
+pub(super) fn nothing(schema: SchemaRef) -> std::result::Result<Response<rows::Sent>, Status> {
     rows(Ok(RecordBatch::new_empty(schema)))
 }
 

@@ -1,27 +1,5 @@
-//! `pagecast serve`: the tables for whoever speaks PostgreSQL's protocol, through one pool.
-
-mod catalog;
-mod connection;
-mod decimals;
-mod execution;
-#[cfg(feature = "flight")]
-mod flight;
-mod listen;
-mod memory;
-mod parameters;
-mod portals;
-mod problem;
-mod rewrite;
-mod rows;
-mod server;
-mod settings;
-mod startup;
-mod statements;
-mod stop;
-mod tls;
-mod types;
-mod users;
-mod wire;
+//! `pagecast serve`: the tables for whoever speaks PostgreSQL's protocol, through one pool. The
+//! flags of the server, and the page that shows it at work.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,21 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use datafusion::prelude::SessionConfig;
-use pagecast::Recorder;
+use pagecast::{Pool, Recorder};
+use pagecast_server::{Limits, Listeners, Server, Spoken, TlsAcceptor, Users, acceptor};
 use pagecast_sql::query;
 use pagecast_sql::shape;
-use pgwire::tokio::TlsAcceptor;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::failure::usage;
+use crate::failure::{say, usage};
 use crate::sql::engine::{EngineArgs, bytes};
 use crate::units::{self, Size};
-use crate::watch::{self, Shadow, Watch};
-use listen::Listeners;
-use server::{Limits, Server};
-use users::Users;
+use crate::watch::{self, Running, Shadow, Watch, Watched};
 
 /// Most bytes of a message that can be asked for: half of what the protocol has.
 const MOST_MESSAGE: u64 = 1 << 29;
@@ -63,7 +37,7 @@ pub(crate) struct Args {
     /// Where clients of Flight SQL connect (ADBC, JDBC), if they may: 127.0.0.1:31337, or where
     /// ADDR says
     #[cfg(feature = "flight")]
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = flight::USUAL)]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = pagecast_server::USUAL_FLIGHT)]
     flight: Option<SocketAddr>,
     /// Users and their passwords: lines of `name password`, after which memory=SIZE, queries=N and
     /// share=P% (of the pool) may stand; without it everybody on this machine is let in
@@ -120,7 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let limits = limits(args)?;
     let users = args.users.as_deref().map(Users::read).transpose().context("--users")?;
-    let tls = args.tls(startup::ALPN)?;
+    let tls = args.tls(Spoken::PostgreSql)?;
     let watch = args.ui.map(Watch::bind).transpose().context("--ui")?;
     args.check_reach("--listen", args.listen)?;
     #[cfg(feature = "flight")]
@@ -128,19 +102,15 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     if args.engine.data.is_none() {
         return Err(usage("--data: there is nothing to serve; name a file, a folder or a URL"));
     }
-    let config = SessionConfig::new().with_default_catalog_and_schema(catalog::DATABASE, catalog::SCHEMA);
-    let config = config.set_str("datafusion.execution.time_zone", "+00:00");
     // Nothing is paid for it without a page.
     let shadow = watch.as_ref().map(|_| Shadow::new(None));
     let recorder = shadow.clone().map(|shadow| shadow as Arc<dyn Recorder>);
-    let engine = args.engine.open(args.memory, config, recorder).await?;
+    let engine = args.engine.open(args.memory, pagecast_server::session_config(), recorder).await?;
     if let Some(shadow) = &shadow {
         shadow.start(&engine.pool)?;
     }
     let tables = engine.tables.len();
-    catalog::install(&engine.ctx).await?;
-    let server = Arc::new(Server::new(engine, users, tls, limits, shadow)?);
-    catalog::status::install(&server)?;
+    let server = pagecast_server::open(engine, users, tls, limits, say).await?;
     let postgresql = bind("--listen", args.listen).await?;
     let address = postgresql.local_addr().context("--listen")?;
     #[cfg(feature = "flight")]
@@ -148,14 +118,14 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         Some(address) => {
             let listener = bind("--flight", address).await?;
             println!("pagecast speaks Flight SQL on {}", listener.local_addr().context("--flight")?);
-            Some((listener, flight::Flight::start(&server, flight_tls)?))
+            Some((listener, pagecast_server::Flight::start(&server, flight_tls)?))
         }
         None => None,
     };
     let mut watching = None;
     if let Some(watch) = watch {
         println!("pagecast shows its pool on http://{}", watch.address());
-        watching = Some(watch.start(server.clone()).context("--ui")?);
+        watching = Some(watch.start(Arc::new(Shown { server: server.clone(), shadow })).context("--ui")?);
     }
     println!("pagecast serves {tables} {} on {address}", if tables == 1 { "table" } else { "tables" });
     let listeners = Listeners {
@@ -168,16 +138,52 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     served
 }
 
+/// The server as its page shows it.
+struct Shown {
+    server: Arc<Server>,
+    shadow: Option<Arc<Shadow>>,
+}
+
+impl Watched for Shown {
+    fn pool(&self) -> Option<Pool> {
+        Some(self.server.pool().clone())
+    }
+
+    fn shadow(&self) -> Option<Arc<Shadow>> {
+        self.shadow.clone()
+    }
+
+    fn doing(&self) -> String {
+        String::new()
+    }
+
+    fn connected(&self) -> usize {
+        self.server.connected()
+    }
+
+    fn running(&self) -> Vec<Running> {
+        let running = self.server.running().into_iter();
+        let shown = running.map(|pagecast_server::Running { number, user, sql, since, rows }| Running {
+            number: number.into(),
+            user,
+            sql,
+            since,
+            rows,
+        });
+        shown.collect()
+    }
+}
+
 async fn bind(flag: &'static str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|error| usage(format!("{flag}: no clients can connect to {address}: {error}")))
 }
 
 impl Args {
-    /// TLS for clients that may name the protocol `alpn`.
-    fn tls(&self, alpn: &[u8]) -> anyhow::Result<Option<TlsAcceptor>> {
+    /// TLS for clients that speak so.
+    fn tls(&self, spoken: Spoken) -> anyhow::Result<Option<TlsAcceptor>> {
         match (&self.tls_cert, &self.tls_key) {
-            (Some(cert), Some(key)) => tls::acceptor(cert, key, alpn).map(Some),
+            (Some(cert), Some(key)) => acceptor(cert, key, spoken).map(Some),
             _ => Ok(None),
         }
     }
@@ -195,7 +201,7 @@ impl Args {
     /// TLS for clients of Flight SQL, who send their passwords.
     #[cfg(feature = "flight")]
     fn flight_tls(&self) -> anyhow::Result<Option<TlsAcceptor>> {
-        let tls = self.tls(flight::ALPN)?;
+        let tls = self.tls(Spoken::Flight)?;
         let Some(address) = self.flight else { return Ok(None) };
         self.check_reach("--flight", address)?;
         if tls.is_none() && !address.ip().is_loopback() {

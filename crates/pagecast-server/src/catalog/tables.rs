@@ -12,7 +12,7 @@ use pgwire::api::Type;
 
 use super::types;
 use super::{CATALOG, CATALOG_OID, DATABASE, DATABASE_OID, INFORMATION_OID, OWNER_OID, SCHEMA, SCHEMA_OID, Served};
-use crate::serve::types as wire;
+use crate::types as wire;
 
 /// Tables and their columns. The letter before a column is its type: a number of an object, a
 /// flag, an int (4 or 2 bytes), a text.
@@ -128,12 +128,12 @@ const EMPTY: &[(&str, &str)] = &[
 ];
 
 /// Whether `pg_catalog` has a table of this name.
-pub(in crate::serve) fn has(name: &str) -> bool {
+pub(crate) fn has(name: &str) -> bool {
     TABLES.iter().chain(EMPTY).any(|(known, _)| known.eq_ignore_ascii_case(name))
 }
 
 /// Whether that table never has a row.
-pub(in crate::serve) fn is_empty(name: &str) -> bool {
+pub(crate) fn is_empty(name: &str) -> bool {
     EMPTY.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
 }
 

@@ -12,9 +12,8 @@ use datafusion::datasource::{MemTable, TableType};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::DATABASE;
-use crate::serve::server::Server;
-use crate::watch::Watched;
+use crate::catalog::DATABASE;
+use crate::server::Server;
 
 /// The schema of what is about the server itself.
 const OWN: &str = "pagecast";
@@ -27,7 +26,7 @@ struct Status {
 }
 
 /// Makes the table known to all connections.
-pub(in crate::serve) fn install(server: &Arc<Server>) -> anyhow::Result<()> {
+pub(crate) fn install(server: &Arc<Server>) -> anyhow::Result<()> {
     let fields = vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Int64, false)];
     let status = Status { server: Arc::downgrade(server), schema: Arc::new(Schema::new(fields)) };
     let schema = MemorySchemaProvider::new();

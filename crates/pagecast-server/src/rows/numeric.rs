@@ -48,7 +48,7 @@ fn push(digits: &str, groups: &mut Vec<i16>) -> anyhow::Result<()> {
 }
 
 /// The text of a number in the binary format.
-pub(in crate::serve) fn read(bytes: &[u8]) -> Option<String> {
+pub(crate) fn read(bytes: &[u8]) -> Option<String> {
     let word = |at: usize| Some(i16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
     let (count, weight, sign, scale) = (word(0)?, word(2)?, word(4)? as u16, word(6)?);
     if count < 0 || scale < 0 || bytes.len() != 8 + 2 * count as usize || (sign != 0 && sign != NEGATIVE) {

@@ -6,7 +6,6 @@
 //! DataFusion sees them ([`super::rewrite`]): clients ask them in SQL that it does not know.
 
 mod functions;
-pub(super) mod status;
 mod tables;
 mod types;
 

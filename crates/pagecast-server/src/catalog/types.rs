@@ -2,7 +2,7 @@
 
 use pgwire::api::Type;
 
-use crate::serve::types::element;
+use crate::types::element;
 
 /// The types that columns may have, and those that clients look for.
 pub(super) const ALL: &[Type] = &[

@@ -20,8 +20,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::line::Peer;
 use super::service::Service;
 use super::tokens::Tokens;
-use crate::serve::problem::Problem;
-use crate::serve::server::{Server, WRONG_PASSWORD};
+use crate::problem::Problem;
+use crate::server::{Server, WRONG_PASSWORD};
 
 /// Some clients leave out what fills the last letters up.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

@@ -10,12 +10,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::parameters::numbered;
-use crate::serve::connection::check_room;
-use crate::serve::problem::Problem;
-use crate::serve::server::{Account, Entry, Server, shown};
-use crate::serve::settings::Settings;
-use crate::serve::statements::{self, Own, Statement};
-use crate::serve::stop::Stop;
+use crate::connection::check_room;
+use crate::problem::Problem;
+use crate::server::{Account, Entry, Server, shown};
+use crate::settings::Settings;
+use crate::statements::{self, Own, Statement};
+use crate::stop::Stop;
 
 /// A user on a connection.
 pub(super) struct Session {

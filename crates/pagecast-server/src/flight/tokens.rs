@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::serve::users::random;
+use crate::users::random;
 
 /// Bytes that nobody can guess.
 const BYTES: usize = 32;

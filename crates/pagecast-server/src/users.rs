@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use pgwire::api::auth::sasl::scram::{SCRAM_ITERATIONS, ScramSecret, gen_salted_password};
 use tokio_rustls::rustls::crypto::{SecureRandom, ring};
 
-use crate::units::{self, Size};
+use pagecast_sim::size::{self, Size};
 
 const SCHEME: &str = "SCRAM-SHA-256$";
 const SALT_BYTES: usize = 16;
@@ -22,7 +22,7 @@ const KEY_BYTES: usize = 32;
 
 /// The users that there are.
 #[derive(Debug)]
-pub(super) struct Users {
+pub struct Users {
     users: HashMap<String, User>,
     /// What stands in for the salts of those who do not exist, so that the two look the same.
     nobody: Vec<u8>,
@@ -51,7 +51,11 @@ struct Verifier {
 impl Users {
     /// The users of a file: a line for each, `name password`, then `memory=1GiB`, `queries=4` and
     /// `share=25%` if wanted. Empty lines and those that begin with `#` are none.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or a line is wrong: names the line, and never a password.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut users = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -135,7 +139,7 @@ fn user(line: &str) -> anyhow::Result<(&str, User)> {
                 Ok(count) if count > 0 => queries = Some(count),
                 _ => bail!("queries={count} is no number of queries; write queries=4"),
             },
-            Some(("share", size)) => share = Some(units::share(size).map_err(|what| anyhow!("share={size}: {what}"))?),
+            Some(("share", size)) => share = Some(size::share(size).map_err(|what| anyhow!("share={size}: {what}"))?),
             _ => bail!("`{word}` is unknown; what may follow a password is memory=1GiB, queries=4 and share=25%"),
         }
     }
