@@ -51,9 +51,6 @@ enum Verb {
     /// Serve the tables to clients of PostgreSQL, who read them through one pool
     #[cfg(feature = "serve")]
     Serve(serve::Args),
-    /// Show the pool of a running `pagecast bench --watch` or `serve --ui` in a terminal
-    #[cfg(feature = "sql")]
-    Top(watch::top::Args),
     /// Replay page traces through replacement policies
     Simulate(simulate::Args),
     /// Run streams of scans on a simulated device, by how they get their rows
@@ -74,8 +71,6 @@ fn main() -> ExitCode {
         Verb::Sql(args) => sql::run(args),
         #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(args),
-        #[cfg(feature = "sql")]
-        Verb::Top(args) => watch::top::run(args),
         Verb::Simulate(args) => simulate::run(args),
         Verb::ClosedLoop(args) => closed_loop::run(args),
         Verb::Trace(args) => trace::run(args),

@@ -63,8 +63,9 @@ impl UnorderedScan {
         let account = Account::new(announce(engine, spec, positions.as_deref())?);
         engine.cache.count_against(account.scan, share);
         let (cache, cooperation) = (&engine.cache, &engine.cache.cooperation);
-        let resident = |page| cache.is_resident(page);
-        match cooperation.register(spec.chunks, spec.workers, account.clone(), resident, engine) {
+        let pages = spec.chunks.iter().flat_map(|chunk| chunk.need).map(|word| u64::from(word.count_ones())).sum();
+        let residency = || cache.residency(pages);
+        match cooperation.register(spec.chunks, spec.workers, account.clone(), residency, engine) {
             Ok(member) => {
                 let engine = engine.clone();
                 let registration = Registration { engine, account, member, positions, shared: AtomicU64::new(0) };

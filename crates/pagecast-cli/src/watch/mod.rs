@@ -1,5 +1,5 @@
 //! The pool at work, to be looked at: a page over HTTP whose numbers come by server-sent events.
-//! `pagecast serve --ui` and `pagecast bench --watch` have it, and `pagecast top` reads it.
+//! `pagecast serve --ui` and `pagecast bench --watch` have it.
 //!
 //! Nothing is sampled while nobody looks; a clock beside the pool follows it all the time. The page
 //! is one file inside the binary and asks for nothing else. It has a thread of its own: queries
@@ -8,7 +8,6 @@
 mod http;
 mod sample;
 mod shadow;
-pub(crate) mod top;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

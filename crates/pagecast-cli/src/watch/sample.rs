@@ -1,4 +1,4 @@
-//! One sample of a pool at work, as the page and `pagecast top` read it.
+//! One sample of a pool at work, as the page reads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -401,9 +401,11 @@ fn a_page_shows_the_pools_meanwhile() {
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
     let address = said.trim().strip_prefix("pagecast shows its pools on http://").unwrap();
-    let top = pagecast().args(["top", address]).output().unwrap();
-    let shown = String::from_utf8_lossy(&top.stdout);
-    assert!(shown.contains("in-order pbm") && shown.contains("queries"), "{top:?}");
+    let mut browser = std::net::TcpStream::connect(address).unwrap();
+    write!(browser, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let samples = BufReader::new(browser).lines().map(Result::unwrap).filter(|line| line.starts_with("data:"));
+    let shown = samples.take(50).find(|sample| sample.contains("in-order pbm")).expect("a sample of the row");
+    assert!(shown.contains("\"queries\""), "{shown}");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("in-order"), "{output:?}");
     let elsewhere = pagecast().args(["bench", "--watch", "0.0.0.0:0", "--data"]).arg(data.path()).output().unwrap();

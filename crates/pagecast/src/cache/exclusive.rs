@@ -163,7 +163,10 @@ impl Wish {
 impl Drop for Wish {
     fn drop(&mut self) {
         if !self.ended {
-            self.cache.draining.lock().retain(|&(frame, _)| frame != self.index);
+            // Whoever has the page waits for nobody.
+            if !self.is_owned {
+                self.cache.draining.lock().retain(|&(frame, _)| frame != self.index);
+            }
             self.end(0);
         }
     }

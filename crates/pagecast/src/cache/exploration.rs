@@ -14,7 +14,7 @@
 //! | write-back against a new write | `writes::write_back_and_new_changes_lose_nothing` |
 //! | resize against pin | `the_pool_is_resized_while_it_is_read` |
 //! | closing against everything | `writes::closing_is_after_all_changes_or_before` |
-//! | caps and keeps against pins, loads and resizes | `shares::caps_hold_under_pins_loads_and_resizes`, `shares::kept_pages_stay_and_are_counted` |
+//! | caps and reserves against pins, loads and resizes | `shares::caps_hold_under_pins_loads_and_resizes`, `shares::kept_pages_stay_and_are_counted` |
 //! | items without their pages against changes, evictions and resizes | `tuples::items_never_go_back` |
 //! | checkpoints against writes, syncs, loads and changes of items | `crate::pool::exploration` |
 //! | queued hits against evictions | `queued_hits_of_sessions_are_applied_or_dropped` |

@@ -298,7 +298,8 @@ impl Loading {
         drop(shard);
         self.ended = true;
         wake(wakers);
-        cache.cooperation.arrived(page, || cache.is_resident(page));
+        // Only in this frame: should it have left and come again, others tell that.
+        cache.cooperation.arrived(page, || cache.headers[index as usize].is_tagged(page));
     }
 
     /// There is no frame: those who wait have to do without.

@@ -43,10 +43,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 use pagecast_core::policy::{Access, CoarseClock, ConcurrentPolicy, Due, HitNeed, Refusal};
 use pagecast_core::{FrameId, PageId, RelationId, Tick};
 
-use crate::cooperation::Cooperation;
+use crate::cooperation::{Cooperation, Residency};
 use crate::flash::{Flash, FlashCopy};
 use crate::frame_memory::FrameMemory;
 use crate::stats::{Counter, PoolStats, Statistics};
@@ -487,10 +489,13 @@ impl Cache {
             self.table.unlink(&self.headers, page, index, &shard);
         });
         let left = self.tuples.as_ref().map(|tuples| tuples.left(page, self.set_of(tuples, page)));
+        let is_told = self.cooperation.left_just_now(page);
         drop(shard);
         self.unflag(header, Counter::PrefetchWasted);
         self.reserves.count(page, -1);
-        self.cooperation.left(page, || self.is_resident(page));
+        if !is_told {
+            self.cooperation.left(page, || self.is_resident(page));
+        }
         Ok((owned, left))
     }
 
@@ -498,6 +503,17 @@ impl Cache {
     pub(crate) fn is_resident(&self, page: PageId) -> bool {
         let shard = self.table.shard(page).lock();
         self.table.find_locked(&self.headers, page, &shard).is_some()
+    }
+
+    /// Who says which pages are resident, for somebody who asks for so many of them: by a look at
+    /// each under its lock, or at all frames now, whichever are fewer.
+    pub(crate) fn residency(&self, pages: u64) -> Residency<'_> {
+        if pages <= self.headers.len() as u64 {
+            return Box::new(|page| self.is_resident(page));
+        }
+        // A tag is set before its page is told of, and taken away before (U6).
+        let resident: HashSet<_, FixedState> = self.headers.iter().filter_map(Header::tagged).collect();
+        Box::new(move |page| resident.contains(&page))
     }
 
     /// What the pool has done so far.

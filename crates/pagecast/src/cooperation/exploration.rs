@@ -41,6 +41,8 @@ struct World {
     io: Io,
     /// Time passes with each look at it, and while somebody sleeps.
     clock: Arc<AtomicU64>,
+    /// How many pages a scan asks for that registers.
+    asks_for: u64,
 }
 
 struct UnderWay {
@@ -93,7 +95,8 @@ impl World {
     /// With so many frames, for two scans of up to four units.
     fn new(frames: u32, io: Io) -> Self {
         let cooperation = Cooperation::new(CooperationConfig::of(2, 4, 2, 1)).unwrap();
-        Self { cache: with("clock(max=1,init=0)", frames, frames, cooperation), io, clock: Arc::default() }
+        let cache = with("clock(max=1,init=0)", frames, frames, cooperation);
+        Self { cache, io, clock: Arc::default(), asks_for: 0 }
     }
 
     fn cooperation(&self) -> &Cooperation {
@@ -105,7 +108,8 @@ impl World {
         let chunk = |first| Chunk { unit: Unit { relation: RELATION, first, blocks: 1 }, need: &[1], joined: false };
         let chunks: Vec<_> = blocks.map(chunk).collect();
         let account = Account::new(ScanId::from_raw(0));
-        self.cooperation().register(&chunks, 1, account, |page| self.cache.is_resident(page), self).unwrap()
+        let residency = || self.cache.residency(self.asks_for);
+        self.cooperation().register(&chunks, 1, account, residency, self).unwrap()
     }
 
     fn end(&self, member: MemberId, taken: Taken, end: End) {
@@ -208,8 +212,8 @@ fn one_rests() {
 }
 
 /// A scan registers while pages come and go by other hands.
-fn residency() {
-    let world = World::new(1, Io::Works);
+fn residency(asks_for: u64) {
+    let world = World { asks_for, ..World::new(1, Io::Works) };
     let others = [0, 1].map(|block| {
         let cache = world.cache.clone();
         thread::spawn(move || visit(&cache, block, Io::Works))
@@ -259,7 +263,9 @@ fn mistake_of_a_clock_that_nobody_sets_is_caught() {
 
 #[test]
 fn what_is_believed_resident_is_so() {
-    explore(2_000, residency);
+    explore(2_000, || residency(0));
+    // By a look at the frames.
+    explore(2_000, || residency(u64::MAX));
 }
 
 #[test]
@@ -284,5 +290,5 @@ fn mistake_of_a_return_that_nobody_hears_of_is_caught() {
 
 #[test]
 fn mistake_of_taking_an_event_for_the_state_is_caught() {
-    must_be_caught(mistake::EVENT_BELIEVED, &["what is believed is not so"], 5_000, residency);
+    must_be_caught(mistake::EVENT_BELIEVED, &["what is believed is not so"], 5_000, || residency(0));
 }

@@ -12,12 +12,16 @@
 //! * (U3) A change that makes a scan ready wakes all who wait for it, so that nobody depends on one
 //!   who has gone. Who goes takes its waker along.
 //! * (U4) What the manager knows of a page last is what was true last: whoever tells it that a page
-//!   has come or gone looks first, under the lock, whether that is still so.
+//!   has come or gone does so while nobody can move the page, or looks first, under the lock,
+//!   whether that is still so.
+//! * (U6) Whoever moves a page looks afterwards whether a scan is registered; a scan that registers
+//!   says so before it looks at pages. Between the two steps of each there is a fence, so that one
+//!   of them sees the other.
 //! * (U5) Who ends its turn while loads are held back for somebody who waits sees to it, in the
 //!   same hold, that a clock runs which has the next turn.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::task::{Poll, Waker};
 
 use pagecast_core::cooperation::{
@@ -141,6 +145,9 @@ pub(crate) struct Taken {
     pub(crate) is_shared: bool,
 }
 
+/// Says which pages are resident.
+pub(crate) type Residency<'a> = Box<dyn Fn(PageId) -> bool + 'a>;
+
 /// How a lease ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -172,20 +179,21 @@ impl Cooperation {
         Ok(Self { registered: AtomicU32::new(0), state: Mutex::new(state) })
     }
 
-    /// Adds a scan with this account. `resident` is asked under the lock.
-    pub(crate) fn register(
+    /// Adds a scan with this account. `residency` is asked under the lock for who knows what is
+    /// resident.
+    pub(crate) fn register<'r>(
         &self,
         chunks: &[Chunk<'_>],
         workers: u32,
         account: Arc<Account>,
-        resident: impl Fn(PageId) -> bool,
+        residency: impl FnOnce() -> Residency<'r>,
         loader: &dyn Loader,
     ) -> Result<MemberId, Refusal> {
         let mut state = self.state.lock();
-        // Before it is asked what is resident, each time under a lock that whoever moves that page
-        // has, too: a later move is told.
+        // (U6): a later move is told.
         self.registered.fetch_add(1, Relaxed);
-        let member = state.manager.register(chunks, workers, loader.now(), resident);
+        fence(SeqCst);
+        let member = state.manager.register(chunks, workers, loader.now(), residency());
         match member {
             Ok(member) => state.members.push((member, account)),
             Err(_) => {
@@ -284,8 +292,7 @@ impl Cooperation {
     /// A page has come into a frame.
     #[inline]
     pub(crate) fn arrived(&self, page: PageId, is_resident: impl FnOnce() -> bool) {
-        // Relaxed: see `register`.
-        if self.registered.load(Relaxed) > 0 {
+        if self.has_scans() {
             self.tell(|state| {
                 #[cfg(pagecast_shuttle)]
                 if mistake::made(mistake::EVENT_BELIEVED) {
@@ -298,11 +305,29 @@ impl Cooperation {
         }
     }
 
-    /// A page has lost its frame. May be called under a policy's lock: it wakes nobody, because
-    /// nothing becomes ready by it.
+    /// Whether a scan is registered that wants to know what has moved before this call (U6).
     #[inline]
+    fn has_scans(&self) -> bool {
+        fence(SeqCst);
+        self.registered.load(Relaxed) > 0
+    }
+
+    /// A page has lost its frame, and cannot come back meanwhile: the caller holds its shard's
+    /// lock. So this waits for no lock; false if the page is to be told of by [`left`](Self::left),
+    /// once that lock is free. Wakes nobody, because nothing becomes ready by it.
+    #[inline]
+    pub(crate) fn left_just_now(&self, page: PageId) -> bool {
+        if !self.has_scans() {
+            return true;
+        }
+        let Some(mut state) = self.state.try_lock() else { return false };
+        state.manager.left(page);
+        true
+    }
+
+    /// A page has lost its frame. May be called under a policy's lock.
     pub(crate) fn left(&self, page: PageId, is_resident: impl FnOnce() -> bool) {
-        if self.registered.load(Relaxed) > 0 {
+        if self.has_scans() {
             let mut state = self.state.lock();
             if !is_resident() {
                 state.manager.left(page);

@@ -256,7 +256,7 @@ mod tests {
             let chunks: Vec<_> = (0..chunks).map(|unit| chunk(unit * 80)).collect();
             for scan in 0..scans {
                 let account = Account::new(ScanId::from_raw(scan));
-                let member = cooperation.register(&chunks, 1, account, |_| false, &Nobody);
+                let member = cooperation.register(&chunks, 1, account, || Box::new(|_| false), &Nobody);
                 assert!(member.is_ok(), "{memory} bytes, scan {scan}: {member:?}");
             }
             assert!(plan.memory(0).cooperation <= memory / 64);

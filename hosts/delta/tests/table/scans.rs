@@ -127,7 +127,9 @@ async fn pages_without_rows_are_not_read_and_what_is_registered_is_read() {
         let session = Session::new(&table, Some(Delivery::InOrder));
         let (read, planned) = requested(&session, &pruned).await;
         assert_eq!(read, planned, "{change}");
-        assert!(read < need / 3, "pruning stays on: {read} of {need}");
+        // An UPDATE writes rows as its threads bring them, so that more row groups have some.
+        let most = if i < changed.len() { need / 3 } else { need * 2 / 3 };
+        assert!(read < most, "pruning stays on: {read} of {need}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Caps and keeps against loads, pins and resizes.
+//! Caps and reserves against loads, pins and resizes.
 
 use shuttle::thread;
 
@@ -47,7 +47,7 @@ fn keep_against_evictions(policy: &str) {
     visitors(&cache, &[&[0, 100], &[101, 0], &[1, 102]], |_| Io::Works);
     settled(&cache, 2);
     let resident = cache.resident_of(RELATION).count() as i64;
-    assert_eq!(cache.keeps.resident(RELATION), Some(resident), "a kept page was counted twice or not at all");
+    assert_eq!(cache.reserves.resident(RELATION), Some(resident), "a kept page was counted twice or not at all");
 }
 
 /// A page is kept, the others can be had: none of their loads takes it.
