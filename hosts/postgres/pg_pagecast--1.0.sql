@@ -49,10 +49,10 @@ COMMENT ON VIEW pg_pagecast_scans IS 'scans that are registered now: what each r
 COMMENT ON COLUMN pg_pagecast_scans.pid IS 'process that reads, or leads the parallel workers that read';
 COMMENT ON COLUMN pg_pagecast_scans.scan IS 'plan node, counted as in the server''s own plan trees';
 COMMENT ON COLUMN pg_pagecast_scans.relation IS 'table that is read; null in another database';
-COMMENT ON COLUMN pg_pagecast_scans.kind IS 'bitmap, sequential, or trailing index (an index scan across the table)';
-COMMENT ON COLUMN pg_pagecast_scans."position" IS 'blocks done; of a trailing index scan units of 16 index entries';
-COMMENT ON COLUMN pg_pagecast_scans.speed IS 'blocks, or units, per second; before the first measurement what scans of this kind usually have';
-COMMENT ON COLUMN pg_pagecast_scans.blocks_left IS 'blocks, or units, still to come';
+COMMENT ON COLUMN pg_pagecast_scans.kind IS 'bitmap, sequential, cooperative (a sequential scan that takes its chunks in any order), or trailing index (an index scan across the table)';
+COMMENT ON COLUMN pg_pagecast_scans."position" IS 'blocks done; of a cooperative scan chunks, of a trailing index scan units of 16 index entries';
+COMMENT ON COLUMN pg_pagecast_scans.speed IS 'blocks, chunks or units per second; before the first measurement what scans of this kind usually have';
+COMMENT ON COLUMN pg_pagecast_scans.blocks_left IS 'blocks, chunks or units still to come';
 COMMENT ON COLUMN pg_pagecast_scans.expected_end IS 'when it will have ended at this speed; infinity if that is over ten years away';
 COMMENT ON COLUMN pg_pagecast_scans.database IS 'oid of the database';
 COMMENT ON COLUMN pg_pagecast_scans.chunks IS 'chunks that a cooperative scan was registered with; null of other scans';
