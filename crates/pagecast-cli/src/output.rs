@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+pub(crate) use pagecast_sim::report::text::Table;
 #[cfg(feature = "sql")]
-pub(crate) use pagecast_sim::report::text::harmless;
-pub(crate) use pagecast_sim::report::text::{Table, printable};
+pub(crate) use pagecast_sim::report::text::{harmless, printable};
 use tempfile::NamedTempFile;
 
 use crate::failure::usage;
