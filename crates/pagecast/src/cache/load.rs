@@ -163,8 +163,8 @@ impl Loading {
         Self { cache, load, owned: None, changes: None, ended: false, carried: None, company: None }
     }
 
-    /// Reserves `company` until the load has ended: who waits for several loads learns from the
-    /// last one's drop that none is under way.
+    /// Keeps `company` until the load has ended: who waits for several loads learns from the last
+    /// one's drop that none is under way.
     pub(crate) fn accompany(&mut self, company: Arc<dyn Send + Sync>) {
         self.company = Some(company);
     }
