@@ -8,9 +8,11 @@
 
 mod sources;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use sources::uses::{Module, modules, uses};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -47,77 +49,25 @@ fn words(code: &str) -> BTreeSet<&str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect()
 }
 
-/// The first names of all paths that begin with `root::` (`crate::`, `super::`), those in braces
-/// too.
-fn first_names(code: &str, root: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in code.match_indices(root) {
-        let rest = &code[at + root.len()..];
-        let word = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("").to_owned();
-        let Some(list) = rest.strip_prefix('{') else {
-            names.push(word(rest));
-            continue;
-        };
-        let mut depth = 0;
-        let mut begins = true;
-        for (i, c) in list.char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                ',' if depth == 0 => begins = true,
-                c if begins && depth == 0 && c.is_alphanumeric() => {
-                    names.push(word(&list[i..]));
-                    begins = false;
-                }
-                _ => {}
-            }
-        }
-    }
-    names
-}
-
-/// What a root module re-exports, by the module it is of.
-fn re_exported(root: &str) -> BTreeMap<String, String> {
-    let mut names = BTreeMap::new();
-    for line in root.split(';').filter_map(|statement| statement.split_once("pub use ").map(|(_, path)| path)) {
-        let Some((module, rest)) = line.split_once("::") else { continue };
-        for name in words(rest) {
-            names.insert(name.to_owned(), module.trim().to_owned());
-        }
-    }
-    names
-}
-
-/// Fails if a module under `folder` uses one that comes after it in `order`; `root` leads from a
-/// module to its siblings.
-fn check_layers(folder: &Path, root_file: &str, order: &[&str], root: &str) {
+/// Fails if of the modules in `within` of a crate one uses another that comes after it in `order`.
+fn check_layers(source: &Path, within: &[&str], order: &[&str]) {
+    let within: Module = within.iter().map(|&name| name.to_owned()).collect();
     let rank = |module: &str| order.iter().position(|&other| other == module);
-    let exported = re_exported(&code(&folder.join(root_file)));
+    let names: BTreeSet<String> = modules(source)
+        .into_keys()
+        .filter(|module| module.starts_with(&within))
+        .filter_map(|module| module.get(within.len()).cloned())
+        .collect();
+    for name in &names {
+        assert!(rank(name).is_some(), "{}: `{name}` is not in the order of layers", source.display());
+    }
+    assert_eq!(names.len(), order.len(), "a layer without a file: {order:?}");
     let mut wrong = Vec::new();
-    let mut seen = BTreeSet::new();
-    for file in files_in(folder, "rs") {
-        let within = file.strip_prefix(folder).unwrap();
-        let first = within.iter().next().unwrap().to_str().unwrap();
-        let module = first.trim_end_matches(".rs");
-        let is_test = within.iter().any(|part| {
-            let part = part.to_str().unwrap();
-            part.starts_with("exploration") || part.trim_end_matches(".rs") == "tests"
-        });
-        if first == root_file || is_test || ["tests", "mistake"].contains(&module) {
-            continue;
-        }
-        let own = rank(module).unwrap_or_else(|| panic!("{}: not in the order of layers", file.display()));
-        seen.insert(module.to_owned());
-        for name in first_names(&code(&file), root) {
-            let used = exported.get(&name).map_or(name.as_str(), String::as_str);
-            if rank(used).is_some_and(|used| used > own) {
-                wrong.push(format!("{}: `{module}` uses `{used}` ({name}), which comes later", file.display()));
-            }
-        }
+    for (user, used) in uses(source).remove(&within).unwrap_or_default() {
+        let above = used.into_iter().filter(|(used, _)| rank(used) > rank(&user));
+        wrong.extend(above.map(|(used, how)| format!("`{user}` uses `{used}`, which comes later: {how}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(seen.len(), order.len(), "a layer without a file: {order:?}");
 }
 
 /// The order is that of the table in lib.rs.
@@ -129,7 +79,7 @@ fn modules_of_the_pool_use_only_those_below_them() {
     let order: Vec<&str> =
         rows.skip(1).flat_map(|names| names.split(['`', '[', ']', ',', ' '])).filter(|name| !name.is_empty()).collect();
     assert!(order.len() > 20, "{order:?}");
-    check_layers(&folder, "lib.rs", &order, "crate::");
+    check_layers(&folder, &[], &order);
 }
 
 /// The order is that of the list in predictor/mod.rs.
@@ -145,12 +95,12 @@ fn modules_of_the_cooperation_use_only_those_below_them() {
 }
 
 fn check_listed_layers(module: &str) {
-    let folder = workspace().join("crates/pagecast-core/src").join(module);
-    let root = fs::read_to_string(folder.join("mod.rs")).unwrap();
+    let source = workspace().join("crates/pagecast-core/src");
+    let root = fs::read_to_string(source.join(module).join("mod.rs")).unwrap();
     let (_, list) = root.split_once("// From the bottom up: ").unwrap();
     let (list, _) = list.split_once('.').unwrap();
     let order: Vec<&str> = list.split(&[',', ' ', '\n', '/'][..]).filter(|name| !name.is_empty()).collect();
-    check_layers(&folder, "mod.rs", &order, "super::");
+    check_layers(&source, &[module], &order);
 }
 
 /// The names of the dependencies that a manifest lists, development and build apart.
@@ -416,16 +366,14 @@ fn the_check_itself_sees_what_it_should() {
     assert_eq!(unguarded(code), (vec!["b", "e"], 2));
     assert_eq!(unsafe_blocks(code).collect::<Vec<_>>(), ["*p", "c(1)"]);
     assert!(is_call_of("c(1)", &["b", "c"]) && !is_call_of("*p", &["p"]) && !is_call_of("c(p).add(1)", &["c"]));
-    let code = "use crate::{a::{b, c}, d};\nlet x = crate::e::f();\n";
-    assert_eq!(first_names(code, "crate::"), ["a", "d", "e"]);
-    let root = "mod x;\npub use x::{One, Two};\npub use y::Three;\n";
-    let found = re_exported(root);
-    assert_eq!([&found["One"], &found["Two"], &found["Three"]], ["x", "x", "y"]);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lib.rs"), "pub use high::High;").unwrap();
-    fs::write(folder.path().join("low.rs"), "use crate::High;").unwrap();
+    fs::write(folder.path().join("low.rs"), "").unwrap();
     fs::write(folder.path().join("high.rs"), "use crate::low::Low;").unwrap();
-    check_layers(folder.path(), "lib.rs", &["high", "low"], "crate::nothing::");
-    let upward = std::panic::catch_unwind(|| check_layers(folder.path(), "lib.rs", &["low", "high"], "crate::"));
-    assert!(upward.unwrap_err().downcast_ref::<String>().unwrap().contains("`low` uses `high` (High)"));
+    check_layers(folder.path(), &[], &["low", "high"]);
+    fs::write(folder.path().join("low.rs"), "use crate::High;").unwrap();
+    let upward = std::panic::catch_unwind(|| check_layers(folder.path(), &[], &["low", "high"]));
+    let said = upward.unwrap_err();
+    let said = said.downcast_ref::<String>().unwrap();
+    assert!(said.contains("`low` uses `high`") && said.contains("crate::High"), "{said}");
 }

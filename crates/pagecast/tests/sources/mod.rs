@@ -1,4 +1,7 @@
 //! Sources as the tests of names and layers read them, with no more grammar than they need.
+#![allow(dead_code)] // Each of those who share it uses a part.
+
+pub(crate) mod uses;
 
 /// The lines of a file, without the items that are there for tests only.
 pub(crate) fn without_tests(text: &str) -> Vec<&str> {
