@@ -3,8 +3,8 @@
 
 use super::parameters::{Kind, Memory, Parameter, PolicyError, Value, Values};
 use super::{
-    Arc, Belady, Car, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu, LfuAged, Lirs,
-    Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion, Predictive, PublishedOptions,
+    Arc, Belady, Car, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu, Lirs, Lrfu, Lru,
+    LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion, Predictive, PublishedOptions,
     PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve, TwoPriorityLru, TwoQueue, Visitor, WTinyLfu,
     Watt,
 };
@@ -136,7 +136,7 @@ catalog! {
         |_, _| each(28.0), |frames, of, seed| LeanEvict::new(frames, of.number("cooling"), seed);
     "lfu" sequential [] |_, _| each(72.0), |frames, _, _| Lfu::new(frames);
     "lfu-aged" sequential [number("mean", 10.0, 2.0, 1e9)]
-        |_, _| each(72.0), |frames, of, _| LfuAged::new(frames, of.number("mean"));
+        |_, _| each(72.0), |frames, of, _| Lfu::aged(frames, of.number("mean"));
     "lirs" sequential [share("hir", 0.01, 0.0, 1.0), share("ghosts", 2.0, 0.0, 100.0)]
         |of, _| each(40.0 + of.number("ghosts") * (16.0 + GHOST)),
         |frames, of, _| Lirs::new(frames, of.number("hir"), of.number("ghosts"));

@@ -47,7 +47,7 @@ pub use catalog::names;
 pub use clock::{Car, ClockPro, ClockSweep, SecondTouchClock};
 pub use coarse_clock::CoarseClock;
 pub use flash::{Cfdc, Cflru};
-pub use frequency::{Lfu, LfuAged, Lrfu, WTinyLfu};
+pub use frequency::{Lfu, Lrfu, WTinyLfu};
 pub use hit_queue::{Batching, Due, HitQueue, LockCounts, Metadata};
 pub(crate) use page_index::PageIndex;
 pub use parameters::PolicyError;

@@ -1,15 +1,23 @@
 //! LFU in the cache: the page that was used least often since it came in leaves, of equals the one
-//! used longest ago.
+//! used longest ago; and LFU with aging, where counts are halved whenever their mean passes a
+//! bound.
 //!
 //! Counts die with the eviction ("in-cache" or "no-ghost" LFU; Robinson, Devarakonda, "Data cache
-//! management using frequency-based replacement", SIGMETRICS 1990, discuss it as LFU). No
-//! deviation. A refused candidate keeps its place.
+//! management using frequency-based replacement", SIGMETRICS 1990, discuss it as LFU). A refused
+//! candidate keeps its place. No deviation.
 //!
-//! Suits popularity that does not change. A page that was hot once never leaves: see `lfu-aged`.
+//! Aging is that paper's section 2: when the mean reference count exceeds Amax, every count c
+//! becomes c/2, rounded up. Of the paper only this is taken; its sections (new, middle, old) are
+//! another policy. Deviations: the paper leaves Amax open; `mean` is 10 by default. Frames whose
+//! counts meet by halving are ordered by the count they had, then by last use.
 //!
-//! Cost: O(1) per hit and per eviction (plus one step per refused candidate). 24 bytes per frame,
-//! and at most 40 for each of as many groups of equal count as there are frames, of which few are
-//! ever touched.
+//! `lfu` suits popularity that does not change: a page that was hot once never leaves. `lfu-aged`
+//! suits popularity that changes slowly.
+//!
+//! Cost: O(1) per hit and per eviction (plus one step per refused candidate), and with aging
+//! O(frames) at a halving, of which there is at most one every frames * mean / 2 hits. 24 bytes per
+//! frame, and at most 40 for each of as many groups of equal count as there are frames, of which
+//! few are ever touched.
 
 use super::counts::Counts;
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
@@ -19,12 +27,20 @@ use crate::{FrameId, PageId, oracle::Oracle};
 #[derive(Debug)]
 pub struct Lfu {
     counts: Counts,
+    /// The mean above which counts are halved. Without, they never fade.
+    max_mean: Option<f64>,
 }
 
 impl Lfu {
-    /// For a pool of `frames` frames.
+    /// For a pool of `frames` frames, with counts that stay.
     pub fn new(frames: u32) -> Self {
-        Self { counts: Counts::new(frames) }
+        Self { counts: Counts::new(frames), max_mean: None }
+    }
+
+    /// For a pool of `frames` frames; counts are halved when their mean is above `max_mean`, which
+    /// is at least 2.
+    pub fn aged(frames: u32, max_mean: f64) -> Self {
+        Self { counts: Counts::new(frames), max_mean: Some(max_mean.max(2.0)) }
     }
 }
 
@@ -32,6 +48,9 @@ impl SequentialPolicy for Lfu {
     #[inline]
     fn hit(&mut self, frame: FrameId, _access: &Access) {
         self.counts.raise(frame);
+        if self.max_mean.is_some_and(|max| self.counts.mean() > max) {
+            self.counts.halve();
+        }
     }
 
     #[inline]
