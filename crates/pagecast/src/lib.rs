@@ -9,6 +9,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | `setters` | the methods by which options are set |
 //! | `sync` | atomics, locks and threads, exchanged for a schedule explorer's under test |
 //! | `processor_cache` | a hint to the processor; unsafe |
 //! | `processor_time` | what the process has used of its processors; unsafe |
@@ -73,6 +74,7 @@ mod relation;
 mod scan;
 mod seal;
 mod session;
+mod setters;
 mod share;
 mod stats;
 pub mod storage;

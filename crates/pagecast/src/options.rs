@@ -98,18 +98,9 @@ pub struct TupleOptions {
 }
 
 impl TupleOptions {
-    /// Sets [`max_share`](Self::max_share).
-    #[must_use]
-    pub fn max_share(mut self, max_share: f64) -> Self {
-        self.max_share = max_share;
-        self
-    }
-
-    /// Sets [`learn`](Self::learn).
-    #[must_use]
-    pub fn learn(mut self, learn: bool) -> Self {
-        self.learn = learn;
-        self
+    crate::setters! {
+        max_share: f64,
+        learn: bool,
     }
 }
 
@@ -134,18 +125,9 @@ impl PrefetchOptions {
     /// The largest share.
     pub const MAX_SHARE: f64 = 0.5;
 
-    /// Sets [`share`](Self::share).
-    #[must_use]
-    pub fn share(mut self, share: f64) -> Self {
-        self.share = share;
-        self
-    }
-
-    /// Sets [`read_ahead`](Self::read_ahead).
-    #[must_use]
-    pub fn read_ahead(mut self, read_ahead: bool) -> Self {
-        self.read_ahead = read_ahead;
-        self
+    crate::setters! {
+        share: f64,
+        read_ahead: bool,
     }
 }
 
@@ -182,130 +164,25 @@ impl Default for PoolOptions {
 
 /// One call for each field that is to differ from the default.
 impl PoolOptions {
-    /// Sets [`memory`](Self::memory).
-    #[must_use]
-    pub fn memory(mut self, memory: u64) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// Sets [`max_memory`](Self::max_memory).
-    #[must_use]
-    pub fn max_memory(mut self, max_memory: impl Into<Option<u64>>) -> Self {
-        self.max_memory = max_memory.into();
-        self
-    }
-
-    /// Sets [`page_size`](Self::page_size).
-    #[must_use]
-    pub fn page_size(mut self, page_size: u32) -> Self {
-        self.page_size = page_size;
-        self
-    }
-
-    /// Sets [`policy`](Self::policy).
-    #[must_use]
-    pub fn policy(mut self, policy: PolicySpec) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets [`batching`](Self::batching).
-    #[must_use]
-    pub fn batching(mut self, batching: Batching) -> Self {
-        self.batching = batching;
-        self
-    }
-
-    /// Sets [`seed`](Self::seed).
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets [`device`](Self::device).
-    #[must_use]
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
-        self
-    }
-
-    /// Sets [`predictor`](Self::predictor).
-    #[must_use]
-    pub fn predictor(mut self, predictor: impl Into<Option<PredictorConfig>>) -> Self {
-        self.predictor = predictor.into();
-        self
-    }
-
-    /// Sets [`cooperation`](Self::cooperation).
-    #[must_use]
-    pub fn cooperation(mut self, cooperation: impl Into<Option<CooperationConfig>>) -> Self {
-        self.cooperation = cooperation.into();
-        self
-    }
-
-    /// Sets [`loads`](Self::loads).
-    #[must_use]
-    pub fn loads(mut self, loads: u32) -> Self {
-        self.loads = loads;
-        self
-    }
-
-    /// Sets [`prefetch`](Self::prefetch).
-    #[must_use]
-    pub fn prefetch(mut self, prefetch: PrefetchOptions) -> Self {
-        self.prefetch = prefetch;
-        self
-    }
-
-    /// Sets [`recorder`](Self::recorder).
-    #[must_use]
-    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
-        self.recorder = Some(recorder);
-        self
-    }
-
-    /// Sets [`count_relations`](Self::count_relations).
-    #[must_use]
-    pub fn count_relations(mut self, count_relations: bool) -> Self {
-        self.count_relations = count_relations;
-        self
-    }
-
-    /// Sets [`tuples`](Self::tuples).
-    #[must_use]
-    pub fn tuples(mut self, tuples: impl Into<Option<TupleOptions>>) -> Self {
-        self.tuples = tuples.into();
-        self
-    }
-
-    /// Sets [`flash`](Self::flash).
-    #[must_use]
-    pub fn flash(mut self, flash: impl Into<Option<FlashOptions>>) -> Self {
-        self.flash = flash.into();
-        self
-    }
-
-    /// Sets [`log`](Self::log).
-    #[must_use]
-    pub fn log(mut self, log: Arc<dyn Log>) -> Self {
-        self.log = Some(log);
-        self
-    }
-
-    /// Sets [`double_write`](Self::double_write).
-    #[must_use]
-    pub fn double_write(mut self, double_write: impl Into<Option<DoubleWriteOptions>>) -> Self {
-        self.double_write = double_write.into();
-        self
-    }
-
-    /// Sets [`writer`](Self::writer).
-    #[must_use]
-    pub fn writer(mut self, writer: WriterOptions) -> Self {
-        self.writer = writer;
-        self
+    crate::setters! {
+        memory: u64,
+        max_memory: impl Into<Option<u64>>,
+        page_size: u32,
+        policy: PolicySpec,
+        batching: Batching,
+        seed: u64,
+        device: Device,
+        predictor: impl Into<Option<PredictorConfig>>,
+        cooperation: impl Into<Option<CooperationConfig>>,
+        loads: u32,
+        prefetch: PrefetchOptions,
+        recorder: Arc<dyn Recorder>,
+        count_relations: bool,
+        tuples: impl Into<Option<TupleOptions>>,
+        flash: impl Into<Option<FlashOptions>>,
+        log: Arc<dyn Log>,
+        double_write: impl Into<Option<DoubleWriteOptions>>,
+        writer: WriterOptions,
     }
 }
 

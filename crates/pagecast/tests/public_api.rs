@@ -46,8 +46,15 @@ fn items(text: &str) -> Vec<String> {
             owner.clear();
             is_listing = false;
         }
+        if code.ends_with("setters! {") {
+            let fields = lines.by_ref().map(str::trim).take_while(|line| *line != "}");
+            let setters = fields.filter_map(|line| line.trim_end_matches(',').split_once(": "));
+            found.extend(setters.map(|(name, of)| format!("{owner}: pub fn {name}(mut self, {name}: {of}) -> Self")));
+            continue;
+        }
         let is_member = is_listing && indent == 4 && !code.starts_with(['/', '#', '}', ')']);
-        if !(code.starts_with("pub ") || is_member) {
+        // A `$` is in the macro of the setters, not in what it makes.
+        if !(code.starts_with("pub ") || is_member) || code.contains('$') {
             continue;
         }
         let mut item = code.to_owned();
@@ -108,13 +115,14 @@ fn the_public_face_is_the_one_that_is_listed() {
 fn items_are_found_with_their_signatures() {
     let text = "\
 pub struct A {\n    pub one: u32,\n    two: u32,\n}\nimpl A {\n    pub fn long(\n        &self,\n    ) -> u32 {\n        1\n    }\n\
-    pub(crate) fn no() {}\n}\n#[cfg(test)]\n#[path = \"else.rs\"]\npub mod never;\n\
+    pub(crate) fn no() {}\n    crate::setters! {\n        one: u32,\n    }\n}\n#[cfg(test)]\n#[path = \"else.rs\"]\npub mod never;\n\
 #[cfg(test)]\npub mod never {\n    pub fn never() {}\n}\npub enum B {\n    /// Words.\n    First,\n    Second { x: u32 },\n}\n\
 #[cfg(test)]\npub fn never() {}\n";
     let expected = [
         "pub struct A",
         "pub one: u32",
         "impl A: pub fn long( &self, ) -> u32",
+        "impl A: pub fn one(mut self, one: u32) -> Self",
         "pub enum B",
         "pub enum B: First",
         "pub enum B: Second",

@@ -64,59 +64,14 @@ impl Options {
 
 /// One call for each field that is to differ from the default.
 impl Options {
-    /// Sets [`memory`](Self::memory).
-    #[must_use]
-    pub fn memory(mut self, memory: u64) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// Sets [`page_size`](Self::page_size).
-    #[must_use]
-    pub fn page_size(mut self, page_size: u32) -> Self {
-        self.page_size = page_size;
-        self
-    }
-
-    /// Sets [`log_size`](Self::log_size).
-    #[must_use]
-    pub fn log_size(mut self, log_size: u64) -> Self {
-        self.log_size = log_size;
-        self
-    }
-
-    /// Sets [`sync_commits`](Self::sync_commits).
-    #[must_use]
-    pub fn sync_commits(mut self, sync_commits: bool) -> Self {
-        self.sync_commits = sync_commits;
-        self
-    }
-
-    /// Sets [`double_write`](Self::double_write).
-    #[must_use]
-    pub fn double_write(mut self, double_write: bool) -> Self {
-        self.double_write = double_write;
-        self
-    }
-
-    /// Sets [`tuples`](Self::tuples).
-    #[must_use]
-    pub fn tuples(mut self, tuples: impl Into<Option<TupleOptions>>) -> Self {
-        self.tuples = tuples.into();
-        self
-    }
-
-    /// Sets [`policy`](Self::policy).
-    #[must_use]
-    pub fn policy(mut self, policy: PolicySpec) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets [`device`](Self::device).
-    #[must_use]
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
-        self
+    pagecast::setters! {
+        memory: u64,
+        page_size: u32,
+        log_size: u64,
+        sync_commits: bool,
+        double_write: bool,
+        tuples: impl Into<Option<TupleOptions>>,
+        policy: PolicySpec,
+        device: Device,
     }
 }

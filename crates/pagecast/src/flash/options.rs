@@ -53,25 +53,10 @@ impl FlashOptions {
         Self { folder: folder.into(), bytes, writes, admission, device: Device::local() }
     }
 
-    /// Sets [`writes`](Self::writes).
-    #[must_use]
-    pub fn writes(mut self, writes: impl Into<Option<u64>>) -> Self {
-        self.writes = writes.into();
-        self
-    }
-
-    /// Sets [`admission`](Self::admission).
-    #[must_use]
-    pub fn admission(mut self, admission: FlashAdmission) -> Self {
-        self.admission = admission;
-        self
-    }
-
-    /// Sets [`device`](Self::device).
-    #[must_use]
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
-        self
+    crate::setters! {
+        writes: impl Into<Option<u64>>,
+        admission: FlashAdmission,
+        device: Device,
     }
 
     pub(super) fn path(&self) -> PathBuf {

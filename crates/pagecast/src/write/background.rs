@@ -32,25 +32,10 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// Sets [`interval`](Self::interval).
-    #[must_use]
-    pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
-        self
-    }
-
-    /// Sets [`rate`](Self::rate).
-    #[must_use]
-    pub fn rate(mut self, rate: u64) -> Self {
-        self.rate = rate;
-        self
-    }
-
-    /// Sets [`dirty_share`](Self::dirty_share).
-    #[must_use]
-    pub fn dirty_share(mut self, dirty_share: f64) -> Self {
-        self.dirty_share = dirty_share;
-        self
+    crate::setters! {
+        interval: Duration,
+        rate: u64,
+        dirty_share: f64,
     }
 }
 

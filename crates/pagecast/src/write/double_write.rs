@@ -76,25 +76,10 @@ impl DoubleWriteOptions {
         Self { folder: path.parent().unwrap_or(Path::new("")).to_owned(), path, bytes: 64 << 20, owner: 0 }
     }
 
-    /// Sets [`folder`](Self::folder).
-    #[must_use]
-    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = folder.into();
-        self
-    }
-
-    /// Sets [`bytes`](Self::bytes).
-    #[must_use]
-    pub fn bytes(mut self, bytes: u64) -> Self {
-        self.bytes = bytes;
-        self
-    }
-
-    /// Sets [`owner`](Self::owner).
-    #[must_use]
-    pub fn owner(mut self, owner: u64) -> Self {
-        self.owner = owner;
-        self
+    crate::setters! {
+        folder: impl Into<PathBuf>,
+        bytes: u64,
+        owner: u64,
     }
 }
 

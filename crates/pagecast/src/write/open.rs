@@ -18,25 +18,10 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Sets [`create`](Self::create).
-    #[must_use]
-    pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
-    /// Sets [`format`](Self::format).
-    #[must_use]
-    pub fn format(mut self, format: Format) -> Self {
-        self.format = format;
-        self
-    }
-
-    /// Sets [`pages`](Self::pages).
-    #[must_use]
-    pub fn pages(mut self, pages: u32) -> Self {
-        self.pages = pages;
-        self
+    crate::setters! {
+        create: bool,
+        format: Format,
+        pages: u32,
     }
 }
 
