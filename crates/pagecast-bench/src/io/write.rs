@@ -49,7 +49,7 @@ pub(crate) fn checkpoint(
         let mut taken = Duration::ZERO;
         for round in 0..2 {
             for block in (0..PAGES * step).step_by(step as usize) {
-                table.pin_mut(block, None)?.fill(round + block as u8);
+                table.pin_mut(block, None)?.fill((block as u8).wrapping_add(round));
             }
             let begin = Instant::now();
             pool.flush()?;
