@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::batch::run_alone;
 use super::declared::{Declared, DeclaredModel};
+use super::forward::forward;
 use super::{
-    DirectIo, Errand, Errands, Generation, LocalFiles, MAX_REQUEST, Opener, Request, RequestShape, Storage, Transfer,
-    UringFiles, head, head_of,
+    DirectIo, Errand, Errands, LocalFiles, MAX_REQUEST, Opener, Request, Storage, Transfer, UringFiles, head, head_of,
 };
 
 /// What a device has done so far.
@@ -165,29 +165,11 @@ struct Metered {
 }
 
 impl Storage for Metered {
-    fn path(&self) -> &Path {
-        self.storage.path()
-    }
-
-    fn generation(&self) -> Generation {
-        self.storage.generation()
-    }
-
-    fn current(&self) -> io::Result<Generation> {
-        self.storage.current()
-    }
+    forward!(storage);
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut request = head(bufs, self.storage.request_shape().max_bytes);
         self.request(&self.device.0.bytes_read, || self.storage.read_at(offset, &mut request))
-    }
-
-    fn alignment(&self) -> usize {
-        self.storage.alignment()
-    }
-
-    fn request_shape(&self) -> RequestShape {
-        self.storage.request_shape()
     }
 
     /// A declared device makes requests one by one: each has a thread, and a latency of its own.
@@ -214,26 +196,6 @@ impl Storage for Metered {
         }
     }
 
-    fn direct(&self) -> DirectIo {
-        self.storage.direct()
-    }
-
-    fn len(&self) -> u64 {
-        self.storage.len()
-    }
-
-    fn compares_reads(&self) -> bool {
-        self.storage.compares_reads()
-    }
-
-    fn may_be_copied(&self) -> bool {
-        self.storage.may_be_copied()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.storage.is_writable()
-    }
-
     fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let request = head_of(bufs, MAX_REQUEST);
         self.request(&self.device.0.bytes_written, || self.storage.write_at(offset, &request))
@@ -244,14 +206,6 @@ impl Storage for Metered {
         self.device.paced(|| self.storage.sync().map(|()| 0))?;
         self.device.0.syncs.fetch_add(1, Relaxed);
         Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.storage.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.storage.allocate(len)
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{DirectIo, Generation, Opener, RequestShape, Storage, head, head_of};
+use super::forward::forward;
+use super::{Opener, Storage, head, head_of};
 
 /// What happens to one read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,17 +120,7 @@ struct FaultFile {
 }
 
 impl Storage for FaultFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn generation(&self) -> Generation {
-        self.file.generation()
-    }
-
-    fn current(&self) -> io::Result<Generation> {
-        self.file.current()
-    }
+    forward!(file);
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self.faults.next_read() {
@@ -138,34 +129,6 @@ impl Storage for FaultFile {
             Fault::Short(limit) => self.file.read_at(offset, &mut head(bufs, limit)),
             Fault::Panic => panic!("a planned panic of the storage"),
         }
-    }
-
-    fn alignment(&self) -> usize {
-        self.file.alignment()
-    }
-
-    fn request_shape(&self) -> RequestShape {
-        self.file.request_shape()
-    }
-
-    fn direct(&self) -> DirectIo {
-        self.file.direct()
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn compares_reads(&self) -> bool {
-        self.file.compares_reads()
-    }
-
-    fn may_be_copied(&self) -> bool {
-        self.file.may_be_copied()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.file.is_writable()
     }
 
     fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -190,13 +153,5 @@ impl Storage for FaultFile {
             WriteFault::Lost => Ok(()),
             WriteFault::Panic => panic!("a planned panic of the storage"),
         }
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.file.allocate(len)
     }
 }

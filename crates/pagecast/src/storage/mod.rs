@@ -8,6 +8,7 @@ mod declared;
 mod descriptors;
 mod device;
 mod fault;
+mod forward;
 mod generation;
 mod local;
 mod memory;

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagecast::PoolError;
-use pagecast::storage::{DirectIo, Generation, Opener, Storage};
+use pagecast::storage::{FaultStorage, Faults, Opener, Storage, WriteFault};
 use pagecast_core::random::Random;
 use pagecast_kv::{Error, Store};
 
@@ -82,23 +82,31 @@ fn power_cuts_that_tear_pages_lose_nothing() {
 }
 
 /// A disk that says it has synced the log, and has not.
-struct LyingAboutTheLog(Disk);
+struct LyingAboutTheLog {
+    disk: Disk,
+    log: FaultStorage<Disk>,
+}
 
-struct LyingFile(Arc<dyn Storage>);
+impl LyingAboutTheLog {
+    fn new(disk: &Disk) -> Self {
+        let faults = Faults::default();
+        faults.plan_syncs([WriteFault::Lost; 10_000]);
+        Self { disk: disk.clone(), log: FaultStorage { files: disk.clone(), faults } }
+    }
+}
 
 impl Opener for LyingAboutTheLog {
     fn open(&self, path: &Path) -> std::io::Result<Arc<dyn Storage>> {
-        self.0.open(path)
+        self.disk.open(path)
     }
 
     fn open_to_write(&self, path: &Path, create: bool) -> std::io::Result<Arc<dyn Storage>> {
-        let file = self.0.open_to_write(path, create)?;
         let is_log = path.to_string_lossy().contains("log");
-        Ok(if is_log { Arc::new(LyingFile(file)) } else { file })
+        if is_log { self.log.open_to_write(path, create) } else { self.disk.open_to_write(path, create) }
     }
 
     fn make_folder(&self, path: &Path) -> std::io::Result<()> {
-        self.0.make_folder(path)
+        self.disk.make_folder(path)
     }
 
     fn describe(&self) -> String {
@@ -106,49 +114,11 @@ impl Opener for LyingAboutTheLog {
     }
 }
 
-impl Storage for LyingFile {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn generation(&self) -> Generation {
-        self.0.generation()
-    }
-
-    fn current(&self) -> std::io::Result<Generation> {
-        self.0.current()
-    }
-
-    fn read_at(&self, offset: u64, bufs: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
-        self.0.read_at(offset, bufs)
-    }
-
-    fn direct(&self) -> DirectIo {
-        self.0.direct()
-    }
-
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn is_writable(&self) -> bool {
-        true
-    }
-
-    fn write_at(&self, offset: u64, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-        self.0.write_at(offset, bufs)
-    }
-
-    fn sync(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// The test's own known mistake: it must notice a log that is not durable when it says so.
 #[test]
 fn a_log_that_is_not_synced_is_noticed() {
     let disk = Disk::new(3, SECTOR);
-    let history = workload::run_on(LyingAboutTheLog(disk.clone()), &disk, 300, 3).unwrap();
+    let history = workload::run_on(LyingAboutTheLog::new(&disk), &disk, 300, 3).unwrap();
     std::panic::catch_unwind(|| cut(&disk, &history, 3, 4)).unwrap_err();
 }
 

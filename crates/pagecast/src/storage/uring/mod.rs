@@ -21,8 +21,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::batch::run_alone;
+use super::forward::forward;
 use super::local::LocalFile;
-use super::{DirectIo, Errand, Errands, Generation, LocalFiles, Opener, Storage};
+use super::{Errand, Errands, LocalFiles, Opener, Storage};
 
 /// Threads that submit to rings; each has up to [`UNDER_WAY`] requests under way.
 const THREADS: u32 = 4;
@@ -108,24 +109,10 @@ impl UringFile {
 }
 
 impl Storage for UringFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn generation(&self) -> Generation {
-        self.file.generation()
-    }
-
-    fn current(&self) -> io::Result<Generation> {
-        self.file.current()
-    }
+    forward!(file);
 
     fn read_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.file.read_at(offset, bufs)
-    }
-
-    fn alignment(&self) -> usize {
-        self.file.alignment()
     }
 
     fn serve<'e>(&self, next: &mut Errands<'_, 'e>) {
@@ -143,32 +130,12 @@ impl Storage for UringFile {
         }
     }
 
-    fn direct(&self) -> DirectIo {
-        self.file.direct()
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.file.is_writable()
-    }
-
     fn write_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.file.write_at(offset, bufs)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync()
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.file.allocate(len)
     }
 }
 
