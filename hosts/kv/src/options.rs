@@ -27,9 +27,6 @@ pub struct Options {
     /// [`flush`](crate::Store::flush); after a crash the last writes may be missing, and the store
     /// is whole. Default: yes.
     pub sync_commits: bool,
-    /// Whether pages are written twice, against those that a power cut tears. Leave it out where
-    /// the device writes whole pages. Default: yes.
-    pub double_write: bool,
     /// How entries that are used often go on in memory when their page leaves: where hot entries
     /// lie scattered, much more of them fit. How much of the memory they get is found out from what
     /// is read and updated. `None`: pages only. Default: the pool's.
@@ -47,7 +44,6 @@ impl Default for Options {
             page_size: 4096,
             log_size: 8 << 20,
             sync_commits: true,
-            double_write: true,
             tuples: Some(TupleOptions::default()),
             policy: pagecast::PoolOptions::default().policy,
             device: Device::local(),
@@ -69,7 +65,6 @@ impl Options {
         page_size: u32,
         log_size: u64,
         sync_commits: bool,
-        double_write: bool,
         tuples: impl Into<Option<TupleOptions>>,
         policy: PolicySpec,
         device: Device,

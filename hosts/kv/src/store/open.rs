@@ -83,7 +83,7 @@ fn open_once(folder: &Path, options: &Options) -> Result<Store> {
             .policy(options.policy.clone())
             .device(options.device.clone())
             .log(log.clone())
-            .double_write(options.double_write.then_some(double))
+            .double_write(double)
             .cooperation(CooperationConfig::EMPTY)
             .tuples(options.tuples)
             .predictor(scans)
