@@ -165,12 +165,8 @@ bench-objects: build ## an object store beside files; target/bench/objects.json 
 
 # A workspace of its own: nobody builds foyer along.
 bench-foyer: build ## the same with a tier on flash, beside foyer's hybrid cache
-	cargo build --release --locked --manifest-path crates/pagecast-bench/foyer/Cargo.toml
+	cargo build --release --locked --manifest-path crates/pagecast-lab/foyer/Cargo.toml
 	python3 ci/objects.py $(PAGECAST) --foyer $(CARGO_TARGET_DIR)/release/pagecast-foyer-bench $(ARGS)
-
-bench-flash: ## the tier on flash of a pool beside the simulator's; target/bench/flash.json
-	mkdir -p target/bench
-	cargo run --release --locked -p pagecast-bench --bin bench-flash -- --json target/bench/flash.json $(ARGS)
 
 results: ## docs/results.md from what the benchmarks wrote to target/bench, and before
 	python3 ci/results.py
@@ -202,17 +198,14 @@ bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	python3 ci/tuples.py $(PAGECAST) $(ARGS)
 
+bench-flash: ## the tier on flash of a pool beside the simulator's; target/bench/flash.json
 bench-io: ## threads, io_uring and read ahead; writes target/bench/io.json
-	@mkdir -p target/bench
-	cargo run --release --locked -p pagecast-bench --bin bench-io -- --json target/bench/io.json
-
 bench-pool: ## hit path and eviction cost against other caches; writes target/bench/pool.json
-	@mkdir -p target/bench
-	cargo run --release --locked -p pagecast-bench --bin bench-pool -- --json target/bench/pool.json $(ARGS)
-
 bench-prediction: ## hit rates, what a victim costs; target/bench/prediction.json
+
+bench-flash bench-io bench-pool bench-prediction:
 	@mkdir -p target/bench
-	cargo run --release --locked -p pagecast-bench --bin bench-prediction -- --json target/bench/prediction.json $(ARGS)
+	cargo run --release --locked -p pagecast-lab -- $(@:bench-%=%) --json target/bench/$(@:bench-%=%).json $(ARGS)
 
 # A workspace of its own: nobody builds redb, fjall and Bf-Tree along.
 bench-kv: ## the key-value store beside its peers; target/bench/kv.json (ARGS='--parts lookups')

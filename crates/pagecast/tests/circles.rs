@@ -53,7 +53,7 @@ fn no_modules_use_each_other_in_a_circle() {
         "crates",
         "hosts",
         "crates/pagecast",
-        "crates/pagecast-bench",
+        "crates/pagecast-lab",
         "hosts/delta",
         "hosts/kv",
         "hosts/postgres",

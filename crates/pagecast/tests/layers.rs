@@ -182,7 +182,7 @@ fn parts_never_do_what_architecture_says() {
         "hosts/python",
         "hosts/python/sql",
     ] {
-        for programs in ["pagecast-cli", "pagecast-bench", "pagecast-fuzz"] {
+        for programs in ["pagecast-cli", "pagecast-lab", "pagecast-fuzz"] {
             assert!(!of(part).contains(programs), "{part}: {programs}");
         }
     }

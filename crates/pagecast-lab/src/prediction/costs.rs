@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use pagecast_bench::eviction::{Bench, FRAMES, running_scans};
+use crate::eviction::{Bench, FRAMES, running_scans};
 use pagecast_core::RelationId;
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 
@@ -26,8 +26,8 @@ const SCANS: [u32; 4] = [8, 16, 32, 64];
 const EVICTIONS: u32 = 20_000;
 /// Under callgrind everything takes some fifty times as long.
 const COUNTED_EVICTIONS: u32 = 1_000;
-/// The flag by which this program calls itself.
-pub(crate) const COUNTED: &str = "--counted-evictions";
+/// The verb by which this program calls itself.
+const COUNTED: &str = "counted-evictions";
 
 /// Of an eviction.
 pub(crate) struct Cost {
@@ -160,14 +160,14 @@ fn memory(config: &PredictorConfig) -> Arc<[AtomicU64]> {
     (0..config.words()).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// The instructions of a run of this program with so many evictions or choices, which `flag` asks
+/// The instructions of a run of this program with so many evictions or choices, which `verb` asks
 /// for; `None` without valgrind.
-pub(crate) fn counted(flag: &str, what: &str, size: u32, times: u32) -> Result<Option<u64>, String> {
+pub(crate) fn counted(verb: &str, what: &str, size: u32, times: u32) -> Result<Option<u64>, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args([flag, what, &size.to_string(), &times.to_string()])
+        .args([verb, what, &size.to_string(), &times.to_string()])
         .output();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

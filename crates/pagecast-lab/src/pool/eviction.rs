@@ -4,9 +4,9 @@
 //! the predictor's alone. The two policies take turns in short rounds; each round's ratio is of
 //! neighbours in time.
 
-use pagecast_bench::eviction::{Bench, running_scans};
+use crate::eviction::{Bench, running_scans};
 
-use crate::rounds::{Figure, pairs};
+use super::rounds::{Figure, pairs};
 
 const EVICTIONS_PER_ROUND: u32 = 20_000;
 

@@ -1,4 +1,4 @@
-//! `bench-flash`: the tier on flash of a real pool beside the simulator's, over the same requests.
+//! The tier on flash of a real pool beside the simulator's, over the same requests.
 //!
 //! A trace of scans is replayed in its order through a pool, scans registered, over storage that
 //! is far away, with a tier in a real file. The simulator replays the same trace. Both run the same
@@ -6,14 +6,11 @@
 //! slots are held while they are read and written, and its file.
 //!
 //! Prints reads from the store and pages written of each, in pages, and both as parts of what
-//! second touch does. `--json FILE` writes them, `--seed N` makes other workloads (1), `--quick`
-//! takes a small one, `--workload W` another (of `pagecast trace generate`), `--folder DIR` is
-//! where the tier's file is.
+//! second touch does.
 
 mod replay;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use pagecast::FlashAdmission;
 use pagecast_sim::flash::{FlashSpec, simulate_flash};
@@ -35,45 +32,20 @@ const TIERS: [f64; 2] = [0.3, 0.6];
 /// Beside the tier without a bound: pages written for each request, after it was filled.
 const BUDGET: f64 = 0.01;
 
-fn main() -> ExitCode {
-    match arguments().and_then(|arguments| run(&arguments)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-flash: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-struct Arguments {
-    json: Option<PathBuf>,
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Make other workloads
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// None: all of them.
-    workloads: Vec<String>,
+    /// Take a small workload
+    #[arg(long)]
+    quick: bool,
+    /// Take this one, of those of `pagecast trace generate`; may be given several times
+    #[arg(long)]
+    workload: Vec<String>,
+    /// Where the tier's file is
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
-}
-
-fn arguments() -> Result<Arguments, String> {
-    let mut parsed = Arguments { json: None, seed: 1, workloads: Vec::new(), folder: std::env::temp_dir() };
-    let mut given = std::env::args().skip(1);
-    while let Some(flag) = given.next() {
-        let mut value = || given.next().ok_or_else(|| format!("{flag} needs a value"));
-        match flag.as_str() {
-            "--json" => parsed.json = Some(value()?.into()),
-            "--folder" => parsed.folder = value()?.into(),
-            "--seed" => {
-                let seed = value()?;
-                parsed.seed = seed.parse().map_err(|error| format!("--seed {seed}: {error}"))?;
-            }
-            "--quick" => parsed.workloads.push(QUICK.to_owned()),
-            "--workload" => parsed.workloads.push(value()?),
-            _ => return Err(format!("unknown flag {flag}")),
-        }
-    }
-    if parsed.workloads.is_empty() {
-        parsed.workloads = WORKLOADS.map(str::to_owned).to_vec();
-    }
-    Ok(parsed)
 }
 
 /// What a tier did.
@@ -92,23 +64,24 @@ struct Row {
     built: replay::Built,
 }
 
-fn run(arguments: &Arguments) -> Result<(), String> {
+pub(crate) fn run(args: &Args) -> Result<Value, String> {
+    let mut workloads = args.workload.clone();
+    workloads.extend(args.quick.then(|| QUICK.to_owned()));
+    if workloads.is_empty() {
+        workloads = WORKLOADS.map(str::to_owned).to_vec();
+    }
     let mut cells = Vec::new();
     println!("parts of what second touch reads from the store / writes to flash");
-    for workload in &arguments.workloads {
-        let mut source = generate(workload, arguments.seed).map_err(|error| error.to_string())?;
+    for workload in &workloads {
+        let mut source = generate(workload, args.seed).map_err(|error| error.to_string())?;
         let trace = Trace::load(workload, &mut source).map_err(|error| error.to_string())?;
         for share in TIERS {
-            let rows = cell(&trace, share, &arguments.folder)?;
+            let rows = cell(&trace, share, &args.folder)?;
             print(workload, share, &rows);
             cells.push(json_of(workload, share, &rows));
         }
     }
-    if let Some(path) = &arguments.json {
-        let all = json!({ "arguments": pagecast_bench::arguments(), "cells": cells });
-        std::fs::write(path, format!("{all:#}\n")).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(())
+    Ok(json!({ "cells": cells }))
 }
 
 /// The tiers of one size.

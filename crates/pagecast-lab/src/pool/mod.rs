@@ -1,10 +1,8 @@
-//! `bench-pool`: the pool's hit path against other caches, contention for the lock of ordered
-//! policies, what a read of ranges costs beside the copy, what a victim costs, and how much of the
-//! device misses can use, and items without their pages.
+//! The pool's hit path against other caches, contention for the lock of ordered policies, what a
+//! read of ranges costs beside the copy, what a victim costs, and how much of the device misses can
+//! use, and items without their pages.
 //!
-//! Prints ratios of neighbouring rounds of one run: above 1, ours took longer. `--json FILE` writes
-//! them as JSON, `--rounds N` sets how many rounds the medians are of, `--only SECTION` takes one
-//! part.
+//! Prints ratios of neighbouring rounds of one run: above 1, ours took longer.
 
 mod contention;
 mod eviction;
@@ -15,8 +13,7 @@ mod resident;
 mod rounds;
 mod tuples;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::num::NonZeroUsize;
 
 use serde_json::{Value, json};
 
@@ -24,19 +21,13 @@ use rounds::Figure;
 
 const SCANS: [u32; 4] = [1, 8, 32, 128];
 
-fn main() -> ExitCode {
-    match arguments().and_then(|arguments| run(&arguments)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-pool: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-struct Arguments {
-    json: Option<PathBuf>,
-    rounds: usize,
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Medians are of so many rounds
+    #[arg(long, value_name = "N", default_value = "11")]
+    rounds: NonZeroUsize,
+    /// One part alone
+    #[arg(long, value_name = "SECTION", value_parser = SECTIONS.map(|(name, _)| name))]
     only: Option<String>,
 }
 
@@ -54,43 +45,16 @@ const SECTIONS: [Section; 7] = [
     ("tuples", tuples),
 ];
 
-fn arguments() -> Result<Arguments, String> {
-    let mut parsed = Arguments { json: None, rounds: 11, only: None };
-    let mut given = std::env::args().skip(1);
-    while let Some(flag) = given.next() {
-        let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
-        match flag.as_str() {
-            "--json" => parsed.json = Some(value.into()),
-            "--rounds" => parsed.rounds = value.parse().map_err(|e| format!("--rounds {value}: {e}"))?,
-            "--only" => parsed.only = Some(value),
-            _ => return Err(format!("unknown flag {flag}; there are --json FILE, --rounds N and --only SECTION")),
-        }
-    }
-    if parsed.rounds == 0 {
-        return Err("--rounds must be at least 1".into());
-    }
-    if let Some(only) = &parsed.only
-        && !SECTIONS.iter().any(|(name, _)| name == only)
-    {
-        let names = SECTIONS.map(|(name, _)| name).join(", ");
-        return Err(format!("--only {only}: there is no such section; there are {names}"));
-    }
-    Ok(parsed)
-}
-
-fn run(arguments: &Arguments) -> Result<(), String> {
-    println!("medians of {} rounds; ratios are of neighbouring rounds", arguments.rounds);
-    let mut rows = serde_json::Map::new();
+pub(crate) fn run(args: &Args) -> Result<Value, String> {
+    println!("medians of {} rounds; ratios are of neighbouring rounds", args.rounds);
+    let mut rows = json!({});
     for (name, section) in SECTIONS {
-        if arguments.only.as_ref().is_none_or(|only| only == name) {
+        if args.only.as_ref().is_none_or(|only| only == name) {
             println!();
-            rows.insert(name.to_owned(), section(arguments.rounds)?);
+            rows[name] = section(args.rounds.get())?;
         }
     }
-    let Some(path) = &arguments.json else { return Ok(()) };
-    rows.insert("arguments".to_owned(), pagecast_bench::arguments().into());
-    let text = serde_json::to_string_pretty(&rows).map_err(|e| e.to_string())?;
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+    Ok(rows)
 }
 
 fn hit_path(rounds: usize) -> Result<Value, String> {

@@ -1,24 +1,22 @@
-//! `bench-io`: reads a second through the pool, from a file larger than it, over positional threads
-//! and over io_uring.
+//! Reads a second through the pool, from a file larger than it, over positional threads and over
+//! io_uring.
 //!
 //! Four callers ask for random pages, 64 at a time, none next to another, so that each miss is a
 //! request of its own. The backends take turns, each with a pool that is full already; figures are
-//! medians of the rounds. `--json FILE` writes them, `--file FILE` names a file to read (it is made
-//! if there is none), `--rounds N` and `--seconds S` say how long. A second table says what reading
-//! ahead is worth over a declared device, a third how fast checkpoints write. `--only checkpoints`
-//! leaves out all but the last.
+//! medians of the rounds. A second table says what reading ahead is worth over a declared device, a
+//! third how fast checkpoints write.
 
 mod ahead;
 mod write;
 
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pagecast::storage::Device;
 use pagecast::{PolicySpec, Pool, PoolOptions, Relation};
 use pagecast_core::random::Random;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const FILE_BYTES: u64 = 1 << 30;
 const POOL_BYTES: u64 = 64 << 20;
@@ -28,48 +26,20 @@ const AT_ONCE: usize = 64;
 /// Bytes that a read asks for while the pool is filled.
 const AT_A_TIME: u64 = 1 << 20;
 
-fn main() -> ExitCode {
-    match Arguments::parse().and_then(|arguments| run(&arguments)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-io: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-struct Arguments {
-    json: Option<PathBuf>,
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Read this file, which is made if there is none; checkpoints are written beside it
+    #[arg(long)]
     file: Option<PathBuf>,
-    only_checkpoints: bool,
-    rounds: usize,
-    round: Duration,
-}
-
-impl Arguments {
-    fn parse() -> Result<Self, String> {
-        let mut parsed =
-            Self { json: None, file: None, only_checkpoints: false, rounds: 5, round: Duration::from_secs(1) };
-        let mut given = std::env::args().skip(1);
-        while let Some(flag) = given.next() {
-            let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
-            let number =
-                || value.parse::<u32>().ok().filter(|&n| n > 0).ok_or(format!("{flag} {value}: no number above 0"));
-            match flag.as_str() {
-                "--json" => parsed.json = Some(value.into()),
-                "--file" => parsed.file = Some(value.into()),
-                "--only" if value == "checkpoints" => parsed.only_checkpoints = true,
-                "--rounds" => parsed.rounds = number()? as usize,
-                "--seconds" => parsed.round = Duration::from_secs(number()?.into()),
-                _ => {
-                    return Err(format!(
-                        "unknown flag {flag}; there are --json, --file, --only checkpoints, --rounds and --seconds"
-                    ));
-                }
-            }
-        }
-        Ok(parsed)
-    }
+    /// Leave out the other tables
+    #[arg(long, value_name = "TABLE", value_parser = ["checkpoints"])]
+    only: Option<String>,
+    /// Medians are of so many rounds
+    #[arg(long, value_name = "N", default_value = "5")]
+    rounds: NonZeroUsize,
+    /// A round of reads takes so long
+    #[arg(long, value_name = "S", default_value = "1")]
+    seconds: NonZeroU64,
 }
 
 /// What one backend did in one round.
@@ -80,20 +50,18 @@ struct Round {
     cpu_us: f64,
 }
 
-fn run(arguments: &Arguments) -> Result<(), String> {
-    let mut tables = if arguments.only_checkpoints { json!({}) } else { reads(arguments)? };
-    tables["checkpoints"] = checkpoints(arguments)?.into();
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&tables).map_err(|e| e.to_string())?;
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+pub(crate) fn run(args: &Args) -> Result<Value, String> {
+    let mut tables = if args.only.is_some() { json!({}) } else { reads(args)? };
+    tables["checkpoints"] = checkpoints(args)?.into();
+    Ok(tables)
 }
 
 /// Checkpoints over each backend, with and without copies first, and `dd`.
-fn checkpoints(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> {
+fn checkpoints(args: &Args) -> Result<Vec<Value>, String> {
     println!("\ncheckpoints of {} MiB; medians, and dd with direct requests of 4 MiB", write::BYTES >> 20);
     println!("{:>10} {:>13} {:>7} {:>5}  backend", "pages", "double write", "MiB/s", "/ dd");
     // A folder of the disk that is measured: beside the given file, if there is one.
-    let beside = arguments.file.as_deref().and_then(Path::parent).map(tempfile::tempdir_in);
+    let beside = args.file.as_deref().and_then(Path::parent).map(tempfile::tempdir_in);
     let folder = beside.unwrap_or_else(tempfile::tempdir).map_err(|e| e.to_string())?;
     let mib_s = |taken: Duration| (write::BYTES >> 20) as f64 / taken.as_secs_f64();
     let mut rows = Vec::new();
@@ -101,7 +69,7 @@ fn checkpoints(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> 
         for double_write in [false, true] {
             let backends = [("positional", Device::local()), ("io_uring", Device::uring())];
             let mut rounds = [Vec::new(), Vec::new()];
-            for _ in 0..arguments.rounds {
+            for _ in 0..args.rounds.get() {
                 let dd = mib_s(write::dd(folder.path())?);
                 for ((_, device), rounds) in backends.iter().zip(&mut rounds) {
                     let ours = write::checkpoint(device.clone(), folder.path(), pattern, double_write)?;
@@ -121,20 +89,21 @@ fn checkpoints(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> 
 }
 
 /// All that is about reads.
-fn reads(arguments: &Arguments) -> Result<serde_json::Value, String> {
+fn reads(args: &Args) -> Result<Value, String> {
     let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let file = arguments.file.clone().unwrap_or_else(|| temporary.path().join("pages"));
+    let file = args.file.clone().unwrap_or_else(|| temporary.path().join("pages"));
     if !file.exists() {
         fill(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     }
     println!("{:>9}  {:>10} {:>10}  backend", "page", "reads/s", "CPU us");
+    let length = Duration::from_secs(args.seconds.get());
     let mut rows = Vec::new();
     for page_size in PAGES {
         let backends = [("positional", Device::local()), ("io_uring", Device::uring())];
         let mut rounds = backends.each_ref().map(|_| Vec::new());
-        for number in 0..arguments.rounds {
+        for number in 0..args.rounds.get() {
             for ((_, device), rounds) in backends.iter().zip(&mut rounds) {
-                rounds.push(round(device, &file, page_size, number as u64, arguments.round)?);
+                rounds.push(round(device, &file, page_size, number as u64, length)?);
             }
         }
         for ((name, device), rounds) in backends.iter().zip(&rounds) {
@@ -148,12 +117,12 @@ fn reads(arguments: &Arguments) -> Result<serde_json::Value, String> {
         let ratio = |a: usize, b: usize| median(&rounds[a], |r| r.reads_s) / median(&rounds[b], |r| r.reads_s);
         println!("{page_size:>9}  io_uring / positional: {:.2} times the reads", ratio(1, 0));
     }
-    let scans = scans(arguments)?;
+    let scans = scans(args)?;
     Ok(json!({ "rows": rows, "read_ahead": scans }))
 }
 
 /// Scans with and without reading ahead.
-fn scans(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> {
+fn scans(args: &Args) -> Result<Vec<Value>, String> {
     println!("\nscans over a declared device ({}), pbm; medians", ahead::model());
     println!(
         "{:>7} {:>5} {:>6} {:>8} {:>7} {:>7} {:>5} {:>6}",
@@ -164,7 +133,7 @@ fn scans(arguments: &Arguments) -> Result<Vec<serde_json::Value>, String> {
         for share in [0.0, 0.125, 0.25] {
             let setting = ahead::Setting { streams, pool, ahead: share };
             let run = |seed| ahead::run(setting, seed as u64);
-            let outcomes = (0..arguments.rounds).map(run).collect::<Result<Vec<_>, _>>()?;
+            let outcomes = (0..args.rounds.get()).map(run).collect::<Result<Vec<_>, _>>()?;
             let of = |figure: fn(&ahead::Outcome) -> f64| median(&outcomes, figure);
             let (read, wall) = (of(|o| o.stats.bytes_read as f64 / 1048576.0), of(|o| o.wall.as_secs_f64()));
             let (useful, late) = (of(|o| o.stats.prefetch_useful as f64), of(|o| o.stats.prefetch_late as f64));

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use pagecast::Batching;
 
-use crate::resident::{Resident, Workload};
-use crate::rounds::{Figure, median, pairs};
+use super::resident::{Resident, Workload};
+use super::rounds::{Figure, median, pairs};
 
 /// Accesses of all threads in one round.
 const ACCESSES: usize = 160_000;

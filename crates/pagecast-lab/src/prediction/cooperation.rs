@@ -23,8 +23,8 @@ const SETS: [u32; 4] = [1, 8, 22, 100];
 const CHOICES: u32 = 2_000;
 /// Under callgrind.
 const COUNTED_CHOICES: u32 = 50;
-/// The flag by which this program calls itself.
-pub(crate) const COUNTED: &str = "--counted-choices";
+/// The verb by which this program calls itself.
+const COUNTED: &str = "counted-choices";
 
 /// Which choice.
 const KINDS: [&str; 4] =

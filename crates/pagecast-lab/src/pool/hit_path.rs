@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use pagecast::Batching;
 
-use crate::resident::{PAGES, Resident, Workload, first_word, page};
-use crate::rounds::{Figure, pairs};
+use super::resident::{PAGES, Resident, Workload, first_word, page};
+use super::rounds::{Figure, pairs};
 
 const OPERATIONS: usize = 500_000;
 

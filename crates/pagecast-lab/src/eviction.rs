@@ -15,7 +15,7 @@ use pagecast_core::random::Random;
 use pagecast_core::{FrameId, PageId, RelationId};
 
 /// Frames of the pool that evicts.
-pub const FRAMES: u32 = 16_384;
+pub(crate) const FRAMES: u32 = 16_384;
 /// Blocks of the relation: the pool holds an eighth of it.
 const BLOCKS: u32 = 8 * FRAMES;
 const ROWS_PER_BLOCK: u64 = 1_000;
@@ -25,7 +25,7 @@ const ROW_GROUPS: u32 = 32;
 const COLUMNS: u32 = 7;
 
 /// Scans that stand at random places of ranges of 30 % of the relation, and have reported twice.
-pub fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
+pub(crate) fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
     let config = PredictorConfig {
         scans,
         parts: scans,
@@ -57,19 +57,14 @@ pub fn running_scans(scans: u32) -> Predictor<Arc<[AtomicU64]>> {
 }
 
 /// A policy over frames that are always full.
-#[expect(missing_debug_implementations, reason = "a policy has none")]
-pub struct Bench {
+pub(crate) struct Bench {
     policy: Box<dyn ConcurrentPolicy>,
     frames: FullFrames,
 }
 
 impl Bench {
     /// The policy of this name and parameters, which must work through `&self`.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such policy, or it keeps an order.
-    pub fn new(policy: &str) -> Self {
+    pub(crate) fn new(policy: &str) -> Self {
         let spec = PolicySpec::parse(policy).expect("the name of a policy");
         let Ok(Policy::Concurrent(policy)) = spec.build(FRAMES, 42) else {
             unreachable!("both policies work through &self");
@@ -91,11 +86,7 @@ impl Bench {
     /// Nanoseconds per eviction with the admission that follows, over `count` of them, a multiple
     /// of 100. As many random hits as evictions, outside the time, so that clock's usage counts are
     /// not all alike.
-    ///
-    /// # Panics
-    ///
-    /// If the policy finds no victim, though nobody holds a frame.
-    pub fn evictions(&self, count: u32, oracle: &dyn Oracle) -> f64 {
+    pub(crate) fn evictions(&self, count: u32, oracle: &dyn Oracle) -> f64 {
         let mut random = Random::new(3);
         let mut spent = 0;
         for _ in 0..count / 100 {
