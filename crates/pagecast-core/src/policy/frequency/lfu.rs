@@ -1,23 +1,18 @@
 //! LFU in the cache: the page that was used least often since it came in leaves, of equals the one
-//! used longest ago; and LFU with aging, where counts are halved whenever their mean passes a
-//! bound.
+//! used longest ago. With aging, counts are halved whenever their mean passes a bound.
 //!
-//! Counts die with the eviction ("in-cache" or "no-ghost" LFU; Robinson, Devarakonda, "Data cache
-//! management using frequency-based replacement", SIGMETRICS 1990, discuss it as LFU). A refused
-//! candidate keeps its place. No deviation.
-//!
-//! Aging is that paper's section 2: when the mean reference count exceeds Amax, every count c
-//! becomes c/2, rounded up. Of the paper only this is taken; its sections (new, middle, old) are
-//! another policy. Deviations: the paper leaves Amax open; `mean` is 10 by default. Frames whose
-//! counts meet by halving are ordered by the count they had, then by last use.
+//! Counts die with the eviction ("in-cache" LFU; Robinson, Devarakonda, "Data cache management
+//! using frequency-based replacement", SIGMETRICS 1990). A refused candidate keeps its place. Aging
+//! is section 2: when the mean count exceeds Amax, every count c becomes c/2, rounded up.
+//! Deviations: its sections (new, middle, old) are left out; Amax, open there, is `mean`, 10 by
+//! default. Frames whose counts meet by halving keep the order of the counts they had, then of use.
 //!
 //! `lfu` suits popularity that does not change: a page that was hot once never leaves. `lfu-aged`
 //! suits popularity that changes slowly.
 //!
-//! Cost: O(1) per hit and per eviction (plus one step per refused candidate), and with aging
-//! O(frames) at a halving, of which there is at most one every frames * mean / 2 hits. 24 bytes per
-//! frame, and at most 40 for each of as many groups of equal count as there are frames, of which
-//! few are ever touched.
+//! Cost: O(1) per hit, eviction and refused candidate; O(frames) at a halving, at most one every
+//! frames * mean / 2 hits. 24 bytes per frame, and at most 40 for each of as many groups of equal
+//! count as there are frames, of which few are ever touched.
 
 use super::counts::Counts;
 use crate::policy::{Access, Claimed, Frames, Metadata, SequentialPolicy};
