@@ -6,25 +6,53 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 
 use anyhow::Context;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind};
 
-/// What `work` gives, or `None` if Ctrl-C is pressed before it is done: `work` is dropped then.
+/// Presses of Ctrl-C from here on, those between two pieces of work included.
 ///
-/// From its first call on Ctrl-C no longer ends the process: whatever takes long after it is waited
-/// for in here, too. A press is seen when `work` waits for something; work that never does so gives
-/// way by `yield_now` now and then.
-pub(crate) async fn unless_pressed<T>(work: impl Future<Output = T>) -> Option<T> {
-    let pressed = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // Where the system cannot tell of Ctrl-C, it goes on to end the process.
+/// Once there is one of these, Ctrl-C no longer ends the process: whatever takes long is waited for
+/// in here.
+pub(crate) struct Presses(#[cfg(unix)] Option<Signal>);
+
+impl Presses {
+    /// Within a runtime. Where the system cannot tell of Ctrl-C, it goes on to end the process.
+    pub(crate) fn new() -> Self {
+        #[cfg(unix)]
+        return Self(tokio::signal::unix::signal(SignalKind::interrupt()).ok());
+        #[cfg(not(unix))]
+        Self()
+    }
+
+    /// What `work` gives, or `None` if Ctrl-C is pressed before it is done: `work` is dropped then.
+    /// A press is seen when `work` waits for something; work that never does so gives way by
+    /// `yield_now` now and then.
+    pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            // Ctrl-C first: work that always has something more would never let it be seen.
+            biased;
+            () = self.next() => None,
+            done = work => Some(done),
+        }
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        let pressed = match &mut self.0 {
+            Some(signal) => signal.recv().await.is_some(),
+            None => false,
+        };
+        #[cfg(not(unix))]
+        let pressed = tokio::signal::ctrl_c().await.is_ok();
+        if !pressed {
             pending::<()>().await;
         }
-    };
-    tokio::select! {
-        // Ctrl-C first: work that always has something more would never let it be seen.
-        biased;
-        () = pressed => None,
-        done = work => Some(done),
     }
+}
+
+/// The same for a piece of work that is alone.
+pub(crate) async fn unless_pressed<T>(work: impl Future<Output = T>) -> Option<T> {
+    Presses::new().unless(work).await
 }
 
 /// Runs `work` on `threads` threads at once, and waits for all of them. `false` after Ctrl-C:
@@ -89,5 +117,20 @@ mod tests {
     fn work_that_is_done_is_not_interrupted() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         assert_eq!(runtime.block_on(unless_pressed(async { 7 })), Some(7));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_press_between_two_pieces_of_work_ends_the_next() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut presses = Presses::new();
+            assert_eq!(presses.unless(async { 1 }).await, Some(1));
+            let press = std::process::Command::new("kill").args(["-INT", &std::process::id().to_string()]).status();
+            assert!(press.unwrap().success());
+            let long = tokio::time::sleep(std::time::Duration::from_secs(60));
+            assert_eq!(presses.unless(long).await, None);
+            assert_eq!(presses.unless(async { 2 }).await, Some(2), "one press ends one piece of work");
+        });
     }
 }

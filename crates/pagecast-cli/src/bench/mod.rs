@@ -30,7 +30,7 @@ use pagecast_sql::tables::{self, Found, Table};
 
 use crate::failure::usage;
 use crate::flash::FlashArgs;
-use crate::interrupt::{Interrupted, unless_pressed};
+use crate::interrupt::{Interrupted, Presses};
 use crate::output::{OutputArgs, write_whole};
 use crate::stores::StoreArgs;
 use crate::units::{self, Size};
@@ -284,7 +284,8 @@ impl Bench {
         // Before any file is read: an address that is taken is told at once.
         let watch = self.args.watch.map(Watch::bind).transpose().context("--watch")?;
         let data = Fingerprint::of(&self.tables, self.source.clone()).await?;
-        let setting = unless_pressed(self.setting()).await.ok_or_else(interrupted)?;
+        let mut presses = Presses::new();
+        let setting = presses.unless(self.setting()).await.ok_or_else(interrupted)?;
         // Before any error of their own: plain DataFusion sees in a file that changed whatever it
         // takes it for.
         data.check(&self.tables).await?;
@@ -296,7 +297,7 @@ impl Bench {
         let bar = self.bar(&setting);
         for (repetition, reading) in (1..=repeat).flat_map(|turn| self.rows.iter().map(move |row| (turn, row))) {
             bar.set_message(if repeat > 1 { format!("{reading}, {repetition}") } else { reading.to_string() });
-            let Some(run) = unless_pressed(setting.run(reading, repetition, &bar)).await else {
+            let Some(run) = presses.unless(setting.run(reading, repetition, &bar)).await else {
                 results.partial = true;
                 break;
             };

@@ -15,7 +15,7 @@ use super::commands::{Command, Kind, help, name_of};
 use super::lines_of;
 use super::results::Format;
 use super::session::Session;
-use crate::interrupt::{Interrupted, unless_pressed};
+use crate::interrupt::{Interrupted, Presses};
 use crate::output::{Table, printable};
 use crate::units::bytes_text;
 
@@ -79,7 +79,8 @@ impl Session {
         source: &Source,
     ) -> anyhow::Result<Flow> {
         let (mut lines, mut statements, mut number) = (pin!(lines), Statements::default(), 0);
-        while let Some(line) = unless_pressed(lines.next()).await.ok_or(Interrupted)? {
+        let mut presses = Presses::new();
+        while let Some(line) = presses.unless(lines.next()).await.ok_or(Interrupted)? {
             let line = line.with_context(|| format!("cannot read {}", source.name))?;
             if Command::is_one(&line) && statements.is_empty(dialect(&self.ctx).as_ref()) {
                 statements.skip_line();
