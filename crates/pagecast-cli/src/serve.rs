@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use pagecast::metrics::Endpoint;
 use pagecast::{Pool, Recorder};
 use pagecast_server::{Limits, Listeners, Server, Spoken, TlsAcceptor, Users, acceptor};
 use pagecast_sql::query;
@@ -75,6 +76,10 @@ pub(crate) struct Args {
     /// Shows the pool at work on a page: http://127.0.0.1:8432, or where ADDR says
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watch::USUAL)]
     ui: Option<SocketAddr>,
+    /// Gives the numbers of server and pool to Prometheus: http://127.0.0.1:8433/metrics, or where
+    /// ADDR says; whoever reaches it can read them
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8433")]
+    metrics: Option<SocketAddr>,
     /// How long statements that run may take to end when the server is shut down
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "10s")]
     grace: Duration,
@@ -122,6 +127,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         }
         None => None,
     };
+    // It ends with the server.
+    let _metrics = args.metrics.map(|address| metrics(address, &server)).transpose()?;
     let mut watching = None;
     if let Some(watch) = watch {
         println!("pagecast shows its pool on http://{}", watch.address());
@@ -172,6 +179,16 @@ impl Watched for Shown {
         });
         shown.collect()
     }
+}
+
+/// The numbers behind an address.
+fn metrics(address: SocketAddr, server: &Arc<Server>) -> anyhow::Result<Endpoint> {
+    let asked = Arc::downgrade(server);
+    let numbers = move || asked.upgrade().map(|server| server.prometheus()).unwrap_or_default();
+    let endpoint = Endpoint::serve(address, numbers);
+    let endpoint = endpoint.map_err(|error| usage(format!("--metrics: nobody can ask {address}: {error}")))?;
+    println!("pagecast has its numbers at http://{}/metrics", endpoint.address());
+    Ok(endpoint)
 }
 
 async fn bind(flag: &'static str, address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -1,4 +1,4 @@
-//! How the server is, as a table: `SELECT * FROM pagecast.status`.
+//! How the server is, as a table (`SELECT * FROM pagecast.status`) and for Prometheus.
 
 use std::sync::{Arc, Weak};
 
@@ -36,19 +36,38 @@ pub(crate) fn install(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
+impl Server {
+    /// The server's own numbers, as they are now.
+    fn own_numbers(&self) -> [(&'static str, u64); 5] {
+        [
+            ("connections", self.connected() as u64),
+            ("queries_running", self.running().len() as u64),
+            ("query_places_free", self.places.available_permits() as u64),
+            ("query_memory_bytes", self.engine.ctx.runtime_env().memory_pool.reserved() as u64),
+            ("scans_back_in_order", self.engine.host.back_in_order_scans()),
+        ]
+    }
+
+    /// The numbers of server and pool in the text format that Prometheus scrapes.
+    pub fn prometheus(&self) -> String {
+        let mut text = self.pool().snapshot().prometheus().to_string();
+        for (name, value) in self.own_numbers() {
+            let name = format!("pagecast_server_{name}");
+            text += &format!("# TYPE {name} gauge\n{name} {value}\n");
+        }
+        text
+    }
+}
+
 impl Status {
     fn rows(&self) -> Vec<(&'static str, u64)> {
         let Some(server) = self.server.upgrade() else { return Vec::new() };
-        let (pool, host) = (&server.engine.pool, &server.engine.host);
+        let pool = server.pool();
         let stats = pool.stats();
-        vec![
-            ("connections", server.connected() as u64),
-            ("queries_running", server.running().len() as u64),
-            ("query_places_free", server.places.available_permits() as u64),
-            ("query_memory_bytes", server.engine.ctx.runtime_env().memory_pool.reserved() as u64),
+        let mut rows = server.own_numbers().to_vec();
+        rows.extend([
             ("scans", pool.scans().len() as u64),
             ("unordered_scans", pool.unordered_scans().len() as u64),
-            ("scans_back_in_order", host.back_in_order_scans()),
             ("pages_pinned", u64::from(pool.pinned())),
             ("pool_bytes", u64::from(pool.frames()) * u64::from(pool.page_size())),
             ("requests", stats.requests),
@@ -59,7 +78,8 @@ impl Status {
             ("bytes_requested", stats.bytes_requested),
             ("bytes_read", stats.bytes_read),
             ("bypassed_bytes", stats.bypassed_bytes),
-        ]
+        ]);
+        rows
     }
 }
 

@@ -224,14 +224,25 @@ mod endpoint {
         ///
         /// The port is taken, or the system refuses a thread.
         pub fn start(pool: &Pool, port: u16) -> io::Result<Self> {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+            let pool = pool.clone();
+            Self::serve((Ipv4Addr::LOCALHOST, port).into(), move || pool.snapshot().prometheus().to_string())
+        }
+
+        /// Answers with what `numbers` gives, for hosts that have more to tell than a pool. It asks
+        /// nobody who they are: whoever reaches `address` can read them.
+        ///
+        /// # Errors
+        ///
+        /// The address is taken or not this machine's, or the system refuses a thread.
+        pub fn serve(address: SocketAddr, numbers: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
+            let listener = TcpListener::bind(address)?;
             let address = listener.local_addr()?;
             let ended = Arc::new(AtomicBool::new(false));
-            let (pool, told) = (pool.clone(), ended.clone());
+            let told = ended.clone();
             let serve = move || {
                 // A connection that fails is the scraper's loss; the next one is answered.
                 for stream in listener.incoming().take_while(|_| !told.load(Relaxed)).flatten() {
-                    let _ = answer(&pool, &stream);
+                    let _ = answer(&numbers, &stream);
                 }
             };
             let thread = std::thread::Builder::new().name("pagecast-metrics".to_owned()).spawn(serve)?;
@@ -278,12 +289,12 @@ mod endpoint {
         Ok(String::from_utf8_lossy(line).into_owned())
     }
 
-    fn answer(pool: &Pool, mut stream: &TcpStream) -> io::Result<()> {
+    fn answer(numbers: &impl Fn() -> String, mut stream: &TcpStream) -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
         let line = request_line(stream)?;
         let mut words = line.split(' ');
         let (status, body) = match (words.next(), words.next()) {
-            (Some("GET"), Some("/metrics")) => ("200 OK", pool.snapshot().prometheus().to_string()),
+            (Some("GET"), Some("/metrics")) => ("200 OK", numbers()),
             (Some("GET"), _) => ("404 Not Found", "the numbers are at /metrics\n".to_owned()),
             _ => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
         };

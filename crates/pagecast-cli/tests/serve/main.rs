@@ -6,7 +6,9 @@
 mod clients;
 #[cfg(feature = "flight")]
 mod flight;
+mod hostile;
 mod load;
+mod metrics;
 mod page;
 mod protocol;
 mod shares;
@@ -33,6 +35,8 @@ struct Server {
     ui: Option<String>,
     /// Where it speaks Flight SQL, with --flight.
     flight: Option<String>,
+    /// The address of its numbers, with --metrics.
+    metrics: Option<String>,
 }
 
 impl Server {
@@ -40,16 +44,17 @@ impl Server {
         let mut command = pagecast();
         command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (mut ui, mut flight) = (None, None);
+        let (mut ui, mut flight, mut metrics) = (None, None, None);
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             let after = |words: &str| line.strip_prefix(words).map(str::to_owned);
             ui = ui.or_else(|| after("pagecast shows its pool on "));
             flight = flight.or_else(|| after("pagecast speaks Flight SQL on "));
+            metrics = metrics.or_else(|| after("pagecast has its numbers at "));
             // The last one that it says.
             if line.starts_with("pagecast serves ") {
                 let port = line.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap();
-                return Self { child, port, ui, flight };
+                return Self { child, port, ui, flight, metrics };
             }
         }
         let mut stderr = String::new();
