@@ -52,7 +52,15 @@ fn is_usage(error: &anyhow::Error) -> bool {
 
 /// Prints `error` as one line.
 pub(crate) fn say(error: &anyhow::Error) {
-    eprintln!("pagecast: {}", one_line(&format!("{error:#}")));
+    eprintln!("pagecast: {}", one_line(&without_secrets(&format!("{error:#}"))));
+}
+
+/// A text without passwords and signatures of URLs.
+fn without_secrets(text: &str) -> String {
+    #[cfg(feature = "sql")]
+    return pagecast::storage::without_secrets(text);
+    #[cfg(not(feature = "sql"))]
+    return text.to_owned();
 }
 
 /// Prints `error` and gives the exit status that belongs to it.
@@ -95,7 +103,7 @@ pub(crate) fn of_arguments(error: &clap::Error) -> ExitCode {
     }
     let ends = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
     let complaint = text.lines().take_while(|line| !ends(line)).collect::<Vec<_>>().join(" ");
-    eprintln!("pagecast: {}", one_line(complaint.trim_start_matches("error: ")));
+    eprintln!("pagecast: {}", one_line(&without_secrets(complaint.trim_start_matches("error: "))));
     ExitCode::from(2)
 }
 

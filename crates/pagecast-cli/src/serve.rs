@@ -73,7 +73,8 @@ pub(crate) struct Args {
     /// Longest that a client may stay without asking anything; 0 for no limit
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "0")]
     idle_timeout: Duration,
-    /// Shows the pool at work on a page: http://127.0.0.1:8432, or where ADDR says
+    /// Shows the pool at work on a page: http://127.0.0.1:8432, or where ADDR says; who has the
+    /// address that is printed sees it, with the token of PAGECAST_UI_TOKEN if that is set
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watch::USUAL)]
     ui: Option<SocketAddr>,
     /// Gives the numbers of server and pool to Prometheus: http://127.0.0.1:8433/metrics, or where
@@ -110,7 +111,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     // Nothing is paid for it without a page.
     let shadow = watch.as_ref().map(|_| Shadow::new(None));
     let recorder = shadow.clone().map(|shadow| shadow as Arc<dyn Recorder>);
-    let engine = args.engine.open(args.memory, pagecast_server::session_config(), recorder).await?;
+    let engine = args.engine.open(true, args.memory, pagecast_server::session_config(), recorder).await?;
     if let Some(shadow) = &shadow {
         shadow.start(&engine.pool)?;
     }
@@ -131,7 +132,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let _metrics = args.metrics.map(|address| metrics(address, &server)).transpose()?;
     let mut watching = None;
     if let Some(watch) = watch {
-        println!("pagecast shows its pool on http://{}", watch.address());
+        println!("pagecast shows its pool on {}", watch.url());
         watching = Some(watch.start(Arc::new(Shown { server: server.clone(), shadow })).context("--ui")?);
     }
     println!("pagecast serves {tables} {} on {address}", if tables == 1 { "table" } else { "tables" });

@@ -1,10 +1,10 @@
 //! What verbs are told of object stores, and what requests to them cost.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use pagecast::storage::StoreStats;
+use pagecast_sql::Place;
 use pagecast_sql::stores::Source;
 
 use crate::failure::of_opening;
@@ -25,7 +25,7 @@ pub(crate) struct StoreArgs {
 
 impl StoreArgs {
     /// The place that `--data` names, if it is a URL.
-    pub(crate) fn source(&self, data: &Path) -> anyhow::Result<Option<Source>> {
+    pub(crate) fn source(&self, data: &Place) -> anyhow::Result<Option<Source>> {
         Source::of(data, self.endpoint.as_deref()).map_err(of_opening)
     }
 }

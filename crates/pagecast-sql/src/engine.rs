@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::storage::MeteredStore;
@@ -13,7 +14,9 @@ use pagecast_datafusion::{Delivery, Host, HostOptions};
 
 use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
+use crate::place::Place;
 use crate::results;
+use crate::spill::Spill;
 use crate::stores::Source;
 use crate::tables::{self, Closed, Found, Table};
 use crate::watched;
@@ -23,7 +26,9 @@ use crate::watched;
 pub struct Options {
     /// A file, a Delta table, or a folder of them, or a URL; without it there are no tables at
     /// first.
-    pub data: Option<PathBuf>,
+    pub data: Option<Place>,
+    /// Whether files that lie outside of the data are refused, also where a link in them leads there.
+    pub bounded: bool,
     /// Where the store of the data is, if its provider has it elsewhere.
     pub endpoint: Option<String>,
     /// Bytes of the pool.
@@ -81,12 +86,26 @@ impl Engine {
             Some(limit) => runtime = runtime.with_memory_limit(limit as usize, 1.0),
             None => {}
         }
-        let config = config.with_information_schema(true);
+        let mut config = config.with_information_schema(true);
+        // Without a folder of its own, whoever needs one is told why there is none.
+        if let Ok(spill) = Spill::new(&std::env::temp_dir()) {
+            let folders = DiskManagerMode::Directories(vec![spill.path().to_owned()]);
+            runtime = runtime.with_disk_manager_builder(DiskManagerBuilder::default().with_mode(folders));
+            // The session has it for as long as it may write there.
+            config = config.with_extension(Arc::new(spill));
+        }
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        let (found, store) = find(&options, &ctx).await?;
+        let (mut found, store) = find(&options, &ctx).await?;
+        let bounds = bounds(&options)?;
+        if let Some(bounds) = &bounds {
+            found.close_outside(bounds);
+        }
         pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options))?;
+        if let Some(bounds) = bounds {
+            host.keep_inside(bounds);
+        }
         let budget = Budget::new(options.memory);
         watched::install(&ctx, budget);
         results::bound(&ctx, budget).map_err(|error| anyhow!(tables::message(&error)))?;
@@ -101,6 +120,21 @@ impl Engine {
 /// A join that would take much of the memory is done in chunks, where its tables are clustered.
 fn host_options(options: &Options) -> HostOptions {
     HostOptions::default().delivery(options.delivery).join_memory(options.memory.map(|limit| limit / 4))
+}
+
+/// The file or folder outside of which no file is read, if there is one.
+fn bounds(options: &Options) -> Result<Option<PathBuf>, OpenError> {
+    let Some(data) = options.data.as_ref().filter(|_| options.bounded) else { return Ok(None) };
+    let folder = match data.url() {
+        None => data.to_path_buf(),
+        Some(Ok(url)) if url.scheme() == "file" => match url.to_file_path() {
+            Ok(path) => path,
+            Err(()) => return Err(OpenError::of(Setting::Data, misuse(format!("{} is no path", data.display())))),
+        },
+        // No file of this machine is among what lies elsewhere.
+        Some(_) => PathBuf::from("/dev/null/nothing"),
+    };
+    Ok(Some(folder.canonicalize().unwrap_or(folder)))
 }
 
 fn open_pool(options: &Options) -> Result<Pool, OpenError> {

@@ -17,6 +17,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
 use crate::formats::{Format, endings};
+use crate::place::Place;
 use crate::schemas;
 use crate::stores;
 use crate::tables::{self, Found, encoded};
@@ -47,33 +48,33 @@ pub async fn table(
     endpoint: Option<&str>,
 ) -> anyhow::Result<Arc<dyn TableProvider>> {
     let files = Files { state: ctx.state_weak_ref(), endpoint: endpoint.map(str::to_owned) };
-    files.table(ctx, place).await.with_context(|| format!("cannot read '{place}'"))
+    files.table(ctx, place).await.with_context(|| format!("cannot read '{}'", Place::from(place).display()))
 }
 
 #[async_trait]
 impl UrlTableFactory for Files {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(state) = self.state.upgrade() else { return Ok(None) };
-        let Some(place) = Place::of(name) else { return Ok(None) };
+        let Some(meant) = Meant::of(name) else { return Ok(None) };
         let ctx = SessionContext::new_with_state(state.read().clone());
-        let made = match place {
-            Place::Named => self.table(&ctx, name).await,
-            Place::Searched(found) => provider(found, &ctx).await,
+        let made = match meant {
+            Meant::Named => self.table(&ctx, name).await,
+            Meant::Searched(found) => provider(found, &ctx).await,
         };
-        let made = made.with_context(|| format!("cannot read '{name}'"));
+        let made = made.with_context(|| format!("cannot read '{}'", Place::from(name).display()));
         made.map(Some).map_err(|error| DataFusionError::Plan(format!("{error:#}")))
     }
 }
 
 /// What a name that no table has may be.
-enum Place {
+enum Meant {
     /// A file by its name: it has an ending, or parts.
     Named,
     /// A folder, and what was found in it: it is searched once.
     Searched(Found),
 }
 
-impl Place {
+impl Meant {
     fn of(name: &str) -> Option<Self> {
         let path = Path::new(name);
         if name.contains(['/', '*']) || Format::of(path).is_some() {
@@ -112,7 +113,12 @@ impl Files {
     }
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {
-        let source = stores::source(Path::new(url), self.endpoint.as_deref())?.context("it is no URL")?;
+        let place = Place::from(url);
+        // Plans and histories show statements.
+        if place.has_login() {
+            bail!("a statement may hold no password; --data may");
+        }
+        let source = stores::source(&place, self.endpoint.as_deref())?.context("it is no URL")?;
         source.register_if_missing(ctx)?;
         provider(source.discover().await?, ctx).await
     }
@@ -173,10 +179,10 @@ mod tests {
     #[test]
     fn names_of_tables_are_no_places() {
         for place in ["a.parquet", "day.CSV", "folder/t", "/data", "s3://bucket/x", "*.json"] {
-            assert!(matches!(Place::of(place), Some(Place::Named)), "{place}");
+            assert!(matches!(Meant::of(place), Some(Meant::Named)), "{place}");
         }
         for name in ["lineitem", "t@v3", "a.b", "x.dat", "src", "Cargo.toml"] {
-            assert!(Place::of(name).is_none(), "{name}");
+            assert!(Meant::of(name).is_none(), "{name}");
         }
     }
 }

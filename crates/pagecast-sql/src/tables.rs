@@ -13,6 +13,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::prelude::SessionContext;
+use pagecast::storage::without_secrets;
 use pagecast_datafusion::{check_footer, is_encrypted};
 use pagecast_delta::{DeltaTable, is_table};
 use parquet::arrow::parquet_to_arrow_schema;
@@ -73,6 +74,27 @@ impl Found {
     pub fn all(self) -> anyhow::Result<Vec<Table>> {
         self.closed.into_iter().next().map_or(Ok(self.tables), |closed| Err(closed.fault))
     }
+
+    /// Closes the tables of this machine that have files outside of `bounds`.
+    pub(crate) fn close_outside(&mut self, bounds: &Path) {
+        let mut closed = Vec::new();
+        self.tables.retain(|table| {
+            let paths = std::iter::once(&table.path).chain(&table.files);
+            let Some((path, real)) = paths.into_iter().find_map(|path| Some((path, outside(path, bounds)?))) else {
+                return true;
+            };
+            let (path, real) = (path.display(), real.display());
+            let fault = anyhow!("{path} leads out of --data, to {real}: that is not read");
+            closed.push(Closed { name: table.name.clone(), fault });
+            false
+        });
+        self.closed.extend(closed);
+    }
+}
+
+/// Where `path` is without links, if that is outside of `bounds`.
+fn outside(path: &Path, bounds: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|real| !real.starts_with(bounds))
 }
 
 /// The tables in `data`, which is a file, a Delta table or a folder: of a folder each file whose
@@ -293,9 +315,13 @@ pub async fn register(ctx: &SessionContext, tables: &[Table]) -> anyhow::Result<
     Ok(())
 }
 
-/// What went wrong in DataFusion, without the layers that only pass it on and without words about
-/// its own structures.
+/// What went wrong in DataFusion, without the layers that only pass it on, without words about its
+/// own structures and without secrets.
 pub fn message(error: &DataFusionError) -> String {
+    without_secrets(&said(error))
+}
+
+fn said(error: &DataFusionError) -> String {
     let root = error.find_root();
     let text = match root {
         DataFusionError::SQL(error, _) => error.to_string(),

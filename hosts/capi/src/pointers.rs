@@ -70,12 +70,22 @@ impl<T> Output<'_, T> {
 ///
 /// It is null, or points to `count` elements that live and are not written for `'a`.
 pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
-    match (pointer.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(null(name)),
-        // SAFETY: the caller's promise.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
+    if count == 0 {
+        return Ok(&[]);
     }
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    let bytes = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+    // Behind the end of the address space nobody has memory.
+    if bytes.and_then(|bytes| pointer.addr().checked_add(bytes)).is_none() {
+        return Err(Failure::new(Status::OutOfBounds, format!("`{name}` cannot have {count} elements")));
+    }
+    if !pointer.is_aligned() {
+        return Err(Failure::argument(format!("`{name}` is not aligned")));
+    }
+    // SAFETY: the caller's promise; not null, aligned, and not more than a slice may have.
+    Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
 /// An array of bytes to fill.
@@ -172,4 +182,25 @@ pub(crate) unsafe fn take_text(pointer: *mut c_char, name: &str) -> Result<CStri
 
 fn null(name: &str) -> Failure {
     Failure::argument(format!("`{name}` is null"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn arrays_that_no_memory_has_are_refused() {
+        let numbers = [1_u64, 2, 3];
+        // SAFETY: what is not refused lives here.
+        let of = |pointer: *const u64, count| unsafe { array(pointer, count, "numbers") };
+        assert_eq!(of(numbers.as_ptr(), 3).map_err(drop).unwrap(), numbers);
+        assert!(of(std::ptr::null(), 0).map_err(drop).unwrap().is_empty());
+        for count in [usize::MAX, usize::MAX / 8, usize::MAX / 8 + 2, isize::MAX as usize / 8 + 1] {
+            assert!(of(numbers.as_ptr(), count).is_err(), "{count}");
+        }
+        assert!(of(std::ptr::null(), 1).is_err());
+        assert!(of(std::ptr::without_provenance(usize::MAX - 7), 2).is_err());
+        assert!(of(numbers.as_ptr().wrapping_byte_add(1), 2).is_err());
+    }
 }

@@ -40,6 +40,12 @@ pub enum HostError {
     /// The pool refuses: the file changed, or cannot be read.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The file lies outside of what the session may read.
+    #[error("{}: it leads out of the folder of the data, and is not read", path.display())]
+    Outside {
+        /// The file, as it was asked for.
+        path: PathBuf,
+    },
     /// A decoder panicked over what the file says.
     #[error("{}: not a readable Parquet file: its decoder panicked: {what}", path.display())]
     Decoder {

@@ -59,6 +59,7 @@
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
 
+mod bounds;
 mod chunks;
 mod cooperative;
 mod error;
@@ -88,7 +89,7 @@ mod ticket;
 mod units;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -244,6 +245,8 @@ pub struct Host {
     kept_files: local::KeptFiles,
     /// Scans whose files the session does not let be divided.
     undivided: AtomicU64,
+    /// Outside of them no file is read.
+    bounds: bounds::Bounds,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and
     /// then.
     running: Mutex<Vec<Weak<chunks::Chunks>>>,
@@ -253,6 +256,12 @@ impl Host {
     /// The pool.
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Lets the session read no local file outside of this file or folder, which is without links:
+    /// links in it that lead out are refused. The first call holds.
+    pub fn keep_inside(&self, path: PathBuf) {
+        self.bounds.set(path);
     }
 
     /// Bytes of memory that footers and page indexes take, beside the pool.
@@ -306,6 +315,13 @@ impl Host {
         self.footers.load(&relation).await.map(drop)
     }
 
+    /// A file of this machine.
+    fn open_local(&self, path: &Path) -> std::result::Result<Relation, HostError> {
+        let relation = self.pool.open(path)?;
+        self.bounds.check_open(&relation)?;
+        Ok(relation)
+    }
+
     /// What the plan was made for: the object as it was listed in the store of `url`, of which
     /// nothing is asked, or the file that stands there now, if it is still the one that was listed.
     fn open(&self, url: &ObjectStoreUrl, listed: &ObjectMeta) -> Result<Relation> {
@@ -315,7 +331,7 @@ impl Host {
             return Ok(self.pool.open_storage(&object).map_err(HostError::from)?);
         }
         let path = self.files.path_to_filesystem(&listed.location)?;
-        let relation = self.pool.open(&path).map_err(HostError::from)?;
+        let relation = self.open_local(&path)?;
         let what = if relation.len() != listed.size {
             format!("{} bytes then, {} now", listed.size, relation.len())
         } else if listed.last_modified.timestamp_nanos_opt().is_some_and(|listed| {
@@ -383,6 +399,7 @@ pub fn install_with(
         refused: AtomicU64::new(0),
         kept_files: local::KeptFiles::default(),
         undivided: AtomicU64::new(0),
+        bounds: bounds::Bounds::default(),
         running: Mutex::default(),
     });
     let rule = Arc::new(rule::PoolUnderParquet::new(Arc::clone(&host)));

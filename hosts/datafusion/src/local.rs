@@ -56,21 +56,32 @@ pub(crate) struct LocalFiles {
     pub(crate) host: Weak<Host>,
 }
 
+impl LocalFiles {
+    /// Whether the session may read this. Listings tell names of what it may not.
+    fn check(&self, location: &Path) -> Result<()> {
+        let Some(host) = self.host.upgrade() else { return Ok(()) };
+        let checked = host.bounds.check(&host.files.path_to_filesystem(location)?);
+        checked.map_err(|error| Error::Generic { store: "pagecast", source: Box::new(error) })
+    }
+}
+
 #[async_trait]
 impl ObjectStore for LocalFiles {
     /// Readers of Parquet ask so for the columns of a row group.
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let Some(host) = self.host.upgrade().filter(|host| host.kept_files.has(location)) else {
+            self.check(location)?;
             return self.inner.get_ranges(location, ranges).await;
         };
         let failed = |source| Error::Generic { store: "pagecast", source };
-        let relation = host.pool.open(&host.files.path_to_filesystem(location)?);
+        let relation = host.open_local(&host.files.path_to_filesystem(location)?);
         let relation = relation.map_err(|error| failed(error.into()))?;
         let read = relation.read(ranges, None).await.map_err(|error| failed(error.into()))?;
         Ok(read.data.into_iter().map(Bytes::from).collect())
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.check(location)?;
         self.inner.get_opts(location, options).await
     }
 

@@ -51,6 +51,7 @@ mod disk;
 mod error;
 mod functions;
 mod held;
+mod inside;
 mod log;
 mod protocol;
 mod provider;

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::actions::{Action, Add, FileKey, Metadata, Protocol, Remove, Txn};
 use crate::checkpoint;
 use crate::error::{DeltaError, Result};
+use crate::inside;
 use crate::table::Options;
 
 /// The folder of a table's log.
@@ -110,6 +111,7 @@ struct Part {
 impl Listing {
     fn of(root: &Path) -> Result<Self> {
         let log = folder(root);
+        inside::check(root, &log)?;
         let entries = fs::read_dir(&log).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 DeltaError::Missing { path: root.to_owned(), what: "no Delta table is here".to_owned() }
@@ -173,6 +175,7 @@ pub(crate) fn replay(root: &Path, version: Option<u64>, known: Option<&State>) -
         (None, Some((at, parts))) => {
             let mut state = State { version: *at, ..State::default() };
             for part in parts {
+                inside::check(root, &part.path)?;
                 checkpoint::read(&part.path)?.into_iter().for_each(|action| state.apply(action));
             }
             (state, at + 1)
@@ -201,6 +204,7 @@ pub(crate) fn replay(root: &Path, version: Option<u64>, known: Option<&State>) -
 /// The actions of a version.
 pub(crate) fn read_commit(root: &Path, version: u64) -> Result<Vec<Action>> {
     let path = commit_path(root, version);
+    inside::check(root, &path)?;
     let bytes = fs::read(&path).map_err(DeltaError::io(&path))?;
     let mut actions = Vec::new();
     let mut start = 0;

@@ -10,14 +10,13 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, DataFusionError, ScalarValue, Statistics};
 use pagecast_core::positions::{Insert, Layer};
 use parquet::file::metadata::ParquetMetaDataReader;
-use percent_encoding::percent_decode_str;
 use roaring::RoaringTreemap;
 use serde_json::Value;
 
 use crate::actions::{Add, FileKey};
 use crate::error::{DeltaError, Result, decoded};
 use crate::log::State;
-use crate::{protocol, schema, vector};
+use crate::{inside, protocol, schema, vector};
 
 /// A data file of a version.
 #[derive(Debug)]
@@ -173,7 +172,7 @@ impl Snapshot {
 
 impl DataFile {
     pub(crate) fn of(root: &Path, add: &Add, columns: &Columns) -> Result<Self> {
-        let path = path_of(root, &add.path)?;
+        let path = inside::path_of(root, &add.path)?;
         let broken = |what: String| DeltaError::broken(&path, None, what);
         if add.size < 0 {
             return Err(broken(format!("the log says that it has {} bytes", add.size)));
@@ -196,18 +195,6 @@ impl DataFile {
         let statistics = Arc::new(statistics(&stats, rows - deleted.len(), add.size as usize, &columns.in_files));
         Ok(Self { add: add.clone(), path, rows, deleted, values, statistics })
     }
-}
-
-/// Where a file of the table is.
-pub(crate) fn path_of(root: &Path, path: &str) -> Result<PathBuf> {
-    let local = path.strip_prefix("file://").unwrap_or(path);
-    if local.contains("://") {
-        let what = format!("its file {path} lies elsewhere, and only local files are read");
-        return Err(DeltaError::Refused { path: root.to_owned(), what });
-    }
-    let decoded = percent_decode_str(local).decode_utf8();
-    let decoded = decoded.map_err(|_| DeltaError::broken(root, None, format!("a file's name is no text: {path}")))?;
-    Ok(root.join(decoded.as_ref()))
 }
 
 /// Rows of a file whose statistics do not say.

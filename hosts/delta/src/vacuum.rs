@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::actions::DeletionVector;
 use crate::error::{DeltaError, Result};
 use crate::log::State;
-use crate::snapshot::path_of;
+use crate::inside::path_of;
 use crate::table::Table;
 use crate::{held, log, now, protocol, vector};
 

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::actions::DeletionVector;
 use crate::error::{DeltaError, Result};
+use crate::inside;
 
 const MAGIC: u32 = 1_681_511_377;
 /// The first byte of a file of vectors.
@@ -27,7 +28,8 @@ pub(crate) fn read(root: &Path, vector: &DeletionVector) -> Result<RoaringTreema
         }
         "u" | "p" => {
             let path = path(root, vector)
-                .ok_or_else(|| unknown(format!("has a path that is none: {}", vector.path_or_inline_dv)))?;
+                .ok_or_else(|| unknown(format!("has a path that is none of its folder: {}", vector.path_or_inline_dv)))?;
+            inside::check(root, &path)?;
             let (at, bytes) = read_part(&path, vector)?;
             (path, Some(at), bytes)
         }
@@ -47,15 +49,15 @@ pub(crate) fn read(root: &Path, vector: &DeletionVector) -> Result<RoaringTreema
     Ok(rows)
 }
 
-/// The file that a vector is in.
+/// The file that a vector is in, which lies in the table's folder.
 pub(crate) fn path(root: &Path, vector: &DeletionVector) -> Option<PathBuf> {
     let text = &vector.path_or_inline_dv;
     if vector.storage_type == "p" {
-        return Some(PathBuf::from(text.strip_prefix("file://").unwrap_or(text)));
+        return inside::path_of(root, text).ok();
     }
     let (folder, id) = text.split_at_checked(text.len().checked_sub(20)?)?;
     let id = Uuid::from_slice(&decode(id)?).ok()?;
-    Some(root.join(folder).join(file_name(id)))
+    inside::joined(root, Path::new(folder).join(file_name(id)).to_str()?)
 }
 
 fn file_name(id: Uuid) -> String {

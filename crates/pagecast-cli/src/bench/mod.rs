@@ -25,6 +25,7 @@ use pagecast::storage::{DeclaredModel, MAX_REQUEST, ObjectOptions, StoreModel};
 use pagecast::{PoolOptions, PrefetchOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::Delivery;
+use pagecast_sql::Place;
 use pagecast_sql::stores::Source;
 use pagecast_sql::tables::{self, Found, Table};
 
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     /// Folder of Parquet files, or its URL (s3://bucket/folder, gs, az, https, file); each file or
     /// subfolder is a table named by its stem. Default: TPC-H lineitem, generated
     #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    data: Option<Place>,
     #[command(flatten)]
     store: StoreArgs,
     /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}`
@@ -168,7 +169,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     };
     let data = match &args.data {
         Some(folder) => folder.clone(),
-        None => lineitem::folder(args.sf)?,
+        None => lineitem::folder(args.sf)?.into(),
     };
     let model = args.store_model();
     let source = args.store.source(&data)?.map(|source| Arc::new(source.over_network(model)));
@@ -229,7 +230,7 @@ fn with_tiers(rows: Vec<Reading>, args: &Args) -> Vec<Reading> {
 
 /// A page that shows what runs.
 fn started(watch: Watch, setting: &Setting) -> anyhow::Result<Watching> {
-    eprintln!("pagecast shows its pools on http://{}", watch.address());
+    eprintln!("pagecast shows its pools on {}", watch.url());
     watch.start(setting.stage.clone()).context("--watch")
 }
 
@@ -269,7 +270,7 @@ struct Bench {
     args: Args,
     rows: Vec<Reading>,
     templates: Vec<Template>,
-    data: PathBuf,
+    data: Place,
     /// Where the tables are, if that is an object store.
     source: Option<Arc<Source>>,
     tables: Vec<Table>,
@@ -398,7 +399,7 @@ impl Bench {
         Config {
             version: env!("CARGO_PKG_VERSION"),
             machine: machine::Machine::current(),
-            data: self.data.clone(),
+            data: self.data.to_path_buf(),
             data_bytes,
             sf: args.data.is_none().then_some(args.sf),
             templates: self.templates.iter().map(|template| template.name.clone()).collect(),

@@ -1,13 +1,12 @@
 //! The flags of every verb that runs SQL for somebody.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use datafusion::prelude::SessionConfig;
 use pagecast::Recorder;
 use pagecast_datafusion::Delivery;
-use pagecast_sql::{Engine, Options};
+use pagecast_sql::{Engine, Options, Place};
 
 use crate::failure::{of_opening, say, usage};
 use crate::flash::FlashArgs;
@@ -19,9 +18,9 @@ use crate::units::Size;
 pub(crate) struct EngineArgs {
     /// File (Parquet, CSV, JSON, Arrow), Delta table, or folder of them; each file or subfolder is
     /// a table named by its stem. Also a URL: s3://bucket/folder, gs, az, https, file; credentials
-    /// come from the usual variables, for S3 also from a profile
+    /// come from the usual variables, for S3 also from a profile, and for https from the URL
     #[arg(long, value_name = "PATH")]
-    pub(crate) data: Option<PathBuf>,
+    pub(crate) data: Option<Place>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Memory of the pool
@@ -62,16 +61,18 @@ impl From<Delivered> for Delivery {
 }
 
 impl EngineArgs {
-    /// Opens the pool and the tables. `memory` is the most that DataFusion may take, and `recorder`
-    /// hears of each request for a page.
+    /// Opens the pool and the tables. `bounded` reads no file outside of the data, `memory` is the
+    /// most that DataFusion may take, and `recorder` hears of each request for a page.
     pub(crate) async fn open(
         &self,
+        bounded: bool,
         memory: Option<Size>,
         config: SessionConfig,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> anyhow::Result<Engine> {
         let options = Options {
             data: self.data.clone(),
+            bounded,
             endpoint: self.store.endpoint.clone(),
             pool: bytes("--pool", self.pool)?,
             flash: self.flash.options()?,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use pagecast_sql::shown;
 use pagecast_sql::statements::{Statements, dialect};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -35,7 +36,11 @@ pub(super) fn run(session: &mut Session, runtime: &Runtime, quiet: bool) -> anyh
 }
 
 /// Adds what was typed to the history, at once: a shell may end in many ways.
+/// What holds a key or a password is not kept.
 fn remember(editor: &mut Lines, history: Option<&Path>, typed: &str) -> anyhow::Result<()> {
+    if shown(typed) != typed {
+        return Ok(());
+    }
     editor.add_history_entry(typed)?;
     let Some(path) = history else { return Ok(()) };
     let saved = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(ReadlineError::from);
@@ -107,6 +112,7 @@ fn refresh(session: &Session, runtime: &Runtime, editor: &mut Lines) {
 
 /// Which of several statements of a line it was.
 fn statement_start(text: &str) -> String {
+    let text = shown(text);
     let start: String = text.chars().take(30).collect();
     if start.len() < text.len() { format!("{start}...") } else { start }
 }

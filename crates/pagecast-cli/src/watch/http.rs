@@ -9,7 +9,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::token::Token;
+
 const PAGE: &str = include_str!("page.html");
+const STRANGER: &str = "the address needs its token: open the one that pagecast printed at its start\n";
 const MOST_REQUEST_BYTES: usize = 8 << 10;
 /// How long a browser may leave what it is sent unread.
 const UNREAD: Duration = Duration::from_secs(30);
@@ -20,35 +23,48 @@ pub(super) enum Request {
     Page,
     Events,
     Unknown,
+    /// Who does not know the token.
+    Stranger,
     /// A page of somewhere else asks in the name of its reader, or it is no GET.
     Refused,
 }
 
+/// Where the page is, and what opens it.
+pub(super) struct Door {
+    pub(super) address: SocketAddr,
+    pub(super) token: Token,
+}
+
 /// Reads a request; `None` if it is none.
-pub(super) async fn request(tcp: &mut TcpStream, address: SocketAddr) -> Option<Request> {
+pub(super) async fn request(tcp: &mut TcpStream, door: &Door) -> Option<Request> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if head.len() > MOST_REQUEST_BYTES || tcp.read_buf(&mut head).await.ok()? == 0 {
             return None;
         }
     }
-    Some(parse(std::str::from_utf8(&head).ok()?, address))
+    Some(parse(std::str::from_utf8(&head).ok()?, door))
 }
 
-fn parse(head: &str, address: SocketAddr) -> Request {
+fn parse(head: &str, door: &Door) -> Request {
     let mut lines = head.split("\r\n");
     let path = lines.next().and_then(|line| line.strip_prefix("GET ")).and_then(|rest| rest.split(' ').next());
     let host = lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("host"));
     let host = host.map_or("", |(_, host)| host.trim());
     // A name that an attacker's name server points at this machine is no name of ours.
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']);
-    let ours = !address.ip().is_loopback() || name == "localhost" || name.parse() == Ok(address.ip());
+    let ip = door.address.ip();
+    let ours = !ip.is_loopback() || name == "localhost" || name.parse() == Ok(ip);
+    let Some(path) = path.filter(|_| ours) else { return Request::Refused };
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let token = query.split('&').find_map(|pair| pair.strip_prefix("token="));
+    if !token.is_some_and(|token| door.token.is(token)) {
+        return Request::Stranger;
+    }
     match path {
-        None => Request::Refused,
-        Some(_) if !ours => Request::Refused,
-        Some("/") => Request::Page,
-        Some("/events") => Request::Events,
-        Some(_) => Request::Unknown,
+        "/" => Request::Page,
+        "/events" => Request::Events,
+        _ => Request::Unknown,
     }
 }
 
@@ -57,6 +73,7 @@ pub(super) async fn answer(tcp: &mut TcpStream, request: Request, samples: &watc
     match request {
         Request::Page => send(tcp, &whole("200 OK", "text/html; charset=utf-8", PAGE)).await,
         Request::Unknown => send(tcp, &whole("404 Not Found", "text/plain", "there is / and /events\n")).await,
+        Request::Stranger => send(tcp, &whole("403 Forbidden", "text/plain", STRANGER)).await,
         Request::Refused => send(tcp, &whole("403 Forbidden", "text/plain", "refused\n")).await,
         Request::Events => events(tcp, samples.subscribe()).await,
     }
@@ -67,7 +84,7 @@ fn whole(status: &str, kind: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\n\
          Content-Security-Policy: default-src 'self' 'unsafe-inline'; img-src data:; frame-ancestors 'none'\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{body}"
+         X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{body}"
     )
 }
 
@@ -92,13 +109,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machines_names_are_served() {
-        let address = "127.0.0.1:8080".parse().unwrap();
-        let get = |path: &str, host: &str| parse(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"), address);
-        assert_eq!(get("/", "127.0.0.1:8080"), Request::Page);
-        assert_eq!(get("/events", "localhost:8080"), Request::Events);
-        assert_eq!(get("/x", "localhost"), Request::Unknown);
-        assert_eq!(get("/events", "evil.example:8080"), Request::Refused);
-        assert_eq!(parse("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", address), Request::Refused);
+    fn only_who_knows_the_token_is_served_and_under_our_names() {
+        let door = Door { address: "127.0.0.1:8080".parse().unwrap(), token: Token::find().unwrap() };
+        let get = |path: &str, host: &str| parse(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"), &door);
+        let with = |path: &str| format!("{path}?token={}", door.token);
+        assert_eq!(get(&with("/"), "127.0.0.1:8080"), Request::Page);
+        assert_eq!(get(&with("/events"), "localhost:8080"), Request::Events);
+        assert_eq!(get(&with("/x"), "localhost"), Request::Unknown);
+        assert_eq!(get(&with("/events"), "evil.example:8080"), Request::Refused);
+        for stranger in ["/", "/events", "/x", "/?token=", "/events?token=0", &format!("{}0", with("/"))] {
+            assert_eq!(get(stranger, "localhost:8080"), Request::Stranger, "{stranger}");
+        }
+        assert_eq!(parse("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", &door), Request::Refused);
     }
 }

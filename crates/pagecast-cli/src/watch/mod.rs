@@ -2,12 +2,14 @@
 //! `pagecast serve --ui` and `pagecast bench --watch` have it.
 //!
 //! Nothing is sampled while nobody looks; a clock beside the pool follows it all the time. The page
-//! is one file inside the binary and asks for nothing else. It has a thread of its own: queries
+//! is one file inside the binary and asks for nothing else. Who does not know its token sees nothing.
+//! It has a thread of its own: queries
 //! that compute for long keep all others busy.
 
 mod http;
 mod sample;
 mod shadow;
+mod token;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -21,8 +23,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::failure::{say, usage};
+use http::Door;
 use sample::Sampler;
 pub(crate) use shadow::Shadow;
+use token::Token;
 
 /// Where the page is, unless somebody says otherwise.
 pub(crate) const USUAL: &str = "127.0.0.1:8432";
@@ -61,7 +65,7 @@ pub(crate) struct Running {
 /// A page that waits for browsers.
 pub(crate) struct Watch {
     listener: TcpListener,
-    address: SocketAddr,
+    door: Arc<Door>,
 }
 
 impl Watch {
@@ -74,11 +78,13 @@ impl Watch {
         let listener = TcpListener::bind(address).with_context(|| format!("no browser can reach {address}"))?;
         listener.set_nonblocking(true).context("no page")?;
         let address = listener.local_addr().context("no page")?;
-        Ok(Self { listener, address })
+        let token = Token::find().map_err(|error| usage(format!("{error:#}")))?;
+        Ok(Self { listener, door: Arc::new(Door { address, token }) })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// What a browser opens.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/?token={}", self.door.address, self.door.token)
     }
 
     /// Answers browsers until what it gives is dropped.
@@ -122,9 +128,9 @@ impl Watch {
                     };
                     // One too many hears nothing: its browser tries again.
                     let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-                    let (samples, address) = (samples.clone(), self.address);
+                    let (samples, door) = (samples.clone(), Arc::clone(&self.door));
                     viewers.spawn(async move {
-                        let request = timeout(REQUEST, http::request(&mut tcp, address)).await;
+                        let request = timeout(REQUEST, http::request(&mut tcp, &door)).await;
                         if let Ok(Some(request)) = request {
                             // A browser that goes is no news.
                             let _ = http::answer(&mut tcp, request, &samples).await;

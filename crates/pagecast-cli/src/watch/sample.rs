@@ -88,7 +88,7 @@ impl Sampler {
             json!({
                 "pid": query.number,
                 "user": query.user,
-                "sql": &*query.sql,
+                "sql": pagecast_sql::shown(&query.sql),
                 "seconds": query.since.elapsed().as_secs_f64(),
                 "rows": query.rows,
                 "share": if all == 0 { 0.0 } else { query.rows as f64 / all as f64 },

@@ -401,8 +401,12 @@ fn a_page_shows_the_pools_meanwhile() {
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
     let address = said.trim().strip_prefix("pagecast shows its pools on http://").unwrap();
+    let (address, token) = address.split_once("/?token=").unwrap();
+    let mut stranger = std::net::TcpStream::connect(address).unwrap();
+    write!(stranger, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    assert!(std::io::read_to_string(stranger).unwrap().starts_with("HTTP/1.1 403 "));
     let mut browser = std::net::TcpStream::connect(address).unwrap();
-    write!(browser, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    write!(browser, "GET /events?token={token} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let samples = BufReader::new(browser).lines().map(Result::unwrap).filter(|line| line.starts_with("data:"));
     let shown = samples.take(50).find(|sample| sample.contains("in-order pbm")).expect("a sample of the row");
     assert!(shown.contains("\"queries\""), "{shown}");

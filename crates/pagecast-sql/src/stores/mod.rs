@@ -1,6 +1,7 @@
 //! Tables in object stores: what `--data s3://bucket/prefix` names.
 
 mod credentials;
+mod discreet;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,19 @@ use std::sync::Arc;
 use anyhow::{anyhow, bail};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
+use object_store::http::HttpBuilder;
 use object_store::path::Path as Location;
-use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme, parse_url_opts};
-use pagecast::storage::{MeteredStore, StoreModel, store_message};
+use object_store::{
+    ClientOptions, Error, HeaderMap, HeaderValue, ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme,
+    parse_url_opts,
+};
+use pagecast::storage::{MeteredStore, StoreModel, store_message, without_secrets};
 use url::{Position, Url};
 
+use self::discreet::{DiscreetStore, Hidden};
 use crate::error::{OpenError, Setting, misuse};
 use crate::formats::Format;
+use crate::place::{Login, Place};
 use crate::tables::{Found, Table, encoded, key};
 
 /// A place in an object store.
@@ -25,19 +32,21 @@ pub struct Source {
     store: Arc<dyn ObjectStore>,
     prefix: Location,
     scheme: ObjectStoreScheme,
+    has_login: bool,
     model: Option<StoreModel>,
 }
 
 /// The place that `data` names, if it is a URL. `endpoint` is where the store is, if it is not
 /// where its provider has it.
-pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Option<Source>> {
-    let Some(text) = data.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
-    let url = Url::parse(text).map_err(|error| misuse(format!("no URL: {error}")))?;
-    let shown = without_secrets(url.clone());
-    let (scheme, _) = ObjectStoreScheme::parse(&url)
+pub(crate) fn source(data: &Place, endpoint: Option<&str>) -> anyhow::Result<Option<Source>> {
+    let Some(url) = data.url() else { return Ok(None) };
+    let shown = data.display();
+    let url = url.map_err(|why| misuse(format!("{shown}: {why}")))?;
+    let (scheme, prefix) = ObjectStoreScheme::parse(url)
         .map_err(|_| misuse(format!("{shown}: no store begins like this; s3, gs, az, https and file do")))?;
     let mut settings = credentials::settings(scheme == ObjectStoreScheme::AmazonS3);
     if let Some(endpoint) = endpoint {
+        check_endpoint(endpoint)?;
         credentials::set_endpoint(&mut settings, &scheme, endpoint);
     }
     if scheme == ObjectStoreScheme::AmazonS3
@@ -51,21 +60,40 @@ pub(crate) fn source(data: &Path, endpoint: Option<&str>) -> anyhow::Result<Opti
     if url.scheme() == "http" || settings.iter().any(is_open) {
         settings.insert("allow_http".to_owned(), "true".to_owned());
     }
-    let made = parse_url_opts(&url, settings);
-    let (store, prefix) = made.map_err(|error| explained(shown.as_str(), &scheme, &error))?;
-    let root = without_secrets(url)[..Position::BeforePath].to_owned();
-    Ok(Some(Source { root, store: store.into(), prefix, scheme, model: None }))
+    let hidden = Hidden::of(&settings, data.login());
+    let root = url[..Position::BeforePath].to_owned();
+    let made = match data.login() {
+        Some(login) => with_login(&root, login).map(|store| (store, prefix)),
+        None => parse_url_opts(url, settings),
+    };
+    let (store, prefix) = made.map_err(|error| {
+        let error = explained(&shown.to_string(), &scheme, &error);
+        anyhow!(hidden.in_text(&error.to_string()))
+    })?;
+    let store: Arc<dyn ObjectStore> = Arc::new(DiscreetStore { inner: store.into(), hidden });
+    Ok(Some(Source { root, store, prefix, scheme, has_login: data.login().is_some(), model: None }))
 }
 
-/// A URL as it may be shown: without a password, and without a query, which may be a signature. Of
-/// Azure the part before the @ is the container; over HTTP it may be a token.
-fn without_secrets(mut url: Url) -> Url {
-    let _ = url.set_password(None);
-    if matches!(url.scheme(), "http" | "https") {
-        let _ = url.set_username("");
+/// A server of files that is told who asks, with each request. Its client has no such setting.
+fn with_login(root: &str, login: &Login) -> object_store::Result<Box<dyn ObjectStore>> {
+    let unfit = |error| Error::Generic { store: "HTTP", source: Box::new(error) };
+    let mut basic = HeaderValue::from_str(&format!("Basic {}", login.basic.reveal())).map_err(unfit)?;
+    basic.set_sensitive(true);
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", basic);
+    let client = ClientOptions::new().with_allow_http(true).with_default_headers(headers);
+    Ok(Box::new(HttpBuilder::new().with_url(root).with_client_options(client).build()?))
+}
+
+/// Whoever asks is named by variables, and not by the URL of the store.
+fn check_endpoint(endpoint: &str) -> anyhow::Result<()> {
+    let wrong = Url::parse(endpoint).is_ok_and(|url| {
+        !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some()
+    });
+    if wrong || without_secrets(endpoint) != endpoint {
+        return Err(misuse("its URL may hold no user, no password and no query; credentials come from variables"));
     }
-    url.set_query(None);
-    url
+    Ok(())
 }
 
 impl Source {
@@ -75,7 +103,10 @@ impl Source {
     /// # Errors
     ///
     /// What is no URL, or one of a store that nobody knows; an endpoint without a URL.
-    pub fn of(data: &Path, endpoint: Option<&str>) -> Result<Option<Self>, OpenError> {
+    pub fn of(data: &Place, endpoint: Option<&str>) -> Result<Option<Self>, OpenError> {
+        if let Some(Err(error)) = endpoint.map(check_endpoint) {
+            return Err(OpenError::of(Setting::Endpoint, error));
+        }
         let found = source(data, endpoint).map_err(|error| OpenError::of(Setting::Data, error))?;
         let is_local = found.as_ref().is_none_or(Self::is_local);
         let is_http = found.as_ref().is_some_and(|source| source.scheme == ObjectStoreScheme::Http);
@@ -226,7 +257,11 @@ impl Source {
 
     /// What went wrong, with what may help.
     fn failed(&self, error: &Error) -> anyhow::Error {
-        explained(&format!("{}/{}", self.root, self.prefix), &self.scheme, error)
+        let place = format!("{}/{}", self.root, self.prefix);
+        if self.has_login && matches!(error, Error::Unauthenticated { .. } | Error::PermissionDenied { .. }) {
+            return anyhow!("{place}: its server refuses this user and password: {}", store_message(error));
+        }
+        explained(&place, &self.scheme, error)
     }
 }
 
@@ -247,7 +282,7 @@ fn explained(place: &str, scheme: &ObjectStoreScheme, error: &Error) -> anyhow::
             "are AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_KEY) right?"
         }
         ObjectStoreScheme::Http if said.contains("401 Unauthorized") => {
-            "its server wants a password, and none can be given"
+            "its server wants a password: http://USER:PASSWORD@host/..."
         }
         ObjectStoreScheme::Http if said.contains("PROPFIND") => "its server lists no folders; name a file",
         _ => return anyhow!("{place}: {said}"),
@@ -281,9 +316,10 @@ mod tests {
             assert!(said.starts_with("gs://bucket/folder: ") && said.contains(word), "{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
-        let shown = without_secrets("https://hunter2@host/x?sig=hunter2".parse().unwrap());
-        assert_eq!(shown.as_str(), "https://host/x");
-        let shown = without_secrets("abfss://container@host/x".parse().unwrap());
-        assert_eq!(shown.as_str(), "abfss://container@host/x");
+        for wrong in ["http://me:hunter2@host", "http://host/?sig=hunter2", "https://hunter2@host/"] {
+            let error = check_endpoint(wrong).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        assert!(check_endpoint("http://127.0.0.1:7070").is_ok());
     }
 }

@@ -33,6 +33,7 @@ pub use memory::MemoryFiles;
 #[cfg(feature = "object-store")]
 pub use objects::{
     FaultStore, MeteredStore, ObjectFault, ObjectOptions, Objects, StoreModel, StoreRequests, StoreStats, store_message,
+    without_secrets,
 };
 use uring::UringFiles;
 

@@ -10,7 +10,7 @@ use datafusion::prelude::SessionConfig;
 use pagecast::FlashOptions;
 use pagecast_datafusion::Delivery;
 use pagecast_sim::size::Size;
-use pagecast_sql::{Engine, Options, check, files, query, shape};
+use pagecast_sql::{Engine, Options, Place, check, files, query, shape};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -54,7 +54,8 @@ pub(crate) fn open(
         None => None,
     };
     let options = Options {
-        data,
+        data: data.map(Place::from),
+        bounded: false,
         endpoint: endpoint.clone(),
         pool: bytes("memory", memory)?,
         flash,

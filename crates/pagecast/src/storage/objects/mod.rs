@@ -32,7 +32,7 @@ use tokio::sync::Semaphore;
 
 use super::{Changed, DirectIo, Errand, Errands, Generation, Request, RequestShape, Storage, Transfer};
 pub use faults::{FaultStore, ObjectFault};
-pub use message::store_message;
+pub use message::{store_message, without_secrets};
 pub use metered::{MeteredStore, StoreRequests, StoreStats};
 pub use model::StoreModel;
 
