@@ -9,8 +9,30 @@ use std::sync::{Arc, Mutex};
 
 use crate::{assert_fails, data, rows, said, sql};
 
+/// How it fails, whatever is asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// With this status and text.
+    Status(&'static str, String),
+    /// By sending the client elsewhere.
+    Redirect(String),
+    /// In the middle of its answer.
+    Cut,
+}
+
+impl Failure {
+    /// Whether who asks gets the file in the end.
+    pub(crate) fn is_harmless(&self) -> bool {
+        matches!(self, Self::Redirect(to) if to.ends_with("#moved"))
+    }
+}
+
 /// The files of a folder. It ends with the process.
-struct Files {
+pub(crate) struct Files {
+    place: String,
+    failure: Mutex<Option<Failure>>,
+    /// Who asked, as they said it.
+    logins: Mutex<Vec<String>>,
     folder: PathBuf,
     knows_ranges: bool,
     /// What is asked for must come with this.
@@ -22,11 +44,12 @@ struct Files {
 }
 
 impl Files {
-    fn serve(folder: PathBuf, knows_ranges: bool, password: Option<&'static str>) -> (Arc<Self>, String) {
+    pub(crate) fn serve(folder: PathBuf, knows_ranges: bool, password: Option<&'static str>) -> (Arc<Self>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let place = listener.local_addr().unwrap().to_string();
-        let (gets, heads, odd) = Default::default();
-        let files = Arc::new(Self { folder, knows_ranges, password, gets, heads, odd });
+        let (gets, heads, odd, failure, logins) = Default::default();
+        let files = Self { place: place.clone(), failure, logins, folder, knows_ranges, password, gets, heads, odd };
+        let files = Arc::new(files);
         let shared = Arc::clone(&files);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -36,6 +59,33 @@ impl Files {
             }
         });
         (files, place)
+    }
+
+    /// Fails from now on.
+    pub(crate) fn fail(&self, failure: Failure) {
+        *self.failure.lock().unwrap() = Some(failure);
+    }
+
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    pub(crate) fn logins(&self) -> Vec<String> {
+        self.logins.lock().unwrap().clone()
+    }
+
+    /// Answers a request as [`Self::fail`] wants it.
+    fn failed(&self, client: &mut TcpStream, failure: &Failure) -> io::Result<()> {
+        let (status, fields, text) = match failure {
+            Failure::Status(status, text) => (*status, String::new(), text.as_str()),
+            Failure::Redirect(to) => ("302 Found", format!("Location: {to}\r\n"), to.as_str()),
+            Failure::Cut => ("200 OK", "Content-Length: 1000000\r\n".to_owned(), "PAR1"),
+        };
+        let length = match failure {
+            Failure::Cut => String::new(),
+            _ => format!("Content-Length: {}\r\n", text.len()),
+        };
+        write!(client, "HTTP/1.1 {status}\r\n{fields}{length}Connection: close\r\n\r\n{text}")
     }
 
     /// One request, with a connection of its own.
@@ -49,6 +99,12 @@ impl Files {
             head.push(byte[0]);
         }
         let head = String::from_utf8_lossy(&head).into_owned();
+        let login = head.lines().find_map(|line| line.strip_prefix("authorization: "));
+        self.logins.lock().unwrap().extend(login.map(str::to_owned));
+        let failure = self.failure.lock().unwrap().clone();
+        if let Some(failure) = failure {
+            return self.failed(&mut client, &failure);
+        }
         let (status, fields, body) = self.found(&head);
         let length = if fields.contains("Content-Length") {
             String::new()
@@ -134,10 +190,10 @@ fn a_file_behind_http_is_a_table() {
 fn a_password_is_wanted_and_never_shown() {
     // me:hunter2
     let (_files, place) = Files::serve(data().to_owned(), true, Some("Basic bWU6aHVudGVyMg=="));
-    let mut command = sql(&format!("http://me:hunter2@{place}/lineitem.parquet"), &["-c", "SELECT 1"]);
-    let output = command.output().unwrap();
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("hunter2"), "{output:?}");
-    assert_fails(&mut command, 1, &[&format!("{place}/lineitem.parquet"), "wants a password"]);
+    let file = format!("{place}/lineitem.parquet");
+    assert_fails(&mut sql(&format!("http://{file}"), &["-c", "SELECT 1"]), 1, &[&file, "wants a password"]);
+    let wrong = format!("http://me:not-to-be-shown@{file}");
+    assert_fails(&mut sql(&wrong, &["-c", "SELECT 1"]), 1, &[&file, "refuses this user and password"]);
 }
 
 #[test]

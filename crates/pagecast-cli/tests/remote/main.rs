@@ -5,8 +5,14 @@
 mod http;
 mod providers;
 mod s3;
+mod secrets;
 #[path = "../../../pagecast/servers/tests/s3/server.rs"]
 mod server;
+
+#[cfg(feature = "serve")]
+#[allow(dead_code)]
+#[path = "../serve/wire.rs"]
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -49,6 +55,9 @@ fn rows(said: &str) -> Vec<&str> {
     said.lines().filter(|line| line.starts_with('|')).collect()
 }
 
+/// What nobody may see: keys, passwords, and the latter as HTTP sends them.
+const SECRETS: [&str; 4] = ["not-to-be-shown", "hunter2", "aHVudGVyMg", "bWU6aHVudGVyMg"];
+
 /// Asserts that a command fails with `status` and one line, which has these words and no secret.
 #[track_caller]
 fn assert_fails(command: &mut Command, status: i32, words: &[&str]) {
@@ -59,7 +68,7 @@ fn assert_fails(command: &mut Command, status: i32, words: &[&str]) {
     for word in words {
         assert!(stderr.contains(word), "no `{word}` in: {stderr}");
     }
-    for secret in ["not-to-be-shown", "hunter2", "aHVudGVyMg"] {
+    for secret in SECRETS {
         assert!(!stderr.contains(secret), "{stderr}");
     }
 }

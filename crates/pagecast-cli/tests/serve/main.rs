@@ -9,9 +9,11 @@ mod flight;
 mod hostile;
 mod load;
 mod metrics;
+mod outside;
 mod page;
 mod protocol;
 mod shares;
+mod spill;
 mod tpch;
 mod wire;
 
@@ -41,7 +43,10 @@ struct Server {
 
 impl Server {
     fn of(data: &Path, args: &[&str]) -> Self {
-        let mut command = pagecast();
+        Self::start(pagecast(), data, args)
+    }
+
+    fn start(mut command: Command, data: &Path, args: &[&str]) -> Self {
         command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (mut ui, mut flight, mut metrics) = (None, None, None);
