@@ -9,10 +9,11 @@ if ! command -v cargo-deny >/dev/null; then
     CARGO_TARGET_DIR="$tools/build" cargo install --quiet --locked --root "$tools" cargo-deny
     rm -rf "$tools/build"
 fi
+fetch=()
 # All that cargo-deny does in a workspace of ours, each by the same rules.
 deny() {
-    cargo deny --all-features check "$@"
-    cargo deny --manifest-path hosts/distributed/Cargo.toml --all-features check \
+    cargo deny "${fetch[@]}" --all-features check "$@"
+    cargo deny "${fetch[@]}" --manifest-path hosts/distributed/Cargo.toml --all-features check \
         -A license-not-encountered -A license-exception-not-encountered "$@"
 }
 deny bans licenses sources
@@ -29,7 +30,8 @@ elif [ "$reached" != 124 ] && ! grep -qE "$no_network" <<< "$said"; then
     exit 1
 elif compgen -G "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs/*/crates" >/dev/null; then
     echo "advisories: $database cannot be reached, by the copy that is here" >&2
-    deny --disable-fetch advisories
+    fetch=(--offline)
+    deny advisories
 else
     echo "skipped: advisories: no database at $database (${said:-no answer in a minute})" >&2
 fi

@@ -14,7 +14,8 @@ pub fn shown(sql: &str) -> String {
         let named = before.trim_end_matches([' ', '\t', '\r', '\n', '=']);
         let named = named.strip_suffix(" TO").or_else(|| named.strip_suffix(" to")).unwrap_or(named).trim_end();
         // `'name' 'value'`, `name = 'value'`
-        let name = if named.is_empty() { literal } else { named.rsplit([' ', ',', '(', '\n', '\t']).next().unwrap_or("") };
+        let name =
+            if named.is_empty() { literal } else { named.rsplit([' ', ',', '(', '\n', '\t']).next().unwrap_or("") };
         let end = end_of_literal(quoted);
         literal = quoted[..end].trim_end_matches('\'');
         shown += before;

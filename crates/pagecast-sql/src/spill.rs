@@ -48,7 +48,11 @@ impl Spill {
             let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?;
             lock.try_lock()?;
             // A sweep of another process may have come between, and taken it for a dead one's.
-            if fs::metadata(&file)?.ino() == lock.metadata()?.ino() { Ok(lock) } else { Err(io::ErrorKind::Other.into()) }
+            if fs::metadata(&file)?.ino() == lock.metadata()?.ino() {
+                Ok(lock)
+            } else {
+                Err(io::ErrorKind::Other.into())
+            }
         };
         match locked() {
             Ok(lock) => Ok(Self { path, _lock: lock }),

@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::actions::DeletionVector;
 use crate::error::{DeltaError, Result};
-use crate::log::State;
 use crate::inside::path_of;
+use crate::log::State;
 use crate::table::Table;
 use crate::{held, log, now, protocol, vector};
 

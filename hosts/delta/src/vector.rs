@@ -27,8 +27,9 @@ pub(crate) fn read(root: &Path, vector: &DeletionVector) -> Result<RoaringTreema
             (root.to_owned(), None, bytes.ok_or_else(|| unknown("in its action is no text of base 85".into()))?)
         }
         "u" | "p" => {
-            let path = path(root, vector)
-                .ok_or_else(|| unknown(format!("has a path that is none of its folder: {}", vector.path_or_inline_dv)))?;
+            let path = path(root, vector).ok_or_else(|| {
+                unknown(format!("has a path that is none of its folder: {}", vector.path_or_inline_dv))
+            })?;
             inside::check(root, &path)?;
             let (at, bytes) = read_part(&path, vector)?;
             (path, Some(at), bytes)

@@ -46,7 +46,8 @@ impl Token {
     /// Whether this is it. The time it takes does not tell how much of it is right.
     pub(super) fn is(&self, given: &str) -> bool {
         let (own, given) = (self.text.as_bytes(), given.as_bytes());
-        own.len() == given.len() && own.iter().zip(given).fold(0, |wrong, (a, b)| std::hint::black_box(wrong | (a ^ b))) == 0
+        own.len() == given.len()
+            && own.iter().zip(given).fold(0, |wrong, (a, b)| std::hint::black_box(wrong | (a ^ b))) == 0
     }
 }
 

@@ -157,6 +157,18 @@ fn reports_of_a_bench_show_no_secret() {
     assert_eq!(written(&mut bench).0, Some(1));
 }
 
+/// A process that ends with its test.
+#[cfg(feature = "serve")]
+struct Ended(std::process::Child);
+
+#[cfg(feature = "serve")]
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[cfg(feature = "serve")]
 #[test]
 fn clients_of_a_server_are_shown_no_secret() {
@@ -172,7 +184,8 @@ fn clients_of_a_server_are_shown_no_secret() {
                 let mut command = pagecast();
                 command.args(["serve", "--listen", "127.0.0.1:0", "--ui", "127.0.0.1:0", "--pool", "2MiB", "--data"]);
                 command.arg(with_login(&place, file)).stdout(Stdio::piped()).stderr(Stdio::piped());
-                let mut child = command.spawn().unwrap();
+                let mut server = Ended(command.spawn().unwrap());
+                let child = &mut server.0;
                 let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
                 let page = lines.find(|line| line.contains("shows its pool")).unwrap();
                 let served = lines.find(|line| line.contains("pagecast serves")).unwrap();
@@ -202,7 +215,8 @@ fn clients_of_a_server_are_shown_no_secret() {
                 let slow = "SELECT 'http://me:hunter2@h/', sum(a.value * b.value) \
                             FROM generate_series(1, 3000) AS a, generate_series(1, 3000) AS b";
                 running.query(slow);
-                let samples = BufReader::new(browser).lines().map(Result::unwrap).take(9).collect::<Vec<_>>().join("\n");
+                let samples =
+                    BufReader::new(browser).lines().map(Result::unwrap).take(9).collect::<Vec<_>>().join("\n");
                 assert!(samples.contains("\"queries\""), "{samples}");
                 assert_clean(&samples);
                 child.kill().unwrap();

@@ -32,8 +32,8 @@ pub use local::LocalFiles;
 pub use memory::MemoryFiles;
 #[cfg(feature = "object-store")]
 pub use objects::{
-    FaultStore, MeteredStore, ObjectFault, ObjectOptions, Objects, StoreModel, StoreRequests, StoreStats, store_message,
-    without_secrets,
+    FaultStore, MeteredStore, ObjectFault, ObjectOptions, Objects, StoreModel, StoreRequests, StoreStats,
+    store_message, without_secrets,
 };
 use uring::UringFiles;
 
