@@ -27,7 +27,7 @@ pub struct Options {
     /// A file, a Delta table, or a folder of them, or a URL; without it there are no tables at
     /// first.
     pub data: Option<Place>,
-    /// Whether files that lie outside of the data are refused, also where a link in them leads there.
+    /// Whether files that lie outside of the data are refused, also where a link leads there.
     pub bounded: bool,
     /// Where the store of the data is, if its provider has it elsewhere.
     pub endpoint: Option<String>,

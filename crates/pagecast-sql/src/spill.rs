@@ -92,7 +92,7 @@ fn sweep(parent: &Path, own: &Path) {
 fn remove_if_dead(path: &Path) -> io::Result<()> {
     let file = path.join(LOCK);
     match fs::symlink_metadata(&file) {
-        // Its owner died before it had a lock, or is about to make one, and then takes another name.
+        // Its owner died before it had a lock, or is about to make one and then takes another name.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return fs::remove_dir(path),
         Err(error) => return Err(error),
         Ok(found) if !found.is_file() => return Ok(()),

@@ -50,8 +50,7 @@ pub(crate) fn joined(root: &Path, path: &str) -> Option<PathBuf> {
     (is_plain && inside != Path::new("") && !path.contains('\0')).then(|| joined.clone())
 }
 
-/// Fails if links lead from a file or folder of the table out of the table's folder `root`, which is
-/// without links.
+/// Fails if links lead from a file or folder of the table out of the table's folder `root`.
 pub(crate) fn check(root: &Path, path: &Path) -> Result<()> {
     let Ok(root) = root.canonicalize() else { return Ok(()) };
     match path.canonicalize() {

@@ -2,8 +2,8 @@
 //! `pagecast serve --ui` and `pagecast bench --watch` have it.
 //!
 //! Nothing is sampled while nobody looks; a clock beside the pool follows it all the time. The page
-//! is one file inside the binary and asks for nothing else. Who does not know its token sees nothing.
-//! It has a thread of its own: queries
+//! is one file inside the binary and asks for nothing else. Who does not know its token sees
+//! nothing. It has a thread of its own: queries
 //! that compute for long keep all others busy.
 
 mod http;
