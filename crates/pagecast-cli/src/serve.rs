@@ -40,8 +40,9 @@ pub(crate) struct Args {
     #[cfg(feature = "flight")]
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = pagecast_server::USUAL_FLIGHT)]
     flight: Option<SocketAddr>,
-    /// Users and their passwords: lines of `name password`, after which memory=SIZE, queries=N and
-    /// share=P% (of the pool) may stand; without it everybody on this machine is let in
+    /// Users and their passwords: lines of `name password`, after which memory=SIZE, queries=N,
+    /// connections=N, share=P% (of the pool) and admin (3 connections are kept for these) may stand;
+    /// without it everybody on this machine is let in
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Certificate chain (PEM); clients must then use TLS
@@ -50,6 +51,9 @@ pub(crate) struct Args {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Lets clients connect from elsewhere without TLS, so that others on the way read along
+    #[arg(long, conflicts_with = "tls_cert")]
+    without_tls: bool,
     /// Most memory that DataFusion may take for sorts, joins and aggregates of all queries
     /// [default: no limit]
     #[arg(long, value_name = "SIZE")]
@@ -71,8 +75,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "0")]
     statement_timeout: Duration,
     /// Longest that a client may stay without asking anything; 0 for no limit
-    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "0")]
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1h")]
     idle_timeout: Duration,
+    /// Longest that a portal or a cursor stays open whose rows nobody asks for; 0 for no limit
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "10min")]
+    portal_timeout: Duration,
+    /// Longest that a client may read nothing of what it is sent; 0 for no limit
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1min")]
+    write_timeout: Duration,
     /// Shows the pool at work on a page: http://127.0.0.1:8432, or where ADDR says; who has the
     /// address that is printed sees it, with the token of PAGECAST_UI_TOKEN if that is set
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = watch::USUAL)]
@@ -213,6 +223,12 @@ impl Args {
                 "{flag}: {address} can be reached from elsewhere; say who may connect by --users"
             )));
         }
+        if self.tls_cert.is_none() && !self.without_tls && !address.ip().is_loopback() {
+            return Err(usage(format!(
+                "{flag}: {address} can be reached from elsewhere, and passwords are sent; give --tls-cert and \
+                 --tls-key, or --without-tls where nobody reads along"
+            )));
+        }
         Ok(())
     }
 
@@ -222,11 +238,6 @@ impl Args {
         let tls = self.tls(Spoken::Flight)?;
         let Some(address) = self.flight else { return Ok(None) };
         self.check_reach("--flight", address)?;
-        if tls.is_none() && !address.ip().is_loopback() {
-            return Err(usage(format!(
-                "--flight: {address} can be reached from elsewhere, and passwords are sent; give --tls-cert and --tls-key"
-            )));
-        }
         Ok(tls)
     }
 }
@@ -251,7 +262,14 @@ fn limits(args: &Args) -> anyhow::Result<Limits> {
         queries: args.max_queries,
         message: message as usize,
         statement_timeout: args.statement_timeout,
-        idle_timeout: (!args.idle_timeout.is_zero()).then_some(args.idle_timeout),
+        idle_timeout: unless_zero(args.idle_timeout),
+        portal_timeout: unless_zero(args.portal_timeout),
+        write_timeout: unless_zero(args.write_timeout),
         user_memory,
     })
+}
+
+/// A time limit, if there is one.
+fn unless_zero(limit: Duration) -> Option<Duration> {
+    (!limit.is_zero()).then_some(limit)
 }

@@ -15,15 +15,17 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time from `5ms`, `250us`, `1.5s` or `0`.
+/// A time from `5ms`, `250us`, `1.5s`, `10min`, `1h` or `0`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let fault = || format!("`{text}` is no time; write 5ms, 250us or 1.5s");
+    let fault = || format!("`{text}` is no time; write 5ms, 250us, 1.5s, 10min or 1h");
     let (number, unit) = split_number(text).ok_or_else(fault)?;
     let seconds = match unit {
         "ns" => 1e-9,
         "us" | "µs" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
         "" if number == 0.0 => 0.0,
         _ => return Err(fault()),
     };
@@ -59,6 +61,8 @@ mod tests {
         assert_eq!(rate("1GiB/s"), Ok(1 << 30));
         assert!(rate("40").is_err() && rate("0MB/s").is_err() && rate("fast").is_err());
         assert_eq!(time("5ms"), Ok(Duration::from_millis(5)));
+        assert_eq!(time("10min"), Ok(Duration::from_secs(600)));
+        assert_eq!(time("1h"), Ok(Duration::from_secs(3600)));
         assert_eq!(time("0"), Ok(Duration::ZERO));
         assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
         assert!(time("5").is_err() && time("-5ms").is_err() && time("5 weeks").is_err());

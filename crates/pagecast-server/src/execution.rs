@@ -1,14 +1,17 @@
 //! A query under way for a client: admitted, run, and sent row by row.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{ParamValues, ScalarValue};
+use pagecast_sql::Held;
 use pagecast_sql::query::Query;
 use tokio::io::AsyncWrite;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
+use super::keeping::Kept;
+use super::places::{Need, Places, admit};
 use super::problem::Problem;
 use super::rows::{Prepared, Rows};
 use super::server::Client;
@@ -16,8 +19,8 @@ use super::statements;
 use super::stop::Stop;
 use super::wire::Writer;
 
-/// Places among the queries that run.
-pub(super) type Places = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+/// How long a client may take to read before its query's place is another's.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Rows of a statement, of which some may have been sent.
 pub(super) struct Execution {
@@ -25,8 +28,16 @@ pub(super) struct Execution {
     rows: Rows,
     /// Rows that have come and are being sent.
     batch: Option<Batch>,
-    /// Not held while nobody asks for rows: a cursor that is left open keeps nobody else out.
+    standing: Standing,
+}
+
+/// A query's place, or what it keeps while nobody asks for its rows: a cursor that is left open
+/// and a client that does not read keep nobody else out.
+pub(super) struct Standing {
+    need: Need,
+    held: Held,
     places: Option<Places>,
+    kept: Option<Kept>,
 }
 
 struct Batch {
@@ -42,6 +53,24 @@ pub(super) struct Fetched {
     pub(super) suspended: bool,
 }
 
+impl Standing {
+    /// Gives the place to others. What the query holds of memory stays counted.
+    pub(super) fn wait(&mut self, client: &Client, what: &str) -> Result<(), Problem> {
+        self.places = None;
+        self.kept = Some(client.account.keeper.keep(self.held.bytes(), what)?);
+        Ok(())
+    }
+
+    /// Waits for a place again, if it was given away.
+    pub(super) async fn go_on(&mut self, client: &Client) -> Result<(), Problem> {
+        if self.places.is_none() {
+            self.places = Some(admit(client, self.need).await?);
+        }
+        self.kept = None;
+        Ok(())
+    }
+}
+
 impl Execution {
     pub(super) async fn start(
         client: &Client,
@@ -50,9 +79,9 @@ impl Execution {
         formats: &[i16],
         stop: &mut Stop,
     ) -> Result<Self, Problem> {
-        let (query, places) = begin(client, statement, values, stop).await?;
+        let (query, standing) = begin(client, statement, values, stop).await?;
         let rows = Rows::of(&statement.schema, formats);
-        Ok(Self { query, rows, batch: None, places: Some(places) })
+        Ok(Self { query, rows, batch: None, standing })
     }
 
     /// Sends up to `limit` rows, 0 for all.
@@ -63,9 +92,22 @@ impl Execution {
         writer: &mut Writer<W>,
         stop: &mut Stop,
     ) -> Result<Fetched, Problem> {
-        if self.places.is_none() {
-            self.places = Some(stop.of(admit(client)).await?);
+        stop.of(self.standing.go_on(client)).await?;
+        let held = self.standing.held.clone();
+        let fetched = held.counted(self.send(client, limit, writer, stop)).await?;
+        if fetched.suspended {
+            self.standing.wait(client, "a portal that is suspended")?;
         }
+        Ok(fetched)
+    }
+
+    async fn send<W: AsyncWrite + Unpin>(
+        &mut self,
+        client: &Client,
+        limit: usize,
+        writer: &mut Writer<W>,
+        stop: &mut Stop,
+    ) -> Result<Fetched, Problem> {
         let mut sent = 0;
         loop {
             let before = sent;
@@ -74,12 +116,11 @@ impl Execution {
                     prepared.write(*next, &mut writer.buffer)?;
                     (*next, sent) = (*next + 1, sent + 1);
                     if writer.is_full() {
-                        stop.of(writer.flush()).await?;
+                        flush(&mut self.standing, client, writer, stop).await?;
                     }
                 }
                 client.entry.sent(sent - before);
                 if limit != 0 && sent == limit {
-                    self.places = None;
                     return Ok(Fetched { rows: sent, suspended: true });
                 }
             }
@@ -100,29 +141,35 @@ impl Execution {
     }
 }
 
+/// Sends what waits. A client that does not read for a while gives its query's place to others.
+async fn flush<W: AsyncWrite + Unpin>(
+    standing: &mut Standing,
+    client: &Client,
+    writer: &mut Writer<W>,
+    stop: &mut Stop,
+) -> Result<(), Problem> {
+    if let Ok(sent) = timeout(PATIENCE, stop.of(writer.flush())).await {
+        return sent;
+    }
+    standing.wait(client, "a statement whose client does not read")?;
+    stop.of(writer.flush()).await?;
+    stop.of(standing.go_on(client)).await
+}
+
 /// Begins a query as soon as there is a place for it.
 pub(super) async fn begin(
     client: &Client,
     statement: &statements::Rows,
     values: Vec<ScalarValue>,
     stop: &mut Stop,
-) -> Result<(Query, Places), Problem> {
-    let places = stop.of(admit(client)).await?;
+) -> Result<(Query, Standing), Problem> {
+    let need = Need::of(&statement.plan);
+    let places = stop.of(admit(client, need)).await?;
     let bound = !values.is_empty();
     let query = stop.of(statement.execute(&client.account.ctx, ParamValues::from(values), bound)).await?;
     if query.schema().fields().len() != statement.schema.fields().len() {
         return Err(Problem::error("0A000", "the statement has other columns than when it was prepared"));
     }
-    Ok((query, places))
-}
-
-/// Waits for a place: first among the user's queries, if they are limited, then among all.
-async fn admit(client: &Client) -> Result<Places, Problem> {
-    let closed = |_| Problem::fatal("57P01", "the server is shut down");
-    let own = match &client.account.places {
-        Some(places) => Some(Arc::clone(places).acquire_owned().await.map_err(closed)?),
-        None => None,
-    };
-    let place = Arc::clone(&client.server.places).acquire_owned().await.map_err(closed)?;
-    Ok((own, place))
+    let held = query.held().clone();
+    Ok((query, Standing { need, held, places: Some(places), kept: None }))
 }

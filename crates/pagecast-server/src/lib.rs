@@ -8,10 +8,12 @@
 //! | module | is |
 //! |---|---|
 //! | `wire`, `startup`, `tls` | messages, and who it is |
-//! | `users`, `memory` | who may connect, and what they may take |
+//! | `notices` | what whoever runs the server hears of clients |
+//! | `lobby`, `guesses`, `room` | who waits to log in, who guesses, who has a place |
+//! | `users`, `memory`, `keeping` | who may connect, what they may take and keep |
 //! | `settings`, `types`, `parameters`, `decimals`, `rows` | values, there and back |
 //! | `catalog`, `rewrite`, `statements` | what its SQL means here |
-//! | `server`, `execution` | what all share, and a query under way |
+//! | `server`, `places`, `execution` | what all share, and a query under way |
 //! | `connection`, `session` | its statements and portals, from the first byte to the last |
 //! | `flight` | the same for Flight SQL |
 //! | `status`, `listen` | the server's own table; who is let in |
@@ -24,11 +26,17 @@ mod decimals;
 mod execution;
 #[cfg(feature = "flight")]
 mod flight;
+mod guesses;
+mod keeping;
 mod listen;
+mod lobby;
 mod memory;
+mod notices;
 mod parameters;
+mod places;
 mod problem;
 mod rewrite;
+mod room;
 mod rows;
 mod server;
 mod session;
@@ -51,7 +59,8 @@ pub use pgwire::tokio::TlsAcceptor;
 #[cfg(feature = "flight")]
 pub use flight::{Flight, USUAL as USUAL_FLIGHT};
 pub use listen::Listeners;
-pub use server::{Limits, Running, Say, Server};
+pub use notices::Say;
+pub use server::{Limits, Running, Server};
 pub use tls::{Spoken, acceptor};
 pub use users::Users;
 

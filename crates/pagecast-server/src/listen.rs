@@ -1,6 +1,7 @@
 //! Connections are taken until the server is to end, and those that are there may end first.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,8 @@ use tokio::time::timeout;
 
 #[cfg(feature = "flight")]
 use super::flight::Flight;
-use super::problem::Problem;
+use super::notices::About;
 use super::server::Server;
-use super::session::turn_away;
 use super::stop::Closing;
 
 /// How long the network may not hear of a client before it counts as gone.
@@ -37,15 +37,17 @@ enum Protocol {
 }
 
 impl Listeners {
-    async fn accept(&self) -> io::Result<(TcpStream, Protocol)> {
+    async fn accept(&self) -> io::Result<(TcpStream, IpAddr, Protocol)> {
         #[cfg(feature = "flight")]
         if let Some((listener, flight)) = &self.flight {
             return tokio::select! {
-                accepted = self.postgresql.accept() => accepted.map(|(tcp, _)| (tcp, Protocol::PostgreSql)),
-                accepted = listener.accept() => accepted.map(|(tcp, _)| (tcp, Protocol::Flight(flight.clone()))),
+                accepted = self.postgresql.accept() => accepted.map(|(tcp, at)| (tcp, at.ip(), Protocol::PostgreSql)),
+                accepted = listener.accept() => {
+                    accepted.map(|(tcp, at)| (tcp, at.ip(), Protocol::Flight(flight.clone())))
+                }
             };
         }
-        self.postgresql.accept().await.map(|(tcp, _)| (tcp, Protocol::PostgreSql))
+        self.postgresql.accept().await.map(|(tcp, at)| (tcp, at.ip(), Protocol::PostgreSql))
     }
 
     /// Serves until Ctrl-C or SIGTERM, and then until what runs has ended, for `grace` at most.
@@ -62,10 +64,10 @@ impl Listeners {
                 // Each that ends is forgotten here.
                 Some(_) = connections.join_next() => {}
                 accepted = self.accept() => match accepted {
-                    Ok((tcp, protocol)) => take(server, tcp, protocol, &mut connections),
+                    Ok((tcp, address, protocol)) => take(server, tcp, address, protocol, &mut connections),
                     Err(error) => {
                         // Of the machine, mostly: too many files are open. It passes.
-                        (server.say)(&anyhow!("no connection can be taken: {error}"));
+                        (server.notices.say)(&anyhow!("no connection can be taken: {error}"));
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
@@ -92,32 +94,22 @@ impl Listeners {
     }
 }
 
-fn take(server: &Arc<Server>, tcp: TcpStream, protocol: Protocol, connections: &mut JoinSet<()>) {
+fn take(server: &Arc<Server>, tcp: TcpStream, address: IpAddr, protocol: Protocol, connections: &mut JoinSet<()>) {
     if let Err(error) = prepare(&tcp) {
-        (server.say)(&anyhow!("a connection cannot be set up: {error}"));
+        (server.notices.say)(&anyhow!("a connection cannot be set up: {error}"));
         return;
     }
-    let server = Arc::clone(server);
-    match (Arc::clone(&server.room).try_acquire_owned(), protocol) {
-        (Ok(place), Protocol::PostgreSql) => {
-            connections.spawn(async move {
-                server.serve(tcp).await;
-                drop(place);
-            });
-        }
-        (Err(_), Protocol::PostgreSql) => {
-            let most = server.limits.connections;
-            let problem = Problem::fatal("53300", format!("{most} clients are connected, which is the limit"));
-            connections.spawn(turn_away(tcp, problem));
-        }
-        #[cfg(feature = "flight")]
-        (Ok(place), Protocol::Flight(flight)) => {
-            connections.spawn(async move { flight.open(tcp, place).await });
-        }
-        // A client of gRPC waits a moment and tries again.
-        #[cfg(feature = "flight")]
-        (Err(_), Protocol::Flight(_)) => drop(tcp),
+    let (guest, gone) = server.lobby.enter(address);
+    if let Some(gone) = gone {
+        server.notices.of(About::Refused, || {
+            format!("too many clients have not logged in: the oldest connection from {gone} is closed for another")
+        });
     }
+    match protocol {
+        Protocol::PostgreSql => connections.spawn(Arc::clone(server).serve(tcp, guest)),
+        #[cfg(feature = "flight")]
+        Protocol::Flight(flight) => connections.spawn(async move { flight.open(tcp, guest).await }),
+    };
 }
 
 /// A client that vanished without a word is noticed by the network.

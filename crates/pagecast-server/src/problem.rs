@@ -61,8 +61,13 @@ impl From<Ended> for Problem {
 
 /// Of the connection itself: nobody is there to be told.
 impl From<std::io::Error> for Problem {
-    fn from(_: std::io::Error) -> Self {
-        Self::fatal("08006", "the client has gone")
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::TimedOut => {
+                Self::fatal("57P05", "terminating connection: its client did not read for too long (--write-timeout)")
+            }
+            _ => Self::fatal("08006", "the client has gone"),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,8 +20,13 @@ use pgwire::tokio::TlsAcceptor;
 use tokio::sync::{Semaphore, watch};
 
 use super::catalog;
+use super::guesses::Guesses;
+use super::keeping::{Keeper, Part};
+use super::lobby::Lobby;
 use super::memory::Capped;
+use super::notices::{About, Notices, Say};
 use super::problem::Problem;
+use super::room::{self, Room, Seat};
 use super::settings::Settings;
 use super::startup::Hello;
 use super::stop::Closing;
@@ -28,10 +34,10 @@ use super::users::{User, Users, random};
 
 /// How long a client may take to say who it is.
 pub(super) const STARTUP: Duration = Duration::from_secs(10);
-/// How long somebody who guesses passwords waits for each answer.
-pub(super) const WRONG_PASSWORD: Duration = Duration::from_millis(300);
 /// Bytes of a key that cancels, for clients that take more than four.
 pub(super) const KEY_BYTES: usize = 32;
+/// Places of statements that read the catalog alone, beside those of all queries.
+const CATALOG_PLACES: usize = 4;
 /// Characters of a statement that others see.
 const SHOWN_SQL: usize = 200;
 
@@ -48,6 +54,10 @@ pub struct Limits {
     pub statement_timeout: Duration,
     /// Longest that a client may stay without asking anything.
     pub idle_timeout: Option<Duration>,
+    /// Longest that a portal stays open whose rows nobody asks for.
+    pub portal_timeout: Option<Duration>,
+    /// Longest that a client may read nothing of what it is sent.
+    pub write_timeout: Option<Duration>,
     /// Most bytes that DataFusion may take for one user.
     pub user_memory: Option<u64>,
 }
@@ -67,20 +77,21 @@ pub struct Running {
     pub rows: u64,
 }
 
-/// Says a line of what goes wrong to whoever runs the server.
-pub type Say = fn(&anyhow::Error);
-
 /// What all connections share.
 pub struct Server {
     pub(super) engine: Engine,
-    pub(super) say: Say,
+    pub(super) notices: Notices,
     pub(super) users: Option<Users>,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: Limits,
-    /// Places among the clients that are connected.
-    pub(super) room: Arc<Semaphore>,
+    pub(super) lobby: Arc<Lobby>,
+    pub(super) guesses: Guesses,
+    room: Room,
     /// Places among the queries that run.
     pub(super) places: Arc<Semaphore>,
+    pub(super) catalog_places: Arc<Semaphore>,
+    /// What all users may keep while nothing runs for them.
+    kept: Arc<Part>,
     /// What each user of --users has.
     accounts: HashMap<String, Arc<Account>>,
     entries: Mutex<HashMap<i32, Arc<Entry>>>,
@@ -99,6 +110,11 @@ pub(super) struct Account {
     pub(super) ctx: SessionContext,
     /// Places among the queries of this user, if they are limited.
     pub(super) places: Option<Arc<Semaphore>>,
+    /// Places of the user's clients, if they are limited.
+    connections: Option<Arc<Semaphore>>,
+    administrator: bool,
+    /// Counts what the user's clients keep while nothing runs for them.
+    pub(super) keeper: Arc<Keeper>,
 }
 
 /// One client, as its queries need it.
@@ -133,6 +149,10 @@ pub(super) fn shown(sql: &str) -> Arc<str> {
 }
 
 impl Entry {
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
     /// Notes that a statement begins.
     pub(super) fn begin(&self, sql: Arc<str>) {
         self.sent.store(0, Ordering::Relaxed);
@@ -157,17 +177,23 @@ impl Server {
         limits: Limits,
         say: Say,
     ) -> anyhow::Result<Self> {
-        let room = Arc::new(Semaphore::new(limits.connections));
+        let administrators = users.iter().flat_map(Users::iter).any(|(_, user)| user.administrator);
+        let room = Room::new(limits.connections, administrators);
+        let kept = Part::of_all(engine.ctx.runtime_env().memory_pool.as_ref());
         let places = Arc::new(Semaphore::new(limits.queries));
         let (closing, _) = watch::channel(Closing::No);
         let mut server = Self {
             engine,
-            say,
+            notices: Notices::new(say),
             users: None,
             tls,
             limits,
+            lobby: Arc::default(),
+            guesses: Guesses::default(),
             room,
             places,
+            catalog_places: Arc::new(Semaphore::new(CATALOG_PLACES)),
+            kept,
             accounts: HashMap::new(),
             entries: Mutex::default(),
             next_pid: AtomicI32::new(1),
@@ -201,24 +227,32 @@ impl Server {
         let state = state.build();
         let ctx = SessionContext::new_with_state(state);
         catalog::of_user(&ctx, name);
-        let places = user.and_then(|user| user.queries).map(|queries| Arc::new(Semaphore::new(queries)));
-        Ok(Account { ctx, places })
+        let limited = |most: Option<usize>| most.map(|most| Arc::new(Semaphore::new(most)));
+        let keeper = Arc::new(Keeper::new(&self.kept, &ctx.runtime_env().memory_pool));
+        Ok(Account {
+            ctx,
+            places: limited(user.and_then(|user| user.queries)),
+            connections: limited(user.and_then(|user| user.connections)),
+            administrator: user.is_some_and(|user| user.administrator),
+            keeper,
+        })
     }
 
-    pub(super) fn admit(
-        self: &Arc<Self>,
-        user: &str,
-        hello: &Hello,
-    ) -> Result<(Registered, Arc<Account>, Settings), Problem> {
+    pub(super) fn admit(self: &Arc<Self>, user: &str, hello: &Hello) -> Result<(Registered, Settings), Problem> {
         let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
-        let account = self.account_of(user)?;
         let key = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
-        Ok((self.register(user, key)?, account, settings))
+        Ok((self.register(user, key)?, settings))
     }
 
     /// Clients that are connected.
     pub fn connected(&self) -> usize {
-        self.limits.connections - self.room.available_permits()
+        self.room.taken()
+    }
+
+    /// A place for a client that is logged in.
+    pub(super) fn seat(&self, user: &str, account: &Account, address: IpAddr) -> Result<Seat, Problem> {
+        let seat = self.room.enter(user, account.administrator, account.connections.as_ref());
+        seat.inspect_err(|problem| self.notices.of(About::Refused, || room::refused(user, address, problem)))
     }
 
     /// The queries that run.

@@ -46,6 +46,13 @@ pub(super) struct Hello {
     unsupported: Option<Vec<String>>,
 }
 
+impl Hello {
+    pub(super) fn user(&self) -> Result<&str, Problem> {
+        let name = self.parameters.get("user").filter(|name| !name.is_empty());
+        Ok(name.ok_or_else(|| Problem::fatal("28000", "the client names no user"))?)
+    }
+}
+
 /// Reads up to the client's own message, over TLS if it wants that. `stream` is there in the end
 /// but after an error of TLS; `None` if the client has gone.
 pub(super) async fn negotiate(
@@ -140,13 +147,13 @@ pub(super) fn key_bytes(key: &SecretKey) -> Vec<u8> {
     }
 }
 
-/// Lets the client prove who it is, if there are users. Gives its name.
+/// Lets the client prove who it is, if there are users.
 pub(super) async fn authenticate<R, W>(
     hello: &Hello,
     users: Option<&Users>,
     reader: &mut Reader<R>,
     writer: &mut Writer<W>,
-) -> Result<String, Problem>
+) -> Result<(), Problem>
 where
     R: tokio::io::AsyncRead + Unpin,
     W: tokio::io::AsyncWrite + Unpin,
@@ -159,8 +166,7 @@ where
         )
         .await?;
     }
-    let name = hello.parameters.get("user").filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Problem::fatal("28000", "the client names no user"))?;
+    let name = hello.user()?;
     if let Some(users) = users {
         let answer = |data: String| Authentication::SASLContinue(Bytes::from(data));
         send_authentication(writer, Authentication::SASL(vec![SCRAM.to_owned()])).await?;
@@ -175,8 +181,12 @@ where
         let signature = proof.on_client_final_message(&last.data).map_err(|_| failed())?;
         send_authentication(writer, Authentication::SASLFinal(Bytes::from(signature))).await?;
     }
-    send_authentication(writer, Authentication::Ok).await?;
-    Ok(name.clone())
+    Ok(())
+}
+
+/// Tells the client that it is let in.
+pub(super) async fn accept<W: tokio::io::AsyncWrite + Unpin>(writer: &mut Writer<W>) -> Result<(), Problem> {
+    send_authentication(writer, Authentication::Ok).await
 }
 
 async fn password<R: tokio::io::AsyncRead + Unpin>(

@@ -68,7 +68,7 @@ pub(super) enum Work {
 
 /// A statement that gives rows.
 pub(super) struct Rows {
-    plan: LogicalPlan,
+    pub(super) plan: LogicalPlan,
     pub(super) schema: SchemaRef,
     /// The names of its columns.
     pub(super) names: Vec<String>,

@@ -16,7 +16,7 @@ use crate::catalog::DATABASE;
 use crate::server::Server;
 
 /// The schema of what is about the server itself.
-const OWN: &str = "pagecast";
+pub(crate) const OWN: &str = "pagecast";
 
 /// Names and numbers, as they are when a statement asks.
 #[derive(Debug)]
@@ -38,9 +38,10 @@ pub(crate) fn install(server: &Arc<Server>) -> anyhow::Result<()> {
 
 impl Server {
     /// The server's own numbers, as they are now.
-    fn own_numbers(&self) -> [(&'static str, u64); 5] {
+    fn own_numbers(&self) -> [(&'static str, u64); 6] {
         [
             ("connections", self.connected() as u64),
+            ("connections_not_logged_in", self.lobby.waiting() as u64),
             ("queries_running", self.running().len() as u64),
             ("query_places_free", self.places.available_permits() as u64),
             ("query_memory_bytes", self.engine.ctx.runtime_env().memory_pool.reserved() as u64),

@@ -36,8 +36,12 @@ pub(super) struct User {
     pub(super) memory: Option<u64>,
     /// Most queries of the user that run at once.
     pub(super) queries: Option<usize>,
+    /// Most clients of the user that are connected at once.
+    pub(super) connections: Option<usize>,
     /// Most of the pool that the user's scans may fill, of 1.
     pub(super) share: Option<f64>,
+    /// Finds a place when there is none for others.
+    pub(super) administrator: bool,
 }
 
 #[derive(Debug)]
@@ -49,8 +53,8 @@ struct Verifier {
 }
 
 impl Users {
-    /// The users of a file: a line for each, `name password`, then `memory=1GiB`, `queries=4` and
-    /// `share=25%` if wanted. Empty lines and those that begin with `#` are none.
+    /// The users of a file: a line for each, `name password`, then `memory=1GiB`, `queries=4`,
+    /// `connections=10`, `share=25%` and `admin` if wanted. Empty lines and those that begin with `#` are none.
     ///
     /// # Errors
     ///
@@ -128,22 +132,32 @@ fn user(line: &str) -> anyhow::Result<(&str, User)> {
         Some(rest) => Verifier::parse(rest).ok_or_else(|| anyhow!("the password of {name} is no {SCHEME}..."))?,
         None => Verifier::of(password)?,
     };
-    let (mut memory, mut queries, mut share) = (None, None, None);
+    let mut user = User { verifier, memory: None, queries: None, connections: None, share: None, administrator: false };
     for word in words {
         match word.split_once('=') {
             Some(("memory", size)) => match size.parse() {
-                Ok(Size::Bytes(bytes)) if bytes > 0 => memory = Some(bytes),
+                Ok(Size::Bytes(bytes)) if bytes > 0 => user.memory = Some(bytes),
                 _ => bail!("memory={size} is no amount of memory; write memory=1GiB"),
             },
             Some(("queries", count)) => match count.parse() {
-                Ok(count) if count > 0 => queries = Some(count),
+                Ok(count) if count > 0 => user.queries = Some(count),
                 _ => bail!("queries={count} is no number of queries; write queries=4"),
             },
-            Some(("share", size)) => share = Some(size::share(size).map_err(|what| anyhow!("share={size}: {what}"))?),
-            _ => bail!("`{word}` is unknown; what may follow a password is memory=1GiB, queries=4 and share=25%"),
+            Some(("connections", count)) => match count.parse() {
+                Ok(count) if count > 0 => user.connections = Some(count),
+                _ => bail!("connections={count} is no number of connections; write connections=10"),
+            },
+            Some(("share", size)) => {
+                user.share = Some(size::share(size).map_err(|what| anyhow!("share={size}: {what}"))?);
+            }
+            None if word == "admin" => user.administrator = true,
+            _ => bail!(
+                "`{word}` is unknown; what may follow a password is memory=1GiB, queries=4, connections=10, share=25% \
+                 and admin"
+            ),
         }
     }
-    Ok((name, User { verifier, memory, queries, share }))
+    Ok((name, user))
 }
 
 impl Verifier {
@@ -190,12 +204,14 @@ mod tests {
 
     #[test]
     fn lines_have_a_name_a_password_and_limits() {
-        let (name, one) = user("ada secret memory=64MiB queries=2 share=25%").unwrap();
+        let (name, one) = user("ada secret memory=64MiB queries=2 share=25% connections=3 admin").unwrap();
         assert_eq!((name, one.memory, one.queries, one.share), ("ada", Some(64 << 20), Some(2), Some(0.25)));
+        assert_eq!((one.connections, one.administrator), (Some(3), true));
         for (line, what) in [
             ("ada", "no password"),
             ("ada x memory=0", "memory=0"),
             ("ada x queries=many", "queries=many"),
+            ("ada x connections=0", "connections=0"),
             ("ada x share=0%", "share=0%"),
             ("ada x share=2", "share=2"),
             ("ada x y", "`y` is unknown"),

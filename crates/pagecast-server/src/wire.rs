@@ -3,12 +3,15 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
 
+use super::keeping::{Keeper, Kept};
 use super::problem::Problem;
 
 /// Messages that wait for the ones before them.
@@ -17,6 +20,10 @@ const AHEAD: usize = 64;
 const OUTPUT_BYTES: usize = 64 << 10;
 /// What a client may send before it is known: PostgreSQL's own limit.
 const MOST_STARTUP_BYTES: usize = 10_000;
+/// What a buffer grows by at least, and what is kept of one whose message was large.
+const BUFFER_BYTES: usize = 8 << 10;
+/// Messages that are larger count against the memory of their user.
+const LARGE_BYTES: usize = 64 << 10;
 /// Type and length.
 const HEADER_BYTES: usize = 5;
 /// The types of messages that a client has.
@@ -26,6 +33,7 @@ const TYPES: &[u8] = b"BCDEFHPQSXcdfp";
 pub(super) struct Incoming {
     pub(super) message: PgWireFrontendMessage,
     _room: OwnedSemaphorePermit,
+    _kept: Option<Kept>,
 }
 
 /// Cuts messages out of what comes.
@@ -34,13 +42,22 @@ pub(super) struct Reader<R> {
     buffer: BytesMut,
     context: DecodeContext,
     most_bytes: usize,
+    /// Counts large messages, once it is known whose they are.
+    keeper: Option<Arc<Keeper>>,
+    kept: Option<Kept>,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
-    pub(super) fn new(io: R, buffer: BytesMut, version: ProtocolVersion, most_bytes: usize) -> Self {
+    /// For a client that is not known: its messages are short.
+    pub(super) fn new(io: R, buffer: BytesMut, version: ProtocolVersion) -> Self {
         let mut context = DecodeContext::new(version);
         (context.awaiting_frontend_ssl, context.awaiting_frontend_startup) = (false, false);
-        Self { io, buffer, context, most_bytes }
+        Self { io, buffer, context, most_bytes: MOST_STARTUP_BYTES, keeper: None, kept: None }
+    }
+
+    /// The client is known: its messages may be that large, and count as its user's.
+    pub(super) fn known(&mut self, most_bytes: usize, keeper: &Arc<Keeper>) {
+        (self.most_bytes, self.keeper) = (most_bytes, Some(Arc::clone(keeper)));
     }
 
     /// Reads nothing more into messages.
@@ -58,7 +75,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
     /// Waits until a message begins; how long it is, its type included.
     async fn header(&mut self) -> Result<Option<usize>, Problem> {
-        if !self.fill(HEADER_BYTES).await {
+        if !self.fill(HEADER_BYTES).await? {
             return Ok(None);
         }
         if !TYPES.contains(&self.buffer[0]) {
@@ -68,17 +85,23 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         match usize::try_from(bytes) {
             Ok(bytes) if bytes >= 4 && bytes <= self.most_bytes => Ok(Some(bytes + 1)),
             _ => {
-                let most = self.most_bytes;
-                Err(Problem::fatal("08P01", format!("a message of {bytes} bytes is refused; at most {most} are taken")))
+                let (most, flag) =
+                    (self.most_bytes, if self.keeper.is_some() { "--max-message" } else { "before login" });
+                let what = format!("a message of {bytes} bytes is refused; at most {most} are taken ({flag})");
+                Err(Problem::fatal("08P01", what))
             }
         }
     }
 
     async fn body(&mut self, bytes: usize) -> Result<Option<PgWireFrontendMessage>, Problem> {
-        if !self.fill(bytes).await {
+        if !self.fill(bytes).await? {
             return Ok(None);
         }
         let mut frame = self.buffer.split_to(bytes);
+        if bytes > LARGE_BYTES {
+            // Else the next message would be read into the memory of this one, and keep it.
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
         let context = &self.context;
         // The decoder trusts lengths inside of a message, which may be anything. It sees the bytes
         // of this message only, and what it does with wrong ones ends here.
@@ -89,15 +112,29 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// Reads until `bytes` are there; `false` if the client has gone before.
-    async fn fill(&mut self, bytes: usize) -> bool {
+    /// Reads until `bytes` are there; `false` if the client has gone before. The buffer grows with
+    /// what has come, whatever was announced.
+    async fn fill(&mut self, bytes: usize) -> Result<bool, Problem> {
         while self.buffer.len() < bytes {
-            self.buffer.reserve(bytes - self.buffer.len());
+            let here = self.buffer.len();
+            let more = (bytes - here).min(here.max(BUFFER_BYTES));
+            if here + more > LARGE_BYTES {
+                self.count(here + more)?;
+            }
+            self.buffer.reserve(more);
             if !matches!(self.io.read_buf(&mut self.buffer).await, Ok(1..)) {
-                return false;
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
+    }
+
+    /// Counts a buffer of so many bytes, and what is made of it.
+    fn count(&mut self, bytes: usize) -> Result<(), Problem> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        let kept = self.kept.get_or_insert_with(|| keeper.nothing());
+        let more = (2 * bytes).saturating_sub(kept.bytes());
+        kept.grow(more, "a message").map_err(|problem| Problem { fatal: true, ..problem })
     }
 
     /// Reads on while messages are worked on, so that it is seen when the client goes. What waits
@@ -116,13 +153,15 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 Ok(Some(message)) => message,
                 Err(problem) => break Some(problem),
             };
-            if messages.send(Ok(Incoming { message, _room })).await.is_err() {
+            let _kept = self.kept.take();
+            if messages.send(Ok(Incoming { message, _room, _kept })).await.is_err() {
                 break None;
             }
         };
         if let Some(problem) = ended {
             let _ = messages.send(Err(problem)).await;
             drop(messages);
+            (self.buffer, self.kept) = (BytesMut::new(), None);
             drain(&mut self.io).await;
         }
         gone.send_replace(true);
@@ -174,11 +213,18 @@ pub(super) async fn startup_frame<R: AsyncRead + Unpin>(
 pub(super) struct Writer<W> {
     io: W,
     pub(super) buffer: BytesMut,
+    /// Longest that the client may take none of it.
+    patience: Option<Duration>,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     pub(super) fn new(io: W) -> Self {
-        Self { io, buffer: BytesMut::new() }
+        Self { io, buffer: BytesMut::new(), patience: None }
+    }
+
+    /// From now on a client that reads nothing for so long counts as gone.
+    pub(super) fn wait_at_most(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
     }
 
     /// Adds a message.
@@ -194,11 +240,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// the buffer.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while !self.buffer.is_empty() {
-            if self.io.write_buf(&mut self.buffer).await? == 0 {
+            if within(self.patience, self.io.write_buf(&mut self.buffer)).await? == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
-        self.io.flush().await
+        within(self.patience, self.io.flush()).await
     }
 
     /// Whether so much waits that it should be sent.
@@ -209,5 +255,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     pub(super) async fn shutdown(&mut self) -> io::Result<()> {
         self.flush().await?;
         self.io.shutdown().await
+    }
+}
+
+/// What `write` gives, if it does so in time.
+async fn within<T>(patience: Option<Duration>, write: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match patience {
+        Some(patience) => timeout(patience, write).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        None => write.await,
     }
 }

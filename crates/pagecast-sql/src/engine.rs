@@ -14,6 +14,7 @@ use pagecast_datafusion::{Delivery, Host, HostOptions};
 
 use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
+use crate::held;
 use crate::place::Place;
 use crate::results;
 use crate::spill::Spill;
@@ -76,6 +77,7 @@ impl Engine {
     ///
     /// An option that cannot be met. A table that cannot be read is closed, unless all are.
     pub async fn open(options: Options, config: SessionConfig) -> Result<Self, OpenError> {
+        held::follow_tasks();
         let pool = open_pool(&options)?;
         let mut runtime = RuntimeEnvBuilder::new();
         match options.memory {

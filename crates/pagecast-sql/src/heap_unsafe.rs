@@ -25,6 +25,8 @@ thread_local! {
     /// Which shard is the thread's. It needs no destructor, so that it can be asked for to the
     /// thread's last breath.
     static SHARD: Cell<Option<usize>> = const { Cell::new(None) };
+    /// What the thread has taken, less what it has given back.
+    static NET: Cell<isize> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counted: a program makes it the `#[global_allocator]`.
@@ -32,6 +34,7 @@ thread_local! {
 pub struct CountedHeap;
 
 fn count(bytes: isize) {
+    NET.with(|net| net.set(net.get().wrapping_add(bytes)));
     let shard = SHARD.with(|shard| {
         shard.get().unwrap_or_else(|| {
             let new = THREADS.fetch_add(1, Relaxed) % SHARDS;
@@ -84,6 +87,11 @@ unsafe impl GlobalAlloc for CountedHeap {
         }
         moved
     }
+}
+
+/// What this thread has taken, less what it has given back. Only differences mean something.
+pub(crate) fn net_of_thread() -> isize {
+    NET.with(Cell::get)
 }
 
 #[cfg(test)]

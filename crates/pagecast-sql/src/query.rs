@@ -14,6 +14,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
+use crate::held::Held;
 use crate::{summary, tables};
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
@@ -24,6 +25,7 @@ pub struct Query {
     schema: SchemaRef,
     batches: mpsc::Receiver<Result<RecordBatch, DataFusionError>>,
     tasks: JoinSet<()>,
+    held: Held,
 }
 
 /// Why a statement gives no rows, or no more of them. One line.
@@ -77,18 +79,24 @@ impl Query {
     pub async fn run(
         planning: impl Future<Output = Result<SendableRecordBatchStream, DataFusionError>> + Send + 'static,
     ) -> Result<Self, Ended> {
-        let mut stream = Self::plan(planning).await?;
+        let held = Held::default();
+        let mut stream = Self::plan(held.counted(planning)).await?;
         let schema = Arc::clone(&stream.schema());
         let (sender, batches) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
+        tasks.spawn(held.counted(async move {
             while let Some(batch) = stream.next().await {
                 if sender.send(batch).await.is_err() {
                     return;
                 }
             }
-        });
-        Ok(Self { schema, batches, tasks })
+        }));
+        Ok(Self { schema, batches, tasks, held })
+    }
+
+    /// What it holds of the heap. Whoever works on its rows has that counted, too.
+    pub fn held(&self) -> &Held {
+        &self.held
     }
 
     /// Of its rows.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use datafusion::common::runtime::SpawnedTask;
 use futures::future::try_join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -93,7 +94,8 @@ impl DeviceStore {
                 read_range(storage.as_ref(), &request)
                     .map_err(|error| generic(format!("{}: bytes {request:?}: {error}", storage.path().display())))
             };
-            async { tokio::task::spawn_blocking(read).await.map_err(|stopped| generic(stopped.to_string()))? }
+            // A task of DataFusion's, so that what it reads counts as its statement's.
+            async { SpawnedTask::spawn_blocking(read).await.map_err(|stopped| generic(stopped.to_string()))? }
         });
         let mut parts = try_join_all(reads).await?;
         Ok(if parts.len() == 1 { parts.remove(0) } else { Bytes::from(parts.concat()) })

@@ -16,8 +16,10 @@ use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Reply, PgWireFrontendMessage as Message};
 use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::keeping::Kept;
+use crate::notices::{About, short};
 use crate::parameters;
 use crate::problem::Problem;
 use crate::rows::{self, Format};
@@ -30,6 +32,10 @@ use portals::{Portal, State};
 
 /// Prepared statements and portals that one client may have.
 const MOST_NAMED: usize = 4096;
+/// Portals of one client that have given some of their rows.
+const MOST_OPEN: usize = 16;
+/// What a plan takes, for each byte of its statement.
+pub(super) const PLAN_BYTES: usize = 8;
 /// How long a client that is told to leave may take to read that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -47,11 +53,17 @@ pub(super) struct Connection<W> {
 /// What the client has made of the connection.
 #[derive(Default)]
 pub(super) struct Session {
-    statements: HashMap<String, Arc<Statement>>,
+    statements: HashMap<String, Named>,
     portals: HashMap<String, Portal>,
     transaction: Transaction,
     /// After an error of the extended protocol everything up to the next Sync is skipped.
     skipping: bool,
+}
+
+/// A prepared statement, and what is counted for it.
+struct Named {
+    statement: Arc<Statement>,
+    _kept: Kept,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +89,13 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     /// Answers until the client leaves or is told to.
     pub(super) async fn run(mut self) {
         let Err(problem) = self.answer_all().await else { return };
+        if problem.code == "57P05" {
+            self.client.server.notices.of(About::Slow, || {
+                format!("a connection of user \"{}\" ends: {}", short(self.client.entry.user()), problem.message)
+            });
+        }
+        // What it held is others' while the client reads its last words.
+        self.session = Session::default();
         let told = async {
             self.writer.put(Reply::ErrorResponse(problem.response()))?;
             self.writer.shutdown().await?;
@@ -117,21 +136,23 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         }
     }
 
-    /// The next message. A client that says nothing for too long is told to leave.
+    /// The next message. A client that says nothing for too long is told to leave, and its portals
+    /// end before.
     async fn next(&mut self) -> Result<Option<Incoming>, Problem> {
-        let idle = self.client.server.limits.idle_timeout;
-        let wait = async {
-            match idle {
-                Some(idle) => timeout(idle, self.messages.recv()).await.map_err(|_| {
-                    Problem::fatal("57P05", "terminating connection: nothing was asked for too long (--idle-timeout)")
-                }),
-                None => Ok(self.messages.recv().await),
+        let limits = &self.client.server.limits;
+        let (idle, portal) = (limits.idle_timeout.map(|limit| Instant::now() + limit), limits.portal_timeout);
+        loop {
+            let late = portal.and_then(|limit| Some(self.session.oldest()? + limit));
+            tokio::select! {
+                biased;
+                () = happens(&mut self.closing, |closing| *closing != Closing::No) => return Err(shutdown()),
+                message = self.messages.recv() => return message.transpose(),
+                () = at(late) => self.session.end_late(portal),
+                () = at(idle) => {
+                    let what = "terminating connection: nothing was asked for too long (--idle-timeout)";
+                    return Err(Problem::fatal("57P05", what));
+                }
             }
-        };
-        tokio::select! {
-            biased;
-            () = happens(&mut self.closing, |closing| *closing != Closing::No) => Err(shutdown()),
-            message = wait => message?.transpose(),
         }
     }
 
@@ -180,7 +201,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 if let Some(fields) = self.fields(&statement, &[])? {
                     self.put(Reply::RowDescription(RowDescription::new(fields)))?;
                 }
-                let mut portal = Portal { statement, values: Vec::new(), formats: Vec::new(), state: State::New };
+                let mut portal = Portal::new(statement, Vec::new(), Vec::new(), self.client.account.keeper.nothing());
                 self.advance(&mut portal, 0, &mut stop).await
             };
             let ran = ran.await;
@@ -196,6 +217,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             return Err(Problem::error("42P05", format!("prepared statement \"{name}\" is there already")));
         }
         check_room(self.session.statements.len())?;
+        let kept = self.client.account.keeper.keep(PLAN_BYTES * parse.query.len(), "a prepared statement")?;
         let mut all = statements::parse(&parse.query)?;
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
@@ -207,7 +229,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         };
         statement.text = shown(&parse.query);
         self.check_transaction(&statement)?;
-        self.session.statements.insert(name, Arc::new(statement));
+        self.session.statements.insert(name, Named { statement: Arc::new(statement), _kept: kept });
         self.put(Reply::ParseComplete(ParseComplete::new()))
     }
 
@@ -222,6 +244,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             let bytes = bind.parameters[number].as_deref();
             parameters::value(number + 1, *oid, kind, format, bytes)
         };
+        let bytes = bind.parameters.iter().flatten().map(|bytes| bytes.len()).sum::<usize>();
+        let kept = self.client.account.keeper.keep(2 * bytes, "a portal")?;
         let values = statement.parameters.iter().enumerate().map(value).collect::<Result<_, _>>()?;
         let name = bind.portal_name.clone().unwrap_or_default();
         if !name.is_empty() && self.session.portals.contains_key(&name) {
@@ -229,14 +253,14 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         }
         check_room(self.session.portals.len())?;
         let formats = bind.result_column_format_codes.clone();
-        self.session.portals.insert(name, Portal { statement, values, formats, state: State::New });
+        self.session.portals.insert(name, Portal::new(statement, values, formats, kept));
         self.put(Reply::BindComplete(BindComplete::new()))
     }
 
     fn statement(&self, name: Option<&str>) -> Result<&Arc<Statement>, Problem> {
         let name = name.unwrap_or_default();
         let missing = || Problem::error("26000", format!("there is no prepared statement \"{name}\""));
-        self.session.statements.get(name).ok_or_else(missing)
+        self.session.statements.get(name).map(|named| &named.statement).ok_or_else(missing)
     }
 
     fn describe(&mut self, describe: &Describe) -> Result<(), Problem> {
@@ -283,6 +307,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         let ran = self.advance(&mut portal, limit, &mut stop).await;
         self.client.entry.end();
         ran?;
+        portal.asked = Instant::now();
         // A COMMIT has closed all portals, this one too.
         if matches!(portal.statement.work, Work::Rows(_)) {
             self.session.portals.insert(name.to_owned(), portal);
@@ -400,6 +425,42 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
 
     pub(super) fn put(&mut self, reply: Reply) -> Result<(), Problem> {
         self.writer.put(reply).map_err(|error| Problem::error("54000", error.to_string()))
+    }
+}
+
+impl Session {
+    /// When the rows of the portal were asked for that has waited longest.
+    fn oldest(&self) -> Option<Instant> {
+        self.portals.values().filter(|portal| portal.is_open()).map(|portal| portal.asked).min()
+    }
+
+    /// Ends the portals that were left open for longer than `limit`.
+    fn end_late(&mut self, limit: Option<Duration>) {
+        for portal in self.portals.values_mut() {
+            if portal.is_open() && limit.is_some_and(|limit| portal.asked.elapsed() >= limit) {
+                portal.state = State::Late;
+            }
+        }
+    }
+
+    /// One more portal stays open.
+    fn check_open(&self) -> Result<(), Problem> {
+        match self.portals.values().filter(|portal| portal.is_open()).count() < MOST_OPEN {
+            true => Ok(()),
+            false => {
+                let what =
+                    "portals with rows left is the limit of a connection: read them to their ends, or close some";
+                Err(Problem::error("53400", format!("{MOST_OPEN} {what}")))
+            }
+        }
+    }
+}
+
+/// Ready at that time, if there is one.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -7,9 +7,11 @@ use pgwire::messages::PgWireBackendMessage as Reply;
 use pgwire::messages::extendedquery::PortalSuspended;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio::io::AsyncWrite;
+use tokio::time::Instant;
 
 use super::{Connection, Transaction, check_room, no_portal};
 use crate::execution::{Execution, Fetched};
+use crate::keeping::Kept;
 use crate::problem::Problem;
 use crate::statements::{self, Statement, Work};
 use crate::stop::Stop;
@@ -20,12 +22,28 @@ pub(super) struct Portal {
     pub(super) values: Vec<ScalarValue>,
     pub(super) formats: Vec<i16>,
     pub(super) state: State,
+    /// When its rows were asked for last.
+    pub(super) asked: Instant,
+    _kept: Kept,
 }
 
 pub(super) enum State {
     New,
     Open(Box<Execution>),
     Done,
+    /// It was left open for too long.
+    Late,
+}
+
+impl Portal {
+    pub(super) fn new(statement: Arc<Statement>, values: Vec<ScalarValue>, formats: Vec<i16>, kept: Kept) -> Self {
+        Self { statement, values, formats, state: State::New, asked: Instant::now(), _kept: kept }
+    }
+
+    /// Whether it has given some of its rows, and has others.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
 }
 
 impl<W: AsyncWrite + Unpin> Connection<W> {
@@ -65,7 +83,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             return Err(Problem::error("42P03", format!("cursor \"{name}\" is there already")));
         }
         check_room(self.session.portals.len())?;
-        self.session.portals.insert(name, Portal { statement, values, formats: Vec::new(), state: State::New });
+        let kept = self.client.account.keeper.nothing();
+        self.session.portals.insert(name, Portal::new(statement, values, Vec::new(), kept));
         self.put(Reply::CommandComplete(CommandComplete::new("DECLARE CURSOR".to_owned())))
     }
 
@@ -75,6 +94,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         let statement = Arc::clone(&portal.statement);
         let Work::Rows(rows) = &statement.work else { return Err(no_portal(&name)) };
         let fetched = self.rows_of(&mut portal, rows, limit, formats, stop).await?;
+        portal.asked = Instant::now();
         self.session.portals.insert(name, portal);
         self.put(Reply::CommandComplete(CommandComplete::new(format!("FETCH {}", fetched.rows))))
     }
@@ -94,14 +114,19 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             portal.state = State::Open(Box::new(started));
             portal.formats = formats.to_vec();
         }
+        if matches!(portal.state, State::Late) {
+            let what = "the portal has ended: nobody asked for its rows for too long (--portal-timeout)";
+            return Err(Problem::error("25P03", what));
+        }
         let State::Open(execution) = &mut portal.state else { return Ok(Fetched { rows: 0, suspended: false }) };
         if portal.formats != formats {
             execution.write_as(&rows.schema, formats)?;
             portal.formats = formats.to_vec();
         }
         let fetched = execution.fetch(&self.client, limit, &mut self.writer, stop).await?;
-        if !fetched.suspended {
-            portal.state = State::Done;
+        match fetched.suspended {
+            true => self.session.check_open()?,
+            false => portal.state = State::Done,
         }
         Ok(fetched)
     }

@@ -1,5 +1,6 @@
 //! Who may ask: every request passes here before anything of it is read but its headers.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -17,18 +18,19 @@ use tokio::sync::Semaphore;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::gate::no_token;
 use super::line::Peer;
 use super::service::Service;
 use super::tokens::Tokens;
+use super::words::{AUTHORIZATION, basic, bearer};
 use crate::problem::Problem;
-use crate::server::{Server, WRONG_PASSWORD};
+use crate::server::Server;
 
 /// Some clients leave out what fills the last letters up.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-const AUTHORIZATION: &str = "authorization";
 /// Who asks without a name, where nobody needs one.
 const NOBODY: &str = "anonymous";
 /// Passwords that are looked at at once: each takes milliseconds of computing.
@@ -38,28 +40,24 @@ const PASSWORDS: usize = 2;
 pub(super) struct Door {
     server: Arc<Server>,
     service: Service,
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
     passwords: Semaphore,
 }
 
 impl Door {
-    pub(super) fn new(server: &Arc<Server>) -> anyhow::Result<Self> {
+    pub(super) fn new(server: &Arc<Server>, tokens: &Arc<Tokens>) -> anyhow::Result<Self> {
         let (server, service) = (Arc::clone(server), Service::new(server)?);
-        Ok(Self { server, service, tokens: Tokens::default(), passwords: Semaphore::new(PASSWORDS) })
+        Ok(Self { server, service, tokens: Arc::clone(tokens), passwords: Semaphore::new(PASSWORDS) })
     }
 
     /// Finds out who asks, and notes it in the request.
     fn let_in<T>(&self, mut request: Request<T>) -> Result<Request<T>, Status> {
-        let token = credentials(request.metadata(), "Bearer ");
-        let user = match token.and_then(|token| self.tokens.user(token)) {
+        let user = match bearer(request.metadata()).and_then(|token| self.tokens.user(token)) {
             Some(user) => user,
             None if self.server.users.is_none() => NOBODY.to_owned(),
-            None => {
-                return Err(Problem::error("28000", "log in: no token came, or one that is not good any more").into());
-            }
+            None => return Err(no_token().into()),
         };
-        let peer = request.extensions().get::<Arc<Peer>>().cloned();
-        let peer = peer.ok_or_else(|| Status::internal("the request came over no connection"))?;
+        let peer = peer(&request)?;
         let session = peer.session(&self.server, &user)?;
         request.extensions_mut().insert(session);
         request.extensions_mut().insert(Arc::new(peer.busy()));
@@ -67,10 +65,10 @@ impl Door {
     }
 
     /// The user of a handshake, whose password is right.
-    async fn log_in(&self, headers: &MetadataMap) -> Result<String, Problem> {
+    async fn log_in(&self, headers: &MetadataMap, address: IpAddr) -> Result<String, Problem> {
         let failed =
             |name: &str| Problem::error("28P01", format!("password authentication failed for user \"{name}\""));
-        let given = credentials(headers, "Basic ").map(|text| BASE64.decode(text).ok().map(String::from_utf8));
+        let given = basic(headers).map(|text| BASE64.decode(text).ok().map(String::from_utf8));
         let (name, password) = match given {
             None if self.server.users.is_none() => return Ok(NOBODY.to_owned()),
             None => return Err(Problem::error("28000", "a handshake names a user and a password (Basic)")),
@@ -83,6 +81,7 @@ impl Door {
         if self.server.users.is_none() {
             return Ok(name);
         }
+        self.server.guesses.turn(&name, address).await?;
         let right = {
             let _place = self.passwords.acquire().await;
             let (server, name) = (Arc::clone(&self.server), name.clone());
@@ -92,18 +91,18 @@ impl Door {
             checked.await.unwrap_or(false)
         };
         if right {
+            self.server.guesses.right(&name, address);
             return Ok(name);
         }
-        tokio::time::sleep(WRONG_PASSWORD).await;
+        self.server.guesses.wrong(&name, address, &self.server.notices).await;
         Err(failed(&name))
     }
 }
 
-/// What stands in the header behind the word for its kind.
-fn credentials<'m>(headers: &'m MetadataMap, kind: &str) -> Option<&'m str> {
-    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let word = text.get(..kind.len())?;
-    word.eq_ignore_ascii_case(kind).then(|| text[kind.len()..].trim())
+/// The connection that a request came over.
+fn peer<T>(request: &Request<T>) -> Result<Arc<Peer>, Status> {
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    peer.ok_or_else(|| Status::internal("the request came over no connection"))
 }
 
 /// What an answer is, also if the decoders below do not expect such bytes: it ends this request
@@ -127,7 +126,7 @@ impl FlightService for Door {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
-        let user = self.log_in(request.metadata()).await?;
+        let user = self.log_in(request.metadata(), peer(&request)?.address).await?;
         let token = self.tokens.give(&user).map_err(Problem::from)?;
         let answer = HandshakeResponse { protocol_version: 0, payload: token.clone().into() };
         let mut response = Response::new(stream::iter([Ok(answer)]).boxed());

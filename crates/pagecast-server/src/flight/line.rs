@@ -1,20 +1,23 @@
 //! A connection that carries requests, and who has it.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::transport::server::Connected;
 
 use super::session::Session;
+use crate::lobby::Guest;
 use crate::problem::Problem;
+use crate::room::Seat;
 use crate::server::{STARTUP, Server};
 
 /// A connection. It ends when its client does not say in time who it is, or asks nothing for too
@@ -23,19 +26,21 @@ pub(super) struct Line {
     io: MaybeTls,
     peer: Arc<Peer>,
     timer: Pin<Box<Sleep>>,
-    /// Among the clients that are connected.
-    _place: OwnedSemaphorePermit,
 }
 
 /// Who is at the other end.
 pub(super) struct Peer {
     opened: Instant,
+    pub(super) address: IpAddr,
     idle_timeout: Option<Duration>,
     state: Mutex<State>,
 }
 
 struct State {
     session: Option<Arc<Session>>,
+    /// Until somebody is logged in, and then the place among those who are.
+    guest: Option<Guest>,
+    seat: Option<Seat>,
     /// Requests that are being answered.
     busy: usize,
     /// When the last of them ended.
@@ -46,15 +51,20 @@ struct State {
 pub(super) struct Busy(Arc<Peer>);
 
 impl Line {
-    pub(super) fn new(io: MaybeTls, place: OwnedSemaphorePermit, idle_timeout: Option<Duration>) -> Self {
-        let opened = Instant::now();
-        let state = Mutex::new(State { session: None, busy: 0, since: opened });
-        let peer = Arc::new(Peer { opened, idle_timeout, state });
-        Self { io, peer, timer: Box::pin(sleep_until(opened + STARTUP)), _place: place }
+    pub(super) fn new(io: MaybeTls, guest: Guest, idle_timeout: Option<Duration>) -> Self {
+        let (opened, address) = (Instant::now(), guest.address);
+        let state = Mutex::new(State { session: None, guest: Some(guest), seat: None, busy: 0, since: opened });
+        let peer = Arc::new(Peer { opened, address, idle_timeout, state });
+        Self { io, peer, timer: Box::pin(sleep_until(opened + STARTUP)) }
     }
 
-    /// Ready when the client has been silent for too long.
+    /// Ready when the client has been silent for too long, or others come who may log in.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(guest) = &mut self.peer.state.lock().guest
+            && guest.poll_unpin(context).is_ready()
+        {
+            return Poll::Ready(());
+        }
         let Some(due) = self.peer.due() else { return Poll::Pending };
         if self.timer.deadline() != due {
             self.timer.as_mut().reset(due);
@@ -84,6 +94,8 @@ impl Peer {
             };
         }
         let session = Arc::new(Session::new(server, user)?);
+        state.seat = Some(server.seat(user, &session.account, self.address)?);
+        state.guest = None;
         state.session = Some(Arc::clone(&session));
         Ok(session)
     }

@@ -16,11 +16,12 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use pagecast_sql::query::Query;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::Status;
 
 use super::line::Busy;
 use super::session::Session;
-use crate::execution::{self, Places};
+use crate::execution::{self, PATIENCE, Standing};
 use crate::problem::Problem;
 use crate::server::{Client, KEY_BYTES, Registered};
 use crate::statements::{Rows, Statement};
@@ -38,7 +39,8 @@ struct Sending {
     stop: Stop,
     schema: SchemaRef,
     registered: Registered,
-    _places: Places,
+    client: Client,
+    standing: Standing,
 }
 
 /// Runs a statement that gives rows. They come as long as the stream is held.
@@ -55,12 +57,13 @@ pub(super) async fn run(
     entry.begin(Arc::clone(&statement.text));
     let mut stop = session.stop_of(&entry);
     let client = Client { server, account, entry };
-    let (query, places) = execution::begin(&client, rows, values, &mut stop).await?;
+    let (query, standing) = execution::begin(&client, rows, values, &mut stop).await?;
     let schema = sent(&rows.schema);
-    let sending = Sending { query, stop, schema: Arc::clone(&schema), registered, _places: places };
+    let sending = Sending { query, stop, schema: Arc::clone(&schema), registered, client, standing };
     let (sender, batches) = mpsc::channel(AHEAD);
     let mut task = JoinSet::new();
-    task.spawn(sending.all(sender));
+    let held = sending.query.held().clone();
+    task.spawn(held.counted(sending.all(sender)));
     let batches = stream::try_unfold((batches, task), |(mut batches, mut task)| async move {
         match batches.recv().await {
             Some(batch) => Ok(Some((batch, (batches, task)))),
@@ -79,12 +82,34 @@ impl Sending {
         while let Some(batch) = self.stop.of(self.query.next()).await? {
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
-            // An error is that the client has gone: then this task ends too.
-            let taken = async { sender.send(batch).await.map_err(|_| crate::stop::left()) };
-            self.stop.of(taken).await?;
+            self.hand_on(batch, &sender).await?;
             self.registered.entry.sent(count);
         }
         Ok(())
+    }
+}
+
+impl Sending {
+    /// Hands a batch on as soon as the client takes it. If it does not for a while, the place is
+    /// another's.
+    async fn hand_on(&mut self, batch: RecordBatch, sender: &mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
+        // An error is that the client has gone: then this task ends too.
+        let room = async || sender.reserve().await.map_err(|_| crate::stop::left());
+        if let Ok(room) = timeout(PATIENCE, self.stop.of(room())).await {
+            room?.send(batch);
+            return Ok(());
+        }
+        self.standing.wait(&self.client, "a statement whose client does not read")?;
+        let patience = self.client.server.limits.write_timeout;
+        let late = || Problem::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        let room = async {
+            match patience {
+                Some(patience) => timeout(patience, room()).await.map_err(|_| late())?,
+                None => room().await,
+            }
+        };
+        self.stop.of(room).await?.send(batch);
+        self.stop.of(self.standing.go_on(&self.client)).await
     }
 }
 

@@ -173,7 +173,7 @@ impl FlightSqlService for Service {
             true => Bytes::new(),
             false => rows::message(&rows::sent(&Schema::new(parameters)))?,
         };
-        let prepared_statement_handle = asked.session.keep(statement)?;
+        let prepared_statement_handle = asked.session.keep(statement, query.query.len())?;
         Ok(ActionCreatePreparedStatementResult { prepared_statement_handle, dataset_schema, parameter_schema })
     }
 

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::parameters::numbered;
-use crate::connection::check_room;
+use crate::connection::{PLAN_BYTES, check_room};
+use crate::keeping::Kept;
 use crate::problem::Problem;
 use crate::server::{Account, Entry, Server, shown};
 use crate::settings::Settings;
@@ -36,6 +37,7 @@ struct Statements {
 pub(super) struct Prepared {
     pub(super) statement: Arc<Statement>,
     pub(super) values: Mutex<Vec<ScalarValue>>,
+    _kept: Kept,
 }
 
 impl Session {
@@ -68,12 +70,13 @@ impl Session {
     }
 
     /// Keeps a statement; the handle that its client names it by.
-    pub(super) fn keep(&self, statement: Arc<Statement>) -> Result<Bytes, Problem> {
+    pub(super) fn keep(&self, statement: Arc<Statement>, sql_bytes: usize) -> Result<Bytes, Problem> {
+        let kept = self.account.keeper.keep(PLAN_BYTES * sql_bytes, "a prepared statement")?;
         let mut prepared = self.prepared.lock();
         check_room(prepared.all.len())?;
         prepared.given += 1;
         let handle = Bytes::copy_from_slice(&prepared.given.to_be_bytes());
-        prepared.all.insert(handle.clone(), Arc::new(Prepared { statement, values: Mutex::default() }));
+        prepared.all.insert(handle.clone(), Arc::new(Prepared { statement, values: Mutex::default(), _kept: kept }));
         Ok(handle)
     }
 

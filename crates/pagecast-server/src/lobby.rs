@@ -1,0 +1,111 @@
+//! Connections whose clients have not said yet who they are. They have a bound of their own, so
+//! that they take nothing from clients that are logged in.
+//!
+//! Where there is no room for one more, the oldest one goes, of the address that has the most: a
+//! client that comes late is served, however many say nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// Connections that may be there without a login.
+const MOST: usize = 100;
+
+/// Those who wait to be let in.
+#[derive(Default)]
+pub(super) struct Lobby(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// The oldest one is the first.
+    all: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
+    came: u64,
+}
+
+/// A connection in the lobby. It ends in time when it is to go.
+pub(super) struct Guest {
+    lobby: Arc<Lobby>,
+    number: u64,
+    pub(super) address: IpAddr,
+    shown_out: oneshot::Receiver<()>,
+}
+
+impl Lobby {
+    /// Takes one in. Gives the address of another that goes for it.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> (Guest, Option<IpAddr>) {
+        let mut waiting = self.0.lock();
+        let gone = if waiting.all.len() < MOST { None } else { waiting.show_out() };
+        let (leaves, shown_out) = oneshot::channel();
+        let number = waiting.came;
+        waiting.came += 1;
+        waiting.all.insert(number, (address, leaves));
+        drop(waiting);
+        (Guest { lobby: Arc::clone(self), number, address, shown_out }, gone)
+    }
+
+    /// Connections that are there without a login.
+    pub(super) fn waiting(&self) -> usize {
+        self.0.lock().all.len()
+    }
+}
+
+impl Waiting {
+    /// Lets the oldest one go of the address that has the most.
+    fn show_out(&mut self) -> Option<IpAddr> {
+        let mut counts = HashMap::new();
+        for (address, _) in self.all.values() {
+            *counts.entry(*address).or_insert(0_usize) += 1;
+        }
+        // The first of those that are greatest, so that it does not depend on the map.
+        let most = counts.values().max()?;
+        let (&number, _) = self.all.iter().find(|(_, (address, _))| counts.get(address) == Some(most))?;
+        let (address, leaves) = self.all.remove(&number)?;
+        let _ = leaves.send(());
+        Some(address)
+    }
+}
+
+/// Ready when it is to go.
+impl Future for Guest {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.shown_out).poll(context).map(|_| ())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.lobby.0.lock().all.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[test]
+    fn who_has_the_most_loses_the_oldest() {
+        let lobby = Arc::new(Lobby::default());
+        let (many, one) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let (mut honest, _) = lobby.enter(one);
+        let mut silent: Vec<_> = (1..MOST).map(|_| lobby.enter(many).0).collect();
+        for round in 0..3 {
+            let (guest, gone) = lobby.enter(many);
+            assert_eq!(gone, Some(many));
+            assert!((&mut silent[round]).now_or_never().is_some());
+            assert!((&mut silent[round + 1]).now_or_never().is_none());
+            silent.push(guest);
+        }
+        assert!((&mut honest).now_or_never().is_none());
+        drop(silent);
+        assert_eq!(lobby.0.lock().all.len(), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a statement holds of the heap, in whatever tasks it runs.
+//!
+//! While a task of the statement is polled, what its thread takes and gives back is the
+//! statement's. Tasks that DataFusion starts for it are followed. What one task takes and another
+//! statement's gives back goes astray: pages that several scans share, of which there are few.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::heap_unsafe::net_of_thread;
+
+thread_local! {
+    /// Whose task this thread works on.
+    static CURRENT: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Bytes of the heap that a statement holds. In a program whose heap is not counted there are none.
+#[derive(Clone, Debug, Default)]
+pub struct Held(Arc<AtomicIsize>);
+
+/// Counts from its beginning to its end, also if that is a panic.
+struct Counting {
+    before: isize,
+    outer: Option<Held>,
+}
+
+impl Held {
+    /// Bytes that are held now.
+    pub fn bytes(&self) -> usize {
+        usize::try_from(self.0.load(Relaxed)).unwrap_or(0)
+    }
+
+    /// A future that counts here whatever it takes.
+    pub fn counted<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        Counted { held: self.clone(), future: Some(Box::pin(future)) }
+    }
+
+    fn count(&self) -> Counting {
+        let outer = CURRENT.with(|current| current.replace(Some(self.clone())));
+        Counting { before: net_of_thread(), outer }
+    }
+
+    fn current() -> Option<Self> {
+        CURRENT.with(|current| current.borrow().clone())
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        let taken = net_of_thread().wrapping_sub(self.before);
+        let own = CURRENT.with(|current| current.replace(self.outer.take()));
+        if let Some(Held(bytes)) = own {
+            bytes.fetch_add(taken, Relaxed);
+        }
+    }
+}
+
+/// It drops what it works on while it counts, so that what ends is given back where it was taken.
+struct Counted<F> {
+    held: Held,
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _counting = self.held.count();
+        let Some(future) = self.future.as_mut() else { return Poll::Pending };
+        let done = future.as_mut().poll(context);
+        if done.is_ready() {
+            self.future = None;
+        }
+        done
+    }
+}
+
+impl<F> Drop for Counted<F> {
+    fn drop(&mut self) {
+        let _counting = self.held.count();
+        self.future = None;
+    }
+}
+
+/// Has the tasks that DataFusion starts for a statement counted as the statement's.
+pub(crate) fn follow_tasks() {
+    // A program that traces tasks in its own way keeps it; nothing is counted in them then.
+    let _ = set_join_set_tracer(&Followed);
+}
+
+struct Followed;
+
+impl JoinSetTracer for Followed {
+    fn trace_future(&self, task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
+        match Held::current() {
+            Some(held) => held.counted(task).boxed(),
+            None => task,
+        }
+    }
+
+    fn trace_block(
+        &self,
+        task: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
+    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
+        match Held::current() {
+            Some(held) => Box::new(move || {
+                let _counting = held.count();
+                task()
+            }),
+            None => task,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use datafusion::common::runtime::SpawnedTask;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_tasks_keep_is_their_statements() {
+        const LARGE: usize = 8 << 20;
+        follow_tasks();
+        let (one, other) = (Held::default(), Held::default());
+        let work = async {
+            let spawned = SpawnedTask::spawn(async { vec![1_u8; LARGE] }).await.unwrap();
+            let blocking = SpawnedTask::spawn_blocking(|| vec![1_u8; LARGE]).await.unwrap();
+            (spawned, blocking)
+        };
+        let kept = one.counted(work).await;
+        other.counted(async { drop(vec![1_u8; LARGE]) }).await;
+        assert!((2 * LARGE..2 * LARGE + (1 << 20)).contains(&one.bytes()), "{}", one.bytes());
+        assert!(other.bytes() < 1 << 20);
+        one.counted(async { drop(kept) }).await;
+        assert!(one.bytes() < 1 << 20, "{}", one.bytes());
+    }
+}
