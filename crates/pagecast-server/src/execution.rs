@@ -19,8 +19,9 @@ use super::statements;
 use super::stop::Stop;
 use super::wire::Writer;
 
-/// How long a client may take to read before its query's place is another's.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a client may take to read before its query's place is another's. Many such clients come
+/// one after the other, so that it is a small part of a second.
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Rows of a statement, of which some may have been sent.
 pub(super) struct Execution {
@@ -54,10 +55,11 @@ pub(super) struct Fetched {
 }
 
 impl Standing {
-    /// Gives the place to others. What the query holds of memory stays counted.
+    /// Gives the place to others. What the query holds of memory stays counted. If that may not be
+    /// kept, the place is free with the query and not before: else the next one begins beside it.
     pub(super) fn wait(&mut self, client: &Client, what: &str) -> Result<(), Problem> {
-        self.places = None;
         self.kept = Some(client.account.keeper.keep(self.held.bytes(), what)?);
+        self.places = None;
         Ok(())
     }
 

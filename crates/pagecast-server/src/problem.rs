@@ -64,7 +64,7 @@ impl From<std::io::Error> for Problem {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::TimedOut => {
-                Self::fatal("57P05", "terminating connection: its client did not read for too long (--write-timeout)")
+                Self::fatal("08006", "terminating connection: its client did not read for too long (--write-timeout)")
             }
             _ => Self::fatal("08006", "the client has gone"),
         }

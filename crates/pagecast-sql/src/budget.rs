@@ -4,19 +4,23 @@
 //! texts in an `array_agg`, what a function makes, batches on their way, both copies while a join
 //! makes one batch of its side. So the heap itself is looked at, between batches and before a
 //! function makes much; what has grown beyond the limit, and a margin for such gaps in the account
-//! of those who are right, ends the statement that asks for more.
+//! of those who are right, ends the statement that asks for more, unless it holds next to nothing itself.
 
 use std::fmt;
 
 use datafusion::common::{DataFusionError, Result};
 
 use crate::heap_unsafe;
+use crate::held::Held;
 
 /// Most bytes that one call of a function makes, or one batch of a join, whatever the limit is.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// The least margin.
 const MARGIN: u64 = 128 << 20;
+
+/// A statement that holds no more than this part of the memory is not ended for what others hold.
+const SMALL: u64 = 128;
 
 /// A session's limit.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +50,9 @@ impl Budget {
         let Some(limit) = self.limit else { return Ok(()) };
         let taken = heap_unsafe::in_use().saturating_sub(self.before);
         if taken.saturating_add(more) <= limit.saturating_add(MARGIN.max(limit / 4)) {
+            return Ok(());
+        }
+        if Held::current().is_some_and(|held| (held.bytes() as u64).saturating_add(more) <= limit / SMALL) {
             return Ok(());
         }
         Err(Self::exceeded(limit, taken, more, who))

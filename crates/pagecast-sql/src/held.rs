@@ -49,7 +49,7 @@ impl Held {
         Counting { before: net_of_thread(), outer }
     }
 
-    fn current() -> Option<Self> {
+    pub(crate) fn current() -> Option<Self> {
         CURRENT.with(|current| current.borrow().clone())
     }
 }

@@ -27,27 +27,27 @@ use crate::wire;
 /// Long enough that whoever waits for its end would notice.
 const LONG: &str = "SELECT sum(value) FROM generate_series(1, 1000000000000)";
 
-type Client = FlightSqlServiceClient<Channel>;
+pub(crate) type Client = FlightSqlServiceClient<Channel>;
 
 fn server(args: &[&str]) -> Server {
     Server::of(tables(), &[&["--pool", "1MiB", "--flight", "127.0.0.1:0", "--max-message", "64KiB"], args].concat())
 }
 
-fn run<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-async fn channel(server: &Server) -> Channel {
+pub(crate) async fn channel(server: &Server) -> Channel {
     let address = format!("http://{}", server.flight.as_deref().unwrap());
     Channel::from_shared(address).unwrap().connect().await.unwrap()
 }
 
-async fn client(server: &Server) -> Client {
+pub(crate) async fn client(server: &Server) -> Client {
     Client::new(channel(server).await)
 }
 
 /// All rows of a statement, or what is said of it.
-async fn all(client: &mut Client, sql: &str) -> Result<Vec<RecordBatch>, String> {
+pub(crate) async fn all(client: &mut Client, sql: &str) -> Result<Vec<RecordBatch>, String> {
     let info = client.execute(sql.to_owned(), None).await.map_err(|error| error.to_string())?;
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     let rows = client.do_get(ticket).await.map_err(|error| error.to_string())?;
@@ -340,7 +340,9 @@ fn the_limit_of_clients_is_that_of_both_protocols() {
     run(async {
         let mut client = client(&server).await;
         all(&mut client, "SELECT 1").await.unwrap();
-        assert!(wire::Client::open(server.port).last_words().starts_with("53300"));
+        let mut third = wire::Client::open(server.port);
+        third.hello("bob");
+        assert!(third.last_words().starts_with("53300"));
         // Both have asked nothing for too long, and have left.
         tokio::time::sleep(Duration::from_secs(3)).await;
         let began = Instant::now();

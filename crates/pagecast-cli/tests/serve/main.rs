@@ -3,6 +3,7 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used)]
 
+mod attacks;
 mod clients;
 #[cfg(feature = "flight")]
 mod flight;

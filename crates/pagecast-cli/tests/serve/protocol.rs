@@ -145,7 +145,9 @@ fn clients_that_vanish_or_say_nothing_are_let_go() {
 fn no_more_clients_than_the_limit_are_let_in() {
     let server = Server::of(tables(), &["--pool", "1MiB", "--max-connections", "3"]);
     let mut three: Vec<_> = (0..3).map(|_| Client::connect(server.port, "ada")).collect();
-    assert!(Client::open(server.port).last_words().starts_with("53300"));
+    let mut fourth = Client::open(server.port);
+    fourth.hello("bob");
+    assert!(fourth.last_words().starts_with("53300"));
     // The place of one who leaves is free, a moment later.
     three.pop();
     let began = Instant::now();
@@ -258,6 +260,12 @@ fn usage_is_checked_before_anything_is_served() {
     };
     let data = tables().to_str().unwrap();
     assert!(refused(&["--data", data, "--listen", "0.0.0.0:0"]).contains("say who may connect by --users"));
+    let users = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&users, "ada secret\n").unwrap();
+    let reached = ["--data", data, "--listen", "0.0.0.0:0", "--users", users.path().to_str().unwrap()];
+    let said = refused(&reached);
+    assert!(said.contains("--listen: 0.0.0.0:0 can be reached from elsewhere, and passwords are sent; give"), "{said}");
+    assert!(refused(&[&reached[2..], &["--without-tls"]].concat()).contains("--data: there is nothing to serve"));
     assert!(refused(&["--listen", "127.0.0.1:0"]).contains("--data: there is nothing to serve"));
     assert!(refused(&["--data", data, "--max-message", "2GiB"]).contains("from 1KiB to 512MiB"));
     assert!(refused(&["--data", data, "--max-queries", "0"]).contains("nobody is served with 0"));

@@ -89,7 +89,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     /// Answers until the client leaves or is told to.
     pub(super) async fn run(mut self) {
         let Err(problem) = self.answer_all().await else { return };
-        if problem.code == "57P05" {
+        if problem.message.contains("--write-timeout") {
             self.client.server.notices.of(About::Slow, || {
                 format!("a connection of user \"{}\" ends: {}", short(self.client.entry.user()), problem.message)
             });
